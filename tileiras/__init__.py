@@ -1,0 +1,30 @@
+"""tileiras: an open compiler for CUDA Tile IR.
+
+    artifact = tileiras.compile("kernel.mlir", gpu_name="sm_90")
+    print(artifact.text)
+
+Names are loaded when first used; `import tileiras` alone costs next to nothing.
+"""
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "compile": "tileiras.api",
+    "parse": "tileiras.api",
+    "Artifact": "tileiras.api",
+    "CompileError": "tileiras.diagnostics",
+    "Diagnostic": "tileiras.diagnostics",
+}
+
+__all__ = ["__version__", *_LAZY]
+
+
+def __getattr__(name: str):
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'tileiras' has no attribute '{name}'")
+    import importlib
+
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value

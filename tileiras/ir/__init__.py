@@ -1,0 +1,151 @@
+"""The IR core: operations, values, blocks, regions, types, attributes and locations, in MLIR's shape.
+
+Knows no dialect.  Import from here, not from the submodules.
+"""
+
+from .attributes import (
+    ArrayAttr,
+    Attribute,
+    DenseArrayAttr,
+    DenseElementsAttr,
+    DictAttr,
+    EnumAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    VerifyError,
+    element_size,
+)
+from .builder import Builder
+from .core import Block, BlockArgument, Operation, OpResult, Region, Value
+from .fields import (
+    AnyOf,
+    Constraint,
+    Field,
+    any_attribute,
+    any_type,
+    attribute,
+    describe,
+    operand,
+    optional_operand,
+    optional_result,
+    region,
+    result,
+    satisfies,
+    successor,
+    variadic_operand,
+    variadic_region,
+    variadic_result,
+    variadic_successor,
+)
+from .location import (
+    UNKNOWN_LOC,
+    BytecodeLoc,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    Location,
+    NameLoc,
+    SourceLoc,
+    SourceText,
+    UnknownLoc,
+)
+from .registry import lookup_attribute, lookup_operation, lookup_type
+from .traits import (
+    AllElementTypesMatch,
+    AllRanksMatch,
+    AllShapesMatch,
+    AllTypesMatch,
+    AttrSizedOperandSegments,
+    AttrSizedResultSegments,
+    Commutative,
+    ConstantLike,
+    HasParent,
+    IsolatedFromAbove,
+    MemoryAllocate,
+    MemoryEffects,
+    MemoryRead,
+    MemoryWrite,
+    NoMemoryEffect,
+    NoTerminator,
+    Pure,
+    RecursiveMemoryEffects,
+    ReturnLike,
+    SameOperandsAndResultShape,
+    SameOperandsAndResultType,
+    SameTypeOperands,
+    SingleBlock,
+    SingleBlockImplicitTerminator,
+    Symbol,
+    SymbolTable,
+    Terminator,
+    Trait,
+)
+from .types import (
+    DYNAMIC,
+    FLOAT_SEMANTICS,
+    FloatSemantics,
+    FloatType,
+    FunctionType,
+    IndexType,
+    IntegerType,
+    NoneType,
+    ShapedType,
+    TensorType,
+    Type,
+    VectorType,
+    bf16,
+    element_type_of,
+    f4E2M1FN,
+    f8E4M3FN,
+    f8E5M2,
+    f8E8M0FNU,
+    f16,
+    f32,
+    f64,
+    i1,
+    i4,
+    i8,
+    i16,
+    i32,
+    i64,
+    index,
+    none,
+    tf32,
+)
+
+# Text is read and written on demand: a build from bytecode to PTX in one process never loads the parser.
+_LAZY = {
+    "ParseError": "parser",
+    "Parser": "parser",
+    "parse_module": "parser",
+    "parse_attribute": "parser",
+    "parse_type": "parser",
+    "Printer": "printer",
+    "print_op": "printer",
+    "attribute_text": "printer",
+    "verify": "verifier",
+    "PatternRewriter": "rewrite",
+    "RewritePattern": "rewrite",
+    "apply_patterns_greedily": "rewrite",
+    "ConversionTarget": "conversion",
+    "ConversionRewriter": "conversion",
+    "TypeConverter": "conversion",
+    "apply_conversion": "conversion",
+    "Pass": "pass_manager",
+    "PassManager": "pass_manager",
+    "DominanceInfo": "dominance",
+}
+
+
+def __getattr__(name: str):
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'tileiras.ir' has no attribute '{name}'")
+    import importlib
+
+    value = getattr(importlib.import_module(f"tileiras.ir.{module}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,642 @@
+"""Operations, values, blocks and regions: the IR itself.
+
+The shape is MLIR's.  An operation class declares its parts (see `fields`); an instance holds operands, results,
+attributes, regions and successors, and stands in a block's linked list.  A value knows its users, in the order in which
+they began to use it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Iterable, Iterator, Sequence
+
+from . import registry
+from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr
+from .fields import Field, segments
+from .location import UNKNOWN_LOC, Location
+from .traits import AllTypesMatch, AttrSizedOperandSegments, AttrSizedResultSegments, SameOperandsAndResultType, Trait
+from .types import Type, i32
+
+OPERAND_SEGMENTS = "operandSegmentSizes"
+RESULT_SEGMENTS = "resultSegmentSizes"
+
+
+class Value:
+    """Something an operation computes or a block receives."""
+
+    __slots__ = ("type", "_uses")
+
+    type: Any
+
+    def __init__(self, type: Any) -> None:
+        self.type = type
+        # user -> number of its operands that are this value; a dict keeps the order of first use.
+        self._uses: dict[Operation, int] = {}
+
+    @property
+    def users(self) -> list["Operation"]:
+        """The operations that use this value, each once, in order of first use."""
+        return list(self._uses)
+
+    @property
+    def has_uses(self) -> bool:
+        return bool(self._uses)
+
+    @property
+    def has_one_use(self) -> bool:
+        return len(self._uses) == 1 and next(iter(self._uses.values())) == 1
+
+    @property
+    def owner(self) -> "Operation | Block":
+        raise AttributeError("owner")
+
+    @property
+    def defining_op(self) -> "Operation | None":
+        return None
+
+    def replace_all_uses_with(self, new: "Value") -> None:
+        if new is self:
+            return
+        for user in list(self._uses):
+            user.operands = tuple(new if operand is self else operand for operand in user._operands)
+
+    def replace_uses_in(self, new: "Value", users: Iterable["Operation"]) -> None:
+        for user in users:
+            user.operands = tuple(new if operand is self else operand for operand in user._operands)
+
+
+class OpResult(Value):
+    __slots__ = ("op", "index")
+
+    def __init__(self, type: Any, op: "Operation", index: int) -> None:
+        self.type = type
+        self._uses = {}
+        self.op = op
+        self.index = index
+
+    @property
+    def owner(self) -> "Operation":
+        return self.op
+
+    @property
+    def defining_op(self) -> "Operation":
+        return self.op
+
+
+class BlockArgument(Value):
+    __slots__ = ("block", "index", "location")
+
+    def __init__(self, type: Any, block: "Block", index: int, location: Location = UNKNOWN_LOC) -> None:
+        super().__init__(type)
+        self.block = block
+        self.index = index
+        self.location = location
+
+    @property
+    def owner(self) -> "Block":
+        return self.block
+
+
+class Operation:
+    """Base of all operations; see the module docstring for how a class declares its parts."""
+
+    name: ClassVar[str] = ""
+    since: ClassVar[str | None] = None
+    opcode: ClassVar[int | None] = None
+    traits: ClassVar[tuple] = ()
+    assembly_format: ClassVar[str | None] = None
+
+    # Set up by __init_subclass__ from the declarations, in order of declaration, bases first.
+    fields: ClassVar[tuple[Field, ...]] = ()
+    operand_fields: ClassVar[tuple[Field, ...]] = ()
+    result_fields: ClassVar[tuple[Field, ...]] = ()
+    attribute_fields: ClassVar[tuple[Field, ...]] = ()
+    region_fields: ClassVar[tuple[Field, ...]] = ()
+    successor_fields: ClassVar[tuple[Field, ...]] = ()
+    trait_instances: ClassVar[tuple[Trait, ...]] = ()
+    _trait_classes: ClassVar[frozenset[type]] = frozenset()
+
+    __slots__ = ("_operands", "_results", "attributes", "_regions", "_successors", "location", "parent", "prev",
+                 "next", "_order")  # fmt: skip
+
+    attributes: dict[str, Attribute]
+    location: Location
+    parent: "Block | None"
+    prev: "Operation | None"
+    next: "Operation | None"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        declared = {field.name: field for field in cls.fields}
+        for name, field in list(cls.__dict__.items()):
+            if isinstance(field, Field):
+                field.name = name
+                declared[name] = field
+        cls.fields = tuple(declared.values())
+        for kind in ("operand", "result", "attribute", "region", "successor"):
+            of_kind = tuple(field for field in cls.fields if field.kind == kind)
+            setattr(cls, f"{kind}_fields", of_kind)
+            for position, field in enumerate(of_kind):
+                setattr(cls, field.name, _accessor(field, position, of_kind))
+        if "traits" in cls.__dict__:
+            inherited = [t for base in cls.__mro__[1:] for t in base.__dict__.get("traits", ())]
+            instances = [t() if isinstance(t, type) else t for t in (*cls.traits, *inherited)]
+            cls.trait_instances = tuple(instances)
+            cls._trait_classes = frozenset(base for t in instances for base in type(t).__mro__)
+        if "name" in cls.__dict__ and cls.name:
+            registry.OPERATIONS[cls.name] = cls
+
+    # ---- construction ------------------------------------------------------------------------------------------------
+
+    def __init__(self, *operands: Any, location: Location = UNKNOWN_LOC, **named: Any) -> None:
+        """Builds from fields: operands in declaration order or by name, everything else by name.
+
+        Results are given as types; they may be left out when a trait or `infer_result_types` tells them.  A variadic
+        operand is a sequence, an absent optional one None.  A str stands for an enum or string attribute, True for a
+        unit attribute.
+        """
+        cls = type(self)
+        flat, operand_sizes = _gather(cls, cls.operand_fields, operands, named)
+        attributes: dict[str, Attribute] = {}
+        for field in cls.attribute_fields:
+            value = _as_attribute(field, named.pop(field.name, None))
+            if value is not None:
+                attributes[field.name] = value
+        if cls._trait_classes and AttrSizedOperandSegments in cls._trait_classes:
+            attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, operand_sizes)
+        regions: list[Region] = []
+        for field in cls.region_fields:
+            given = named.pop(field.name, None)
+            if field.variadic:
+                regions += given or ()
+            elif given is not None or not field.optional:
+                regions.append(given if given is not None else Region())
+        successors: list[Block] = []
+        for field in cls.successor_fields:
+            given = named.pop(field.name)
+            successors += given if field.variadic else (given,)
+        if any(field.name in named for field in cls.result_fields):
+            types, result_sizes = _gather(cls, cls.result_fields, (), named)
+            if AttrSizedResultSegments in cls._trait_classes:
+                attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, result_sizes)
+        else:
+            types = cls.infer_result_types(flat, attributes)
+        if named:
+            raise TypeError(f"{cls.__name__} has no field '{next(iter(named))}'")
+        self._setup(flat, types, attributes, regions, successors, location)
+
+    @classmethod
+    def create(
+        cls,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Any] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence["Region"] = (),
+        successors: Sequence["Block"] = (),
+        location: Location = UNKNOWN_LOC,
+    ) -> Any:
+        """The raw form: everything in order, nothing inferred; takes over `attributes`."""
+        self = cls.__new__(cls)
+        self._setup(operands, result_types, {} if attributes is None else attributes, regions, successors, location)
+        return self
+
+    def _setup(self, operands: Any, types: Any, attributes: dict, regions: Any, successors: Any, location: Any) -> None:
+        operands = self._operands = tuple(operands)
+        for value in operands:
+            uses = value._uses
+            uses[self] = uses.get(self, 0) + 1
+        self._results = tuple([OpResult(type, self, index) for index, type in enumerate(types)])
+        self.attributes = attributes
+        if regions:
+            self._regions = tuple(regions)
+            for region in self._regions:
+                region.parent = self
+        else:
+            self._regions = ()
+        self._successors = tuple(successors)
+        self.location = location
+        self.parent = self.prev = self.next = None
+        self._order = 0
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
+        """Types of the results, for operations where they follow from the operands and attributes."""
+        if not cls.result_fields:
+            return []
+        for trait in cls.trait_instances:
+            if isinstance(trait, SameOperandsAndResultType) and operands:
+                return [operands[0].type for _ in cls.result_fields]
+            if isinstance(trait, AllTypesMatch) and all(field.name in trait.fields for field in cls.result_fields):
+                for position, field in enumerate(cls.operand_fields):
+                    if field.name in trait.fields and position < len(operands):
+                        return [operands[position].type for _ in cls.result_fields]
+        raise TypeError(f"{cls.__name__} needs its result types: they do not follow from its operands")
+
+    # ---- parts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return self._operands
+
+    @operands.setter
+    def operands(self, values: Iterable[Value]) -> None:
+        new = tuple(values)
+        for value in self._operands:
+            uses = value._uses
+            count = uses[self] - 1
+            if count:
+                uses[self] = count
+            else:
+                del uses[self]
+        for value in new:
+            uses = value._uses
+            uses[self] = uses.get(self, 0) + 1
+        self._operands = new
+
+    def set_operand(self, index: int, value: Value) -> None:
+        self.operands = (*self._operands[:index], value, *self._operands[index + 1 :])
+
+    @property
+    def results(self) -> tuple[OpResult, ...]:
+        return self._results
+
+    @property
+    def regions(self) -> tuple["Region", ...]:
+        return self._regions
+
+    @property
+    def successors(self) -> tuple["Block", ...]:
+        return self._successors
+
+    @successors.setter
+    def successors(self, blocks: Iterable["Block"]) -> None:
+        self._successors = tuple(blocks)
+
+    @property
+    def parent_op(self) -> "Operation | None":
+        block = self.parent
+        return block.parent.parent if block is not None and block.parent is not None else None
+
+    @property
+    def dialect(self) -> str:
+        return self.name.partition(".")[0]
+
+    @classmethod
+    def has_trait(cls, trait: type[Trait]) -> bool:
+        return trait in cls._trait_classes
+
+    @classmethod
+    def get_trait(cls, trait: type[Trait]) -> Any:
+        """The instance of `trait` on this class, None without one."""
+        return next((t for t in cls.trait_instances if isinstance(t, trait)), None)
+
+    def operand_spans(self) -> list[tuple[int, int]] | None:
+        """(start, end) per operand field; None when the operand count does not fit the declaration."""
+        return segments(self.operand_fields, len(self._operands), _sizes(self, OPERAND_SEGMENTS))
+
+    def result_spans(self) -> list[tuple[int, int]] | None:
+        return segments(self.result_fields, len(self._results), _sizes(self, RESULT_SEGMENTS))
+
+    # ---- hooks -------------------------------------------------------------------------------------------------------
+
+    def verify_op(self) -> None:
+        """Rules of this operation beyond structure, types and traits; raises VerifyError."""
+
+    def fold(self) -> "Sequence[Value | Attribute] | None":
+        """One value or constant attribute per result when the operation can be replaced by them, else None."""
+        return None
+
+    # ---- changes -----------------------------------------------------------------------------------------------------
+
+    def detach(self) -> "Operation":
+        """Takes the operation out of its block, keeping it alive."""
+        block = self.parent
+        if block is not None:
+            before, after = self.prev, self.next
+            if before is None:
+                block.first = after
+            else:
+                before.next = after
+            if after is None:
+                block.last = before
+            else:
+                after.prev = before
+            self.parent = self.prev = self.next = None
+        return self
+
+    def erase(self) -> None:
+        """Removes the operation and what it contains.  Its results must be unused."""
+        for result in self._results:
+            if result._uses:
+                raise ValueError(f"erasing '{self.name}', whose result #{result.index} is still used")
+        self.drop_all_references()
+        self.detach()
+
+    def drop_all_references(self) -> None:
+        """Stops using any value or block, here and in every region."""
+        self.operands = ()
+        self._successors = ()
+        for region in self._regions:
+            for block in region.blocks:
+                for op in block.operations:
+                    op.drop_all_references()
+
+    def replace_all_uses_with(self, values: Sequence[Value]) -> None:
+        for result, value in zip(self._results, values, strict=True):
+            result.replace_all_uses_with(value)
+
+    def move_before(self, other: "Operation") -> None:
+        block = other.parent
+        assert block is not None
+        self.detach()
+        block.insert_before(self, other)
+
+    def clone(self, mapping: dict[Value, Value] | None = None, blocks: "dict[Block, Block] | None" = None) -> Any:
+        """A deep copy; operands go through `mapping`, which learns the new results and block arguments."""
+        mapping = {} if mapping is None else mapping
+        blocks = {} if blocks is None else blocks
+        get = mapping.get
+        copy = type(self).create(
+            [get(value, value) for value in self._operands],
+            [result.type for result in self._results],
+            dict(self.attributes),
+            [Region() for _ in self._regions],
+            [blocks.get(block, block) for block in self._successors],
+            self.location,
+        )
+        for old, new in zip(self._results, copy._results):
+            mapping[old] = new
+        for old_region, new_region in zip(self._regions, copy._regions):
+            old_region.clone_into(new_region, mapping, blocks)
+        return copy
+
+    # ---- queries -----------------------------------------------------------------------------------------------------
+
+    def walk(self) -> Iterator["Operation"]:
+        """This operation and all inside it, pre-order, in textual order.  The current one may be erased."""
+        yield self
+        for region in self._regions:
+            for block in region.blocks:
+                for op in block.operations:
+                    if op._regions:
+                        yield from op.walk()
+                    else:
+                        yield op
+
+    def is_before_in_block(self, other: "Operation") -> bool:
+        block = self.parent
+        assert block is not None and block is other.parent
+        if not block.order_valid:
+            block.renumber()
+        return self._order < other._order
+
+    def is_ancestor_of(self, other: "Operation") -> bool:
+        """True for the operation itself as well."""
+        at: Operation | None = other
+        while at is not None and at is not self:
+            at = at.parent_op
+        return at is self
+
+    def __str__(self) -> str:
+        from .printer import print_op
+
+        return print_op(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} at {self.location!r}>"
+
+
+class Block:
+    """A list of operations with arguments; the last operation is its terminator."""
+
+    __slots__ = ("arguments", "first", "last", "parent", "order_valid")
+
+    arguments: tuple[BlockArgument, ...]
+    first: Operation | None
+    last: Operation | None
+    parent: "Region | None"
+
+    def __init__(self, arg_types: Iterable[Any] = (), locations: Iterable[Location] | None = None) -> None:
+        types = tuple(arg_types)
+        places = tuple(locations) if locations is not None else (UNKNOWN_LOC,) * len(types)
+        self.arguments = tuple(BlockArgument(t, self, n, at) for n, (t, at) in enumerate(zip(types, places)))
+        self.first = self.last = None
+        self.parent = None
+        self.order_valid = False
+
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """The operations in order; the current one may be erased or moved while iterating."""
+        op = self.first
+        while op is not None:
+            following = op.next
+            yield op
+            op = following
+
+    def __iter__(self) -> Iterator[Operation]:
+        return self.operations
+
+    @property
+    def terminator(self) -> Operation | None:
+        return self.last
+
+    @property
+    def parent_op(self) -> Operation | None:
+        return self.parent.parent if self.parent is not None else None
+
+    @property
+    def predecessors(self) -> list["Block"]:
+        """Blocks of the region whose terminator names this block, in textual order."""
+        assert self.parent is not None
+        return [b for b in self.parent.blocks if b.last is not None and self in b.last._successors]
+
+    def append(self, op: Operation) -> Operation:
+        last = self.last
+        op.parent = self
+        op.prev = last
+        op.next = None
+        if last is None:
+            self.first = op
+            op._order = 0
+            self.order_valid = True
+        else:
+            last.next = op
+            op._order = last._order + 1
+        self.last = op
+        return op
+
+    def insert_before(self, op: Operation, ref: Operation | None) -> Operation:
+        """Inserts before `ref`, at the end when `ref` is None."""
+        if ref is None:
+            return self.append(op)
+        before = ref.prev
+        op.parent = self
+        op.prev = before
+        op.next = ref
+        ref.prev = op
+        if before is None:
+            self.first = op
+        else:
+            before.next = op
+        self.order_valid = False
+        return op
+
+    def renumber(self) -> None:
+        for order, op in enumerate(self.operations):
+            op._order = order
+        self.order_valid = True
+
+    def add_argument(self, type: Any, location: Location = UNKNOWN_LOC) -> BlockArgument:
+        argument = BlockArgument(type, self, len(self.arguments), location)
+        self.arguments = (*self.arguments, argument)
+        return argument
+
+    def erase_argument(self, index: int) -> None:
+        if self.arguments[index].has_uses:
+            raise ValueError(f"erasing block argument #{index}, which is still used")
+        self.arguments = self.arguments[:index] + self.arguments[index + 1 :]
+        for number, argument in enumerate(self.arguments):
+            argument.index = number
+
+    def split_before(self, op: Operation) -> "Block":
+        """Moves `op` and all after it to a new block placed right after this one in the region."""
+        rest = Block()
+        at: Operation | None = op
+        while at is not None:
+            following = at.next
+            rest.append(at.detach())
+            at = following
+        if self.parent is not None:
+            self.parent.insert_after(rest, self)
+        return rest
+
+
+class Region:
+    """A list of blocks; the first is the entry."""
+
+    __slots__ = ("blocks", "parent")
+
+    blocks: list[Block]
+    parent: Operation | None
+
+    def __init__(self, blocks: Iterable[Block] = ()) -> None:
+        self.blocks = []
+        self.parent = None
+        for block in blocks:
+            self.append(block)
+
+    @property
+    def block(self) -> Block:
+        """The only block."""
+        (block,) = self.blocks
+        return block
+
+    @property
+    def entry(self) -> Block | None:
+        return self.blocks[0] if self.blocks else None
+
+    def append(self, block: Block) -> Block:
+        block.parent = self
+        self.blocks.append(block)
+        return block
+
+    def insert_after(self, block: Block, ref: Block) -> Block:
+        block.parent = self
+        self.blocks.insert(self.blocks.index(ref) + 1, block)
+        return block
+
+    def take_blocks(self, other: "Region") -> "Region":
+        """Moves all blocks of `other` to the end of this region."""
+        for block in other.blocks:
+            block.parent = self
+        self.blocks += other.blocks
+        other.blocks = []
+        return self
+
+    def clone_into(self, target: "Region", mapping: dict[Value, Value], blocks: dict[Block, Block]) -> None:
+        for block in self.blocks:
+            copy = Block([a.type for a in block.arguments], [a.location for a in block.arguments])
+            mapping.update(zip(block.arguments, copy.arguments))
+            blocks[block] = target.append(copy)
+        for block in self.blocks:
+            copy = blocks[block]
+            for op in block.operations:
+                copy.append(op.clone(mapping, blocks))
+
+
+# ---- set-up of operation classes ---------------------------------------------------------------------------------------
+
+
+def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:
+    """How `op.<field>` reads the operation's lists."""
+    kind, name = field.kind, field.name
+    if kind == "attribute":
+        default = field.default
+        return property(lambda op: op.attributes.get(name, default), doc=field.doc)
+    if kind == "region":
+        if field.variadic:
+            return property(lambda op: op._regions[position:], doc=field.doc)
+        return property(lambda op: op._regions[position] if position < len(op._regions) else None, doc=field.doc)
+    if kind == "successor":
+        if field.variadic:
+            return property(lambda op: op._successors[position:], doc=field.doc)
+        return property(lambda op: op._successors[position], doc=field.doc)
+    flexible = [p for p, f in enumerate(of_kind) if f.arity != "one"]
+    slot = "_operands" if kind == "operand" else "_results"
+    if field.arity == "one" and all(position < p for p in flexible):
+        if kind == "operand":
+            return property(lambda op: op._operands[position], doc=field.doc)
+        return property(lambda op: op._results[position], doc=field.doc)
+    spans = Operation.operand_spans if kind == "operand" else Operation.result_spans
+
+    def read(op: Operation) -> Any:
+        found = spans(op)
+        if found is None:
+            raise ValueError(f"'{op.name}' does not have the {kind}s that it declares")
+        start, end = found[position]
+        values = getattr(op, slot)[start:end]
+        if field.variadic:
+            return values
+        return values[0] if values else None
+
+    return property(read, doc=field.doc)
+
+
+def _sizes(op: Operation, attribute: str) -> tuple[int, ...] | None:
+    value = op.attributes.get(attribute)
+    return value.elements if isinstance(value, DenseArrayAttr) else None
+
+
+def _gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named: dict[str, Any]) -> tuple[list, list]:
+    """A flat list of the values given for `fields`, and how many each took."""
+    if len(given) > len(fields):
+        raise TypeError(f"{cls.__name__} takes {len(fields)} operands, got {len(given)}")
+    flat: list[Any] = []
+    sizes: list[int] = []
+    for position, field in enumerate(fields):
+        value = given[position] if position < len(given) else named.pop(field.name, None)
+        if field.variadic:
+            values = tuple(value) if value is not None else ()
+        elif value is None:
+            if field.arity == "one":
+                raise TypeError(f"{cls.__name__} needs {field.kind} '{field.name}'")
+            values = ()
+        else:
+            values = (value,)
+        flat += values
+        sizes.append(len(values))
+    return flat, sizes
+
+
+def _as_attribute(field: Field, value: Any) -> Attribute | None:
+    if value is None or isinstance(value, Attribute):
+        return value
+    if value is False:
+        return None
+    if value is True:
+        return UnitAttr()
+    if isinstance(value, str):
+        constraint = field.constraint
+        if isinstance(constraint, type) and issubclass(constraint, EnumAttr):
+            return constraint(value)
+        return StringAttr(value)
+    raise TypeError(f"attribute '{field.name}' takes an attribute, got {value!r}")

@@ -1,0 +1,175 @@
+"""Field declarations: the parts of an operation, written once.
+
+    class AddFOp(Operation):
+        name = "cuda_tile.addf"
+        lhs = operand(FloatTile, "left hand side")
+        rounding_mode = attribute(RoundingModeAttr, "how the sum is rounded")
+        sum = result(FloatTile, "the sums")
+
+The text form, the verifier, cloning, the bytecode and the generated reference all read these lists.  A constraint is a
+type or attribute class, or any object with `satisfied_by(value) -> bool` and a `description` (MLIR's summary, as in
+"operand #0 must be <description>, but got ...").
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable
+
+from .attributes import Attribute
+
+
+class Constraint:
+    """A predicate over a type or an attribute, with the words that say what it demands."""
+
+    __slots__ = ("predicate", "description")
+
+    def __init__(self, predicate: Callable[[Any], bool], description: str) -> None:
+        self.predicate = predicate
+        self.description = description
+
+    def satisfied_by(self, value: Any) -> bool:
+        return self.predicate(value)
+
+
+class AnyOf(Constraint):
+    """One of several constraints, classes or instances."""
+
+    __slots__ = ("options",)
+
+    def __init__(self, *options: Any, description: str | None = None) -> None:
+        self.options = options
+        super().__init__(
+            lambda value: any(satisfies(option, value) for option in options),
+            description or " or ".join(describe(option) for option in options),
+        )
+
+
+any_type = Constraint(lambda value: True, "any type")
+any_attribute = Constraint(lambda value: True, "any attribute")
+
+
+def satisfies(constraint: Any, value: Any) -> bool:
+    """Whether a type or attribute fulfils a constraint (None demands nothing)."""
+    if constraint is None:
+        return True
+    if isinstance(constraint, type):
+        return isinstance(value, constraint)
+    if isinstance(constraint, Attribute):
+        return value is constraint
+    return constraint.satisfied_by(value)
+
+
+def describe(constraint: Any) -> str:
+    if isinstance(constraint, type):
+        return getattr(constraint, "description", None) or constraint.name or constraint.__name__
+    if isinstance(constraint, Attribute):
+        return str(constraint)
+    return constraint.description
+
+
+class Field:
+    """One declared part of an operation.
+
+    `kind` is "operand", "result", "attribute", "region" or "successor"; `arity` is "one", "optional" or "variadic";
+    `since` is the Tile IR version that introduced the field.  `name` and `position` are set by the class.
+    """
+
+    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "position")
+
+    def __init__(self, kind: str, constraint: Any, doc: str, arity: str, since: str | None, default: Any = None) -> None:
+        self.kind = kind
+        self.constraint = constraint
+        self.doc = doc
+        self.arity = arity
+        self.since = since
+        self.default = default
+        self.name = ""
+        self.position = -1
+
+    @property
+    def optional(self) -> bool:
+        return self.arity == "optional"
+
+    @property
+    def variadic(self) -> bool:
+        return self.arity == "variadic"
+
+    def __repr__(self) -> str:
+        return f"<{self.arity} {self.kind} {self.name}>"
+
+
+def operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+    return Field("operand", constraint, doc, "one", since)
+
+
+def optional_operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+    return Field("operand", constraint, doc, "optional", since)
+
+
+def variadic_operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+    return Field("operand", constraint, doc, "variadic", since)
+
+
+def result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+    return Field("result", constraint, doc, "one", since)
+
+
+def optional_result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+    return Field("result", constraint, doc, "optional", since)
+
+
+def variadic_result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+    return Field("result", constraint, doc, "variadic", since)
+
+
+def attribute(
+    constraint: Any = any_attribute,
+    doc: str = "",
+    *,
+    optional: bool = False,
+    default: Attribute | None = None,
+    since: str | None = None,
+) -> Any:
+    """An attribute; with a `default` it may be absent and then reads as the default."""
+    return Field("attribute", constraint, doc, "optional" if optional or default is not None else "one", since, default)
+
+
+def region(doc: str = "", *, optional: bool = False, since: str | None = None) -> Any:
+    return Field("region", None, doc, "optional" if optional else "one", since)
+
+
+def variadic_region(doc: str = "", *, since: str | None = None) -> Any:
+    return Field("region", None, doc, "variadic", since)
+
+
+def successor(doc: str = "", *, since: str | None = None) -> Any:
+    return Field("successor", None, doc, "one", since)
+
+
+def variadic_successor(doc: str = "", *, since: str | None = None) -> Any:
+    return Field("successor", None, doc, "variadic", since)
+
+
+def segments(fields: Iterable[Field], total: int, sizes: tuple[int, ...] | None) -> list[tuple[int, int]] | None:
+    """(start, end) of each field in a flat list of `total` values; None when the counts do not fit.
+
+    With at most one field that is not "one" the sizes follow from `total`; otherwise `sizes` (the operation's
+    segment-size attribute) gives them.
+    """
+    fields = list(fields)
+    if sizes is None:
+        flexible = sum(field.arity != "one" for field in fields)
+        if flexible > 1:
+            return None
+        spare = total - (len(fields) - flexible)
+        sizes = tuple(1 if field.arity == "one" else spare for field in fields)
+    if len(sizes) != len(fields) or sum(sizes) != total:
+        return None
+    spans = []
+    start = 0
+    for field, size in zip(fields, sizes):
+        if size < 0 or field.arity == "one" and size != 1 or field.arity == "optional" and size > 1:
+            return None
+        spans.append((start, start + size))
+        start += size
+    return spans

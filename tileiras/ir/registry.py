@@ -1,0 +1,54 @@
+"""The one registry: names of operations, attributes and types to the classes that declare them.
+
+Filled when a class is created and never changed afterwards.  A dialect is imported the first time one of its names is
+looked up, so that reading a kernel loads the dialects that the kernel uses and no others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .attributes import Attribute
+    from .core import Operation
+
+OPERATIONS: dict[str, type["Operation"]] = {}
+ATTRIBUTES: dict[str, type["Attribute"]] = {}
+TYPES: dict[str, type["Attribute"]] = {}
+
+_loaded: set[str] = set()
+
+
+def load_dialect(namespace: str) -> bool:
+    """Imports `tileiras.dialects.<namespace>`; False when there is no such dialect."""
+    if namespace in _loaded:
+        return True
+    module = f"tileiras.dialects.{namespace}"
+    if not namespace.isidentifier() or importlib.util.find_spec(module) is None:
+        return False
+    importlib.import_module(module)
+    _loaded.add(namespace)
+    return True
+
+
+def lookup_operation(name: str) -> type["Operation"] | None:
+    found = OPERATIONS.get(name)
+    if found is None and load_dialect(name.partition(".")[0]):
+        found = OPERATIONS.get(name)
+    return found
+
+
+def lookup_attribute(name: str) -> type["Attribute"] | None:
+    found = ATTRIBUTES.get(name)
+    if found is None and load_dialect(name.partition(".")[0]):
+        found = ATTRIBUTES.get(name)
+    return found
+
+
+def lookup_type(name: str) -> type["Attribute"] | None:
+    found = TYPES.get(name)
+    if found is None and load_dialect(name.partition(".")[0]):
+        found = TYPES.get(name)
+    return found
