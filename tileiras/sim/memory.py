@@ -1,0 +1,326 @@
+"""Global memory of a simulated device: bounds-checked allocations in one flat 64-bit address space.
+
+Shared by the interpreter and the emulator, and free of the compiler.  An allocation is backed by the caller's NumPy
+array, so that kernels update it in place and two views of one array are two pointers into one allocation.  Addresses
+never depend on the host's: allocations start at fixed multiples of 4 GiB, so that a pointer that has left its
+allocation by anything a 32-bit index can express lands in a hole instead of in a neighbour.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import weakref
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+#: Addresses below are never given out: the emulator keeps its shared and local windows there, and small integers
+#: mistaken for pointers fault.
+LOWEST_ADDRESS = 1 << 40
+_SPACING = 1 << 32
+#: cudaMalloc's guarantee (CUDA C++ Programming Guide, "Device Memory Accesses").
+DEFAULT_ALIGNMENT = 256
+#: What uninitialised memory reads as: large in every integer type and an improbable number in every float type.
+UNINITIALISED = 0xCD
+
+
+class MemoryAccessError(Exception):
+    """An access that no allocation covers, that is misaligned, or that writes read-only memory.
+
+    ``index`` is the position of the first offending element in the flattened address array, ``address`` and ``size``
+    its bytes, ``reason`` the sentence without position.
+    """
+
+    def __init__(self, reason: str, address: int, size: int, index: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.address = address
+        self.size = size
+        self.index = index
+
+
+class Allocation:
+    """``size`` bytes at ``address``; ``data`` is a flat uint8 array over the very bytes of ``owner``."""
+
+    __slots__ = ("address", "data", "host", "name", "owner", "size", "writable")
+
+    def __init__(self, address: int, data: np.ndarray, owner: np.ndarray, name: str, writable: bool, host: int):
+        self.address = address
+        self.size = data.size
+        self.data = data
+        self.owner = owner
+        self.name = name
+        self.writable = writable
+        self.host = host
+
+    def __repr__(self) -> str:
+        return f"<allocation {self.name}: {self.size} bytes at {self.address:#x}>"
+
+
+def _root(array: np.ndarray) -> np.ndarray:
+    """The array that owns the memory ``array`` looks into (or the outermost array over a foreign buffer)."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _raw_bytes(owner: np.ndarray) -> tuple[np.ndarray, int]:
+    """A flat uint8 array over all of ``owner``'s memory, whatever its strides, and its host address."""
+    low, high = np.lib.array_utils.byte_bounds(owner) if owner.size else (owner.ctypes.data, owner.ctypes.data)
+    return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), dtype=np.uint8), low
+
+
+class Memory:
+    """A set of allocations.
+
+    ``Memory()`` draws from one process-wide address space: pointers of any live ``Memory`` can be stored in tables and
+    are valid in every later run.  ``Memory.scratch()`` numbers its allocations from a fixed address again (runs are
+    reproducible) and sees the allocations of all live ``Memory`` objects besides its own.
+    """
+
+    _cursor = LOWEST_ADDRESS << 7
+    _live: ClassVar[list[weakref.ref]] = []
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._allocations: list[Allocation] = []
+        self._by_owner: dict[int, Allocation] = {}
+        self._private_cursor: int | None = None
+        self._base_array: np.ndarray | None = None
+        Memory._live.append(weakref.ref(self))
+
+    @classmethod
+    def scratch(cls) -> Memory:
+        memory = cls()
+        Memory._live.pop()
+        memory._private_cursor = LOWEST_ADDRESS
+        return memory
+
+    @classmethod
+    def _others(cls) -> Iterator[Memory]:
+        Memory._live = [ref for ref in Memory._live if ref() is not None]
+        return (memory for ref in Memory._live if (memory := ref()) is not None)
+
+    # -- allocating ------------------------------------------------------------------------------------------------
+
+    def allocate(
+        self, source: int | np.ndarray, *, alignment: int = DEFAULT_ALIGNMENT, name: str | None = None,
+        fill: int = UNINITIALISED,
+    ) -> int:
+        """Address of ``source``: fresh memory of that many bytes, or the place of an array's first element.
+
+        An array's whole base is made addressable once; a view of it gives an address inside that allocation.  The
+        first byte of the base is aligned to ``alignment`` (a power of two, in bytes).
+        """
+        if alignment <= 0 or alignment & (alignment - 1):
+            raise ValueError(f"alignment must be a power of two, got {alignment}")
+        if not isinstance(source, np.ndarray):
+            size = int(source)
+            if size < 0:
+                raise ValueError(f"cannot allocate {size} bytes")
+            source = np.full(size, fill, dtype=np.uint8)
+        if source.dtype.hasobject:
+            raise TypeError("an array of Python objects has no device representation")
+        owner = _root(source)
+        allocation = self._find_owner(owner)
+        if allocation is None:
+            allocation = self._add(owner, alignment, name)
+        return allocation.address + (source.ctypes.data - allocation.host if source.size else 0)
+
+    def _find_owner(self, owner: np.ndarray) -> Allocation | None:
+        found = self._by_owner.get(id(owner))
+        if found is None and self._private_cursor is not None:
+            for other in Memory._others():
+                if (found := other._by_owner.get(id(owner))) is not None:
+                    break
+        return found
+
+    def _add(self, owner: np.ndarray, alignment: int, name: str | None) -> Allocation:
+        data, host = _raw_bytes(owner)
+        cursor = Memory._cursor if self._private_cursor is None else self._private_cursor
+        address = -(-cursor // alignment) * alignment
+        following = -(-(address + data.size + 1) // _SPACING) * _SPACING + _SPACING
+        if self._private_cursor is None:
+            Memory._cursor = following
+        else:
+            self._private_cursor = following
+        name = name or f"allocation {len(self._allocations)}"
+        allocation = Allocation(address, data, owner, name, owner.flags.writeable, host)
+        at = bisect.bisect(self._bases, address)
+        self._bases.insert(at, address)
+        self._allocations.insert(at, allocation)
+        self._by_owner[id(owner)] = allocation
+        self._base_array = None
+        return allocation
+
+    def release(self, address: int) -> None:
+        """End the allocation that starts at ``address``; later accesses to it are errors."""
+        at = bisect.bisect_left(self._bases, address)
+        if at == len(self._bases) or self._bases[at] != address:
+            raise ValueError(f"no allocation starts at {address:#x}")
+        del self._by_owner[id(self._allocations[at].owner)]
+        del self._bases[at], self._allocations[at]
+        self._base_array = None
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        return tuple(self._allocations)
+
+    # -- looking up ------------------------------------------------------------------------------------------------
+
+    def find(self, address: int, size: int = 1) -> Allocation | None:
+        """The allocation that holds all of ``size`` bytes at ``address``, or None."""
+        at = bisect.bisect_right(self._bases, address) - 1
+        if at >= 0:
+            allocation = self._allocations[at]
+            if address + size <= allocation.address + allocation.size:
+                return allocation
+        if self._private_cursor is not None:
+            for other in Memory._others():
+                if (allocation := other.find(address, size)) is not None:
+                    return allocation
+        return None
+
+    def view(self, address: int, dtype, count: int | None = None) -> np.ndarray:
+        """``count`` elements (all that fit when None) from ``address`` on, as a live array over the memory."""
+        dtype = np.dtype(dtype)
+        allocation = self.find(address, dtype.itemsize if count is None else max(1, count * dtype.itemsize))
+        if allocation is None:
+            raise self._fault(address, dtype.itemsize if count is None else count * dtype.itemsize, 0)
+        offset = address - allocation.address
+        if count is None:
+            count = (allocation.size - offset) // dtype.itemsize
+        return allocation.data[offset : offset + count * dtype.itemsize].view(dtype)
+
+    def _fault(self, address: int, size: int, index: int) -> MemoryAccessError:
+        nearest, distance = None, _SPACING
+        for memory in (self, *(Memory._others() if self._private_cursor is not None else ())):
+            for allocation in memory._allocations:
+                gap = max(allocation.address - address, address + size - allocation.address - allocation.size)
+                if 0 < gap < distance:
+                    nearest, distance = allocation, gap
+        reason = f"address {address:#x} ({size} byte{'s' * (size != 1)}) is in no allocation"
+        if nearest is not None:
+            side = "before the start" if address < nearest.address else "past the end"
+            far = nearest.address - address if address < nearest.address else distance
+            reason += f"; it is {far} byte{'s' * (far != 1)} {side} of {nearest.name} ({nearest.size} bytes)"
+        return MemoryAccessError(reason, address, size, index)
+
+    def _group(self, addresses: np.ndarray, size: int, alignment: int):
+        """Yield (allocation, positions or None for all) for a flat int64 array of non-masked addresses."""
+        misaligned = addresses & (alignment - 1)
+        if misaligned.any():
+            index = int(np.flatnonzero(misaligned)[0])
+            address = int(addresses[index])
+            reason = f"address {address:#x} ({size} bytes) is not aligned to {alignment} bytes"
+            raise MemoryAccessError(reason, address, size, index)
+        low, high = int(addresses.min()), int(addresses.max())
+        whole = self.find(low, size)
+        if whole is not None and high + size <= whole.address + whole.size:
+            yield whole, None
+            return
+        if self._base_array is None:
+            self._base_array = np.array(self._bases, dtype=np.int64)
+        at = np.searchsorted(self._base_array, addresses, side="right") - 1
+        for group in np.unique(at).tolist():
+            positions = np.flatnonzero(at == group)
+            members = addresses[positions]
+            allocation = self._allocations[group] if group >= 0 else None
+            inside = allocation is not None and int(members.max()) + size <= allocation.address + allocation.size
+            if inside:
+                yield allocation, positions
+                continue
+            # Rare: pointers of other Memory objects, or a fault; one by one, in element order.
+            for position in positions.tolist():
+                address = int(addresses[position])
+                allocation = self.find(address, size)
+                if allocation is None:
+                    raise self._fault(address, size, position)
+                yield allocation, np.array([position])
+
+    # -- accessing -------------------------------------------------------------------------------------------------
+
+    def load(self, addresses, dtype, *, mask=None, fill=None, alignment: int | None = None) -> np.ndarray:
+        """Elements of ``dtype`` at ``addresses`` (any shape).
+
+        Where ``mask`` is false nothing is read and the element is ``fill`` (uninitialised bytes when None).  Every
+        address must be a multiple of ``alignment`` (the element size by default).  Raises MemoryAccessError, whose
+        ``index`` is in the flattened ``addresses``.
+        """
+        dtype = np.dtype(dtype)
+        addresses = np.asarray(addresses).astype(np.int64, copy=False)
+        result = np.empty(addresses.shape, dtype)
+        flat = result.reshape(-1)
+        if fill is None:
+            flat.view(np.uint8)[:] = UNINITIALISED
+        else:
+            flat[:] = fill
+        for view, offsets, where in self._accesses(addresses, dtype, mask, alignment):
+            flat[where] = view[offsets]
+        return result
+
+    def store(self, addresses, values, *, mask=None, alignment: int | None = None) -> None:
+        """Write ``values`` (broadcast to ``addresses``' shape) where ``mask`` is true.
+
+        Of several elements for one address the last in flattened order stays.  Nothing is written when any of the
+        accesses is an error.
+        """
+        values = np.asarray(values)
+        addresses = np.asarray(addresses).astype(np.int64, copy=False)
+        flat = np.broadcast_to(values, addresses.shape).reshape(-1)
+        plan = list(self._accesses(addresses, values.dtype, mask, alignment, write=True))
+        for view, offsets, where in plan:
+            view[offsets] = flat[where]
+
+    def _accesses(self, addresses, dtype, mask, alignment, write=False):
+        """Yield (typed array over an allocation, element offsets into it, positions in the flattened addresses)."""
+        flat = addresses.reshape(-1)
+        chosen = None
+        if mask is not None:
+            chosen = np.flatnonzero(np.broadcast_to(np.asarray(mask, bool), addresses.shape).reshape(-1))
+            if chosen.size < flat.size:
+                flat = flat[chosen]
+            else:
+                chosen = None
+        if not flat.size:
+            return
+        size = dtype.itemsize
+        try:
+            groups = list(self._group(flat, size, alignment or size))
+        except MemoryAccessError as error:
+            if chosen is not None:
+                error.index = int(chosen[error.index])
+            raise
+        for allocation, positions in groups:
+            if write and not allocation.writable:
+                index = 0 if positions is None else int(positions[0])
+                address = int(flat[index])
+                index = index if chosen is None else int(chosen[index])
+                raise MemoryAccessError(f"{allocation.name} is read-only", address, size, index)
+            offsets = (flat if positions is None else flat[positions]) - allocation.address
+            if positions is None:
+                where = slice(None) if chosen is None else chosen
+            else:
+                where = positions if chosen is None else chosen[positions]
+            # Elements need not start at a multiple of their size from the allocation's first byte (a packed field,
+            # an 8-byte value at 4-byte alignment): shift the typed view by the common remainder when there is one.
+            shift = int(offsets[0]) % size
+            if shift and not (offsets % size == shift).all() or not shift and (offsets % size).any():
+                yield from self._unaligned(allocation, dtype, offsets, where, flat.size, chosen)
+                continue
+            count = (allocation.size - shift) // size
+            yield allocation.data[shift : shift + count * size].view(dtype), (offsets - shift) // size, where
+
+    @staticmethod
+    def _unaligned(allocation, dtype, offsets, where, total, chosen):
+        size = dtype.itemsize
+        if isinstance(where, slice):
+            where = np.arange(total)
+        for shift in range(size):
+            picked = np.flatnonzero(offsets % size == shift)
+            if picked.size:
+                count = (allocation.size - shift) // size
+                view = allocation.data[shift : shift + count * size].view(dtype)
+                yield view, (offsets[picked] - shift) // size, where[picked]
