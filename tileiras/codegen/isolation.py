@@ -1,0 +1,264 @@
+"""Run LLVM where its death is survivable.
+
+This LLVM has assertions on, and many of its errors end the process: an instruction that cannot be selected, an
+intrinsic above the target, an unknown assembly constraint.  So a forked helper process does the work.  It is started
+once per thread of the parent, answers requests over a pipe until the parent goes away, and when it dies the parent
+turns what it wrote to stderr into a diagnostic and starts another for the next request.
+
+One helper per thread and process: a helper is never shared, so requests cannot interleave, and a process forked from
+the parent (a worker of a build) starts its own.
+
+A request is the name of a function of this package and its keyword arguments, as marshalled bytes; both ends are the
+same interpreter image, so the marshal format always agrees.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import threading
+from typing import Any
+
+_LENGTH = 8
+
+
+class HelperDied(Exception):
+    """The helper ended while it worked on a request; `text` is what LLVM wrote, `reason` how the process ended."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(f"{reason}: {text}" if text else reason)
+        self.reason = reason
+        self.text = text
+
+
+class Helper:
+    """A forked process that runs functions for its parent."""
+
+    __slots__ = ("_pid", "_requests", "_replies", "_stderr", "_read_to")
+
+    def __init__(self) -> None:
+        import tempfile
+
+        _prepare_fork()
+        request_read, self._requests = os.pipe()
+        self._replies, reply_write = os.pipe()
+        # A file, not a pipe: it never fills up, and its content outlives the helper.
+        self._stderr = tempfile.TemporaryFile()
+        self._read_to = 0
+        lock = _llvm_lock()
+        if lock is not None:
+            # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
+            lock.acquire()
+        try:
+            self._pid = _fork()
+        finally:
+            if lock is not None:
+                lock.release()
+        if self._pid == 0:
+            code = 1
+            try:
+                os.close(self._requests)
+                os.close(self._replies)
+                os.dup2(self._stderr.fileno(), 2)
+                _serve(request_read, reply_write)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(request_read)
+        os.close(reply_write)
+        _pipe_ends.add(self._requests)
+        _pipe_ends.add(self._replies)
+
+    def call(self, function: str, arguments: dict[str, Any]) -> tuple[Any, str]:
+        """The function's result and what was written to stderr meanwhile; raises HelperDied or RuntimeError."""
+        payload = marshal.dumps((function, arguments))
+        try:
+            _write_all(self._requests, len(payload).to_bytes(_LENGTH, "little") + payload)
+            reply = _read_message(self._replies)
+        except BrokenPipeError:
+            reply = None
+        except BaseException:
+            # Interrupted half-way: the next reply would answer this request, so this helper is of no more use.
+            self.close(kill=True)
+            raise
+        text = self._drain()
+        if reply is None:
+            raise HelperDied(self._reap(), text)
+        ok, value = marshal.loads(reply)
+        if not ok:
+            raise RuntimeError(value)
+        return value, text
+
+    def _drain(self) -> str:
+        size = os.fstat(self._stderr.fileno()).st_size
+        data = os.pread(self._stderr.fileno(), size - self._read_to, self._read_to)
+        self._read_to = size
+        return data.decode(errors="replace").strip()
+
+    def _reap(self) -> str:
+        _, status = os.waitpid(self._pid, 0)
+        self._close_files()
+        if os.WIFSIGNALED(status):
+            import signal
+
+            number = os.WTERMSIG(status)
+            try:
+                return signal.Signals(number).name
+            except ValueError:
+                return f"signal {number}"
+        return f"exit status {os.WEXITSTATUS(status)}"
+
+    def _close_files(self) -> None:
+        for descriptor in (self._requests, self._replies):
+            if descriptor in _pipe_ends:
+                _pipe_ends.discard(descriptor)
+                os.close(descriptor)
+        self._stderr.close()
+
+    def close(self, kill: bool = False) -> None:
+        """End the helper; it also ends by itself when the parent's end of its pipe is closed."""
+        if self._stderr.closed:
+            return
+        if kill:
+            import signal
+
+            os.kill(self._pid, signal.SIGKILL)
+        self._close_files()
+        try:
+            os.waitpid(self._pid, 0)
+        except ChildProcessError:
+            pass
+
+
+_local = threading.local()
+# The parent's ends of all pipes to helpers. A process forked later closes them, or a helper would outlive its parent
+# for as long as that process lives.
+_pipe_ends: set[int] = set()
+
+
+def _forget_helpers() -> None:
+    global _local
+    _local = threading.local()
+    for descriptor in _pipe_ends:
+        os.close(descriptor)
+    _pipe_ends.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_helpers)
+
+
+def available() -> bool:
+    """Whether this platform can fork; without it LLVM runs in this process and its death is everybody's."""
+    return hasattr(os, "fork")
+
+
+def start() -> None:
+    """Start this thread's helper ahead of its first request, so that loading LLVM overlaps with other work."""
+    if available() and getattr(_local, "helper", None) is None:
+        _local.helper = Helper()
+
+
+def call(function: str, **arguments: Any) -> tuple[Any, str]:
+    """Run a registered function in this thread's helper: its result and LLVM's stderr.
+
+    Arguments and result are what marshal knows: None, numbers, str, bytes, tuples, lists, dicts.  Raises HelperDied
+    when the process ended and RuntimeError, with the message of the original, when the function raised.
+    """
+    if not available():
+        return _functions()[function](**arguments), ""
+    start()
+    try:
+        return _local.helper.call(function, arguments)
+    except HelperDied:
+        _local.helper = None
+        raise
+    except BaseException:
+        if _local.helper._stderr.closed:
+            _local.helper = None
+        raise
+
+
+def stop() -> None:
+    """End this thread's helper, if it has one."""
+    helper = getattr(_local, "helper", None)
+    if helper is not None:
+        _local.helper = None
+        helper.close()
+
+
+def _functions() -> dict[str, Any]:
+    from tileiras.codegen import llvm_pipeline
+
+    return llvm_pipeline.REQUESTS
+
+
+def _serve(requests: int, replies: int) -> None:
+    """The helper's loop; returns when the parent has closed its end."""
+    import signal
+
+    # Ctrl-C reaches the whole foreground group; the parent decides what happens then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    functions = _functions()
+    warm_up = functions.get("warm_up")
+    if warm_up is not None:
+        warm_up()
+    while True:
+        message = _read_message(requests)
+        if message is None:
+            return
+        function, arguments = marshal.loads(message)
+        try:
+            reply = (True, functions[function](**arguments))
+        except Exception as error:  # Whatever it is, the parent must get an answer; it raises it again.
+            reply = (False, str(error) or type(error).__name__)
+        payload = marshal.dumps(reply)
+        _write_all(replies, len(payload).to_bytes(_LENGTH, "little") + payload)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_message(descriptor: int) -> bytes | None:
+    header = _read_exactly(descriptor, _LENGTH)
+    return None if header is None else _read_exactly(descriptor, int.from_bytes(header, "little"))
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes | None:
+    chunks: list[bytes] = []
+    while size:
+        chunk = os.read(descriptor, min(size, 1 << 20))
+        if not chunk:
+            return None
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
+
+
+def _prepare_fork() -> None:
+    if threading.active_count() > 1:
+        # Another thread may hold an import lock at the fork: what the helper needs must be loaded before it.
+        import llvmlite.binding  # noqa: F401
+
+        import tileiras.codegen.llvm_pipeline  # noqa: F401
+
+
+def _llvm_lock() -> Any:
+    module = sys.modules.get("llvmlite.binding.ffi")
+    lock = getattr(getattr(module, "lib", None), "_lock", None)
+    return getattr(lock, "_lock", None)
+
+
+def _fork() -> int:
+    if threading.active_count() == 1:
+        return os.fork()
+    import warnings
+
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forking with threads; the hazards it means (held locks) are dealt with above.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()

@@ -1,0 +1,261 @@
+"""LLVM IR text to PTX: parse, verify, link, internalise, optimise, emit.
+
+The IR optimisations are LLVM's own per-module pipeline at the level asked for, with loop unrolling, interleaving and
+vectorisation off: loops that this compiler has scheduled must not be rotated or unrolled again, and fragments are
+vectors already.
+
+Everything that touches LLVM runs in a helper process (`isolation`).  What LLVM refuses becomes a diagnostic with its
+own words, whether it refused with an error or by ending the process.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, NamedTuple, Sequence
+
+from tileiras.codegen import isolation
+from tileiras.codegen.libdevice import PREFIX as LIBDEVICE_PREFIX
+from tileiras.codegen.target_machine import DATA_LAYOUT, TRIPLE, Processor, llvm_ptx_feature, ptx_version
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+
+OPT_LEVELS = (0, 1, 2, 3)
+
+MIN_PTX_METADATA = "tileiras.min_ptx"
+"""Named metadata by which a module says which PTX version its inline assembly needs: `!{i32 major, i32 minor}`."""
+
+
+class Ptx(NamedTuple):
+    """What the pipeline gives: PTX text with LLVM's own header, and how long each phase took."""
+
+    text: str
+    version: tuple[int, int]
+    milliseconds: dict[str, float]
+    warnings: str
+
+
+def external_functions(ir: str) -> list[str]:
+    """Functions that the module declares and does not define, intrinsics left out, in order of appearance."""
+    return [
+        name
+        for name in re.findall(r"^declare [^\n]*?@([-a-zA-Z$._0-9]+)\(", ir, re.MULTILINE)
+        if not name.startswith("llvm.")
+    ]
+
+
+def libdevice_functions(ir: str) -> list[str]:
+    """The libdevice functions that the module calls."""
+    return [name for name in external_functions(ir) if name.startswith(LIBDEVICE_PREFIX)]
+
+
+def inline_assembly_ptx(ir: str) -> list[tuple[int, int]]:
+    """The PTX versions the module itself asks for through `!tileiras.min_ptx`."""
+    named = re.search(rf"^!{re.escape(MIN_PTX_METADATA)} = !\{{([^}}]*)\}}", ir, re.MULTILINE)
+    if named is None:
+        return []
+    versions = []
+    for node in named.group(1).split(","):
+        match = re.search(rf"^{re.escape(node.strip())} = !\{{i32 (\d+), i32 (\d+)\}}", ir, re.MULTILINE)
+        if match is not None:
+            versions.append((int(match.group(1)), int(match.group(2))))
+    return versions
+
+
+def compile_to_ptx(
+    ir: str,
+    row: Processor,
+    *,
+    opt_level: int = 3,
+    requested_ptx: tuple[int, int] | None = None,
+    required_ptx: Iterable[tuple[int, int]] = (),
+    libraries: Sequence[str] = (),
+    bitcode: Sequence[bytes] = (),
+    engine: DiagnosticEngine | None = None,
+    location: Locatable | None = None,
+) -> Ptx:
+    """Compile one module to PTX for one processor.
+
+    `libraries` are LLVM IR texts and `bitcode` are bitcode files linked in and made internal; the module's own
+    external definitions (its kernels) stay visible.  Intrinsics must have been admitted before
+    (`admission.check`).  Raises CompileError when LLVM refuses the module.
+    """
+    if opt_level not in OPT_LEVELS:
+        raise CompileError.at(location, f"invalid LLVM optimization level: {opt_level}", ExitCode.CONFIGURATION)
+    version = ptx_version(row, [*required_ptx, *inline_assembly_ptx(ir)], requested_ptx, location)
+    try:
+        result, stderr = isolation.call(
+            "compile",
+            ir=ir,
+            chip=row.chip,
+            features=llvm_ptx_feature(version),
+            opt_level=opt_level,
+            libraries=tuple(libraries),
+            bitcode=tuple(bitcode),
+        )
+    except isolation.HelperDied as death:
+        raise CompileError.at(
+            location,
+            f"LLVM could not generate code for {row.chip}: {first_line(death.text) or death.reason}",
+            notes=[Diagnostic.note(None, f"LLVM ended with {death.reason}"), *_quoted(death.text)],
+        ) from None
+    except RuntimeError as error:
+        text = str(error)
+        raise CompileError.at(
+            location, f"LLVM refused the module: {first_line(text)}", notes=_quoted(text)
+        ) from None
+    ptx, milliseconds = result
+    if stderr and engine is not None:
+        engine.warning(location, f"LLVM: {stderr}")
+    return Ptx(ptx, version, milliseconds, stderr)
+
+
+def verify_module(ir: str, location: Locatable | None = None) -> None:
+    """Parse and verify LLVM IR text; raises CompileError with LLVM's words when it is not well formed."""
+    try:
+        isolation.call("verify", ir=ir)
+    except isolation.HelperDied as death:
+        raise CompileError.at(
+            location, f"LLVM ended on the module: {first_line(death.text) or death.reason}", notes=_quoted(death.text)
+        ) from None
+    except RuntimeError as error:
+        raise CompileError.at(
+            location, f"LLVM refused the module: {first_line(str(error))}", notes=_quoted(str(error))
+        ) from None
+
+
+# LLVM's assertion failures come with a stack dump; the line that says what happened starts with one of these.
+_TELLING = re.compile(r"^(LLVM ERROR:|error:|fatal error:|.*Assertion .* failed|.*UNREACHABLE executed|PTX version)")
+_PARSE_ERROR = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
+_NOISE = ("LLVM IR parsing error", "PLEASE submit a bug report", "Stack dump:")
+
+
+def first_line(text: str) -> str:
+    """The line of LLVM's output that says what is wrong."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    for line in lines:
+        parse_error = _PARSE_ERROR.match(line)
+        if parse_error is not None:
+            return "line {}, column {}: {}".format(*parse_error.groups())
+        if _TELLING.match(line):
+            return line
+    for line in lines:
+        if not line.startswith(_NOISE):
+            return line
+    return lines[0] if lines else ""
+
+
+def _quoted(text: str) -> list[Diagnostic]:
+    text = text.strip()
+    if not text or "\n" not in text:
+        return []
+    # The stack dump holds addresses, which differ from run to run.
+    kept = [line for line in text.split("\n") if not re.match(r"\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|Stack dump", line)]
+    return [Diagnostic.note(None, "LLVM said:\n" + "\n".join(kept))]
+
+
+# What follows runs in the helper process.
+
+
+def _compile(
+    ir: str, chip: str, features: str, opt_level: int, libraries: Sequence[str], bitcode: Sequence[bytes]
+) -> tuple[str, dict[str, float]]:
+    import time
+
+    import llvmlite.binding as llvm
+
+    from tileiras.codegen.target_machine import processor, target_machine
+
+    clock = time.perf_counter
+    phases: dict[str, float] = {}
+    start = clock()
+
+    def lap(phase: str) -> None:
+        nonlocal start
+        now = clock()
+        phases[phase] = round((now - start) * 1000, 3)
+        start = now
+
+    machine = target_machine(processor(chip), features, opt_level)
+    # A context of its own: type names in a shared one would get suffixes that depend on what was compiled before.
+    context = llvm.create_context()
+    module = llvm.parse_assembly(ir, context=context)
+    lap("parse")
+    module.verify()
+    lap("verify")
+    if libraries or bitcode:
+        visible = {value.name for value in _definitions(module)}
+        linked = [llvm.parse_assembly(text, context=context) for text in libraries]
+        for data in bitcode:
+            linked.append(llvm.parse_bitcode(data, context=context))
+        for library in linked:
+            library.triple = module.triple
+            library.data_layout = module.data_layout
+            module.link_in(library)
+        local = (llvm.Linkage.internal, llvm.Linkage.private)
+        for value in _definitions(module):
+            if value.name not in visible and value.linkage not in local:
+                value.linkage = llvm.Linkage.internal
+        module.verify()
+        lap("link")
+    tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+    tuning.loop_unrolling = False
+    tuning.loop_interleaving = False
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    passes = builder.getModulePassManager()
+    if libraries or bitcode:
+        # At level 0 the pipeline inlines the library but leaves its bodies behind.
+        passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+    lap("optimize")
+    text = machine.emit_assembly(module)
+    lap("emit")
+    module.close()
+    return text, phases
+
+
+def _definitions(module: Any) -> list[Any]:
+    return [v for v in (*module.functions, *module.global_variables) if not v.is_declaration]
+
+
+def _disassemble(bitcode: bytes) -> str:
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_bitcode(bitcode, context=llvm.create_context())
+    try:
+        return str(module)
+    finally:
+        module.close()
+
+
+def _verify(ir: str) -> None:
+    import llvmlite.binding as llvm
+
+    from tileiras.codegen.target_machine import initialize
+
+    initialize()
+    module = llvm.parse_assembly(ir, context=llvm.create_context())
+    try:
+        module.verify()
+    finally:
+        module.close()
+
+
+_WARM_UP = (
+    f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
+    "define ptx_kernel void @k(ptr addrspace(1) %p) {\n"
+    "  store float 1.0, ptr addrspace(1) %p\n  ret void\n}\n"
+)
+
+
+def _warm_up() -> None:
+    """Run LLVM's one-time initialisation (20 ms) before the first request arrives."""
+    _compile(_WARM_UP, "sm_90", llvm_ptx_feature((7, 8)), 3, (), ())
+
+
+REQUESTS: dict[str, Any] = {
+    "compile": _compile,
+    "disassemble": _disassemble,
+    "verify": _verify,
+    "warm_up": _warm_up,
+}

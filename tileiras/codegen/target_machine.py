@@ -1,0 +1,186 @@
+"""LLVM target machines for NVPTX: which processors LLVM knows, which PTX version to ask for, and a cache of machines.
+
+LLVM falls back to a default processor, with one line on stderr, when it does not know the one asked for, and ends the
+process when the PTX version is below what the processor needs.  Both are decided here, from a table, before LLVM is
+asked.
+
+llvmlite is imported and initialised on first use: importing it costs about 50 ms, which `--help` should not pay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterable, NamedTuple
+
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+TRIPLE = "nvptx64-nvidia-cuda"
+TRIPLES = ("nvptx64-nvidia-cuda", "nvptx-nvidia-cuda")
+"""The 64-bit triple is the one we compile for; the 32-bit one is registered so that foreign IR can be looked up."""
+
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""What LLVM 22 gives for nvptx64; written into every module so that linked-in code agrees with it."""
+
+
+class Processor(NamedTuple):
+    """One GPU code as LLVM's NVPTX back end sees it."""
+
+    chip: str
+    llvm_cpu: str
+    """The processor LLVM compiles for; differs from `chip` where LLVM 22 has no row for the chip."""
+    ptx: tuple[int, int]
+    """The lowest PTX version whose `.target` accepts the chip (LLVM aborts below it)."""
+
+    @property
+    def number(self) -> int:
+        """The SM number without its suffix, `sm_90a` -> 90."""
+        return int(self.chip.removeprefix("sm_").rstrip("af"))
+
+    @property
+    def suffix(self) -> str:
+        """`a` (this chip only), `f` (its family) or nothing (forward compatible)."""
+        return self.chip[-1] if self.chip[-1] in "af" else ""
+
+
+def _processors(rows: Iterable[tuple[str, tuple[int, int]]], llvm_cpu: str | None = None) -> list[Processor]:
+    return [Processor(f"sm_{code}", llvm_cpu or f"sm_{code}", ptx) for code, ptx in rows]
+
+
+# Lowest versions: found by asking LLVM 22.1 for every (processor, version) pair, and equal to the PTX ISA's release
+# notes. sm_107 is not in LLVM 22: base-level code for sm_100 is legal on it (the PTX ISA's forward compatibility of
+# targets without a suffix), so it is compiled as that and the module header names the chip.
+PROCESSORS: dict[str, Processor] = {
+    p.chip: p
+    for p in _processors(
+        (
+            ("75", (6, 3)),
+            ("80", (7, 0)),
+            ("86", (7, 1)),
+            ("87", (7, 4)),
+            ("88", (9, 0)),
+            ("89", (7, 8)),
+            ("90", (7, 8)),
+            ("90a", (8, 0)),
+            ("100", (8, 6)),
+            ("100a", (8, 6)),
+            ("100f", (8, 8)),
+            ("103", (8, 8)),
+            ("103a", (8, 8)),
+            ("103f", (8, 8)),
+            ("110", (9, 0)),
+            ("110a", (9, 0)),
+            ("110f", (9, 0)),
+            ("120", (8, 7)),
+            ("120a", (8, 7)),
+            ("120f", (8, 8)),
+            ("121", (8, 8)),
+            ("121a", (8, 8)),
+            ("121f", (8, 8)),
+        )
+    )
+    + _processors([("107", (9, 4))], llvm_cpu="sm_100")
+}
+
+# The `+ptxNN` features of LLVM 22. A version between two of them is served by the next one; a version above the last
+# is printed as the last and corrected in the module header (newer PTX is a superset).
+LLVM_PTX_VERSIONS: tuple[tuple[int, int], ...] = tuple(
+    (v // 10, v % 10)
+    for v in (60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90)
+)
+
+
+def processor(chip: str, location: Locatable | None = None) -> Processor:
+    """The table row of a GPU code such as `sm_90`; raises CompileError for a code that we do not know."""
+    row = PROCESSORS.get(chip)
+    if row is None:
+        accepted = ", ".join(sorted(PROCESSORS, key=lambda c: (PROCESSORS[c].number, c)))
+        raise CompileError.at(
+            location,
+            f"GPU architecture {chip} is not supported by this version of tileiras. Supported: {accepted}",
+            ExitCode.CONFIGURATION,
+        )
+    return row
+
+
+def ptx_version(
+    row: Processor,
+    required: Iterable[tuple[int, int]] = (),
+    requested: tuple[int, int] | None = None,
+    location: Locatable | None = None,
+) -> tuple[int, int]:
+    """The PTX version to print: the lowest that the target and the instructions allow, or the one asked for.
+
+    Never taken from the installed ptxas: the same input gives the same PTX on every machine.  Raises CompileError
+    when the version asked for is too low.
+    """
+    lowest = max([row.ptx, *required])
+    if requested is None:
+        return lowest
+    if requested < lowest:
+        need = "its target" if lowest == row.ptx else "the instructions used"
+        raise CompileError.at(
+            location,
+            "PTX version {}.{} does not support {}: {} needs {}.{} or newer".format(
+                *requested, row.chip, need, *lowest
+            ),
+            ExitCode.CONFIGURATION,
+        )
+    return requested
+
+
+def llvm_ptx_feature(version: tuple[int, int]) -> str:
+    """The feature string that makes LLVM select for at least `version`, capped at the newest LLVM has."""
+    for known in LLVM_PTX_VERSIONS:
+        if known >= version:
+            break
+    return "+ptx{}{}".format(*known)
+
+
+_initialized = False
+_machines: dict[tuple[str, str, str, int], llvm.TargetMachine] = {}
+
+
+def initialize() -> None:
+    """Register LLVM's targets; later calls do nothing."""
+    global _initialized
+    if _initialized:
+        return
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    for triple in TRIPLES:
+        try:
+            llvm.Target.from_triple(triple)
+        except RuntimeError as error:
+            raise CompileError.at(
+                None, f"failed to look up NVPTX target for requested triple: {error}", ExitCode.CONFIGURATION
+            ) from None
+    _initialized = True
+
+
+def target_machine(row: Processor, features: str, opt_level: int, triple: str = TRIPLE) -> llvm.TargetMachine:
+    """A target machine, made once per (triple, chip, features, level) and process."""
+    key = (triple, row.llvm_cpu, features, opt_level)
+    machine = _machines.get(key)
+    if machine is None:
+        initialize()
+        import llvmlite.binding as llvm
+
+        machine = llvm.Target.from_triple(triple).create_target_machine(
+            cpu=row.llvm_cpu, features=features, opt=opt_level
+        )
+        _machines[key] = machine
+    return machine
+
+
+def llvm_identity() -> str:
+    """Which LLVM generates the code, `llvmlite-0.50.0`: part of the PTX stage's key.
+
+    The package's version, not LLVM's own: it can be read without loading the library.
+    """
+    import llvmlite
+
+    return f"llvmlite-{llvmlite.__version__}"

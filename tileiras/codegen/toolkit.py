@@ -1,0 +1,85 @@
+"""Where NVIDIA's redistributable tools and libraries are found: ptxas, nvdisasm, libdevice.
+
+Nothing of the toolkit is shipped with this package.  A file is looked for, in this order,
+
+1. where the caller says (an option),
+2. in the wheels of this environment (`nvidia-cuda-nvcc`, `nvidia-nvvm`), which unpack below `nvidia/`,
+3. under the toolkit root named by `CUDA_ROOT`, `CUDA_HOME` or `CUDA_PATH` (the first one that is set),
+4. for programs, on `PATH`.
+
+The wheels come before the environment variables because they belong to the environment that runs this compiler, while
+`CUDA_HOME` is often set machine-wide to a toolkit that is older than the PTX we write.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+ROOT_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
+"""Read in this order; the first one that is set names the toolkit root, as for the vendor's driver."""
+
+
+def toolkit_root() -> str | None:
+    """The toolkit root that the environment names, or None."""
+    for variable in ROOT_VARIABLES:
+        value = os.environ.get(variable)
+        if value:
+            return value
+    return None
+
+
+def wheel_roots() -> list[str]:
+    """Folders of the installed NVIDIA wheels that have a toolkit's layout, newest toolkit first.
+
+    CUDA 13 wheels share one `nvidia/cu13` folder; CUDA 12 wheels have one folder each (`nvidia/cuda_nvcc`).
+    """
+    roots: list[str] = []
+    for entry in sys.path:
+        base = os.path.join(entry or os.curdir, "nvidia")
+        try:
+            names = os.listdir(base)
+        except OSError:
+            continue
+        shared = sorted((n for n in names if n.startswith("cu") and n[2:].isdigit()), key=lambda n: -int(n[2:]))
+        single = sorted(n for n in names if n in ("cuda_nvcc", "cuda_nvdisasm", "nvvm"))
+        roots += [os.path.join(base, name) for name in shared + single]
+    return roots
+
+
+def find_program(name: str, override: str | None = None) -> str | None:
+    """The path of a toolkit program (`ptxas`), or None.  A given `override` is taken or nothing is."""
+    if override:
+        return override if os.access(override, os.X_OK) and not os.path.isdir(override) else None
+    executable = name + ".exe" if os.name == "nt" else name
+    roots = wheel_roots()
+    root = toolkit_root()
+    if root is not None:
+        roots.append(root)
+    folders = [os.path.join(r, "bin") for r in roots] + os.environ.get("PATH", "").split(os.pathsep)
+    for folder in folders:
+        path = os.path.join(folder, executable)
+        if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
+def find_library(relative: str, override: str | None = None) -> str | None:
+    """The path of a toolkit file given by its place below the root (`nvvm/libdevice/libdevice.10.bc`), or None.
+
+    `override` is the file itself or a toolkit root that holds it.
+    """
+    if override:
+        nested = os.path.join(override, relative)
+        if os.path.isfile(override):
+            return override
+        return nested if os.path.isfile(nested) else None
+    roots = wheel_roots()
+    root = toolkit_root()
+    if root is not None:
+        roots.append(root)
+    for root in roots:
+        path = os.path.join(root, relative)
+        if os.path.isfile(path):
+            return path
+    return None
