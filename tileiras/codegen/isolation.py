@@ -35,7 +35,7 @@ class HelperDied(Exception):
 class Helper:
     """A forked process that runs functions for its parent."""
 
-    __slots__ = ("_pid", "_requests", "_replies", "_stderr", "_read_to")
+    __slots__ = ("_pid", "_read_to", "_replies", "_requests", "_stderr")
 
     def __init__(self) -> None:
         import tempfile
@@ -44,7 +44,7 @@ class Helper:
         request_read, self._requests = os.pipe()
         self._replies, reply_write = os.pipe()
         # A file, not a pipe: it never fills up, and its content outlives the helper.
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._read_to = 0
         lock = _llvm_lock()
         if lock is not None:
@@ -211,7 +211,7 @@ def _serve(requests: int, replies: int) -> None:
         function, arguments = marshal.loads(message)
         try:
             reply = (True, functions[function](**arguments))
-        except Exception as error:  # Whatever it is, the parent must get an answer; it raises it again.
+        except Exception as error:  # noqa: BLE001  Whatever it is, the parent must get an answer; it raises it again.
             reply = (False, str(error) or type(error).__name__)
         payload = marshal.dumps(reply)
         _write_all(replies, len(payload).to_bytes(_LENGTH, "little") + payload)

@@ -16,9 +16,11 @@ Two rules of the library (libdevice user's guide; LLVM NVPTX usage, "NVVMReflect
 from __future__ import annotations
 
 import re
-from typing import Iterable, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
 from tileiras.codegen import toolkit
+from tileiras.codegen.target_machine import MODULE_HEADER, llvm_identity
 from tileiras.diagnostics import CompileError, Diagnostic, Locatable
 
 FILE = "nvvm/libdevice/libdevice.10.bc"
@@ -67,7 +69,7 @@ _UNUSED_METADATA = re.compile(r", !srcloc !\d+")
 class Libdevice:
     """One libdevice file, opened when the first function of it is wanted."""
 
-    __slots__ = ("path", "_data", "_digest", "_store", "_entries")
+    __slots__ = ("_data", "_digest", "_entries", "_store", "path")
 
     def __init__(self, path: str, store: ArtifactStore | None = None) -> None:
         self.path = path
@@ -94,7 +96,6 @@ class Libdevice:
     def _load(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         if self._entries is None:
             from tileiras.codegen import isolation
-            from tileiras.codegen.target_machine import llvm_identity
 
             key = f"libdevice/{self.digest}/{llvm_identity()}/split-{SPLITTER_VERSION}"
             stored = self._store.get(key)
@@ -108,14 +109,7 @@ class Libdevice:
             self._data = None
         return self._entries
 
-    def closure(
-        self,
-        functions: Iterable[str],
-        *,
-        triple: str,
-        data_layout: str,
-        location: Locatable | None = None,
-    ) -> str:
+    def closure(self, functions: Iterable[str], location: Locatable | None = None) -> str:
         """LLVM IR text of the functions named and everything they reach, all but the named ones internal.
 
         The named functions keep external linkage so that a module calling them links; the caller internalises them
@@ -135,7 +129,7 @@ class Libdevice:
                 continue
             wanted.add(name)
             stack += entries[name][1]
-        lines = [f'target datalayout = "{data_layout}"', f'target triple = "{triple}"']
+        lines = [MODULE_HEADER]
         root_symbols = {"@" + name for name in roots}
         for name, (text, _) in entries.items():
             if name not in wanted:
@@ -190,7 +184,7 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
             pieces[_symbol(line)] = body
         elif line.startswith("declare"):
             pieces[_symbol(line)] = line
-        elif line.startswith("@") or line.startswith("%"):
+        elif line.startswith(("@", "%")):
             pieces[line.partition(" = ")[0]] = line
         elif line.startswith("attributes #"):
             pieces[line.split()[1]] = line

@@ -11,11 +11,12 @@ own words, whether it refused with an error or by ending the process.
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, NamedTuple, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from tileiras.codegen import isolation
 from tileiras.codegen.libdevice import PREFIX as LIBDEVICE_PREFIX
-from tileiras.codegen.target_machine import DATA_LAYOUT, TRIPLE, Processor, llvm_ptx_feature, ptx_version
+from tileiras.codegen.target_machine import MODULE_HEADER, Processor, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 
 OPT_LEVELS = (0, 1, 2, 3)
@@ -242,8 +243,7 @@ def _verify(ir: str) -> None:
 
 
 _WARM_UP = (
-    f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
-    "define ptx_kernel void @k(ptr addrspace(1) %p) {\n"
+    MODULE_HEADER + "define ptx_kernel void @k(ptr addrspace(1) %p) {\n"
     "  store float 1.0, ptr addrspace(1) %p\n  ret void\n}\n"
 )
 

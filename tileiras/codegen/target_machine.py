@@ -9,7 +9,8 @@ llvmlite is imported and initialised on first use: importing it costs about 50 m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 
@@ -22,6 +23,10 @@ TRIPLES = ("nvptx64-nvidia-cuda", "nvptx-nvidia-cuda")
 
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """What LLVM 22 gives for nvptx64; written into every module so that linked-in code agrees with it."""
+
+
+MODULE_HEADER = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
+"""The two lines that LLVM IR text for this target starts with."""
 
 
 class Processor(NamedTuple):
@@ -119,10 +124,10 @@ def ptx_version(
     if requested is None:
         return lowest
     if requested < lowest:
-        need = "its target" if lowest == row.ptx else "the instructions used"
+        need = "its target needs" if lowest == row.ptx else "the instructions used need"
         raise CompileError.at(
             location,
-            "PTX version {}.{} does not support {}: {} needs {}.{} or newer".format(
+            "PTX version {}.{} does not support {}: {} {}.{} or newer".format(
                 *requested, row.chip, need, *lowest
             ),
             ExitCode.CONFIGURATION,

@@ -1,0 +1,82 @@
+import re
+
+import pytest
+
+from tileiras.codegen import admission, llvm_pipeline
+from tileiras.codegen import ptxas as assembler
+from tileiras.codegen.target_machine import MODULE_HEADER, processor
+from tileiras.diagnostics import CompileError
+from tileiras.dialects.nvvm.intrinsics import EFFECTS, INTRINSICS, Intrinsic, admits
+
+SHORT = {"p1": "ptr addrspace(1)", "p3": "ptr addrspace(3)"}
+
+
+def declare(row: Intrinsic) -> str:
+    return f"declare {row.result} @llvm.nvvm.{row.name}({', '.join(SHORT.get(t, t) for t in row.operands)})"
+
+
+def kernel(number: int, row: Intrinsic) -> str:
+    """A kernel that does nothing but call the intrinsic with its parameters and store what it returns."""
+    types = [SHORT.get(t, t) for t in row.operands]
+    parameters = "".join(f", {t} %a{i}" for i, t in enumerate(types))
+    arguments = ", ".join(f"{t} 3" if i in row.immediates else f"{t} %a{i}" for i, t in enumerate(types))
+    call = f"call {row.result} @llvm.nvvm.{row.name}({arguments})"
+    if row.result != "void":
+        call = f"%r = {call}\n  store {row.result} %r, ptr addrspace(1) %out"
+    return f"define ptx_kernel void @k{number}(ptr addrspace(1) %out{parameters}) {{\n  {call}\n  ret void\n}}"
+
+
+def lowest_chip(row: Intrinsic) -> str:
+    return "sm_" + row.sm.lstrip("=").split(",")[0]
+
+
+def by_target() -> list[tuple[str, tuple[int, int]]]:
+    return sorted({(lowest_chip(row), max(row.ptx, processor(lowest_chip(row)).ptx)) for row in INTRINSICS.values()})
+
+
+@pytest.mark.parametrize("chip, ptx", by_target())
+def test_every_row_compiles_and_assembles_on_its_lowest_target(chip, ptx, ptxas):
+    rows = [
+        row
+        for row in INTRINSICS.values()
+        if lowest_chip(row) == chip and max(row.ptx, processor(chip).ptx) == ptx
+    ]
+    ir = MODULE_HEADER + "\n".join([declare(row) for row in rows] + [kernel(n, row) for n, row in enumerate(rows)])
+    assert max([*admission.check(ir, processor(chip)), processor(chip).ptx]) == ptx
+    text = llvm_pipeline.compile_to_ptx(ir, processor(chip), requested_ptx=ptx, opt_level=1).text
+    # A name that LLVM does not know becomes a call of an extern function.
+    assert not re.search(r"llvm[._]nvvm", text)
+    assert len(assembler.assemble(text, chip, opt_level=0, ptxas=ptxas).resources) == len(rows)
+
+
+def test_effects_are_from_the_closed_set():
+    assert {row.effects for row in INTRINSICS.values()} <= set(EFFECTS)
+
+
+def test_requirements_compare_numbers_and_exact_targets():
+    assert admits("80", "sm_80") and admits("80", "sm_103a") and not admits("80", "sm_75")
+    assert admits("=100a,103a", "sm_103a") and not admits("=100a,103a", "sm_100")
+
+
+def test_intrinsic_above_the_target_is_refused_before_llvm():
+    ir = MODULE_HEADER + declare(INTRINSICS["redux.sync.add"])
+    assert admission.check(ir, processor("sm_80")) == [(7, 0)]
+    with pytest.raises(CompileError, match=r"'llvm.nvvm.redux.sync.add' needs sm_80 or newer, not sm_75"):
+        admission.check(ir, processor("sm_75"))
+
+
+def test_unknown_and_uncompilable_intrinsics_are_refused_together():
+    ir = MODULE_HEADER + "declare i32 @llvm.nvvm.shfl.synk.i32(i32)\ndeclare float @llvm.exp.f32(float)\n"
+    with pytest.raises(CompileError) as error:
+        admission.check(ir, processor("sm_90"))
+    assert [d.message for d in error.value.diagnostics] == [
+        "unknown intrinsic 'llvm.nvvm.shfl.synk.i32'",
+        "intrinsic 'llvm.exp.f32' has no NVPTX code: LLVM would end on it",
+    ]
+
+
+def test_generic_intrinsics_are_admitted_by_base_name_and_type():
+    text = "declare <4 x float> @llvm.fma.v4f32(<4 x float>, <4 x float>, <4 x float>)\ndeclare void @llvm.trap()\n"
+    assert admission.check(text, processor("sm_75")) == []
+    with pytest.raises(CompileError, match="llvm.exp2.f64"):
+        admission.check("declare double @llvm.exp2.f64(double)\n", processor("sm_90"))

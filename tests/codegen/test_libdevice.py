@@ -1,0 +1,109 @@
+import pytest
+
+from tileiras.codegen import libdevice, llvm_pipeline, toolkit
+from tileiras.codegen.target_machine import MODULE_HEADER, processor
+from tileiras.diagnostics import CompileError
+
+USES_EXP = (
+    MODULE_HEADER
+    + """
+declare float @__nv_expf(float)
+define ptx_kernel void @k(ptr addrspace(1) %p) {
+  %x = load float, ptr addrspace(1) %p
+  %y = call float @__nv_expf(float %x)
+  store float %y, ptr addrspace(1) %p
+  ret void
+}
+"""
+)
+
+LIBRARY = """\
+target triple = "nvptx64-nvidia-gpulibs"
+
+%struct.pair = type { i32, i32 }
+
+@.str = private unnamed_addr constant [17 x i8] c"__CUDA_PREC_SQRT\\00", align 1
+@table = internal addrspace(1) constant [2 x i32] [i32 1, i32 2]
+
+; Function Attrs: nounwind
+define i32 @__nv_a(i32 %x) #0 {
+  %p = alloca %struct.pair
+  %1 = call i32 @helper(i32 %x), !srcloc !4
+  ret i32 %1
+}
+
+define i32 @helper(i32 %x) {
+  %1 = call i32 @__nvvm_reflect(ptr @.str)
+  ret i32 %1
+}
+
+define i32 @__nv_unused(i32 %x) {
+  ret i32 %x
+}
+
+declare i32 @__nvvm_reflect(ptr)
+
+attributes #0 = { nounwind }
+
+!4 = !{i32 1}
+"""
+
+
+def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
+    entries = libdevice.unpack(libdevice.pack(libdevice.split(LIBRARY)))
+    assert entries == libdevice.split(LIBRARY)
+    assert set(entries["@__nv_a"][1]) == {"%struct.pair", "@helper", "#0"}
+    assert "!srcloc" not in entries["@__nv_a"][0]
+
+
+def test_square_root_reflection_is_answered_with_ieee():
+    text = libdevice.split(LIBRARY)["@helper"][0]
+    assert "%1 = add i32 0, 1" in text and "__nvvm_reflect" not in text
+
+
+def test_closure_links_into_a_kernel_and_disappears_in_it(device_library):
+    assert llvm_pipeline.libdevice_functions(USES_EXP) == ["__nv_expf"]
+    library = device_library.closure(["__nv_expf"])
+    assert library.count("\ndefine ") == 1 and len(library) < 20_000
+    for level in (0, 3):
+        text = llvm_pipeline.compile_to_ptx(USES_EXP, processor("sm_80"), libraries=[library], opt_level=level).text
+        assert "ex2.approx.ftz.f32" in text
+        assert ".func" not in text and "call" not in text
+
+
+def test_flush_to_zero_module_flag_selects_the_flushing_variant(device_library):
+    library = device_library.closure(["__nv_expf"])
+    flagged = USES_EXP + '!llvm.module.flags = !{!0}\n!0 = !{i32 4, !"nvvm-reflect-ftz", i32 1}\n'
+    plain = llvm_pipeline.compile_to_ptx(USES_EXP, processor("sm_80"), libraries=[library]).text
+    flushing = llvm_pipeline.compile_to_ptx(flagged, processor("sm_80"), libraries=[library]).text
+    assert flushing.count(".ftz") > plain.count(".ftz")
+
+
+def test_split_form_is_taken_from_the_store(device_library):
+    store = libdevice.MemoryStore()
+    first = libdevice.Libdevice(device_library.path, store)
+    text = first.closure(["__nv_logf", "__nv_expf"])
+    (key,) = store._entries
+    assert first.digest in key
+    stored = store.get(key)
+    store.put(key, stored.replace(b"__nv_expf", b"__nv_expX"))
+    with pytest.raises(CompileError, match="libdevice defines no function '__nv_expf'"):
+        libdevice.Libdevice(device_library.path, store).closure(["__nv_expf"])
+    store.put(key, stored)
+    again = libdevice.Libdevice(device_library.path, store)
+    assert again.closure(["__nv_expf", "__nv_logf"]) == text
+
+
+def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolkit, "wheel_roots", list)
+    for variable in toolkit.ROOT_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    assert libdevice.find() is None
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert libdevice.find() is None
+    (tmp_path / "nvvm/libdevice").mkdir(parents=True)
+    (tmp_path / libdevice.FILE).write_bytes(b"")
+    assert libdevice.find().path == str(tmp_path / libdevice.FILE)
+    error = libdevice.missing(["__nv_expf"])
+    assert error.diagnostics[0].message == "could not find libdevice.bc"
+    assert "nvidia-nvvm" in error.render() and "__nv_expf" in error.render()

@@ -1,0 +1,144 @@
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tileiras.codegen import isolation, llvm_pipeline
+from tileiras.codegen.target_machine import MODULE_HEADER, processor
+from tileiras.diagnostics import CompileError
+
+STORE_ONE = (
+    MODULE_HEADER
+    + """
+define ptx_kernel void @k(ptr addrspace(1) align 16 %p) "nvvm.reqntid"="128,1,1" {
+  store float 1.0, ptr addrspace(1) %p
+  ret void
+}
+"""
+)
+
+
+def test_kernel_becomes_an_entry_with_its_launch_bounds():
+    result = llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_90"))
+    assert ".visible .entry k(" in result.text
+    assert ".reqntid 128, 1, 1" in result.text
+    assert result.version == (7, 8) and ".version 7.8" in result.text
+    assert set(result.milliseconds) == {"parse", "verify", "optimize", "emit"}
+
+
+def test_min_ptx_metadata_of_the_module_raises_the_version():
+    ir = STORE_ONE + "!tileiras.min_ptx = !{!0}\n!0 = !{i32 8, i32 1}\n"
+    assert llvm_pipeline.compile_to_ptx(ir, processor("sm_90")).version == (8, 1)
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("%r = call float @llvm.log2.f32(float %x)\n  store float %r, ptr addrspace(1) null", "no libcall available"),
+        ('fence syncscope("singlethread") seq_cst', "Unsupported scope"),
+        ('call void asm "nonsense $0", "Z"(i32 1)', "unknown asm constraint 'Z'"),
+    ],
+)
+def test_death_of_llvm_is_a_diagnostic_with_its_words(body, message):
+    ir = MODULE_HEADER + (
+        "declare float @llvm.log2.f32(float)\n"
+        "define ptx_kernel void @k(float %x) {\n  " + body + "\n  ret void\n}\n"
+    )
+    with pytest.raises(CompileError) as error:
+        llvm_pipeline.compile_to_ptx(ir, processor("sm_80"), opt_level=0)
+    assert error.value.code == 5
+    assert message in error.value.diagnostics[0].message
+    # The next request starts another helper.
+    assert ".entry k" in llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text
+
+
+def test_malformed_ir_is_a_diagnostic_with_the_place():
+    with pytest.raises(CompileError, match="line 1, column 8: expected type"):
+        llvm_pipeline.compile_to_ptx("define foo", processor("sm_80"))
+    with pytest.raises(CompileError, match="immarg operand has non-immediate parameter"):
+        llvm_pipeline.verify_module(
+            "declare void @llvm.nvvm.cp.async.wait.group(i32)\n"
+            "define void @f(i32 %n) {\n  call void @llvm.nvvm.cp.async.wait.group(i32 %n)\n  ret void\n}\n"
+        )
+
+
+def test_loops_are_not_unrolled():
+    ir = (
+        MODULE_HEADER
+        + """
+define ptx_kernel void @k(ptr addrspace(1) %p) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %at = getelementptr float, ptr addrspace(1) %p, i64 %i
+  store volatile float 1.0, ptr addrspace(1) %at
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %next, 16
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+    )
+    assert llvm_pipeline.compile_to_ptx(ir, processor("sm_80")).text.count("st.volatile") == 1
+
+
+def test_same_bytes_from_a_used_helper_and_a_fresh_process():
+    typed = STORE_ONE.replace("define", "%pair = type { i32, i32 }\n@g = global %pair zeroinitializer\ndefine")
+    texts = {llvm_pipeline.compile_to_ptx(typed, processor("sm_80")).text for _ in range(3)}
+    script = (
+        "import sys; from tileiras.codegen import llvm_pipeline as p, target_machine as t\n"
+        "sys.stdout.write(p.compile_to_ptx(sys.stdin.read(), t.processor('sm_80')).text)"
+    )
+    fresh = subprocess.run(
+        [sys.executable, "-c", script],
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    texts.add(fresh.stdout)
+    assert len(texts) == 1
+
+
+def test_threads_compile_at_the_same_time():
+    results: list[str] = []
+
+    def work() -> None:
+        results.append(llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text)
+        isolation.stop()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(results) == 3 and len(set(results)) == 1
+
+
+def test_a_forked_worker_starts_its_own_helper():
+    llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80"))
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            text = llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text
+            os.write(write, b"ok" if ".entry k" in text else b"no")
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.read(read, 2) == b"ok"
+    os.close(read)
+
+
+def test_invalid_level_is_a_configuration_error():
+    with pytest.raises(CompileError, match="invalid LLVM optimization level: 4") as error:
+        llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80"), opt_level=4)
+    assert error.value.code == 2

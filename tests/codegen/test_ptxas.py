@@ -1,0 +1,68 @@
+import pytest
+
+from tileiras.codegen import ptxas as assembler
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+
+GOOD = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry k() {\n  ret;\n}\n"
+REPORT = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : Function properties for first
+    40 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers, 40 bytes cumulative stack size, 4096 bytes smem, 528 bytes cmem[0], 8 bytes cmem[2]
+ptxas info    : Compile time = 3.1 ms
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+ptxas info    : Function properties for second
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 4 registers, used 0 barriers
+"""
+
+
+def test_report_is_read_entry_by_entry():
+    found = assembler.parse_resources(REPORT)
+    assert list(found) == ["first", "second"]
+    assert found["first"] == assembler.Resources(32, 40, 8, 12, 1, 4096, 536)
+    assert found["second"] == assembler.Resources(4, 0, 0, 0, 0, 0, 0)
+    assert '"registers": 32' in assembler.resources_json(found)
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_cubin_and_resources(ptxas, chip):
+    done = assembler.assemble(GOOD, chip, ptxas=ptxas)
+    assert done.cubin.startswith(b"\x7fELF") and done.messages == ""
+    assert done.resources["k"].spill_stores == 0
+    assert assembler.assemble(GOOD, chip, ptxas=ptxas).cubin == done.cubin
+
+
+def test_failure_carries_ptxas_words_and_a_command(ptxas):
+    with pytest.raises(CompileError) as error:
+        assembler.assemble(GOOD.replace("ret;", "foo.b32 %r1;"), "sm_80", ptxas=ptxas)
+    text = error.value.render()
+    assert error.value.code == 5
+    assert "kernel.ptx, line 5" in text and "Not a name of any known instruction" in text
+    assert "ptxas -arch sm_80 --opt-level 3 -v kernel.ptx -o kernel.cubin" in text
+
+
+def test_warnings_of_ptxas_reach_the_engine(ptxas):
+    engine = DiagnosticEngine()
+    unused = GOOD.replace(".visible .entry k() {", ".visible .entry k() .maxntid 64 .pragma \"nosuchpragma\"; {")
+    done = assembler.assemble(unused, "sm_80", ptxas=ptxas, engine=engine)
+    assert [d.message for d in engine.diagnostics] == ([done.messages] if done.messages else [])
+
+
+def test_missing_assembler_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(toolkit, "wheel_roots", list)
+    monkeypatch.setenv("PATH", "")
+    for variable in toolkit.ROOT_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(CompileError) as error:
+        assembler.assemble(GOOD, "sm_80")
+    assert error.value.diagnostics[0].message == "could not find ptxas"
+    assert "nvidia-cuda-nvcc" in error.value.render()
+
+
+def test_program_that_is_not_one_is_a_configuration_error(tmp_path):
+    with pytest.raises(CompileError, match="ptxas is not an executable file") as error:
+        assembler.find(str(tmp_path))
+    assert error.value.code == 2

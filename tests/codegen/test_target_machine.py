@@ -1,0 +1,37 @@
+import pytest
+
+from tileiras.codegen.target_machine import llvm_ptx_feature, processor, ptx_version
+from tileiras.diagnostics import CompileError
+
+
+def test_unknown_chip_is_a_diagnostic_listing_the_known_ones():
+    with pytest.raises(CompileError) as error:
+        processor("sm_52")
+    assert error.value.code == 2
+    assert "sm_52" in str(error.value) and "sm_90a" in str(error.value)
+
+
+def test_ptx_version_is_the_lowest_that_target_and_instructions_need():
+    assert ptx_version(processor("sm_80")) == (7, 0)
+    assert ptx_version(processor("sm_80"), [(7, 8), (6, 0)]) == (7, 8)
+    assert ptx_version(processor("sm_120"), [(7, 8)]) == (8, 7)
+
+
+def test_requested_ptx_version_below_the_need_is_refused():
+    assert ptx_version(processor("sm_90"), [], (8, 5)) == (8, 5)
+    with pytest.raises(CompileError, match="its target needs 7.8"):
+        ptx_version(processor("sm_90"), [(7, 0)], (7, 4))
+    with pytest.raises(CompileError, match="the instructions used need 8.1"):
+        ptx_version(processor("sm_90"), [(8, 1)], (8, 0))
+
+
+def test_llvm_feature_is_the_next_version_llvm_has_and_at_most_its_newest():
+    assert llvm_ptx_feature((7, 8)) == "+ptx78"
+    assert llvm_ptx_feature((7, 9)) == "+ptx80"
+    assert llvm_ptx_feature((9, 2)) == "+ptx90"
+
+
+def test_suffix_and_number():
+    assert (processor("sm_90a").number, processor("sm_90a").suffix) == (90, "a")
+    assert (processor("sm_103f").number, processor("sm_103f").suffix) == (103, "f")
+    assert processor("sm_107").llvm_cpu == "sm_100"

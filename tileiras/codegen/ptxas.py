@@ -1,0 +1,198 @@
+"""The assembler: PTX text to a cubin, with the resources it reports.
+
+ptxas gets a file, not the text as an argument: the system limits one argument to 128 KB.  Its words are passed on as
+they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+
+INPUT_NAME = "kernel.ptx"
+"""The file name ptxas sees; its messages quote it, so it must not depend on the machine."""
+
+
+class Resources(NamedTuple):
+    """What `ptxas -v` reports for one entry, in bytes where not said otherwise."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    barriers: int
+    shared: int
+    constant: int
+
+
+class Assembled(NamedTuple):
+    """A cubin, the resources of each entry in ptxas's order, and ptxas's other words."""
+
+    cubin: bytes
+    resources: dict[str, Resources]
+    messages: str
+
+
+def find(override: str | None = None, location: Locatable | None = None) -> str:
+    """The path of ptxas; raises CompileError saying what to install when there is none."""
+    path = toolkit.find_program("ptxas", override)
+    if path is not None:
+        return path
+    if override:
+        raise CompileError.at(location, f"ptxas is not an executable file: {override}", ExitCode.CONFIGURATION)
+    raise CompileError.at(
+        location,
+        "could not find ptxas",
+        notes=[
+            Diagnostic.note(
+                None,
+                "install the package 'nvidia-cuda-nvcc' (the 'cuda' extra brings it), set CUDA_ROOT, CUDA_HOME or "
+                "CUDA_PATH to a CUDA toolkit, or put ptxas on PATH",
+            ),
+            Diagnostic.note(None, "PTX needs no ptxas: --emit ptx"),
+        ],
+    )
+
+
+_versions: dict[str, str] = {}
+
+
+def version(path: str) -> str:
+    """The release that a ptxas says it is, `13.5.37`: part of the cubin stage's key."""
+    known = _versions.get(path)
+    if known is None:
+        import subprocess
+
+        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        match = re.search(r"\bV([\d.]+)", text)
+        known = _versions[path] = match.group(1) if match is not None else "unknown"
+    return known
+
+
+def assemble(
+    ptx: str,
+    chip: str,
+    *,
+    opt_level: int = 3,
+    options: Sequence[str] = (),
+    ptxas: str | None = None,
+    engine: DiagnosticEngine | None = None,
+    location: Locatable | None = None,
+) -> Assembled:
+    """Assemble PTX for one chip.
+
+    `options` are further ptxas arguments, `ptxas` the program to run instead of the one found.  ptxas's warnings go to
+    `engine`.  Raises CompileError with ptxas's own text and a command to reproduce when it fails.
+    """
+    import os
+    import subprocess
+    import tempfile
+
+    path = find(ptxas, location)
+    arguments = ["-arch", chip, "--opt-level", str(opt_level), "-v", *options]
+    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        with open(os.path.join(folder, INPUT_NAME), "w", encoding="utf-8", newline="\n") as file:
+            file.write(ptx)
+        try:
+            done = subprocess.run(
+                [path, *arguments, INPUT_NAME, "-o", "kernel.cubin"],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        except OSError as error:
+            raise CompileError.at(location, f"Program could not be executed: {path}: {error.strerror}") from None
+        output = done.stdout.decode(errors="replace").rstrip()
+        if done.returncode != 0:
+            raise _failure(done.returncode, output, arguments, location)
+        with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
+            cubin = file.read()
+    if not cubin.startswith(b"\x7fELF"):
+        raise CompileError.at(location, "ptxas did not write a cubin")
+    messages = "\n".join(line for line in output.split("\n") if not _is_report(line))
+    if messages and engine is not None:
+        engine.warning(location, messages)
+    return Assembled(cubin, parse_resources(output), messages)
+
+
+def _failure(code: int, output: str, arguments: Sequence[str], location: Locatable | None) -> CompileError:
+    import shlex
+
+    if code < 0:
+        import signal
+
+        try:
+            reason = f"ptxas ended with {signal.Signals(-code).name}"
+        except ValueError:
+            reason = f"ptxas ended with signal {-code}"
+    else:
+        reason = f"ptxas failed with exit status {code}"
+    complaint = "\n".join(line for line in output.split("\n") if not _is_report(line))
+    command = shlex.join(["ptxas", *arguments, INPUT_NAME, "-o", "kernel.cubin"])
+    return CompileError.at(
+        location,
+        f"{reason}\n{complaint}" if complaint else reason,
+        notes=[Diagnostic.note(None, f"reproduce with the emitted PTX: {command}")],
+    )
+
+
+# Lines of `-v`, as against warnings and errors.
+_REPORT = re.compile(r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$")
+
+
+def _is_report(line: str) -> bool:
+    return _REPORT.match(line) is not None
+
+
+_ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+
+
+def parse_resources(output: str) -> dict[str, Resources]:
+    """The resources of every entry in the output of `ptxas -v`."""
+    found: dict[str, Resources] = {}
+    entry: str | None = None
+    frame = (0, 0, 0)
+    for line in output.split("\n"):
+        match = _ENTRY.search(line)
+        if match is not None:
+            entry, frame = match.group(1), (0, 0, 0)
+            continue
+        match = _FRAME.search(line)
+        if match is not None:
+            frame = (int(match.group(1)), int(match.group(2)), int(match.group(3)))
+            continue
+        match = _USED.search(line)
+        if match is None or entry is None:
+            continue
+        found[entry] = Resources(
+            registers=int(match.group(1)),
+            stack=frame[0],
+            spill_stores=frame[1],
+            spill_loads=frame[2],
+            barriers=_number(r"used (\d+) barriers", line),
+            shared=_number(r"(\d+) bytes smem", line),
+            constant=sum(int(n) for n in re.findall(r"(\d+) bytes cmem\[\d+\]", line)),
+        )
+        entry = None
+    return found
+
+
+def _number(pattern: str, line: str) -> int:
+    match = re.search(pattern, line)
+    return int(match.group(1)) if match is not None else 0
+
+
+def resources_json(resources: dict[str, Resources]) -> str:
+    """NAME.resources.json: entries in ptxas's order, deterministic."""
+    import json
+
+    document: dict[str, Any] = {name: resource._asdict() for name, resource in resources.items()}
+    return json.dumps({"format": 1, "kernels": document}, indent=2) + "\n"

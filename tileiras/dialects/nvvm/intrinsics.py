@@ -1,0 +1,231 @@
+"""The `llvm.nvvm.*` intrinsics that we emit, as data.
+
+LLVM's own gating is loose: an intrinsic above the target's SM ends the process, some are accepted for an SM whose
+ptxas refuses them, and a misspelt name silently becomes a call of an extern function.  So a module is admitted by this
+table before LLVM sees it.
+
+Sources: LLVM 22's IntrinsicsNVVM.td for names and signatures; the lowest SM and PTX version are those of the PTX ISA's
+"Target ISA Notes" of the instruction each one selects (confirmed by compiling every row with LLVM and assembling it
+with ptxas in the tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+PREFIX = "llvm.nvvm."
+
+# Effects. "none": depends on nothing but its operands. "convergent": also on which threads of the warp execute it.
+# "read"/"write"/"readwrite": memory. "barrier": orders memory between threads, convergent.
+EFFECTS = ("none", "convergent", "read", "write", "readwrite", "barrier")
+
+
+class Intrinsic(NamedTuple):
+    """One intrinsic; `result` and `operands` in LLVM's spelling, `p3` short for `ptr addrspace(3)`."""
+
+    name: str
+    result: str
+    operands: tuple[str, ...]
+    sm: str
+    """The lowest SM (`80`), or the exact targets that have it (`=100a,103a`)."""
+    ptx: tuple[int, int]
+    effects: str
+    immediates: tuple[int, ...] = ()
+    """Positions of operands that must be constants."""
+
+
+def admits(requirement: str, chip: str) -> bool:
+    """Whether a GPU code such as `sm_90a` meets a requirement of the table."""
+    code = chip.removeprefix("sm_")
+    if requirement.startswith("="):
+        return code in requirement[1:].split(",")
+    return int(code.rstrip("af")) >= int(requirement)
+
+
+PTX60, PTX62, PTX63, PTX65, PTX70, PTX71, PTX78, PTX80, PTX81, PTX86 = (
+    (6, 0), (6, 2), (6, 3), (6, 5), (7, 0), (7, 1), (7, 8), (8, 0), (8, 1), (8, 6),
+)  # fmt: skip
+
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+_SCALAR = {"f": "float", "d": "double"}
+
+
+def _special_registers() -> Iterator[Intrinsic]:
+    names = [f"{r}.{axis}" for r in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
+    names += ["laneid", "warpid", "nwarpid", "smid", "nsmid", "warpsize"]
+    names += [f"lanemask.{c}" for c in ("eq", "le", "lt", "ge", "gt")]
+    for name in names:
+        yield Intrinsic(f"read.ptx.sreg.{name}", "i32", (), "75", PTX60, "none")
+    clusters = [f"{r}.{axis}" for r in ("clusterid", "nclusterid", "cluster.ctaid", "cluster.nctaid") for axis in "xyz"]
+    for name in (*clusters, "cluster.ctarank", "cluster.nctarank"):
+        yield Intrinsic(f"read.ptx.sreg.{name}", "i32", (), "90", PTX78, "none")
+    for name in ("clock64", "globaltimer"):
+        yield Intrinsic(f"read.ptx.sreg.{name}", "i64", (), "75", PTX60, "readwrite")
+
+
+def _synchronization() -> Iterator[Intrinsic]:
+    yield Intrinsic("barrier.cta.sync.aligned.all", "void", ("i32",), "75", PTX60, "barrier")
+    yield Intrinsic("barrier.cta.sync.aligned.count", "void", ("i32", "i32"), "75", PTX60, "barrier")
+    yield Intrinsic("barrier.cta.sync.all", "void", ("i32",), "75", PTX60, "barrier")
+    yield Intrinsic("barrier.cta.sync.count", "void", ("i32", "i32"), "75", PTX60, "barrier")
+    yield Intrinsic("barrier.cta.arrive.aligned.count", "void", ("i32", "i32"), "75", PTX60, "barrier")
+    yield Intrinsic("bar.warp.sync", "void", ("i32",), "75", PTX60, "barrier")
+    for order in ("arrive", "arrive.relaxed", "wait"):
+        for aligned in ("", ".aligned"):
+            ptx = PTX80 if order == "arrive.relaxed" else PTX78
+            yield Intrinsic(f"barrier.cluster.{order}{aligned}", "void", (), "90", ptx, "barrier")
+    yield Intrinsic("fence.proxy.async", "void", (), "90", PTX80, "barrier")
+    yield Intrinsic("fence.proxy.async.shared_cta", "void", (), "90", PTX80, "barrier")
+    yield Intrinsic("fence.proxy.async.global", "void", (), "90", PTX80, "barrier")
+    yield Intrinsic("fence.mbarrier_init.release.cluster", "void", (), "90", PTX80, "barrier")
+    yield Intrinsic("griddepcontrol.wait", "void", (), "90", PTX78, "barrier")
+    yield Intrinsic("griddepcontrol.launch.dependents", "void", (), "90", PTX78, "barrier")
+    yield Intrinsic("nanosleep", "void", ("i32",), "75", PTX63, "readwrite")
+    yield Intrinsic("exit", "void", (), "75", PTX60, "readwrite")
+
+
+def _warp() -> Iterator[Intrinsic]:
+    for mode in ("bfly", "idx", "up", "down"):
+        for suffix, type_name in (("i32", "i32"), ("f32", "float")):
+            operands = ("i32", type_name, "i32", "i32")
+            yield Intrinsic(f"shfl.sync.{mode}.{suffix}", type_name, operands, "75", PTX60, "convergent")
+    for kind in ("all", "any", "uni"):
+        yield Intrinsic(f"vote.{kind}.sync", "i1", ("i32", "i1"), "75", PTX60, "convergent")
+    yield Intrinsic("vote.ballot.sync", "i32", ("i32", "i1"), "75", PTX60, "convergent")
+    for bits in (32, 64):
+        yield Intrinsic(f"match.any.sync.i{bits}", "i32", ("i32", f"i{bits}"), "75", PTX60, "convergent")
+    yield Intrinsic("activemask", "i32", (), "75", PTX62, "convergent")
+    for op in ("add", "min", "max", "umin", "umax", "and", "or", "xor"):
+        yield Intrinsic(f"redux.sync.{op}", "i32", ("i32", "i32"), "80", PTX70, "convergent")
+    for op in ("fmin", "fmax"):
+        for nan in ("", ".NaN"):
+            targets = "=100a,100f,103a,103f"
+            yield Intrinsic(f"redux.sync.{op}{nan}", "float", ("float", "i32"), targets, PTX86, "convergent")
+    yield Intrinsic("elect.sync", "{i32, i1}", ("i32",), "90", PTX80, "convergent")
+
+
+def _mma() -> Iterator[Intrinsic]:
+    """mma.sync; operands are the A, B and C fragments in PTX register order."""
+    half2, i32, f32, f64 = "<2 x half>", "i32", "float", "double"
+
+    def row(name: str, a: int, b: int, element: str, accumulators: int, accumulator: str, sm: str, ptx: tuple[int, int]):
+        operands = (element,) * (a + b) + (accumulator,) * accumulators
+        result = "{" + ", ".join([accumulator] * accumulators) + "}"
+        return Intrinsic(f"mma.{name}", result, operands, sm, ptx, "convergent")
+
+    yield row("m16n8k8.row.col.f32.f32", 2, 1, half2, 4, f32, "75", PTX65)
+    yield row("m16n8k8.row.col.f16.f16", 2, 1, half2, 2, half2, "75", PTX65)
+    yield row("m16n8k16.row.col.f32.f32", 4, 2, half2, 4, f32, "80", PTX70)
+    yield row("m16n8k16.row.col.f16.f16", 4, 2, half2, 2, half2, "80", PTX70)
+    yield row("m16n8k8.row.col.bf16", 2, 1, i32, 4, f32, "80", PTX70)
+    yield row("m16n8k16.row.col.bf16", 4, 2, i32, 4, f32, "80", PTX70)
+    yield row("m16n8k4.row.col.tf32", 2, 1, i32, 4, f32, "80", PTX70)
+    yield row("m16n8k8.row.col.tf32", 4, 2, i32, 4, f32, "80", PTX70)
+    for types in ("s8", "u8", "s8.u8", "u8.s8"):
+        yield row(f"m8n8k16.row.col.{types}", 1, 1, i32, 2, i32, "75", PTX65)
+        yield row(f"m16n8k16.row.col.{types}", 2, 1, i32, 4, i32, "80", PTX70)
+        yield row(f"m16n8k32.row.col.{types}", 4, 2, i32, 4, i32, "80", PTX70)
+    yield row("m8n8k4.row.col.f64", 1, 1, f64, 2, f64, "80", PTX70)
+    for a in ("e4m3", "e5m2"):
+        for b in ("e4m3", "e5m2"):
+            yield row(f"m16n8k32.row.col.f32.{a}.{b}.f32", 4, 2, i32, 4, f32, "89", (8, 4))
+
+
+def _matrix_movement() -> Iterator[Intrinsic]:
+    for count in (1, 2, 4):
+        registers = ("i32",) * count
+        result = "i32" if count == 1 else "{" + ", ".join(registers) + "}"
+        for trans in ("", ".trans"):
+            load = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.b16.p3"
+            yield Intrinsic(load, result, ("p3",), "75", PTX65, "read")
+            store = f"stmatrix.sync.aligned.m8n8.x{count}{trans}.b16.p3"
+            yield Intrinsic(store, "void", ("p3", *registers), "90", PTX78, "write")
+
+
+def _async_copies() -> Iterator[Intrinsic]:
+    for cache, size in (("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)):
+        name = f"cp.async.{cache}.shared.global.{size}"
+        yield Intrinsic(name, "void", ("p3", "p1"), "80", PTX70, "readwrite")
+        yield Intrinsic(f"{name}.s", "void", ("p3", "p1", "i32"), "80", PTX70, "readwrite")
+    yield Intrinsic("cp.async.commit.group", "void", (), "80", PTX70, "readwrite")
+    yield Intrinsic("cp.async.wait.group", "void", ("i32",), "80", PTX70, "readwrite", (0,))
+    yield Intrinsic("cp.async.wait.all", "void", (), "80", PTX70, "readwrite")
+
+
+def _mbarriers() -> Iterator[Intrinsic]:
+    yield Intrinsic("mbarrier.init.shared", "void", ("p3", "i32"), "80", PTX70, "readwrite")
+    yield Intrinsic("mbarrier.inval.shared", "void", ("p3",), "80", PTX70, "readwrite")
+    yield Intrinsic("mbarrier.arrive.shared", "i64", ("p3",), "80", PTX70, "readwrite")
+    scope = "scope.cta.space.cta"
+    yield Intrinsic(f"mbarrier.arrive.expect.tx.{scope}", "i64", ("p3", "i32"), "90", PTX80, "readwrite")
+    yield Intrinsic(f"mbarrier.test.wait.parity.{scope}", "i1", ("p3", "i32"), "80", PTX71, "readwrite")
+    yield Intrinsic(f"mbarrier.try.wait.parity.{scope}", "i1", ("p3", "i32"), "90", PTX78, "readwrite")
+
+
+def _arithmetic() -> Iterator[Intrinsic]:
+    """Arithmetic with a rounding mode, and f32's flush-to-zero forms."""
+    for rounding in ROUNDINGS:
+        for op, count in (("add", 2), ("mul", 2), ("fma", 3), ("div", 2), ("sqrt", 1), ("rcp", 1)):
+            for flush in ("", ".ftz"):
+                name = f"{op}.{rounding}{flush}.f"
+                yield Intrinsic(name, "float", ("float",) * count, "75", PTX60, "none")
+            yield Intrinsic(f"{op}.{rounding}.d", "double", ("double",) * count, "75", PTX60, "none")
+    for flush in ("", ".ftz"):
+        for name, count in (("div.approx", 2), ("div.full", 2), ("sqrt.approx", 1), ("rsqrt.approx", 1),
+                            ("lg2.approx", 1), ("sin.approx", 1), ("cos.approx", 1)):  # fmt: skip
+            # LLVM spells the flushing form of div.full without the type.
+            suffix = "" if name == "div.full" else ".f"
+            yield Intrinsic(f"{name}{flush}{suffix}", "float", ("float",) * count, "75", PTX60, "none")
+        yield Intrinsic(f"ex2.approx{flush}.f32", "float", ("float",), "75", PTX60, "none")
+        for op in ("fmin", "fmax"):
+            for nan, sm, ptx in (("", "75", PTX60), (".nan", "80", PTX70)):
+                yield Intrinsic(f"{op}{flush}{nan}.f", "float", ("float", "float"), sm, ptx, "none")
+        yield Intrinsic(f"fabs{flush}.f32" if flush else "fabs.f32", "float", ("float",), "75", PTX60, "none")
+    yield Intrinsic("ex2.approx.f16", "half", ("half",), "75", PTX70, "none")
+    yield Intrinsic("ex2.approx.f16x2", "<2 x half>", ("<2 x half>",), "75", PTX70, "none")
+    yield Intrinsic("rcp.approx.ftz.f", "float", ("float",), "75", PTX60, "none")
+    yield Intrinsic("rcp.approx.ftz.d", "double", ("double",), "75", PTX60, "none")
+    yield Intrinsic("rsqrt.approx.d", "double", ("double",), "75", PTX60, "none")
+    for suffix, type_name in (("i", "i32"), ("ui", "i32"), ("ll", "i64"), ("ull", "i64")):
+        yield Intrinsic(f"mulhi.{suffix}", type_name, (type_name, type_name), "75", PTX60, "none")
+    yield Intrinsic("prmt", "i32", ("i32", "i32", "i32"), "75", PTX60, "none")
+
+
+def _conversions() -> Iterator[Intrinsic]:
+    integers = {"i": "i32", "ui": "i32", "ll": "i64", "ull": "i64"}
+    for rounding in ROUNDINGS:
+        for flush in ("", ".ftz"):
+            yield Intrinsic(f"d2f.{rounding}{flush}", "float", ("double",), "75", PTX60, "none")
+            for suffix, type_name in integers.items():
+                yield Intrinsic(f"f2{suffix}.{rounding}{flush}", type_name, ("float",), "75", PTX60, "none")
+        for suffix, type_name in integers.items():
+            yield Intrinsic(f"d2{suffix}.{rounding}", type_name, ("double",), "75", PTX60, "none")
+            yield Intrinsic(f"{suffix}2f.{rounding}", "float", (type_name,), "75", PTX60, "none")
+            yield Intrinsic(f"{suffix}2d.{rounding}", "double", (type_name,), "75", PTX60, "none")
+    for rounding in ("rn", "rz"):
+        for relu in ("", ".relu"):
+            yield Intrinsic(f"ff2f16x2.{rounding}{relu}", "<2 x half>", ("float", "float"), "80", PTX70, "none")
+            yield Intrinsic(f"ff2bf16x2.{rounding}{relu}", "<2 x bfloat>", ("float", "float"), "80", PTX70, "none")
+            yield Intrinsic(f"f2bf16.{rounding}{relu}", "bfloat", ("float",), "80", PTX70, "none")
+    yield Intrinsic("f2tf32.rna", "i32", ("float",), "80", PTX70, "none")
+    for kind in ("e4m3x2", "e5m2x2"):
+        yield Intrinsic(f"ff.to.{kind}.rn", "i16", ("float", "float"), "89", PTX81, "none")
+        yield Intrinsic(f"f16x2.to.{kind}.rn", "i16", ("<2 x half>",), "89", PTX81, "none")
+        yield Intrinsic(f"{kind}.to.f16x2.rn", "<2 x half>", ("i16",), "89", PTX81, "none")
+
+
+_FAMILIES = (
+    _special_registers,
+    _synchronization,
+    _warp,
+    _mma,
+    _matrix_movement,
+    _async_copies,
+    _mbarriers,
+    _arithmetic,
+    _conversions,
+)
+
+INTRINSICS: dict[str, Intrinsic] = {row.name: row for family in _FAMILIES for row in family()}
+"""By name without the prefix `llvm.nvvm.`."""
