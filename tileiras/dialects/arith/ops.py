@@ -1,0 +1,354 @@
+"""Operations of the arith dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.ir import (
+    AllTypesMatch,
+    Attribute,
+    Commutative,
+    ConstantLike,
+    Constraint,
+    DenseElementsAttr,
+    EnumAttr,
+    FloatAttr,
+    FloatType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Location,
+    Operation,
+    Pure,
+    ShapedType,
+    TensorType,
+    VerifyError,
+    attribute,
+    element_type_of,
+    i1,
+    operand,
+    result,
+)
+
+
+def _elements(kinds: tuple[type, ...], description: str) -> Constraint:
+    return Constraint(lambda type: isinstance(element_type_of(type), kinds), description)
+
+
+integer_like = _elements((IntegerType, IndexType), "signless-integer-like")
+float_like = _elements((FloatType,), "floating-point-like")
+bool_like = Constraint(lambda type: element_type_of(type) is i1, "bool-like")
+
+
+class IntegerOverflowFlagsAttr(EnumAttr):
+    """Which overflows make the result poison."""
+
+    name = "arith.overflow"
+    cases = {"none": 0, "nsw": 1, "nuw": 2, "nsw_nuw": 3}
+
+
+class CmpIPredicateAttr(EnumAttr):
+    name = "arith.cmpi_predicate"
+    cases = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7, "ugt": 8, "uge": 9}
+
+
+class CmpFPredicateAttr(EnumAttr):
+    name = "arith.cmpf_predicate"
+    cases = {"false": 0, "oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "one": 6, "ord": 7,
+             "ueq": 8, "ugt": 9, "uge": 10, "ult": 11, "ule": 12, "une": 13, "uno": 14, "true": 15}  # fmt: skip
+
+
+class ConstantOp(Operation):
+    """A constant: IntegerAttr, FloatAttr or DenseElementsAttr of the result's type."""
+
+    name = "arith.constant"
+    traits = (Pure, ConstantLike)
+    value = attribute(doc="the constant")
+    result = result(doc="the constant's value")
+
+    def __init__(self, value: Attribute, type: Any = None, location: Location | None = None) -> None:
+        named = {} if location is None else {"location": location}
+        super().__init__(value=value, result=value.type if type is None else type, **named)  # type: ignore[attr-defined]
+
+    @classmethod
+    def materialize(cls, value: Attribute, type: Any, location: Location) -> "ConstantOp | None":
+        if isinstance(value, (IntegerAttr, FloatAttr, DenseElementsAttr)):
+            return cls(value, type, location)
+        return None
+
+    @classmethod
+    def splat(cls, value: IntegerAttr | FloatAttr, type: Any, location: Location | None = None) -> "ConstantOp":
+        """The constant with every element equal to `value`, for a scalar or tensor type."""
+        if isinstance(type, ShapedType):
+            return cls(splat_elements(value, type), type, location)
+        return cls(value, type, location)
+
+    def verify_op(self) -> None:
+        type = self.value.type
+        if isinstance(type, TensorType) and type.with_encoding(None) is self.result.type.with_encoding(None):
+            return  # the constant's own type does not repeat the layout
+        if type is not self.result.type:
+            raise VerifyError(f"failed to verify that result and attribute have the same type: {type} vs {self.result.type}")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.print_optional_attr_dict(self.attributes, elided=("value",))
+        printer.write(" ")
+        printer.print_attribute(self.value)
+        if isinstance(self.result.type, TensorType) and self.result.type is not self.value.type:
+            printer.write(" as ")
+            printer.print_type(self.result.type)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "ConstantOp":
+        attributes = parser.parse_optional_attr_dict()
+        value = parser.parse_attribute()
+        type = parser.parse_type() if parser.parse_optional_keyword("as") else value.type
+        attributes["value"] = value
+        return cls.create((), (type,), attributes, location=parser.location)
+
+
+def splat_elements(value: IntegerAttr | FloatAttr, type: Any) -> DenseElementsAttr:
+    """A splat of `value` for a shaped type (its encoding is left out)."""
+    plain = type.with_encoding(None) if isinstance(type, TensorType) else type
+    bits = value.unsigned if isinstance(value, IntegerAttr) else value.bits
+    size = max(1, plain.element_type.width // 8)
+    return DenseElementsAttr(plain, bits.to_bytes(size, "little"), True)
+
+
+class _IntegerBinary(Operation):
+    traits = (Pure, AllTypesMatch("lhs", "rhs", "result"))
+    lhs = operand(integer_like)
+    rhs = operand(integer_like)
+    result = result(integer_like)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+
+class _IntegerBinaryWithOverflow(_IntegerBinary):
+    overflowFlags = attribute(IntegerOverflowFlagsAttr, default=IntegerOverflowFlagsAttr("none"))
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+
+class _FloatBinary(Operation):
+    traits = (Pure, AllTypesMatch("lhs", "rhs", "result"))
+    lhs = operand(float_like)
+    rhs = operand(float_like)
+    result = result(float_like)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+
+class AddIOp(_IntegerBinaryWithOverflow):
+    name = "arith.addi"
+    traits = (Commutative,)
+
+
+class SubIOp(_IntegerBinaryWithOverflow):
+    name = "arith.subi"
+
+
+class MulIOp(_IntegerBinaryWithOverflow):
+    name = "arith.muli"
+    traits = (Commutative,)
+
+
+class ShLIOp(_IntegerBinaryWithOverflow):
+    name = "arith.shli"
+
+
+class DivSIOp(_IntegerBinary):
+    name = "arith.divsi"
+
+
+class DivUIOp(_IntegerBinary):
+    name = "arith.divui"
+
+
+class CeilDivSIOp(_IntegerBinary):
+    name = "arith.ceildivsi"
+
+
+class CeilDivUIOp(_IntegerBinary):
+    name = "arith.ceildivui"
+
+
+class FloorDivSIOp(_IntegerBinary):
+    name = "arith.floordivsi"
+
+
+class RemSIOp(_IntegerBinary):
+    name = "arith.remsi"
+
+
+class RemUIOp(_IntegerBinary):
+    name = "arith.remui"
+
+
+class ShRSIOp(_IntegerBinary):
+    name = "arith.shrsi"
+
+
+class ShRUIOp(_IntegerBinary):
+    name = "arith.shrui"
+
+
+class AndIOp(_IntegerBinary):
+    name = "arith.andi"
+    traits = (Commutative,)
+
+
+class OrIOp(_IntegerBinary):
+    name = "arith.ori"
+    traits = (Commutative,)
+
+
+class XOrIOp(_IntegerBinary):
+    name = "arith.xori"
+    traits = (Commutative,)
+
+
+class MaxSIOp(_IntegerBinary):
+    name = "arith.maxsi"
+    traits = (Commutative,)
+
+
+class MaxUIOp(_IntegerBinary):
+    name = "arith.maxui"
+    traits = (Commutative,)
+
+
+class MinSIOp(_IntegerBinary):
+    name = "arith.minsi"
+    traits = (Commutative,)
+
+
+class MinUIOp(_IntegerBinary):
+    name = "arith.minui"
+    traits = (Commutative,)
+
+
+class RemFOp(_FloatBinary):
+    name = "arith.remf"
+
+
+class MaximumFOp(_FloatBinary):
+    """The greater operand; NaN when either is NaN; -0 is less than +0."""
+
+    name = "arith.maximumf"
+    traits = (Commutative,)
+
+
+class MinimumFOp(_FloatBinary):
+    """The lesser operand; NaN when either is NaN; -0 is less than +0."""
+
+    name = "arith.minimumf"
+    traits = (Commutative,)
+
+
+class MaxNumFOp(_FloatBinary):
+    """The greater operand; the other one when one is NaN."""
+
+    name = "arith.maxnumf"
+    traits = (Commutative,)
+
+
+class MinNumFOp(_FloatBinary):
+    """The lesser operand; the other one when one is NaN."""
+
+    name = "arith.minnumf"
+    traits = (Commutative,)
+
+
+class NegFOp(Operation):
+    name = "arith.negf"
+    traits = (Pure, AllTypesMatch("operand", "result"))
+    operand = operand(float_like)
+    result = result(float_like)
+    assembly_format = "$operand attr-dict `:` type($result)"
+
+
+class CmpIOp(Operation):
+    name = "arith.cmpi"
+    traits = (Pure, AllTypesMatch("lhs", "rhs"))
+    predicate = attribute(CmpIPredicateAttr)
+    lhs = operand(integer_like)
+    rhs = operand(integer_like)
+    result = result(bool_like)
+    assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+        return [_bool_of(operands[0].type)]
+
+
+class CmpFOp(Operation):
+    name = "arith.cmpf"
+    traits = (Pure, AllTypesMatch("lhs", "rhs"))
+    predicate = attribute(CmpFPredicateAttr)
+    lhs = operand(float_like)
+    rhs = operand(float_like)
+    result = result(bool_like)
+    assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+        return [_bool_of(operands[0].type)]
+
+
+def _bool_of(type: Any) -> Any:
+    return type.with_element_type(i1) if isinstance(type, TensorType) else i1
+
+
+class SelectOp(Operation):
+    """`condition ? true_value : false_value`, element by element; a scalar condition chooses whole values."""
+
+    name = "arith.select"
+    traits = (Pure, AllTypesMatch("true_value", "false_value", "result"))
+    condition = operand(bool_like)
+    true_value = operand()
+    false_value = operand()
+    result = result()
+    assembly_format = "$condition `,` $true_value `,` $false_value attr-dict `:` type($condition) `,` type($result)"
+
+
+class _Cast(Operation):
+    traits = (Pure,)
+    operand = operand()
+    result = result()
+    assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
+
+    def verify_op(self) -> None:
+        if getattr(self.operand.type, "shape", ()) != getattr(self.result.type, "shape", ()):
+            raise VerifyError("requires the same shape for all operands and results")
+
+
+class ExtSIOp(_Cast):
+    name = "arith.extsi"
+
+
+class ExtUIOp(_Cast):
+    name = "arith.extui"
+
+
+class TruncIOp(_Cast):
+    name = "arith.trunci"
+
+
+class SIToFPOp(_Cast):
+    name = "arith.sitofp"
+
+
+class UIToFPOp(_Cast):
+    name = "arith.uitofp"
+
+
+class FPToSIOp(_Cast):
+    """Truncates towards zero; out of range and NaN as the target's conversion instruction does (saturating)."""
+
+    name = "arith.fptosi"
+
+
+class FPToUIOp(_Cast):
+    name = "arith.fptoui"
+
+
+class BitcastOp(_Cast):
+    name = "arith.bitcast"

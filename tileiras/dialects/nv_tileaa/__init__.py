@@ -1,0 +1,68 @@
+"""nv_tileaa: the alias-aware level.
+
+Tiles are tensors (rank-0 tiles are scalars), views are spelled out as pointers, sizes, strides and tiling, memory
+operations are ordered by tokens, and facts about values (`assume`) are kept beside them.  Nothing here knows how many
+warps will run or who holds which element.
+"""
+
+from .attributes import (
+    AtomicRMWModeAttr,
+    AxisAttr,
+    BoundedAttr,
+    DivByAttr,
+    KernelSpecAttr,
+    MemScopeAttr,
+    MemSemanticAttr,
+    PaddingValueAttr,
+    RoundingModeAttr,
+    SameElementsAttr,
+    SignednessAttr,
+)
+from .elementwise import AddFOp, DivFOp, FmaOp, FpToFpOp, MulFOp, MulhSIOp, MulhUIOp, SqrtOp, SubFOp
+from .function import (
+    AssertOp,
+    AssumeOp,
+    FuncOp,
+    GetGlobalOp,
+    GetNumProgramsOp,
+    GetProgramIdOp,
+    GlobalOp,
+    PrintOp,
+    ReturnOp,
+)
+from .memory import (
+    AddPtrOp,
+    AtomicCASOp,
+    AtomicRMWOp,
+    BlockTileOp,
+    CreateMemTokenOp,
+    GetDimSizeOp,
+    IntToPtrOp,
+    JoinMemTokenOp,
+    LoadOp,
+    MakeMemRefOp,
+    PtrBitcastOp,
+    PtrToIntOp,
+    StoreOp,
+    TiledAtomicRMWOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
+from .tensor import (
+    BroadcastOp,
+    CatOp,
+    DotOp,
+    ExtractSliceOp,
+    InsertSliceOp,
+    MakeRangeOp,
+    PermuteOp,
+    ReduceOp,
+    ScanOp,
+    SplatOp,
+    UnsplatOp,
+    ViewOp,
+    YieldOp,
+)
+from .types import MemRefType, MemTokenType, PtrType, TiledViewType
+
+__all__ = [name for name in dir() if name.endswith(("Op", "Attr", "Type"))]

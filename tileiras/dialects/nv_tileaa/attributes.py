@@ -1,0 +1,142 @@
+"""Attributes of nv_tileaa."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from tileiras.ir import Attribute, EnumAttr
+
+
+class RoundingModeAttr(EnumAttr):
+    """`approx` and `full` exist for division, square root and tanh of f32 only."""
+
+    name = "nv_tileaa.rounding_mode"
+    cases = {"nearest_even": 0, "zero": 1, "negative_inf": 2, "positive_inf": 3, "approx": 4, "full": 5}
+
+
+class SignednessAttr(EnumAttr):
+    name = "nv_tileaa.signedness"
+    cases = {"unsigned": 0, "signed": 1}
+
+
+class PaddingValueAttr(EnumAttr):
+    name = "nv_tileaa.padding_value"
+    cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
+
+
+class MemSemanticAttr(EnumAttr):
+    name = "nv_tileaa.mem_semantic"
+    cases = {"weak": 0, "relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
+
+
+class MemScopeAttr(EnumAttr):
+    name = "nv_tileaa.mem_scope"
+    cases = {"tl_blk": 0, "cluster": 1, "gpu": 2, "sys": 3}
+
+
+class AtomicRMWModeAttr(EnumAttr):
+    name = "nv_tileaa.rmw_mode"
+    cases = {"and": 0, "or": 1, "xor": 2, "add": 3, "addf": 4, "max": 5, "min": 6, "umax": 7, "umin": 8, "xchg": 9}
+
+
+class AxisAttr(EnumAttr):
+    """A grid axis."""
+
+    name = "nv_tileaa.axis"
+    cases = {"x": 0, "y": 1, "z": 2}
+
+
+class DivByAttr(Attribute):
+    """The value (a pointer: its address in bytes) is a multiple of `divisor`, a power of two.
+
+    With `every` and `along`, only the first of each `every` elements along that dimension is, and the others follow it
+    by ones.
+    """
+
+    name = "nv_tileaa.div_by"
+    parameters = ("divisor", "every", "along")
+
+    def print_parameters(self, printer: Any) -> None:
+        rest = f", every {self.every} along {self.along}" if self.every is not None else ""
+        printer.write(f"<{self.divisor}{rest}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "DivByAttr":
+        parser.parse_punctuation("<")
+        divisor = parser.parse_integer()
+        every = along = None
+        if parser.parse_optional_punctuation(","):
+            parser.parse_keyword("every")
+            every = parser.parse_integer()
+            parser.parse_keyword("along")
+            along = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(divisor, every, along)
+
+
+class BoundedAttr(Attribute):
+    """`lower <= value <= upper` as a signed integer; None leaves a side open."""
+
+    name = "nv_tileaa.bounded"
+    parameters = ("lower", "upper")
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<{'?' if self.lower is None else self.lower}, {'?' if self.upper is None else self.upper}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "BoundedAttr":
+        parser.parse_punctuation("<")
+        lower = None if parser.parse_optional_punctuation("?") else parser.parse_integer()
+        parser.parse_punctuation(",")
+        upper = None if parser.parse_optional_punctuation("?") else parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(lower, upper)
+
+
+class SameElementsAttr(Attribute):
+    """Groups of `values[d]` elements along dimension d are equal."""
+
+    name = "nv_tileaa.same_elements"
+    parameters = ("elements",)
+
+    def __new__(cls, elements: Iterable[int]) -> "SameElementsAttr":
+        return cls.intern((tuple(elements),))  # type: ignore[return-value]
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<[{', '.join(map(str, self.elements))}]>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "SameElementsAttr":
+        parser.parse_punctuation("<")
+        values = parser.parse_comma_separated(parser.parse_integer, "[", "]")
+        parser.parse_punctuation(">")
+        return cls(values)
+
+
+class KernelSpecAttr(Attribute):
+    """What a launch of the kernel needs: warps per CTA (None until chosen), CTAs per tile block, occupancy hint."""
+
+    name = "nv_tileaa.kernel_spec"
+    parameters = ("num_warps", "num_ctas", "occupancy")
+
+    def with_num_warps(self, num_warps: int) -> "KernelSpecAttr":
+        return KernelSpecAttr(num_warps, self.num_ctas, self.occupancy)
+
+    def print_parameters(self, printer: Any) -> None:
+        parts = [] if self.num_warps is None else [f"numWarps = {self.num_warps}"]
+        parts.append(f"numCtas = {self.num_ctas or 1}")
+        if self.occupancy is not None:
+            parts.append(f"occupancy = {self.occupancy}")
+        printer.write(f"<{', '.join(parts)}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "KernelSpecAttr":
+        found: dict[str, int] = {}
+
+        def item() -> None:
+            key = parser.parse_any_keyword()
+            parser.parse_punctuation("=")
+            found[key] = parser.parse_integer()
+
+        parser.parse_comma_separated(item, "<", ">")
+        return cls(found.get("numWarps"), found.get("numCtas", 1), found.get("occupancy"))

@@ -1,0 +1,159 @@
+"""Kernels, globals, the grid, and statements about values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects.arith import bool_like, integer_like
+from tileiras.ir import (
+    AllTypesMatch,
+    DenseElementsAttr,
+    FunctionType,
+    HasParent,
+    IntegerAttr,
+    IsolatedFromAbove,
+    MemoryWrite,
+    Operation,
+    Pure,
+    ReturnLike,
+    StringAttr,
+    Symbol,
+    SymbolRefAttr,
+    Terminator,
+    VerifyError,
+    attribute,
+    operand,
+    region,
+    result,
+    variadic_operand,
+)
+
+from .attributes import AxisAttr, KernelSpecAttr
+from .types import MemTokenType, PtrType
+
+
+class FuncOp(Operation):
+    """A kernel: every argument is a pointer or a scalar, nothing is returned."""
+
+    name = "nv_tileaa.func"
+    traits = (IsolatedFromAbove, Symbol)
+    sym_name = attribute(StringAttr, "the entry's name")
+    function_type = attribute(FunctionType)
+    kernel_spec = attribute(KernelSpecAttr, "what a launch needs")
+    target_spec = attribute(StringAttr, "the target, as in sm_90")
+    body = region()
+
+    def verify_op(self) -> None:
+        if self.function_type.results:
+            raise VerifyError("Kernel functions do not support return with operands")
+        entry = self.body.entry
+        if entry is not None and [a.type for a in entry.arguments] != list(self.function_type.inputs):
+            raise VerifyError("expects the entry block's arguments to match the function type")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_symbol_name(self.sym_name.value)
+        printer.write("(")
+        for number, argument in enumerate(self.body.blocks[0].arguments):
+            printer.write(", " if number else "")
+            printer.print_operand(argument)
+            printer.write(": ")
+            printer.print_type(argument.type)
+        printer.write(")")
+        elided = ("sym_name", "function_type")
+        if any(key not in elided for key in self.attributes):
+            printer.write(" attributes")
+            printer.print_optional_attr_dict(self.attributes, elided=elided)
+        printer.write(" ")
+        printer.print_region(self.body, entry_arguments=False)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "FuncOp":
+        symbol = parser.parse_symbol_name()
+        arguments = parser.parse_comma_separated(lambda: parser.parse_argument(with_type=True), "(", ")")
+        attributes = parser.parse_optional_attr_dict() if parser.parse_optional_keyword("attributes") else {}
+        attributes["sym_name"] = StringAttr(symbol)
+        attributes["function_type"] = FunctionType([argument.type for argument in arguments])
+        body = parser.parse_region(arguments)
+        return cls.create((), (), attributes, (body,), location=parser.location)
+
+
+class ReturnOp(Operation):
+    name = "nv_tileaa.return"
+    traits = (Pure, ReturnLike, Terminator)
+    assembly_format = "attr-dict"
+
+
+class GlobalOp(Operation):
+    """A module-level array of constants or of initialised memory."""
+
+    name = "nv_tileaa.global"
+    traits = (Symbol, HasParent("builtin.module"))
+    sym_name = attribute(StringAttr)
+    value = attribute(DenseElementsAttr, "the initial contents")
+    alignment = attribute(IntegerAttr, "in bytes", optional=True)
+    assembly_format = "$sym_name attr-dict"
+
+
+class GetGlobalOp(Operation):
+    """The address of a global."""
+
+    name = "nv_tileaa.get_global"
+    traits = (Pure,)
+    symbol = attribute(SymbolRefAttr)
+    result = result(PtrType)
+    assembly_format = "$symbol attr-dict `:` type($result)"
+
+
+class GetProgramIdOp(Operation):
+    """The tile block's coordinate in the grid."""
+
+    name = "nv_tileaa.get_program_id"
+    traits = (Pure,)
+    axis = attribute(AxisAttr)
+    result = result(integer_like)
+    assembly_format = "$axis attr-dict `:` type($result)"
+
+
+class GetNumProgramsOp(Operation):
+    """The number of tile blocks along an axis of the grid."""
+
+    name = "nv_tileaa.get_num_programs"
+    traits = (Pure,)
+    axis = attribute(AxisAttr)
+    result = result(integer_like)
+    assembly_format = "$axis attr-dict `:` type($result)"
+
+
+class AssumeOp(Operation):
+    """The operand, of which `predicate` holds."""
+
+    name = "nv_tileaa.assume"
+    traits = (Pure, AllTypesMatch("operand", "result"))
+    operand = operand()
+    predicate = attribute(doc="div_by, bounded or same_elements")
+    result = result()
+    assembly_format = "$predicate `,` $operand attr-dict `:` type($result)"
+
+
+class AssertOp(Operation):
+    """Stops the kernel with the message when an element of the condition is false."""
+
+    name = "nv_tileaa.assert"
+    traits = (MemoryWrite,)
+    condition = operand(bool_like)
+    message = attribute(StringAttr)
+    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
+
+
+class PrintOp(Operation):
+    """Formatted output from the device."""
+
+    name = "nv_tileaa.print"
+    traits = (MemoryWrite,)
+    format = attribute(StringAttr)
+    args = variadic_operand()
+    result_token = result(MemTokenType)
+    assembly_format = "$format (`,` $args^ `:` type($args))? attr-dict `->` type($result_token)"
+
+

@@ -1,0 +1,245 @@
+"""Operations that make, reshape, combine and reduce tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects.arith import integer_like
+from tileiras.ir import (
+    ArrayAttr,
+    DenseArrayAttr,
+    IntegerAttr,
+    Operation,
+    Pure,
+    ReturnLike,
+    SingleBlock,
+    TensorType,
+    Terminator,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    operand,
+    region,
+    result,
+    variadic_operand,
+    variadic_result,
+)
+
+from .attributes import SignednessAttr
+
+
+class SplatOp(Operation):
+    """A tensor of which every element is the scalar."""
+
+    name = "nv_tileaa.splat"
+    traits = (Pure,)
+    operand = operand()
+    result = result(TensorType)
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def verify_op(self) -> None:
+        if self.result.type.element_type is not self.operand.type:
+            raise VerifyError(f"expects elements of type {self.operand.type}, but got {self.result.type.element_type}")
+
+
+class UnsplatOp(Operation):
+    """The only element of a tensor."""
+
+    name = "nv_tileaa.unsplat"
+    traits = (Pure,)
+    operand = operand(TensorType)
+    result = result()
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def verify_op(self) -> None:
+        if self.operand.type.num_elements != 1:
+            raise VerifyError(f"expects a tensor of one element, but got {self.operand.type}")
+
+
+class MakeRangeOp(Operation):
+    """0, 1, 2, ... along one dimension."""
+
+    name = "nv_tileaa.make_range"
+    traits = (Pure,)
+    result = result(TensorType)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+class _Shape(Operation):
+    traits = (Pure,)
+    operand = operand(TensorType)
+    result = result(TensorType)
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+
+class ViewOp(_Shape):
+    """The same elements in row-major order under another shape."""
+
+    name = "nv_tileaa.view"
+
+    def verify_op(self) -> None:
+        if self.operand.type.num_elements != self.result.type.num_elements:
+            raise VerifyError("requires the same number of elements")
+
+
+class BroadcastOp(_Shape):
+    """Repeats along the dimensions of size one; the rank stays."""
+
+    name = "nv_tileaa.broadcast"
+
+    def verify_op(self) -> None:
+        source, target = self.operand.type.shape, self.result.type.shape
+        if len(source) != len(target) or any(s not in (1, t) for s, t in zip(source, target)):
+            raise VerifyError(f"cannot broadcast {self.operand.type} to {self.result.type}")
+
+
+class PermuteOp(_Shape):
+    """Result dimension i is operand dimension `permutation[i]`."""
+
+    name = "nv_tileaa.permute"
+    permutation = attribute(DenseArrayAttr)
+
+    def verify_op(self) -> None:
+        order = self.permutation.elements
+        if sorted(order) != list(range(self.operand.type.rank)):
+            raise VerifyError("expects a permutation of the operand's dimensions")
+        if self.result.type.shape != tuple(self.operand.type.shape[d] for d in order):
+            raise VerifyError(f"cannot permute {self.operand.type} to {self.result.type}")
+
+
+class CatOp(Operation):
+    """`lhs` and then `rhs` along `dim`."""
+
+    name = "nv_tileaa.cat"
+    traits = (Pure,)
+    lhs = operand(TensorType)
+    rhs = operand(TensorType)
+    dim = attribute(IntegerAttr)
+    result = result(TensorType)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+
+
+class ExtractSliceOp(Operation):
+    """The part of `source` at `coords`, counted in units of the result's shape."""
+
+    name = "nv_tileaa.extract_slice"
+    traits = (Pure,)
+    source = operand(TensorType)
+    coords = variadic_operand(integer_like)
+    result = result(TensorType)
+    assembly_format = "$source `[` $coords `]` attr-dict `:` type($source) `,` `(` type($coords) `)` `->` type($result)"
+
+
+class InsertSliceOp(Operation):
+    """`dest` with the part at `coords` (counted in units of the slice's shape) replaced."""
+
+    name = "nv_tileaa.insert_slice"
+    traits = (Pure,)
+    source = operand(TensorType, "the slice")
+    dest = operand(TensorType)
+    coords = variadic_operand(integer_like)
+    result = result(TensorType)
+    assembly_format = (
+        "$source `into` $dest `[` $coords `]` attr-dict"
+        " `:` type($source) `,` type($dest) `,` `(` type($coords) `)` `->` type($result)"
+    )
+
+
+class YieldOp(Operation):
+    """Ends the region of a reduce or scan."""
+
+    name = "nv_tileaa.yield"
+    traits = (Pure, ReturnLike, Terminator)
+    values = variadic_operand()
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+
+class _Collective(Operation):
+    """Inputs combined along `dim` by a region over scalars.
+
+    The region's arguments are the running values (one per input), then the next elements (one per input); it yields the
+    new running values.  `identities` has one constant per input.
+    """
+
+    inputs = variadic_operand(TensorType)
+    dim = attribute(IntegerAttr)
+    identities = attribute(ArrayAttr)
+    results_ = variadic_result()
+    body = region("the combiner")
+
+    def verify_op(self) -> None:
+        count = len(self.inputs)
+        block = self.body.block
+        if len(block.arguments) != 2 * count or len(self.results) != count or len(block.last.operands) != count:
+            raise VerifyError("expects two region arguments, one yielded value and one result per input")
+        if not isinstance(block.last, YieldOp):
+            raise VerifyError("expects regions to end with 'nv_tileaa.yield'")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_operands(self.inputs)
+        printer.print_optional_attr_dict(self.attributes)
+        printer.write(" : (")
+        for number, value in enumerate(self.inputs):
+            printer.write(", " if number else "")
+            printer.print_type(value.type)
+        printer.write(") -> (")
+        for number, value in enumerate(self.results):
+            printer.write(", " if number else "")
+            printer.print_type(value.type)
+        printer.write(") ")
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> Any:
+        operands = parser.parse_operand_list()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated(parser.parse_type, "(", ")")
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated(parser.parse_type, "(", ")")
+        if len(types) != len(operands):
+            raise parser.error(parser.offset, f"expected {len(operands)} operand types, got {len(types)}")
+        values = [parser.resolve_operand(value, type) for value, type in zip(operands, types)]
+        body = parser.parse_region()
+        return cls.create(values, results, attributes, (body,), location=parser.location)
+
+
+class ReduceOp(_Collective):
+    """Results lack dimension `dim`; a result of rank 0 is a scalar."""
+
+    name = "nv_tileaa.reduce"
+    traits = (Pure, SingleBlock)
+
+
+class ScanOp(_Collective):
+    """Inclusive; from the end when `reverse`."""
+
+    name = "nv_tileaa.scan"
+    traits = (Pure, SingleBlock)
+    reverse = attribute(UnitAttr, optional=True)
+
+
+class DotOp(Operation):
+    """`a @ b + c` over the last two dimensions, with an optional leading batch dimension."""
+
+    name = "nv_tileaa.dot"
+    traits = (Pure,)
+    a = operand(TensorType, "[batch x] M x K")
+    b = operand(TensorType, "[batch x] K x N")
+    c = operand(TensorType, "[batch x] M x N")
+    signedness_a = attribute(SignednessAttr, "of integer elements", optional=True)
+    signedness_b = attribute(SignednessAttr, "of integer elements", optional=True)
+    result = result(TensorType)
+    assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
+
+    def verify_op(self) -> None:
+        a, b, c, d = (value.type for value in (self.a, self.b, self.c, self.result))
+        if c is not d:
+            raise VerifyError(f"expects the accumulator's type for the result, but got {c} and {d}")
+        if d.rank not in (2, 3):
+            raise VerifyError(f"expects rank-2 or rank-3 tensor for result, but got ({d.rank})")
+        if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+            raise VerifyError("expects the shape of operand #A and #B to be compatible")
+        if d.shape != (*a.shape[:-1], b.shape[-1]):
+            raise VerifyError("expects the shape of operand #C is compatible with operands #A and #B")

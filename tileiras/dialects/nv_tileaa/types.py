@@ -1,0 +1,157 @@
+"""Types of nv_tileaa."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from tileiras.ir import DYNAMIC, Attribute, Type, VerifyError
+
+
+class PtrType(Type):
+    """A pointer to one `pointee`; address space 1 (global) unless said otherwise."""
+
+    name = "nv_tileaa.ptr"
+    parameters = ("pointee", "address_space")
+    width = 64
+
+    def __new__(cls, pointee: Type, address_space: int = 1) -> "PtrType":
+        return cls.intern((pointee, address_space))  # type: ignore[return-value]
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_type(self.pointee)
+        if self.address_space != 1:
+            printer.write(f", {self.address_space}")
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "PtrType":
+        parser.parse_punctuation("<")
+        pointee = parser.parse_type()
+        space = parser.parse_integer() if parser.parse_optional_punctuation(",") else 1
+        parser.parse_punctuation(">")
+        return cls(pointee, space)
+
+
+class MemTokenType(Type):
+    """Orders memory operations."""
+
+    name = "nv_tileaa.mem_token"
+
+
+class MemRefType(Type):
+    """Strided memory: element type, shape, strides in elements (`?` where only known at run time)."""
+
+    name = "nv_tileaa.memref"
+    parameters = ("shape", "element_type", "strides", "address_space")
+
+    def __new__(cls, shape: Iterable[int], element_type: Type, strides: Iterable[int], address_space: int = 1) -> "MemRefType":
+        return cls.intern((tuple(shape), element_type, tuple(strides), address_space))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        if len(self.shape) != len(self.strides):
+            raise VerifyError(f"expected {len(self.shape)} strides, got {len(self.strides)}", prefix=False)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        for size in self.shape:
+            printer.write(f"{_extent(size)}x")
+        printer.print_type(self.element_type)
+        printer.write(f", strides = [{', '.join(map(_extent, self.strides))}]")
+        if self.address_space != 1:
+            printer.write(f", {self.address_space}")
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "MemRefType":
+        parser.parse_punctuation("<")
+        shape = parser.parse_dimension_list()
+        element_type = parser.parse_type()
+        parser.parse_punctuation(",")
+        parser.parse_keyword("strides")
+        parser.parse_punctuation("=")
+        strides = parser.parse_comma_separated(lambda: parse_extent(parser), "[", "]")
+        space = parser.parse_integer() if parser.parse_optional_punctuation(",") else 1
+        parser.parse_punctuation(">")
+        return cls(shape, element_type, strides, space)
+
+
+class TiledViewType(Type):
+    """How a memref is cut into tiles.
+
+    `shape` is the tile's, `dim_map[i]` the memref dimension that tile dimension i runs along.  `traversal_strides` are
+    the distances between tiles in elements (the tile's shape for a partition).  With `sparse_dim`, the coordinate of
+    that memref dimension is a tensor of indices (gather and scatter).  Elements outside the memref read as `padding`
+    (unspecified without one) and are not written.
+    """
+
+    name = "nv_tileaa.tiled_view"
+    parameters = ("shape", "source", "dim_map", "padding", "traversal_strides", "sparse_dim")
+
+    def __new__(
+        cls,
+        shape: Iterable[int],
+        source: MemRefType,
+        dim_map: Iterable[int] | None = None,
+        padding: Attribute | None = None,
+        traversal_strides: Iterable[int] | None = None,
+        sparse_dim: int | None = None,
+    ) -> "TiledViewType":
+        shape = tuple(shape)
+        strides = shape if traversal_strides is None else tuple(traversal_strides)
+        order = tuple(range(len(shape))) if dim_map is None else tuple(dim_map)
+        return cls.intern((shape, source, order, padding, strides, sparse_dim))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        if sorted(self.dim_map) != list(range(self.source.rank)) or len(self.shape) != self.source.rank:
+            raise VerifyError("expected the tile's dimensions to map one to one to the memref's", prefix=False)
+
+    @property
+    def element_type(self) -> Any:
+        return self.source.element_type
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<{'x'.join(map(str, self.shape))}, ")
+        printer.print_type(self.source)
+        if self.dim_map != tuple(range(len(self.shape))):
+            printer.write(f", dim_map = [{', '.join(map(str, self.dim_map))}]")
+        if self.padding is not None:
+            printer.write(", padding = ")
+            printer.print_attribute(self.padding)
+        if self.traversal_strides != self.shape:
+            printer.write(f", traversal_strides = [{', '.join(map(str, self.traversal_strides))}]")
+        if self.sparse_dim is not None:
+            printer.write(f", sparse_dim = {self.sparse_dim}")
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "TiledViewType":
+        parser.parse_punctuation("<")
+        shape = parser.parse_dimension_list(trailing=False)
+        parser.parse_punctuation(",")
+        source = parser.parse_type()
+        named: dict[str, Any] = {}
+        while parser.parse_optional_punctuation(","):
+            key = parser.parse_any_keyword()
+            parser.parse_punctuation("=")
+            if key == "padding":
+                named[key] = parser.parse_attribute()
+            elif key == "sparse_dim":
+                named[key] = parser.parse_integer()
+            else:
+                named[key] = parser.parse_comma_separated(parser.parse_integer, "[", "]")
+        parser.parse_punctuation(">")
+        return cls(shape, source, **named)
+
+
+def _extent(value: int) -> str:
+    return "?" if value == DYNAMIC else str(value)
+
+
+def parse_extent(parser: Any) -> int:
+    """An integer or `?`."""
+    return DYNAMIC if parser.parse_optional_punctuation("?") else parser.parse_integer()

@@ -1,0 +1,96 @@
+"""Attributes of nv_tileas: layouts and atoms."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from tileiras.ir import Attribute
+
+Basis = tuple[int, ...]
+"""Coordinates of one tensor element: the image of one bit of a hardware index."""
+
+IN_DIMENSIONS = ("register", "lane", "warp", "block")
+
+
+class LinearLayoutAttr(Attribute):
+    """Which element each register of each thread holds, as a linear map over GF(2).
+
+    Bit i of the register number (of the lane, of the warp, of the CTA in its cluster) contributes the coordinates
+    `register[i]` (...), combined by exclusive or.  A zero basis means that the bit makes no difference: the data is
+    there more than once.  The trivial block part is not printed.
+    """
+
+    name = "nv_tileas.linear"
+    parameters = IN_DIMENSIONS
+    register: tuple[Basis, ...]
+    lane: tuple[Basis, ...]
+    warp: tuple[Basis, ...]
+    block: tuple[Basis, ...]
+
+    def __new__(
+        cls,
+        register: Iterable[Iterable[int]],
+        lane: Iterable[Iterable[int]],
+        warp: Iterable[Iterable[int]],
+        block: Iterable[Iterable[int]] = (),
+    ) -> "LinearLayoutAttr":
+        parts = (tuple(tuple(basis) for basis in part) for part in (register, lane, warp, block))
+        return cls.intern(tuple(parts))  # type: ignore[return-value]
+
+    def print_parameters(self, printer: Any) -> None:
+        parts = []
+        for name, bases in zip(IN_DIMENSIONS, self.values):
+            if bases or name != "block":
+                listed = ", ".join(f"[{', '.join(map(str, basis))}]" for basis in bases)
+                parts.append(f"{name} = [{listed}]")
+        printer.write(f"<{', '.join(parts)}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "LinearLayoutAttr":
+        found: dict[str, Any] = {}
+
+        def part() -> None:
+            key = parser.parse_any_keyword()
+            parser.parse_punctuation("=")
+            found[key] = parser.parse_comma_separated(
+                lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
+            )
+
+        parser.parse_comma_separated(part, "<", ">")
+        return cls(*(found.get(name, ()) for name in IN_DIMENSIONS))
+
+
+class CopyAtomAttr(Attribute):
+    """How data moves: the atom's name in the target tables, and elements per access of a thread."""
+
+    name = "nv_tileas.copy_atom"
+    parameters = ("atom", "vector_size")
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<{self.atom}, {self.vector_size}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "CopyAtomAttr":
+        parser.parse_punctuation("<")
+        atom = parser.parse_any_keyword()
+        parser.parse_punctuation(",")
+        vector_size = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(atom, vector_size)
+
+
+class MmaAtomAttr(Attribute):
+    """Which matrix-multiply atom of the target tables executes a dot."""
+
+    name = "nv_tileas.mma_atom"
+    parameters = ("atom",)
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f'<"{self.atom}">')
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "MmaAtomAttr":
+        parser.parse_punctuation("<")
+        atom = parser.parse_string()
+        parser.parse_punctuation(">")
+        return cls(atom)

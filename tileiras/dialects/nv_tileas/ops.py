@@ -1,0 +1,293 @@
+"""Operations of nv_tileas.
+
+Most are those of nv_tileaa at another stage: same fields, same rules, same text.  `COUNTERPARTS` pairs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import AllShapesMatch, Operation, Pure, TensorType, VerifyError, attribute, operand, result
+
+from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
+
+COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
+"""nv_tileaa operation -> the nv_tileas operation of the same name."""
+
+
+def _counterpart(cls: type[Operation]) -> type[Operation]:
+    COUNTERPARTS[cls.__bases__[0]] = cls
+    return cls
+
+
+# ---- element-wise ----------------------------------------------------------------------------------------------------
+
+
+@_counterpart
+class AddFOp(aa.AddFOp):
+    name = "nv_tileas.addf"
+
+
+@_counterpart
+class SubFOp(aa.SubFOp):
+    name = "nv_tileas.subf"
+
+
+@_counterpart
+class MulFOp(aa.MulFOp):
+    name = "nv_tileas.mulf"
+
+
+@_counterpart
+class DivFOp(aa.DivFOp):
+    name = "nv_tileas.divf"
+
+
+@_counterpart
+class FmaOp(aa.FmaOp):
+    name = "nv_tileas.fma"
+
+
+@_counterpart
+class SqrtOp(aa.SqrtOp):
+    name = "nv_tileas.sqrt"
+
+
+@_counterpart
+class FpToFpOp(aa.FpToFpOp):
+    name = "nv_tileas.fp_to_fp"
+
+
+@_counterpart
+class MulhUIOp(aa.MulhUIOp):
+    name = "nv_tileas.mulhiui"
+
+
+@_counterpart
+class MulhSIOp(aa.MulhSIOp):
+    name = "nv_tileas.mulhisi"
+
+
+# ---- tokens, pointers, memrefs ---------------------------------------------------------------------------------------
+
+
+@_counterpart
+class CreateMemTokenOp(aa.CreateMemTokenOp):
+    name = "nv_tileas.create_mem_token"
+
+
+@_counterpart
+class JoinMemTokenOp(aa.JoinMemTokenOp):
+    name = "nv_tileas.join_mem_token"
+
+
+@_counterpart
+class AddPtrOp(aa.AddPtrOp):
+    name = "nv_tileas.addptr"
+
+
+@_counterpart
+class IntToPtrOp(aa.IntToPtrOp):
+    name = "nv_tileas.int_to_ptr"
+
+
+@_counterpart
+class PtrToIntOp(aa.PtrToIntOp):
+    name = "nv_tileas.ptr_to_int"
+
+
+@_counterpart
+class PtrBitcastOp(aa.PtrBitcastOp):
+    name = "nv_tileas.bitcast"
+
+
+@_counterpart
+class MakeMemRefOp(aa.MakeMemRefOp):
+    name = "nv_tileas.make_memref"
+
+
+@_counterpart
+class GetDimSizeOp(aa.GetDimSizeOp):
+    name = "nv_tileas.get_dim_size"
+
+
+@_counterpart
+class BlockTileOp(aa.BlockTileOp):
+    name = "nv_tileas.block_tile"
+
+
+# ---- memory operations: with the atom that moves the data -------------------------------------------------------------
+
+
+@_counterpart
+class TiledLoadOp(aa.TiledLoadOp):
+    name = "nv_tileas.tiled_load"
+    atom = attribute(CopyAtomAttr)
+
+
+@_counterpart
+class TiledStoreOp(aa.TiledStoreOp):
+    name = "nv_tileas.tiled_store"
+    atom = attribute(CopyAtomAttr)
+
+
+@_counterpart
+class TiledAtomicRMWOp(aa.TiledAtomicRMWOp):
+    name = "nv_tileas.tiled_atomic_rmw"
+
+
+@_counterpart
+class LoadOp(aa.LoadOp):
+    name = "nv_tileas.load"
+    atom = attribute(CopyAtomAttr)
+
+
+@_counterpart
+class StoreOp(aa.StoreOp):
+    name = "nv_tileas.store"
+    atom = attribute(CopyAtomAttr)
+
+
+@_counterpart
+class AtomicRMWOp(aa.AtomicRMWOp):
+    name = "nv_tileas.atomic_rmw"
+
+
+@_counterpart
+class AtomicCASOp(aa.AtomicCASOp):
+    name = "nv_tileas.atomic_cas"
+
+
+# ---- tensors ---------------------------------------------------------------------------------------------------------
+
+
+@_counterpart
+class SplatOp(aa.SplatOp):
+    name = "nv_tileas.splat"
+
+
+@_counterpart
+class UnsplatOp(aa.UnsplatOp):
+    name = "nv_tileas.unsplat"
+
+
+@_counterpart
+class MakeRangeOp(aa.MakeRangeOp):
+    name = "nv_tileas.make_range"
+
+
+@_counterpart
+class ViewOp(aa.ViewOp):
+    name = "nv_tileas.view"
+
+
+@_counterpart
+class BroadcastOp(aa.BroadcastOp):
+    name = "nv_tileas.broadcast"
+
+
+@_counterpart
+class PermuteOp(aa.PermuteOp):
+    name = "nv_tileas.permute"
+
+
+@_counterpart
+class CatOp(aa.CatOp):
+    name = "nv_tileas.cat"
+
+
+@_counterpart
+class ExtractSliceOp(aa.ExtractSliceOp):
+    name = "nv_tileas.extract_slice"
+
+
+@_counterpart
+class InsertSliceOp(aa.InsertSliceOp):
+    name = "nv_tileas.insert_slice"
+
+
+@_counterpart
+class YieldOp(aa.YieldOp):
+    name = "nv_tileas.yield"
+
+
+class _Collective:
+    """A reduce or scan here ends its region in `nv_tileas.yield`."""
+
+    def verify_op(self: Any) -> None:
+        count = len(self.inputs)
+        block = self.body.block
+        if len(block.arguments) != 2 * count or len(self.results) != count or len(block.last.operands) != count:
+            raise VerifyError("expects two region arguments, one yielded value and one result per input")
+        if not isinstance(block.last, YieldOp):
+            raise VerifyError("expects regions to end with 'nv_tileas.yield'")
+
+
+class ReduceOp(_Collective, aa.ReduceOp):
+    name = "nv_tileas.reduce"
+
+
+class ScanOp(_Collective, aa.ScanOp):
+    name = "nv_tileas.scan"
+
+
+COUNTERPARTS[aa.ReduceOp] = ReduceOp
+COUNTERPARTS[aa.ScanOp] = ScanOp
+
+
+@_counterpart
+class DotOp(aa.DotOp):
+    name = "nv_tileas.dot"
+    atom = attribute(MmaAtomAttr)
+
+
+class ConvertLayoutOp(Operation):
+    """The same tensor held by other threads or registers."""
+
+    name = "nv_tileas.convert_layout"
+    traits = (Pure, AllShapesMatch("operand", "result"))
+    operand = operand(TensorType)
+    result = result(TensorType)
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def verify_op(self) -> None:
+        source, target = self.operand.type, self.result.type
+        if source.element_type is not target.element_type:
+            raise VerifyError(f"expects one element type, but got {source.element_type} and {target.element_type}")
+        for type in (source, target):
+            if not isinstance(type.encoding, LinearLayoutAttr):
+                raise VerifyError("missing source layout" if type is source else "fails to assign layout")
+
+
+# ---- values, grid, globals -------------------------------------------------------------------------------------------
+
+
+@_counterpart
+class AssumeOp(aa.AssumeOp):
+    name = "nv_tileas.assume"
+
+
+@_counterpart
+class AssertOp(aa.AssertOp):
+    name = "nv_tileas.assert"
+
+
+@_counterpart
+class PrintOp(aa.PrintOp):
+    name = "nv_tileas.print"
+
+
+@_counterpart
+class GetProgramIdOp(aa.GetProgramIdOp):
+    name = "nv_tileas.get_program_id"
+
+
+@_counterpart
+class GetNumProgramsOp(aa.GetNumProgramsOp):
+    name = "nv_tileas.get_num_programs"
+
+
+@_counterpart
+class GetGlobalOp(aa.GetGlobalOp):
+    name = "nv_tileas.get_global"

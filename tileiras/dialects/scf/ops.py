@@ -1,0 +1,225 @@
+"""Operations of the scf dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects.arith import bool_like, integer_like
+from tileiras.ir import (
+    HasParent,
+    Operation,
+    Pure,
+    RecursiveMemoryEffects,
+    Region,
+    ReturnLike,
+    SingleBlock,
+    Terminator,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    i1,
+    operand,
+    region,
+    variadic_operand,
+    variadic_result,
+)
+
+
+class YieldOp(Operation):
+    name = "scf.yield"
+    traits = (Pure, ReturnLike, Terminator, HasParent("scf.for", "scf.if", "scf.while"))
+    results_ = variadic_operand(doc="what the region passes on")
+    assembly_format = "attr-dict ($results_^ `:` type($results_))?"
+
+
+class ConditionOp(Operation):
+    """Ends the "before" region of a `while`: goes on to "after" with `args`, or leaves the loop with them."""
+
+    name = "scf.condition"
+    traits = (Pure, Terminator, HasParent("scf.while"))
+    condition = operand(bool_like)
+    args = variadic_operand()
+    assembly_format = "`(` $condition `)` attr-dict ($args^ `:` type($args))?"
+
+
+class ForOp(Operation):
+    """`for iv = lower; iv < upper; iv += step`; the comparison is signed unless `unsignedCmp`."""
+
+    name = "scf.for"
+    traits = (SingleBlock, RecursiveMemoryEffects)
+    lower_bound = operand(integer_like)
+    upper_bound = operand(integer_like)
+    step = operand(integer_like)
+    init_args = variadic_operand(doc="values before the first iteration")
+    unsignedCmp = attribute(UnitAttr, optional=True)
+    results_ = variadic_result(doc="values after the last iteration")
+    body = region("arguments: the induction variable, then the carried values")
+
+    @property
+    def induction_variable(self) -> Any:
+        return self.body.block.arguments[0]
+
+    @property
+    def iter_args(self) -> tuple:
+        return self.body.block.arguments[1:]
+
+    @property
+    def yield_op(self) -> YieldOp:
+        return self.body.block.last
+
+    def verify_op(self) -> None:
+        block = self.body.block
+        if len(block.arguments) != 1 + len(self.init_args):
+            raise VerifyError("mismatch in number of loop-carried values and defined values")
+        if block.arguments[0].type is not self.lower_bound.type:
+            raise VerifyError("expected induction variable to be same type as bounds and step")
+        if self.upper_bound.type is not self.lower_bound.type or self.step.type is not self.lower_bound.type:
+            raise VerifyError("failed to verify that all of {lowerBound, upperBound, step} have same type")
+        yielded = block.last.operands
+        if len(yielded) != len(self.results):
+            raise VerifyError("mismatch in number of loop-carried values and defined values")
+        for number, (init, argument, value, out) in enumerate(zip(self.init_args, self.iter_args, yielded, self.results)):
+            if not init.type is argument.type is value.type is out.type:
+                raise VerifyError(f"types mismatch between {number}th iter operand and defined value")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" unsigned " if self.unsignedCmp is not None else " ")
+        printer.print_operand(self.induction_variable)
+        printer.write(" = ")
+        printer.print_operand(self.lower_bound)
+        printer.write(" to ")
+        printer.print_operand(self.upper_bound)
+        printer.write(" step ")
+        printer.print_operand(self.step)
+        if self.init_args:
+            printer.write(" iter_args(")
+            for number, (argument, init) in enumerate(zip(self.iter_args, self.init_args)):
+                printer.write(", " if number else "")
+                printer.print_operand(argument)
+                printer.write(" = ")
+                printer.print_operand(init)
+            printer.write(") -> (")
+            for number, out in enumerate(self.results):
+                printer.write(", " if number else "")
+                printer.print_type(out.type)
+            printer.write(")")
+        printer.write(" : ")
+        printer.print_type(self.lower_bound.type)
+        printer.write(" ")
+        printer.print_region(self.body, entry_arguments=False)
+        printer.print_optional_attr_dict(self.attributes, elided=("unsignedCmp",))
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "ForOp":
+        unsigned = parser.parse_optional_keyword("unsigned")
+        variable = parser.parse_argument(with_type=False)
+        parser.parse_punctuation("=")
+        lower = parser.parse_operand()
+        parser.parse_keyword("to")
+        upper = parser.parse_operand()
+        parser.parse_keyword("step")
+        step = parser.parse_operand()
+        arguments: list[Any] = []
+        inits: list[Any] = []
+        types: list[Any] = []
+        if parser.parse_optional_keyword("iter_args"):
+
+            def pair() -> None:
+                arguments.append(parser.parse_argument(with_type=False))
+                parser.parse_punctuation("=")
+                inits.append(parser.parse_operand())
+
+            parser.parse_comma_separated(pair, "(", ")")
+            parser.parse_punctuation("->")
+            types = parser.parse_comma_separated(parser.parse_type, "(", ")")
+            if len(types) != len(inits):
+                raise parser.error(parser.offset, "mismatch in number of loop-carried values and defined values")
+        parser.parse_punctuation(":")
+        counter = parser.parse_type()
+        variable.type = counter
+        for argument, type in zip(arguments, types):
+            argument.type = type
+        operands = [parser.resolve_operand(bound, counter) for bound in (lower, upper, step)]
+        operands += [parser.resolve_operand(init, type) for init, type in zip(inits, types)]
+        body = parser.parse_region([variable, *arguments])
+        ensure_yield(body, parser.location)
+        attributes = parser.parse_optional_attr_dict()
+        if unsigned:
+            attributes["unsignedCmp"] = UnitAttr()
+        return cls.create(operands, types, attributes, (body,), location=parser.location)
+
+
+class IfOp(Operation):
+    name = "scf.if"
+    traits = (SingleBlock, RecursiveMemoryEffects)
+    condition = operand(i1)
+    results_ = variadic_result()
+    then_region = region()
+    else_region = region("empty when there is no else")
+
+    def verify_op(self) -> None:
+        if self.results and not self.else_region.blocks:
+            raise VerifyError("must have an else block if defining values")
+        for block in (*self.then_region.blocks, *self.else_region.blocks):
+            yielded = [value.type for value in block.last.operands]
+            if yielded != [out.type for out in self.results]:
+                raise VerifyError("region yields types that differ from the operation's results")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_operand(self.condition)
+        if self.results:
+            printer.write(" -> (")
+            for number, out in enumerate(self.results):
+                printer.write(", " if number else "")
+                printer.print_type(out.type)
+            printer.write(")")
+        printer.write(" ")
+        printer.print_region(self.then_region, entry_arguments=False)
+        if self.else_region.blocks:
+            printer.write(" else ")
+            printer.print_region(self.else_region, entry_arguments=False)
+        printer.print_optional_attr_dict(self.attributes)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "IfOp":
+        condition = parser.resolve_operand(parser.parse_operand(), i1)
+        types = []
+        if parser.parse_optional_punctuation("->"):
+            types = parser.parse_comma_separated(parser.parse_type, "(", ")")
+        then_region = parser.parse_region()
+        ensure_yield(then_region, parser.location)
+        else_region = Region()
+        if parser.parse_optional_keyword("else"):
+            else_region = parser.parse_region()
+            ensure_yield(else_region, parser.location)
+        attributes = parser.parse_optional_attr_dict()
+        return cls.create((condition,), types, attributes, (then_region, else_region), location=parser.location)
+
+
+class WhileOp(Operation):
+    """Runs `before`; while it says yes, runs `after` with its arguments and starts over with what `after` yields."""
+
+    name = "scf.while"
+    traits = (SingleBlock, RecursiveMemoryEffects)
+    inits = variadic_operand()
+    results_ = variadic_result()
+    before = region()
+    after = region()
+
+    def verify_op(self) -> None:
+        if not isinstance(self.before.block.last, ConditionOp):
+            raise VerifyError("expects the 'before' region to terminate with 'scf.condition'")
+        if not isinstance(self.after.block.last, YieldOp):
+            raise VerifyError("expects the 'after' region to terminate with 'scf.yield'")
+
+
+def ensure_yield(body: Region, location: Any) -> None:
+    """Gives a region that the text ended without a terminator its empty `scf.yield`."""
+    from tileiras.ir import Block
+
+    if not body.blocks:
+        body.append(Block())
+    block = body.blocks[-1]
+    if block.last is None or not block.last.has_trait(Terminator):
+        block.append(YieldOp.create(location=location))
