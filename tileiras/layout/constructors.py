@@ -1,0 +1,170 @@
+"""Layouts that are built rather than derived: blocked, matrix fragments, shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from tileiras.layout.linear_layout import LinearLayout, log2_exact
+
+
+class _Tiler:
+    """Hands out basis vectors along tile dimensions, low bits first; past the tile they are zero, that is, replicate."""
+
+    __slots__ = ("_shifts", "shape", "used")
+
+    def __init__(self, shape: Sequence[int]):
+        self.shape = tuple(shape)
+        self.used = [0] * len(self.shape)
+        shifts = []
+        shift = 0
+        for size in reversed(self.shape):
+            shifts.append(shift)
+            shift += log2_exact(size)
+        self._shifts = shifts[::-1]
+
+    def take(self, axis: int, count: int) -> list[int]:
+        """log2(count) bases along `axis`."""
+        vectors = []
+        for _ in range(log2_exact(count)):
+            bit = 1 << self.used[axis]
+            vectors.append(bit << self._shifts[axis] if bit < self.shape[axis] else 0)
+            self.used[axis] += 1
+        return vectors
+
+    def rest(self, axis: int) -> list[int]:
+        """The bases that `axis` still needs."""
+        size = self.shape[axis] >> self.used[axis]
+        return self.take(axis, size) if size > 1 else []
+
+
+def blocked(
+    shape: Sequence[int],
+    size_per_thread: Sequence[int],
+    threads_per_warp: Sequence[int],
+    warps: Sequence[int],
+    order: Sequence[int],
+) -> LinearLayout:
+    """Each thread holds a block of `size_per_thread`, lanes and warps are grids of such blocks, registers repeat the whole.
+
+    All sequences have one entry for each tile dimension; `order` lists the dimensions, fastest first.  A tile smaller than
+    this pattern leaves lanes and warps with replicated data (zero bases).
+    """
+    tiler = _Tiler(shape)
+    register = [v for axis in order for v in tiler.take(axis, size_per_thread[axis])]
+    lane = [v for axis in order for v in tiler.take(axis, threads_per_warp[axis])]
+    warp = [v for axis in order for v in tiler.take(axis, warps[axis])]
+    register += [v for axis in order for v in tiler.rest(axis)]
+    layout = LinearLayout({"register": register, "lane": lane, "warp": warp}, shape)
+    return layout.remove_zero_register_bases()[0]
+
+
+def single_thread(shape: Sequence[int], warps: int = 1) -> LinearLayout:
+    """Every thread of `warps` warps holds the whole tile."""
+    size = 1
+    for n in shape:
+        size *= n
+    return LinearLayout(
+        {
+            "register": [1 << i for i in range(log2_exact(size))],
+            "lane": [0] * 5,
+            "warp": [0] * log2_exact(warps),
+        },
+        shape,
+    )
+
+
+class Fragment(Protocol):
+    """One operand of a matrix instruction: its tile and the bases of a warp's registers and lanes (coordinates)."""
+
+    shape: tuple[int, int]
+    bases: Mapping[str, Sequence[Sequence[int]]]
+
+
+class MmaAtom(Protocol):
+    """What is needed of an instruction atom: A is [m, k], B is [k, n], C and D are [m, n]."""
+
+    a: Fragment
+    b: Fragment
+    c: Fragment
+
+
+def fragment_layout(fragment: Fragment) -> LinearLayout:
+    """The layout of one operand of one matrix instruction in one warp."""
+    return LinearLayout.from_coordinates(fragment.bases, fragment.shape)
+
+
+def _tile_fragment(
+    fragment: Fragment, shape: Sequence[int], warp_axes: Sequence[int | None], rep_order: Sequence[int]
+) -> LinearLayout:
+    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates), then registers in `rep_order`.
+
+    A third, leading tile dimension is a batch and is held in registers.
+    """
+    batch = len(shape) - 2
+    tiler = _Tiler(shape)
+    sizes = (1,) * batch + tuple(fragment.shape)
+    bases: dict[str, list[int]] = {}
+    probe = LinearLayout({}, shape)
+    for name, vectors in fragment.bases.items():
+        bases[name] = []
+        for vector in vectors:
+            coordinates = (0,) * batch + tuple(vector)
+            # A tile smaller than the instruction's own wraps: the instruction then computes the same rows again.
+            inside = all(c < n for c, n in zip(coordinates, shape))
+            bases[name].append(probe.flatten(coordinates) if inside else 0)
+    for axis, size in enumerate(sizes):
+        tiler.used[axis] = log2_exact(size)
+    bases["warp"] = []
+    for axis in warp_axes:
+        bases["warp"] += [0] if axis is None else tiler.take(batch + axis, 2)
+    for axis in rep_order:
+        bases["register"] = [*bases["register"], *tiler.rest(batch + axis)]
+    for axis in range(batch - 1, -1, -1):
+        bases["register"] += tiler.rest(axis)
+    return LinearLayout(bases, shape)
+
+
+def mma_layouts(
+    atom: MmaAtom, m: int, n: int, k: int, warps: tuple[int, int], batch: int | None = None
+) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+    """Layouts of A [m, k], B [k, n] and C [m, n] when `warps` = (along m, along n) warps run `atom`.
+
+    A is replicated over the warps along n and B over those along m.  The tile must be at least as large as the atom.
+    With `batch` the tiles have that leading dimension.
+    """
+    lead = () if batch is None else (batch,)
+    along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
+    a = _tile_fragment(atom.a, (*lead, m, k), [0] * along_m + [None] * along_n, (1, 0))
+    b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (0, 1))
+    c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0))
+    return a, b, c
+
+
+def row_major_shared(shape: Sequence[int]) -> LinearLayout:
+    """Shared memory in row-major order: the offset is the flattened position."""
+    size = 1
+    for n in shape:
+        size *= n
+    return LinearLayout.identity("offset", size, shape=shape)
+
+
+def swizzled_shared(shape: Sequence[int], element_bits: int, span: int) -> LinearLayout:
+    """The hardware's swizzle of `span` bytes (128, 64, 32) for a row-major [rows, columns] tile, or 16 for none.
+
+    Byte address bits 4.. are XORed with bits 7.. (PTX ISA, tensor swizzling modes); the pattern repeats every 8 * span bytes,
+    which is the alignment the buffer needs.  Columns beyond the span start a new [rows, span] block.
+    """
+    rows, columns = shape
+    per_span = span * 8 // element_bits
+    if columns < per_span:
+        raise ValueError(f"rows of {columns} elements do not fill a swizzle span of {span} bytes")
+    swizzle_bits = {128: 3, 64: 2, 32: 1, 16: 0}[span]
+    span_bits = log2_exact(span)
+    chunk = 16 * 8 // element_bits
+    vectors = [(0, 1 << i) for i in range(log2_exact(per_span))]
+    for i in range(log2_exact(rows)):
+        j = span_bits + i - 7
+        vectors.append((1 << i, chunk << j if 0 <= j < swizzle_bits else 0))
+    vectors += [(0, per_span << i) for i in range(log2_exact(columns // per_span))]
+    return LinearLayout.from_coordinates({"offset": vectors}, shape)

@@ -1,0 +1,252 @@
+"""Conversion through shared memory: the buffer's own layout, access widths, and bank conflicts.
+
+The buffer's layout maps offsets to tile positions.  Its offset bits fall into three groups, lowest first: those inside one
+vector access, those that choose the bank (together 128 bytes), and the segment bits above.  Threads of one wavefront conflict
+when they differ in segment bits only, so the layout is chosen to keep the lanes of both sides out of the segment (Zhou et al.
+2025, optimal swizzling).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tileiras.layout import gf2
+from tileiras.layout.linear_layout import LinearLayout
+
+BANK_BYTES = 128  # 32 banks of 4 bytes
+VECTOR_BITS = 128  # widest shared access of a thread
+WORD_BITS = 32
+BARRIER_COST = 20.0  # in wavefronts: a barrier drains the warp's outstanding accesses
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAccess:
+    """One side's accesses to the buffer.  All addresses are in elements; the address map is linear.
+
+    Access i moves `registers[i]`, consecutive elements, at address
+    `lane_map(lane) ^ warp_map(warp) ^ offsets[i]`.  `lane_mask` and `warp_mask` are the thread's free bits: threads with any of
+    them set hold copies and need not store.
+    """
+
+    registers: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    lane_map: tuple[int, ...]
+    warp_map: tuple[int, ...]
+    lane_mask: int
+    warp_mask: int
+    degree: int
+
+    @property
+    def vector(self) -> int:
+        """Elements of one access."""
+        return len(self.registers[0])
+
+    def thread_bits(self) -> int:
+        """Address bits that depend on the thread; an offset without these bits can be added instead of XORed."""
+        mask = 0
+        for column in (*self.lane_map, *self.warp_map):
+            mask |= column
+        return mask
+
+    def wavefronts(self, element_bits: int) -> int:
+        """Predicted wavefronts of one warp: a 16-byte access takes 4, an 8-byte one 2, each times the conflict degree."""
+        return len(self.registers) * _access_wavefronts(self.vector * element_bits) * self.degree
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """Store the source, barrier, load the result.
+
+    `offsets` is the buffer's layout: tile position of each offset bit.  `element_bits` is the stored width (i1 and 4-bit
+    elements are widened to 8 by whoever emits the plan).  The buffer needs `bytes` bytes, aligned to 16.
+    """
+
+    offsets: tuple[int, ...]
+    element_bits: int
+    store: SharedAccess
+    load: SharedAccess
+
+    @property
+    def bytes(self) -> int:
+        return max(1, (1 << len(self.offsets)) * self.element_bits // 8)
+
+    def cost(self, element_bits: int) -> float:
+        return 2 * BARRIER_COST + self.store.wavefronts(self.element_bits) + self.load.wavefronts(self.element_bits)
+
+    def simulate(
+        self, held: dict[tuple[int, int], list[int]], warps: int, lanes: int
+    ) -> dict[tuple[int, int], list[int]]:
+        buffer: dict[int, int] = {}
+        for (w, t), values in held.items():
+            if t & self.store.lane_mask or w & self.store.warp_mask:
+                continue
+            for registers, offset in zip(self.store.registers, self.store.offsets):
+                base = gf2.apply(self.store.lane_map, t) ^ _masked(self.store.warp_map, w) ^ offset
+                for i, register in enumerate(registers):
+                    buffer[base + i] = values[register]
+        result: dict[tuple[int, int], list[int]] = {}
+        for w in range(warps):
+            for t in range(lanes):
+                count = sum(len(registers) for registers in self.load.registers)
+                values = [0] * count
+                for registers, offset in zip(self.load.registers, self.load.offsets):
+                    base = gf2.apply(self.load.lane_map, t) ^ _masked(self.load.warp_map, w) ^ offset
+                    for i, register in enumerate(registers):
+                        values[register] = buffer[base + i]
+                result[w, t] = values
+        return result
+
+
+def _masked(columns: Sequence[int], x: int) -> int:
+    return gf2.apply(columns, x & ((1 << len(columns)) - 1))
+
+
+def _access_wavefronts(bits: int) -> int:
+    return max(1, bits // WORD_BITS)
+
+
+def _lanes_in_flight(lanes: Sequence[int], access_bits: int) -> list[int]:
+    """Lane bases that vary within one wavefront: 32 lanes up to 4 bytes, 16 for 8 bytes, 8 for 16."""
+    drop = {64: 1, 128: 2}.get(access_bits, 0)
+    return list(lanes[: len(lanes) - drop]) if drop else list(lanes)
+
+
+def conflict_degree(
+    offsets: Sequence[int], lanes: Sequence[int], vector_bits: int, element_bits: int, access_bits: int
+) -> int:
+    """Wavefronts for each ideal one.  `offsets`: buffer layout whose lowest `vector_bits` bits lie inside one 32-bit word or
+    wider vector; `access_bits`: width of this side's access."""
+    inside = vector_bits
+    bank = max(0, (BANK_BYTES * 8 // element_bits).bit_length() - 1 - inside)
+    segment = offsets[inside + bank :]
+    return 1 << gf2.intersection_dimension(list(segment), _lanes_in_flight(lanes, access_bits))
+
+
+def optimal_offsets(
+    src: LinearLayout, dst: LinearLayout, vector: Sequence[int], store_bits: int, load_bits: int, element_bits: int
+) -> list[int]:
+    """Buffer layout for accesses of these widths with the least conflicts: `vector` bases, then bank, then segment bases."""
+    bits = src.out_bits
+    words = len(vector)
+    tile_src = [v for v in _lanes_in_flight(src.bases("lane"), store_bits) if v and v not in vector]
+    tile_dst = [v for v in _lanes_in_flight(dst.bases("lane"), load_bits) if v and v not in vector]
+    bank_bits = max(0, (BANK_BYTES * 8 // element_bits).bit_length() - 1 - words)
+    wanted = max(0, bits - words - bank_bits)
+    segment = gf2.complement([*vector, *tile_src, *tile_dst], bits)[:wanted]
+    only_src = [v for v in tile_src if v not in tile_dst]
+    only_dst = [v for v in tile_dst if v not in tile_src]
+    # A sum of one lane basis of each side lies in neither span: free for both. A basis itself costs its side a factor of two.
+    candidates = [a ^ b for a, b in zip(only_src, only_dst)]
+    candidates += [v for pair in zip(only_src, only_dst) for v in pair]
+    candidates += [*only_src[len(only_dst) :], *only_dst[len(only_src) :]]
+    candidates += [v for v in tile_src if v in tile_dst]
+    echelon = gf2.Echelon([*vector, *segment])
+    for candidate in candidates:
+        if len(segment) >= wanted:
+            break
+        if echelon.add(candidate):
+            segment.append(candidate)
+    bank = gf2.complement([*vector, *segment], bits)
+    # A degenerate pair of layouts can leave fewer candidates than segment bits; the rest of the bank bits move up.
+    return [*vector, *bank, *segment]
+
+
+def _vector_choices(src: LinearLayout, dst: LinearLayout, element_bits: int) -> list[tuple[tuple[int, ...], int, int]]:
+    """Candidate (vector bases, how many the source's access covers, how many the result's covers)."""
+    source = [v for v in src.bases("register") if v]
+    result = [v for v in dst.bases("register") if v]
+    widest = max(0, (VECTOR_BITS // element_bits).bit_length() - 1)
+    word = max(0, (WORD_BITS // element_bits).bit_length() - 1) if element_bits < WORD_BITS else 0
+    common = [v for v in source if v in result][:widest]
+    choices = []
+    for n in range(len(common) + 1):
+        head = common[:n]
+        for mine, other, is_source in ((source, dst, True), (result, src, False)):
+            rest = [v for v in mine if v not in head]
+            # Registers of one side that are lanes of the other: the other side's lanes then read parts of the same word.
+            rest.sort(key=lambda v: v not in other.bases("lane"))
+            for extra in range(min(len(rest), widest - n) + 1):
+                vector = (*head, *rest[:extra])
+                if len(vector) < word and len(vector) < min(src.out_bits, n + len(rest)):
+                    continue
+                if gf2.rank(vector) == len(vector):
+                    choices.append((vector, len(vector) if is_source else n, n if is_source else len(vector)))
+    return choices
+
+
+def _access(layout: LinearLayout, inverse: Sequence[int], vector: int, degree: int) -> SharedAccess:
+    """The accesses of one side: registers grouped by vectors of 2**vector consecutive offsets."""
+    address = [gf2.apply(inverse, v) for v in layout.bases("register")]
+    # A vector access must start at a multiple of its width whatever the thread and the other registers.
+    unaligned = 0
+    for dim in ("register", "lane", "warp"):
+        for v in layout.bases(dim):
+            image = gf2.apply(inverse, v)
+            if dim != "register" or image not in [1 << i for i in range(vector)]:
+                unaligned |= image
+    if unaligned & ((1 << vector) - 1):
+        vector = (unaligned & -unaligned).bit_length() - 1
+    inside = [address.index(1 << i) for i in range(vector)]
+    outside = [i for i in range(len(address)) if i not in inside]
+    groups, offsets = [], []
+    for group in range(1 << len(outside)):
+        start = sum(1 << bit for i, bit in enumerate(outside) if group >> i & 1)
+        members = tuple(
+            start | sum(1 << inside[i] for i in range(vector) if element >> i & 1) for element in range(1 << vector)
+        )
+        groups.append(members)
+        offsets.append(gf2.apply(address, start))
+    masks = layout.free_variable_masks()
+    return SharedAccess(
+        registers=tuple(groups),
+        offsets=tuple(offsets),
+        lane_map=tuple(gf2.apply(inverse, v) for v in layout.bases("lane")),
+        warp_map=tuple(gf2.apply(inverse, v) for v in layout.bases("warp")),
+        lane_mask=masks.get("lane", 0),
+        warp_mask=masks.get("warp", 0),
+        degree=degree,
+    )
+
+
+def _deduplicated(access: SharedAccess) -> SharedAccess:
+    """Stores write each offset once: registers with equal bases hold equal values."""
+    kept = {}
+    for registers, offset in zip(access.registers, access.offsets):
+        kept.setdefault(offset, registers)
+    return SharedAccess(
+        tuple(kept.values()),
+        tuple(kept),
+        access.lane_map,
+        access.warp_map,
+        access.lane_mask,
+        access.warp_mask,
+        access.degree,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> SharedPlan:
+    """The plan with the fewest predicted wavefronts.  Raises ValueError when elements would leave their CTA."""
+    if src.bases("block") != dst.bases("block"):
+        raise ValueError("conversion across the CTAs of a cluster")
+    element_bits = max(8, element_bits)
+    best = None
+    for vector, store, load in _vector_choices(src, dst, element_bits):
+        store_bits, load_bits = element_bits << store, element_bits << load
+        offsets = optimal_offsets(src, dst, vector, store_bits, load_bits, element_bits)
+        inverse = gf2.right_inverse(offsets, src.out_bits)
+        if inverse is None:
+            continue
+        sides = []
+        for layout, width, access_bits in ((src, store, store_bits), (dst, load, load_bits)):
+            degree = conflict_degree(offsets, layout.bases("lane"), len(vector), element_bits, access_bits)
+            sides.append(_access(layout, inverse, width, degree))
+        plan = SharedPlan(tuple(offsets), element_bits, _deduplicated(sides[0]), sides[1])
+        key = (plan.cost(element_bits), -store - load)
+        if best is None or key < best[0]:
+            best = (key, plan)
+    if best is None:
+        raise ValueError("no shared-memory layout holds the tile")
+    return best[1]
