@@ -1,0 +1,19 @@
+"""What the GPUs are and can do: limits per SM, features, and the instruction atoms, as data with sources."""
+
+from tileiras.targets.copy_atoms import COPY_ATOMS, CopyAtom, copy_atom
+from tileiras.targets.mma_atoms import MMA_ATOMS, Fragment, MmaAtom, find_mma_atoms, mma_atom
+from tileiras.targets.sm import TARGETS, Target, target
+
+__all__ = [
+    "COPY_ATOMS",
+    "MMA_ATOMS",
+    "TARGETS",
+    "CopyAtom",
+    "Fragment",
+    "MmaAtom",
+    "Target",
+    "copy_atom",
+    "find_mma_atoms",
+    "mma_atom",
+    "target",
+]

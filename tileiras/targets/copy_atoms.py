@@ -1,0 +1,39 @@
+"""How data moves between global memory, shared memory and registers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tileiras.targets.sm import Target
+
+
+class CopyAtom(NamedTuple):
+    """One kind of movement.  `widths`: bytes of one access of a thread; `alignment`: of its address, as a share of the width."""
+
+    name: str
+    source: str
+    destination: str
+    widths: tuple[int, ...]
+    requires: str
+    asynchronous: bool = False
+
+
+# PTX ISA: ld, st (vectors .v2 and .v4 up to 16 bytes; 32 bytes on sm_100 and newer for global memory); cp.async.
+COPY_ATOMS: dict[str, CopyAtom] = {
+    atom.name: atom
+    for atom in (
+        CopyAtom("ld_global", "global", "register", (1, 2, 4, 8, 16), "75"),
+        CopyAtom("st_global", "register", "global", (1, 2, 4, 8, 16), "75"),
+        CopyAtom("ld_shared", "shared", "register", (1, 2, 4, 8, 16), "75"),
+        CopyAtom("st_shared", "register", "shared", (1, 2, 4, 8, 16), "75"),
+        CopyAtom("cp_async", "global", "shared", (4, 8, 16), "80", asynchronous=True),
+    )
+}
+
+
+def copy_atom(name: str, on: Target) -> CopyAtom:
+    """The atom of this name; KeyError when it does not exist, ValueError when the target lacks it."""
+    atom = COPY_ATOMS[name]
+    if not on.meets(atom.requires):
+        raise ValueError(f"copy atom '{name}' needs sm_{atom.requires}, the target is {on.name}")
+    return atom

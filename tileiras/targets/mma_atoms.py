@@ -1,0 +1,154 @@
+"""Matrix-multiply instructions: shapes, types, and which element each register of each lane holds.
+
+Source: PTX ISA, "Matrix Fragments for mma.*" of every shape.  Coordinates are [m, k] for A, [k, n] for B, [m, n] for C and D.
+A register basis indexes the elements of a thread in the instruction's operand order; elements that share a 32-bit operand
+are the lowest register bits, element 0 in the low half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tileiras.targets.sm import Target
+
+Basis = tuple[int, int]
+
+
+class Fragment(NamedTuple):
+    """One operand: its tile, the bases of a warp's registers and lanes, and how it is passed.
+
+    `operands` values of LLVM type `operand_type`, each `packing` elements of `element_bits` bits.
+    """
+
+    shape: tuple[int, int]
+    bases: Mapping[str, tuple[Basis, ...]]
+    operand_type: str
+    packing: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of one thread."""
+        return 1 << len(self.bases["register"])
+
+    @property
+    def operands(self) -> int:
+        return self.elements // self.packing
+
+
+class MmaAtom(NamedTuple):
+    """`d = a @ b + c` by one warp.
+
+    `intrinsic` is the name after `llvm.nvvm.`; element types are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`, `i8` ...;
+    an integer type carries its signedness as `s8` or `u8`).
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    a_type: str
+    b_type: str
+    c_type: str
+    a: Fragment
+    b: Fragment
+    c: Fragment
+    requires: str
+    intrinsic: str
+
+
+# Lanes: t = lane & 3 runs along the first listed pair of bases, g = lane >> 2 along the other three.
+_ROWS_G = ((1, 0), (2, 0), (4, 0))
+_COLUMNS_G = ((0, 1), (0, 2), (0, 4))
+
+
+def _a(shape: tuple[int, int], register: tuple[Basis, ...], step: int, operand_type: str, packing: int) -> Fragment:
+    lane = ((0, step), (0, 2 * step), *_ROWS_G)
+    return Fragment(shape, {"register": register, "lane": lane}, operand_type, packing)
+
+
+def _b(shape: tuple[int, int], register: tuple[Basis, ...], step: int, operand_type: str, packing: int) -> Fragment:
+    lane = ((step, 0), (2 * step, 0), *_COLUMNS_G)
+    return Fragment(shape, {"register": register, "lane": lane}, operand_type, packing)
+
+
+def _c(m: int, operand_type: str, packing: int = 1) -> Fragment:
+    register = ((0, 1),) if m == 8 else ((0, 1), (8, 0))
+    return Fragment((m, 8), {"register": register, "lane": ((0, 2), (0, 4), *_ROWS_G)}, operand_type, packing)
+
+
+_HALF2 = "<2 x half>"
+
+
+def _atoms() -> list[MmaAtom]:
+    atoms = []
+
+    def add(
+        m: int, n: int, k: int, types: tuple[str, str, str], a: Fragment, b: Fragment, requires: str, suffix: str
+    ) -> None:
+        a_type, b_type, c_type = types
+        c = {
+            "f32": lambda: _c(m, "float"),
+            "f16": lambda: _c(m, _HALF2, 2),
+            "f64": lambda: _c(m, "double"),
+            "i32": lambda: _c(m, "i32"),
+        }[c_type]()
+        shape = f"m{m}n{n}k{k}"
+        name = f"mma_{shape}_{c_type}_{a_type}_{b_type}"
+        atoms.append(
+            MmaAtom(name, (m, n, k), a_type, b_type, c_type, a, b, c, requires, f"mma.{shape}.row.col.{suffix}")
+        )
+
+    # 16-bit floats: pairs along k.
+    a16 = ((0, 1), (8, 0), (0, 8))
+    for c_type, suffix in (("f32", "f32.f32"), ("f16", "f16.f16")):
+        types = ("f16", "f16", c_type)
+        add(
+            16, 8, 16, types, _a((16, 16), a16, 2, _HALF2, 2), _b((16, 8), ((1, 0), (8, 0)), 2, _HALF2, 2), "80", suffix
+        )
+        add(16, 8, 8, types, _a((16, 8), a16[:2], 2, _HALF2, 2), _b((8, 8), ((1, 0),), 2, _HALF2, 2), "75", suffix)
+    types = ("bf16", "bf16", "f32")
+    add(16, 8, 16, types, _a((16, 16), a16, 2, "i32", 2), _b((16, 8), ((1, 0), (8, 0)), 2, "i32", 2), "80", "bf16")
+    add(16, 8, 8, types, _a((16, 8), a16[:2], 2, "i32", 2), _b((8, 8), ((1, 0),), 2, "i32", 2), "80", "bf16")
+    # tf32: one element in 32 bits.
+    types = ("tf32", "tf32", "f32")
+    add(16, 8, 8, types, _a((16, 8), ((8, 0), (0, 4)), 1, "i32", 1), _b((8, 8), ((4, 0),), 1, "i32", 1), "80", "tf32")
+    add(16, 8, 4, types, _a((16, 4), ((8, 0),), 1, "i32", 1), _b((4, 8), (), 1, "i32", 1), "80", "tf32")
+    # Bytes: four along k.
+    a8 = ((0, 1), (0, 2), (8, 0), (0, 16))
+    b8 = ((1, 0), (2, 0), (16, 0))
+    for a_type in ("s8", "u8"):
+        for b_type in ("s8", "u8"):
+            suffix = a_type if a_type == b_type else f"{a_type}.{b_type}"
+            types = (a_type, b_type, "i32")
+            add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "80", suffix)
+            add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "80", suffix)
+            add(8, 8, 16, types, _a((8, 16), a8[:2], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "75", suffix)
+    names = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+    for a_type in names:
+        for b_type in names:
+            suffix = f"f32.{names[a_type]}.{names[b_type]}.f32"
+            types = (a_type, b_type, "f32")
+            add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "89", suffix)
+    # f64.
+    types = ("f64", "f64", "f64")
+    add(8, 8, 4, types, _a((8, 4), (), 1, "double", 1), _b((4, 8), (), 1, "double", 1), "80", "f64")
+    return atoms
+
+
+MMA_ATOMS: dict[str, MmaAtom] = {atom.name: atom for atom in _atoms()}
+
+
+def mma_atom(name: str) -> MmaAtom:
+    """The atom of this name; KeyError when there is none."""
+    return MMA_ATOMS[name]
+
+
+def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:
+    """Atoms the target has for these element types that fit in an m x n x k tile, most work per instruction first."""
+    fitting = [
+        atom
+        for atom in MMA_ATOMS.values()
+        if (atom.a_type, atom.b_type, atom.c_type) == (a_type, b_type, c_type)
+        and on.meets(atom.requires)
+        and all(part <= whole for part, whole in zip(atom.shape, (m, n, k)))
+    ]
+    return sorted(fitting, key=lambda atom: (-atom.shape[0] * atom.shape[1] * atom.shape[2], atom.name))

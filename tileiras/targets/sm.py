@@ -1,0 +1,124 @@
+"""The GPUs: limits and features of each SM.
+
+Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory, threads, CTAs, registers, clusters); PTX ISA,
+"Release Notes" (lowest PTX version whose `.target` accepts the chip) and "Target ISA Notes" of the instruction behind each
+feature.  Where the programming guide has no column for a chip, the row is that of its family.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# Feature -> lowest SM, or the exact targets ("=..."): the instruction each one stands for is named in its comment.
+FEATURES: dict[str, str] = {
+    "bf16": "80",  # cvt.rn.bf16.f32, fma.rn.bf16
+    "bf16_arithmetic": "90",  # add.bf16, mul.bf16, atom.add.bf16
+    "cp_async": "80",  # cp.async
+    "ldmatrix": "75",
+    "stmatrix": "90",
+    "redux": "80",  # redux.sync on integers
+    "redux_float": "=100a,100f,103a",  # redux.sync.{min,max}.f32
+    "mbarrier": "80",
+    "mbarrier_try_wait": "90",
+    "cluster": "90",
+    "tma": "90",  # cp.async.bulk.tensor
+    "wgmma": "=90a",
+    "tcgen05": "=100a,100f,103a,110a",
+    "tf32": "80",
+    "fp8_conversion": "89",  # cvt to and from e4m3x2, e5m2x2
+    "fp4_conversion": "=100a,100f,103a,110a,120a,120f,121a",  # cvt to and from e2m1x2
+    "packed_f32": "100",  # add.rn.f32x2
+    "nan_min_max": "80",  # min.NaN, max.NaN
+    "wide_global_access": "100",  # ld.global and st.global of 256 bits
+    "dependent_launch": "90",  # griddepcontrol
+    "setmaxnreg": "=90a,100a,100f,103a,110a,120a,120f,121a",
+}
+
+
+class Target(NamedTuple):
+    """One GPU code.  Sizes are in bytes, counts per SM unless they say otherwise."""
+
+    name: str
+    ptx: tuple[int, int]
+    """Lowest PTX version whose `.target` accepts the chip."""
+    shared_per_cta: int
+    """Most shared memory of one CTA, with opt-in above `STATIC_SHARED_LIMIT`."""
+    shared_per_sm: int
+    shared_reserved: int
+    """Taken by the system from each CTA's share."""
+    threads: int
+    ctas: int
+    max_cluster: int
+    """CTAs of a portable cluster; 1 without clusters."""
+
+    @property
+    def number(self) -> int:
+        """`sm_90a` -> 90."""
+        return int(self.name.removeprefix("sm_").rstrip("af"))
+
+    @property
+    def suffix(self) -> str:
+        """`a`: this chip only, `f`: its family, empty: forward compatible."""
+        return self.name[-1] if self.name[-1] in "af" else ""
+
+    def meets(self, requirement: str) -> bool:
+        """Whether the target meets a requirement such as `80` or `=90a,100a`."""
+        if requirement.startswith("="):
+            return self.name.removeprefix("sm_") in requirement[1:].split(",")
+        return self.number >= int(requirement)
+
+    def has(self, feature: str) -> bool:
+        """Whether the target has a feature of `FEATURES`; KeyError for a name that is not there."""
+        return self.meets(FEATURES[feature])
+
+    @property
+    def global_access_bits(self) -> int:
+        """Widest global access of one thread."""
+        return 256 if self.has("wide_global_access") else 128
+
+
+# Equal on every SM of this table.
+WARP_SIZE = 32
+REGISTERS_PER_SM = 64 * 1024
+REGISTERS_PER_THREAD = 255
+MAX_THREADS_PER_CTA = 1024
+NAMED_BARRIERS = 16
+STATIC_SHARED_LIMIT = 48 * 1024  # of a statically sized array; ptxas refuses more on every target
+SHARED_BANKS = 32
+SHARED_BANK_BYTES = 4
+PARAMETER_BYTES = 4352  # of a kernel's parameters below PTX 8.1
+PARAMETER_BYTES_PTX81 = 32764
+
+_KB = 1024
+
+
+def _rows() -> list[Target]:
+    # (codes with their lowest PTX version), shared per CTA, per SM, reserved, threads, CTAs, cluster
+    families = (
+        ((("75", (6, 3)),), 64, 64, 0, 1024, 16, 1),
+        ((("80", (7, 0)),), 163, 164, 1, 2048, 32, 1),
+        ((("86", (7, 1)),), 99, 100, 1, 1536, 16, 1),
+        ((("87", (7, 4)),), 163, 164, 1, 1536, 16, 1),
+        ((("88", (9, 0)),), 163, 164, 1, 1536, 16, 1),
+        ((("89", (7, 8)),), 99, 100, 1, 1536, 24, 1),
+        ((("90", (7, 8)), ("90a", (8, 0))), 227, 228, 1, 2048, 32, 8),
+        ((("100", (8, 6)), ("100a", (8, 6)), ("100f", (8, 8))), 227, 228, 1, 2048, 32, 8),
+        ((("103", (8, 8)), ("103a", (8, 8)), ("103f", (8, 8))), 227, 228, 1, 2048, 32, 8),
+        ((("107", (9, 4)),), 227, 228, 1, 2048, 32, 8),
+        ((("110", (9, 0)), ("110a", (9, 0)), ("110f", (9, 0))), 227, 228, 1, 1536, 24, 8),
+        ((("120", (8, 7)), ("120a", (8, 7)), ("120f", (8, 8))), 99, 100, 1, 1536, 24, 8),
+        ((("121", (8, 8)), ("121a", (8, 8)), ("121f", (8, 8))), 99, 100, 1, 1536, 24, 8),
+    )
+    return [
+        Target(f"sm_{code}", ptx, cta * _KB, sm * _KB, reserved * _KB, threads, ctas, cluster)
+        for codes, cta, sm, reserved, threads, ctas, cluster in families
+        for code, ptx in codes
+    ]
+
+
+TARGETS: dict[str, Target] = {row.name: row for row in _rows()}
+
+
+def target(name: str) -> Target:
+    """The row of a GPU code such as `sm_90`; KeyError for one that is not in the table."""
+    return TARGETS[name]
