@@ -1,0 +1,207 @@
+"""The compiler as a library: source in, artifact out, in this process.
+
+    artifact = tileiras.compile("kernel.mlir", gpu_name="sm_90")
+
+Modules go from stage to stage alive; a build with one node per stage (`tileiras.build`) writes and reads them, and
+makes the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from tileiras import pipeline, units
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.options import CompileOptions, lookup
+from tileiras.stages import StageContext
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+
+class Kernel:
+    """One entry of an artifact: its name and everything its stages wrote, by suffix (`.ptx`, `.json`)."""
+
+    __slots__ = ("name", "artifacts")
+
+    def __init__(self, name: str, artifacts: dict[str, bytes]) -> None:
+        self.name = name
+        self.artifacts = artifacts
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """The launch description of this entry from `NAME.json`, None when compilation ended before PTX."""
+        text = self.artifacts.get(".json")
+        if text is None:
+            return None
+        import json
+
+        return next((k for k in json.loads(text)["kernels"] if k["name"] == self.name), None)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name!r}, {sorted(self.artifacts)})"
+
+
+class Artifact:
+    """What `compile` made: `data` is the product that was asked for, `kernels` the entries it holds."""
+
+    __slots__ = ("data", "suffix", "kernels", "diagnostics")
+
+    def __init__(self, data: bytes, suffix: str, kernels: list[Kernel], diagnostics: list[Diagnostic]) -> None:
+        self.data = data
+        self.suffix = suffix
+        self.kernels = kernels
+        self.diagnostics = diagnostics
+        """Warnings and remarks; errors are raised."""
+
+    @property
+    def text(self) -> str:
+        """`data` as text; raises ValueError for products that are not text (bytecode, cubin)."""
+        return self.data.decode()
+
+    def __repr__(self) -> str:
+        return f"<{self.suffix} of {', '.join(kernel.name for kernel in self.kernels)}: {len(self.data)} bytes>"
+
+
+def compile(
+    source: str | bytes | os.PathLike | Operation,
+    *,
+    gpu_name: str,
+    opt_level: int = 3,
+    emit: str = "ptx",
+    entry: str | None = None,
+    source_name: str | None = None,
+    **options: Any,
+) -> Artifact:
+    """Compiles one source for one GPU.
+
+    source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, or a cuda_tile module, which is
+        left as it is.  A str with a line break is text, any other str a path.
+    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx` or `cubin`.
+    entry: compile only this entry.
+    source_name: what messages call the source, instead of its path.
+    options: those of `tileiras.options`, with underscores.
+
+    Raises CompileError with located diagnostics and the driver's exit code.
+    """
+    values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **_named(options)})
+    if values["gpu-name"] is None:
+        raise CompileError.at(
+            None, "GPU architecture sm_0 is not supported by this version of tileiras.", ExitCode.CONFIGURATION
+        )
+    return compile_with(source, values, emit, entry=entry, source_name=source_name)
+
+
+def _named(options: dict[str, Any]) -> dict[str, Any]:
+    return {lookup(name).name: value for name, value in options.items()}
+
+
+def parse(source: str | bytes | os.PathLike, *, source_name: str | None = None) -> Operation:
+    """The verified cuda_tile module of a source; raises CompileError (code 3)."""
+    opened = open_source(source, source_name)
+    context = StageContext(source_name=opened.name, source_path=opened.path)
+    options = CompileOptions()
+    data = opened.data
+    if opened.kind == units.PYTHON:
+        data = pipeline.run_stage(pipeline.stage("export"), data, options, context).output
+    return pipeline.run_stage(pipeline.stage("read"), data, options, context).output
+
+
+def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> units.Source:
+    """A path, text or bytes as a Source."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+        return units.Source(data, name or "<input>", None, units.kind_of(data))
+    if isinstance(source, str) and "\n" in source:
+        return units.Source(source.encode(), name or "<input>", None, units.TEXT)
+    return units.Source.read(source, name)
+
+
+def compile_with(
+    source: str | bytes | os.PathLike | Operation | units.Source,
+    options: CompileOptions,
+    emit: str,
+    *,
+    entry: str | None = None,
+    source_name: str | None = None,
+) -> Artifact:
+    """`compile` with checked options."""
+    last, suffix = pipeline.emit_stage(emit)
+    diagnostics: list[Diagnostic] = []
+    if isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
+        source = open_source(source, source_name)
+    if not isinstance(source, units.Source):
+        module = source.clone({})
+        name, path, data, kind = source_name or "<module>", None, b"", ""
+    else:
+        module = None
+        name, path, data, kind = source.name, source.path, source.data, source.kind
+
+    def run(row: pipeline.Stage, given: Any, location: Any = None) -> Any:
+        context = StageContext(source_name=name, source_path=path, location=location)
+        result = pipeline.run_stage(row, given, options, context)
+        diagnostics.extend(context.engine.diagnostics)
+        return result
+
+    if kind == units.PYTHON:
+        data = run(pipeline.stage("export"), data).output
+        kind = units.BYTECODE
+    if last.name == "export":
+        if kind != units.BYTECODE:
+            raise CompileError.at(
+                None, "emit bytecode needs a cuTile Python source: this compiler reads bytecode and writes none",
+                ExitCode.CONFIGURATION,
+            )
+        return Artifact(data, suffix, [], diagnostics)
+    if module is None:
+        module = run(pipeline.stage("read"), data).output
+    entries = units.entries_of(module)
+    if entry is not None and entry not in map(units.entry_name, entries):
+        known = ", ".join(map(units.entry_name, entries)) or "none"
+        raise CompileError.at(module.location, f"no entry '{entry}' in {name}; it has: {known}", ExitCode.CONFIGURATION)
+    if last.name == "read":
+        kernels = [Kernel(units.entry_name(op), {}) for op in entries]
+        return Artifact(module_text(module), suffix, kernels, diagnostics)
+    if not entries:
+        raise CompileError.at(module.location, f"{name} has no entry to compile")
+
+    kernels = []
+    stop = "ptx" if last.name == "cubin" else last.name
+    for unit_name, unit in units.entry_modules(module, entry):
+        location = next(op.location for op in units.entries_of(unit))
+        artifacts: dict[str, bytes] = {}
+        given: Any = unit
+        for row in pipeline.stages_between("tileaa", stop):
+            result = run(row, given, location)
+            given = result.output
+            artifacts.update(result.artifacts)
+        artifacts[pipeline.stage(stop).suffix] = given if isinstance(given, bytes) else module_text(given)
+        kernels.append(Kernel(unit_name, artifacts))
+    product = join([kernel.artifacts[pipeline.stage(stop).suffix] for kernel in kernels], pipeline.stage(stop).suffix)
+    if last.name == "cubin":
+        result = run(last, product, entries[0].location)
+        product = result.output
+        for kernel in kernels:
+            kernel.artifacts.update(result.artifacts)
+    return Artifact(product, suffix, kernels, diagnostics)
+
+
+def module_text(module: Operation) -> bytes:
+    """A module as an artifact: printed without locations, which travel beside it."""
+    from tileiras.ir import print_op
+
+    text = print_op(module)
+    return (text if text.endswith("\n") else text + "\n").encode()
+
+
+def join(products: list[bytes], suffix: str) -> bytes:
+    """The products of several entries as one: one PTX module, else the texts one after the other."""
+    if len(products) == 1:
+        return products[0]
+    if suffix == ".ptx":
+        from tileiras.codegen.ptx_link import link
+
+        return link([product.decode() for product in products]).encode()
+    mark = b"; -----\n" if suffix == ".ll" else b"// -----\n"
+    return mark.join(products)

@@ -1,0 +1,221 @@
+"""Locations beside the artifacts: `NAME.STAGE.loc` says, for every operation of an artifact, where it came from.
+
+Operations are numbered in the order of `Operation.walk` (the order of printing), the module being 0.  The file made by
+`read` holds positions in the user's source; every later one holds numbers of operations in the artifact before it.  So
+when lines move in the source only the first file changes, and all the others still lead to the right line.
+
+    tileiras-loc 1 1              format version, number of the unit's own operation (the entry)
+    file kernels/other.mlir       named by `f1` below; `f0` is the user's source itself
+    -                             one line per operation: `-` unknown, `17` operation 17 of the artifact before,
+    f0:12:3                       file:line:column, `bFunc:184` section and byte offset of bytecode,
+    4,9                           fused, `4@9` callee at caller
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tileiras.diagnostics import Diagnostic, FilePosition, Severity
+from tileiras.ir import (
+    UNKNOWN_LOC,
+    BytecodeLoc,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    Location,
+    NameLoc,
+)
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+FORMAT = 1
+_MAGIC = "tileiras-loc"
+
+
+class OpLoc(Location):
+    """Operation `number` of the artifact that `table` describes; resolved through the tables up to the source."""
+
+    __slots__ = ("table", "number")
+
+    def __init__(self, table: LocationTable, number: int) -> None:
+        self.table = table
+        self.number = number
+
+    def resolve(self) -> FilePosition | None:
+        return self.origin().resolve()
+
+    def origin(self) -> Location:
+        """The location in the user's source."""
+        return self.table.location(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is OpLoc and other.number == self.number and other.table is self.table
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __repr__(self) -> str:
+        return repr(self.origin())
+
+    def __str__(self) -> str:
+        return str(self.origin())
+
+
+class LocationTable:
+    """The content of one `.loc` file, with the table of the artifact before it."""
+
+    __slots__ = ("rows", "files", "unit", "parent", "source_name")
+
+    def __init__(
+        self,
+        rows: Sequence[str],
+        files: Sequence[str] = (),
+        unit: int = 0,
+        parent: LocationTable | None = None,
+        source_name: str = "<input>",
+    ) -> None:
+        self.rows = rows
+        self.files = files
+        self.unit = unit
+        self.parent = parent
+        self.source_name = source_name
+
+    def to_bytes(self) -> bytes:
+        lines = [f"{_MAGIC} {FORMAT} {self.unit}", *(f"file {name}" for name in self.files), *self.rows]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def from_bytes(
+        cls, data: bytes, parent: LocationTable | None = None, source_name: str = "<input>"
+    ) -> LocationTable:
+        """Raises ValueError for data that is not of this format."""
+        lines = data.decode().split("\n")
+        head = lines[0].split(" ")
+        if len(head) != 3 or head[:2] != [_MAGIC, str(FORMAT)]:
+            raise ValueError("not a location file of this version")
+        first = 1
+        while first < len(lines) and lines[first].startswith("file "):
+            first += 1
+        return cls(lines[first:-1], [line[5:] for line in lines[1:first]], int(head[2]), parent, source_name)
+
+    def location(self, number: int) -> Location:
+        """The user's location of operation `number`."""
+        if not 0 <= number < len(self.rows):
+            return UNKNOWN_LOC
+        return decode(self.rows[number], self.files, self.source_name, self.parent)
+
+    def attach(self, module: Operation) -> None:
+        """Gives every operation of a freshly read artifact its place in this table."""
+        for number, op in enumerate(module.walk()):
+            op.location = OpLoc(self, number)
+
+    @property
+    def unit_location(self) -> Location:
+        return OpLoc(self, self.unit)
+
+
+class LocationEncoder:
+    """Writes locations as text; collects the names of the files that occur.
+
+    `flatten` writes source positions instead of operation numbers.
+    """
+
+    __slots__ = ("files", "_indices", "flatten")
+
+    def __init__(self, source_name: str, flatten: bool = False) -> None:
+        self.files: list[str] = []
+        self._indices = {source_name: 0}
+        self.flatten = flatten
+
+    def encode(self, location: object) -> str:
+        if isinstance(location, OpLoc):
+            return self.encode(location.origin()) if self.flatten else str(location.number)
+        if isinstance(location, FusedLoc):
+            parts = dict.fromkeys(self.encode(part) for part in location.locations)
+            parts.pop("-", None)
+            # A call site inside a fusion would need brackets; its callee is what a user wants to see.
+            return ",".join(part.partition("@")[0] for part in parts) or "-"
+        if isinstance(location, CallSiteLoc):
+            callee, caller = self.encode(location.callee), self.encode(location.caller)
+            return caller if callee == "-" else callee if caller == "-" else f"{callee}@{caller}"
+        if isinstance(location, NameLoc):
+            return self.encode(location.child)
+        if isinstance(location, BytecodeLoc):
+            return f"b{location.section}:{location.offset}"
+        position = location.resolve() if isinstance(location, Location) else None
+        if position is None:
+            return "-"
+        return f"f{self._file(position.filename)}:{position.line}:{position.column}"
+
+    def _file(self, name: str) -> int:
+        index = self._indices.get(name)
+        if index is None:
+            self.files.append(name)
+            index = self._indices[name] = len(self.files)
+        return index
+
+
+def decode(
+    text: str, files: Sequence[str], source_name: str = "<input>", parent: LocationTable | None = None
+) -> Location:
+    """The location that a row stands for; operation numbers are looked up in `parent`."""
+    if text == "-":
+        return UNKNOWN_LOC
+    if "@" in text:
+        callee, _, caller = text.partition("@")
+        return CallSiteLoc(decode(callee, files, source_name, parent), decode(caller, files, source_name, parent))
+    if "," in text:
+        return FusedLoc.of(*(decode(part, files, source_name, parent) for part in text.split(",")))
+    if text[0] == "f":
+        index, line, column = text[1:].split(":")
+        name = files[int(index) - 1] if index != "0" else source_name
+        return FileLineColLoc(name, int(line), int(column))
+    if text[0] == "b":
+        section, _, offset = text[1:].rpartition(":")
+        return BytecodeLoc(source_name, section, int(offset))
+    return parent.location(int(text)) if parent is not None else UNKNOWN_LOC
+
+
+def table_of(
+    module: Operation, source_name: str, parent: LocationTable | None = None, unit_name: str | None = None
+) -> LocationTable:
+    """The table of a module that a stage made; `unit_name` is the symbol of the operation that the unit is."""
+    encoder = LocationEncoder(source_name)
+    rows: list[str] = []
+    unit = 0
+    for number, op in enumerate(module.walk()):
+        rows.append(encoder.encode(op.location))
+        if unit == 0 and unit_name is not None and number > 0:
+            symbol = op.attributes.get("sym_name")
+            if symbol is not None and getattr(symbol, "value", None) == unit_name:
+                unit = number
+    return LocationTable(rows, encoder.files, unit, parent, source_name)
+
+
+def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> dict:
+    """Diagnostics as plain values, with operation numbers for places, so that they can be kept with an artifact."""
+    encoder = LocationEncoder(source_name)
+
+    def plain(diagnostic: Diagnostic) -> list:
+        return [
+            diagnostic.severity.value,
+            encoder.encode(diagnostic.location),
+            diagnostic.message,
+            [plain(note) for note in diagnostic.notes],
+        ]
+
+    rows = [plain(diagnostic) for diagnostic in diagnostics]
+    return {"files": encoder.files, "diagnostics": rows}
+
+
+def decode_diagnostics(
+    stored: dict, source_name: str, parent: LocationTable | None = None
+) -> list[Diagnostic]:
+    """The inverse; places are looked up in `parent`, the table of the stage's input as it is now."""
+    files = stored["files"]
+    lift: Callable[[list], Diagnostic] = lambda row: Diagnostic(  # noqa: E731
+        Severity(row[0]), decode(row[1], files, source_name, parent), row[2], [lift(note) for note in row[3]]
+    )
+    return [lift(row) for row in stored["diagnostics"]]

@@ -1,0 +1,185 @@
+"""The options of a compilation: names, types, defaults and checks, in one table.
+
+An option is spelled with dashes on the command line and in SCons (`num-warps`) and with underscores in Python
+(`num_warps`).  `CompileOptions` holds every option; a stage sees only those that it declares (`tileiras.stages`).
+`CompileOptions.canonical` is the byte form that enters a stage's key: it does not depend on the order in which options
+were given, on the process or on the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tileiras.diagnostics import CompileError, ExitCode
+
+GPU_NAMES = (
+    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120",
+    "sm_121",
+)  # fmt: skip
+"""What `--gpu-name` takes: the vendor's list of 13.5 and sm_75."""
+
+
+class Option(NamedTuple):
+    """One row of the table.
+
+    `kind` is int, bool, str or list (of str); `choices` the accepted values when there are few.  The value of a `local`
+    option names a file of this machine: it enters no key, the content it stands for does (see `Stage.tools`).
+    """
+
+    name: str
+    kind: type
+    default: Any
+    doc: str
+    choices: tuple = ()
+    pattern: str = ""
+    local: bool = False
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace("-", "_")
+
+
+OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("gpu-name", str, None, "GPU to generate code for", GPU_NAMES),
+        Option("opt-level", int, 3, "optimization level", (0, 1, 2, 3)),
+        Option("lineinfo", bool, False, "generate line-number information"),
+        Option("device-debug", bool, False, "generate full debug information; needs optimization level 0"),
+        Option(
+            "bytecode-version", str, "13.3", "version of the exported bytecode", ("13.1", "13.2", "13.3", "13.4")
+        ),
+        Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
+        Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
+        Option(
+            "pipeline-strategy", str, "none", "how loops are scheduled", ("none", "unspecialize", "warp-specialize")
+        ),
+        Option("unspecialized-pipeline-num-stages", int, 4, "stages of a software pipelined loop", tuple(range(1, 17))),
+        Option("index-bitwidth", int, 32, "bits of an index inside a tile", (32, 64)),
+        Option("ftz", bool, False, "flush f32 denormals to zero"),
+        Option("approx", bool, False, "use approximate f32 division and square root"),
+        Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),
+        Option("tile-launch", bool, False, "mark kernels for the driver's tile launch, as the vendor's compiler does"),
+        Option("ptxas-options", list, (), "further arguments for ptxas"),
+        Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
+        Option("libdevice", str, None, "the libdevice to link, instead of the one found", local=True),
+    )
+}
+
+_BY_ATTRIBUTE = {option.attribute: option for option in OPTIONS.values()}
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+
+
+def accepted(option: Option) -> str:
+    """The values of an option, for messages and help."""
+    if option.choices:
+        return ", ".join(map(str, option.choices))
+    if option.kind is bool:
+        return "true, false"
+    return {int: "an integer", str: "text", list: "a list of words"}[option.kind]
+
+
+def lookup(name: str) -> Option:
+    """The option called `name`, with dashes or underscores; raises CompileError (code 2) with the nearest name."""
+    option = _BY_ATTRIBUTE.get(name.replace("-", "_"))
+    if option is None:
+        import difflib
+
+        near = difflib.get_close_matches(name.replace("_", "-"), OPTIONS, 1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise _bad(f"unknown option '{name}'{hint}; known options: {', '.join(OPTIONS)}")
+    return option
+
+
+def parse_value(option: Option, text: str) -> Any:
+    """A value from a command line or an SConstruct; raises CompileError (code 2) listing what is accepted."""
+    if option.kind is int:
+        try:
+            return int(text, 10)
+        except ValueError:
+            raise _bad(
+                f"'{text}' value invalid for integer option '{option.name}'; accepted: {accepted(option)}"
+            ) from None
+    if option.kind is bool:
+        word = text.lower()
+        if word in _TRUE or word in _FALSE:
+            return word in _TRUE
+        raise _bad(f"'{text}' value invalid for option '{option.name}'; accepted: {accepted(option)}")
+    if option.kind is list:
+        import shlex
+
+        return tuple(shlex.split(text))
+    return text
+
+
+class CompileOptions(Mapping[str, Any]):
+    """Checked values of all options; immutable.  Keys are the dashed names."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        """Raises CompileError (code 2) for an unknown name or a value that is not accepted."""
+        values = {name: option.default for name, option in OPTIONS.items()}
+        for name, value in (given or {}).items():
+            option = lookup(name)
+            values[option.name] = _checked(option, value)
+        if values["opt-level"] != 0 and values["device-debug"]:
+            raise _bad(
+                "optimized debugging is currently not supported, change the optimization level to 0 or disable full "
+                "debug info"
+            )
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def replace(self, **changes: Any) -> CompileOptions:
+        return CompileOptions({**self._values, **{lookup(name).name: value for name, value in changes.items()}})
+
+    def canonical(self, names: Iterable[str]) -> bytes:
+        """`name=value` lines of the named options in alphabetical order, files of this machine left out."""
+        return "".join(
+            f"{name}={self._values[name]!r}\n" for name in sorted(names) if not OPTIONS[name].local
+        ).encode()
+
+
+def _checked(option: Option, value: Any) -> Any:
+    if value is None and option.default is None:
+        return None
+    if option.kind is list:
+        if isinstance(value, str):
+            return parse_value(option, value)
+        value = tuple(value)
+        if all(isinstance(word, str) for word in value):
+            return value
+    elif type(value) is option.kind or (option.kind is str and isinstance(value, str)):
+        if option.choices and value not in option.choices:
+            raise _bad(_not_accepted(option, value))
+        if option.pattern and re.fullmatch(option.pattern, value) is None:
+            raise _bad(f"invalid value for option '{option.name}': {value}; expected a version such as 8.7")
+        return value
+    raise _bad(f"invalid value for option '{option.name}': {value!r}; accepted: {accepted(option)}")
+
+
+def _not_accepted(option: Option, value: Any) -> str:
+    if option.name == "opt-level":  # the vendor's wording
+        return f"invalid optimization level: {value}; accepted: {accepted(option)}"
+    if option.name == "gpu-name":
+        return (
+            f"GPU architecture {value} is not supported by this version of tileiras. Supported: {accepted(option)}"
+        )
+    return f"invalid value for option '{option.name}': {value}; accepted: {accepted(option)}"
+
+
+def _bad(message: str) -> CompileError:
+    return CompileError.at(None, message, ExitCode.CONFIGURATION)

@@ -1,0 +1,191 @@
+"""The stages in order.  This is the only place that knows it; `tileiras --print-pipeline` prints it.
+
+    export   cuTile Python -> bytecode
+    read     bytecode or text -> a verified cuda_tile module
+    tileaa   cuda_tile -> nv_tileaa
+    tileas   nv_tileaa -> nv_tileas
+    llvm     nv_tileas -> llvm and nvvm dialects -> LLVM IR
+    ptx      LLVM IR -> PTX
+    cubin    PTX -> cubin
+
+From `tileaa` on, a stage works on one entry and the globals that it reaches, so that one more entry in a file costs the
+compilation of one entry.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.options import CompileOptions
+from tileiras.stages import StageContext, StageOptions, StageResult
+
+FILE = "file"
+ENTRY = "entry"
+
+
+class Stage(NamedTuple):
+    """One row of the pipeline.
+
+    `suffix` names the artifact that the next stage reads; `side_suffixes` what else is written.  `dialects` are those
+    of the input and the output, loaded by name when a module is read, so that they do not show in the stage's imports.
+    `tools` names functions (`module:function`) that tell, given the stage's options, the identity of a program or
+    library outside this package; the identity is part of the stage's key.
+    """
+
+    name: str
+    unit: str
+    suffix: str
+    side_suffixes: tuple[str, ...]
+    options: tuple[str, ...]
+    doc: str
+    dialects: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    module: str = ""
+
+    @property
+    def module_name(self) -> str:
+        return self.module or f"tileiras.stages.{self.name}"
+
+    @property
+    def makes_module(self) -> bool:
+        """Whether the output is MLIR, whose operations have locations beside the artifact."""
+        return self.suffix.endswith(".mlir")
+
+    @property
+    def location_suffix(self) -> str:
+        """`.cuda_tile.mlir` -> `.cuda_tile.loc`."""
+        return self.suffix.removesuffix(".mlir") + ".loc"
+
+    def select(self, options: CompileOptions) -> StageOptions:
+        return StageOptions(self.name, self.options, options)
+
+    def needs_locations(self, options: CompileOptions) -> bool:
+        """Whether source positions reach this stage's output: with line or debug information."""
+        return any(name in self.options and options[name] for name in ("lineinfo", "device-debug"))
+
+
+_TILE = ("gpu-name", "num-warps", "num-ctas")
+_DEBUG = ("lineinfo", "device-debug")
+_MIDDLE = ("builtin", "arith", "math", "scf")
+
+STAGES: tuple[Stage, ...] = (
+    Stage(
+        "export", FILE, ".tileirbc", (), ("gpu-name", "bytecode-version"),
+        "cuTile Python to bytecode",
+        tools=("tileiras.stages.export:front_end_identity",),
+    ),
+    Stage(
+        "read", FILE, ".cuda_tile.mlir", (), (),
+        "bytecode or text to a verified cuda_tile module",
+        dialects=("builtin", "cuda_tile"),
+    ),
+    Stage(
+        "tileaa", ENTRY, ".tileaa.mlir", (), (*_TILE, *_DEBUG),
+        "views to pointers and masks, alias and divisibility facts",
+        dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
+    ),
+    Stage(
+        "tileas", ENTRY, ".tileas.mlir", (),
+        (*_TILE, "opt-level", "pipeline-strategy", "unspecialized-pipeline-num-stages"),
+        "layouts, memory, schedule and launch shape",
+        dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
+    ),
+    Stage(
+        "llvm", ENTRY, ".ll", (".llvm.mlir",),
+        ("gpu-name", "opt-level", "index-bitwidth", "ftz", "approx", *_DEBUG),
+        "tiles to LLVM vectors of register fragments",
+        dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
+    ),
+    Stage(
+        "ptx", ENTRY, ".ptx", (".json",), ("gpu-name", "opt-level", "ptx-version", "tile-launch", "libdevice"),
+        "libdevice linked, optimised, PTX and kernel metadata",
+        tools=("tileiras.stages.ptx:tool_identity",),
+    ),
+    Stage(
+        "cubin", ENTRY, ".cubin", (".resources.json",), ("gpu-name", "opt-level", "ptxas", "ptxas-options", *_DEBUG),
+        "ptxas",
+        tools=("tileiras.stages.cubin:tool_identity",),
+    ),
+)  # fmt: skip
+
+BY_NAME: dict[str, Stage] = {stage.name: stage for stage in STAGES}
+
+EMIT: dict[str, tuple[str, str]] = {
+    "bytecode": ("export", ".tileirbc"),
+    "cuda_tile": ("read", ".cuda_tile.mlir"),
+    "tileaa": ("tileaa", ".tileaa.mlir"),
+    "tileas": ("tileas", ".tileas.mlir"),
+    "llvm": ("llvm", ".ll"),
+    "ptx": ("ptx", ".ptx"),
+    "cubin": ("cubin", ".cubin"),
+}
+"""`emit=` -> the stage it ends with and the artifact it asks for."""
+
+TIERS = {0: "cuda_tile", 1: "tileaa", 2: "llvm", 3: "ptx"}
+"""The product of a build at each optimisation level when it does not name one."""
+
+
+def stage(name: str) -> Stage:
+    return BY_NAME[name]
+
+
+def emit_stage(emit: str) -> tuple[Stage, str]:
+    """The last stage for `emit=`, and the suffix of the product; raises CompileError (code 2) for other words."""
+    found = EMIT.get(emit)
+    if found is None:
+        raise CompileError.at(
+            None, f"invalid value for emit: {emit}; accepted: {', '.join(EMIT)}", ExitCode.CONFIGURATION
+        )
+    return BY_NAME[found[0]], found[1]
+
+
+def stages_between(first: str, last: str) -> tuple[Stage, ...]:
+    """The stages from `first` to `last`, both included; none when `last` comes before `first`."""
+    names = [s.name for s in STAGES]
+    return STAGES[names.index(first) : names.index(last) + 1]
+
+
+def run_stage(stage: Stage, source: Any, options: CompileOptions, context: StageContext) -> StageResult:
+    """Runs one stage.  Whatever goes wrong comes out as a CompileError with a place in the user's source."""
+    import importlib
+
+    try:
+        result = importlib.import_module(stage.module_name).run(source, stage.select(options), context)
+    except CompileError as error:
+        raise _located(error, context) from None
+    # A mistake in the compiler must reach the user as a message about their kernel, not as a traceback; the traceback
+    # is there for whoever looks for the mistake.
+    except Exception as error:
+        import os
+
+        if os.environ.get("TILEIRAS_TRACEBACK"):
+            raise
+        raise CompileError.at(
+            context.location,
+            f"internal error in stage '{stage.name}': {type(error).__name__}: {error} "
+            "(set TILEIRAS_TRACEBACK=1 to see where)",
+        ) from error
+    if context.engine.has_errors:
+        raise CompileError(context.engine.diagnostics)
+    return result
+
+
+def _located(error: CompileError, context: StageContext) -> CompileError:
+    """Gives diagnostics that have no place of their own the unit's."""
+    for diagnostic in error.diagnostics:
+        if diagnostic.location is None:
+            diagnostic.location = context.location
+    return error
+
+
+def describe() -> str:
+    """The pipeline as `--print-pipeline` shows it."""
+    lines = []
+    for number, row in enumerate(STAGES, 1):
+        made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
+        lines.append(f"{number}. {row.name:<7} {row.doc}")
+        lines.append(f"           one {row.unit} -> {made}")
+        if row.options:
+            lines.append(f"           reads {', '.join(row.options)}")
+    return "\n".join(lines) + "\n"

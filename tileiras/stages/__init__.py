@@ -1,0 +1,103 @@
+"""The stages of the compiler: list this folder to see them, `tileiras.pipeline` for their order.
+
+A stage is a module with one function:
+
+    def run(source, options: StageOptions, context: StageContext) -> StageResult
+
+`source` is what the stage before made: a module operation, or bytes where the stage's input is bytes (`.py`,
+`.tileirbc`, `.mlir`, `.ll`, `.ptx`).  A stage may change the module that it is given.  It reports what it has to say to
+`context.engine`, and fails by raising CompileError.  It reads no global state: everything that its result depends on is
+in `source`, in the options it declares in the pipeline, in the tools it declares there, and in the files it reports to
+`context.depends_on`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tileiras.diagnostics import DiagnosticEngine, Locatable
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+
+class UndeclaredOption(Exception):
+    """A stage asked for an option that its row in the pipeline does not list: a mistake in the compiler."""
+
+
+class StageOptions:
+    """The declared options of one stage, as attributes (`options.gpu_name`) or items (`options["gpu-name"]`)."""
+
+    __slots__ = ("_stage", "_values")
+
+    def __init__(self, stage: str, names: Iterable[str], values: Mapping[str, Any]) -> None:
+        self._stage = stage
+        self._values = {name: values[name] for name in names}
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise UndeclaredOption(
+                f"stage '{self._stage}' reads option '{name}', which its row in tileiras/pipeline.py does not list"
+            ) from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name.replace("_", "-")]
+
+    def __repr__(self) -> str:
+        return f"StageOptions({self._stage}, {self._values!r})"
+
+
+class ByteStore(Protocol):
+    """Bytes by name, for what a stage derives from its tools and may keep between runs.  A miss is None."""
+
+    def get(self, key: str) -> bytes | None: ...
+
+    def put(self, key: str, value: bytes) -> None: ...
+
+
+class StageContext:
+    """What a stage is told besides its input and options."""
+
+    __slots__ = ("engine", "location", "source_name", "source_path", "store", "dependencies")
+
+    def __init__(
+        self,
+        engine: DiagnosticEngine | None = None,
+        *,
+        location: Locatable | None = None,
+        source_name: str = "<input>",
+        source_path: str | None = None,
+        store: ByteStore | None = None,
+    ) -> None:
+        self.engine = engine if engine is not None else DiagnosticEngine()
+        self.location = location
+        """Where the unit being compiled stands in the user's source, for what has no better place."""
+        self.source_name = source_name
+        """The user's file as messages name it: relative, with forward slashes."""
+        self.source_path = source_path
+        """The user's file on disk, None when the source never was a file."""
+        self.store = store
+        self.dependencies: list[str] = []
+
+    def depends_on(self, path: str) -> None:
+        """Says that the result also depends on the content of `path` (an imported module)."""
+        if path not in self.dependencies:
+            self.dependencies.append(path)
+
+
+class StageResult:
+    """What a stage makes: `output` goes to the next stage, `artifacts` (suffix -> bytes) beside it to the user.
+
+    `output` is a module operation, which is printed where an artifact is wanted, or bytes.
+    """
+
+    __slots__ = ("output", "artifacts")
+
+    def __init__(self, output: Operation | bytes, artifacts: Mapping[str, bytes] | None = None) -> None:
+        self.output = output
+        self.artifacts = dict(artifacts or {})

@@ -1,0 +1,189 @@
+"""Sources and the units of compilation: a file is read as a whole, an entry is compiled alone with what it reaches.
+
+`entry_names` finds the entries of a source without reading all of it, for a build that has to name its nodes before
+anything runs.  `entry_modules` makes the modules that the stages from `tileaa` on work on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from tileiras.diagnostics import CompileError, ExitCode
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+TEXT = "text"
+BYTECODE = "bytecode"
+PYTHON = "python"
+
+BYTECODE_MAGIC = b"\x7fTileIR\x00"
+
+SUFFIXES = {".mlir": TEXT, ".tileirbc": BYTECODE, ".py": PYTHON}
+"""What the suffix of a source file says about its content."""
+
+MLIR_BYTECODE_HINT = b"e IR byt"
+"""Found in MLIR's own bytecode; the vendor's driver looks for the same run of characters."""
+
+
+class Source(NamedTuple):
+    """One input: its bytes, the name that messages use, and the file it was read from."""
+
+    data: bytes
+    name: str
+    path: str | None
+    kind: str
+
+    @classmethod
+    def read(cls, path: str | os.PathLike, name: str | None = None) -> Source:
+        """Raises CompileError (code 1) when the file cannot be read, (code 3) when it is no Tile IR."""
+        path = os.fspath(path)
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise CompileError.at(
+                None, f"unable to read input file '{path}': {error.strerror}", ExitCode.USAGE
+            ) from None
+        name = name or path.replace(os.sep, "/")
+        return cls(data, name, path, kind_of(data, path))
+
+    @property
+    def text(self) -> str:
+        return self.data.decode()
+
+
+def kind_of(data: bytes, path: str = "") -> str:
+    """What a source is: by content for bytecode, by suffix for Python, text otherwise."""
+    if data.startswith(BYTECODE_MAGIC):
+        return BYTECODE
+    kind = SUFFIXES.get(os.path.splitext(path)[1].lower())
+    if kind == PYTHON:
+        return PYTHON
+    if kind == BYTECODE or b"\x00" in data[:4096] or not _is_utf8(data):
+        message = "input does not correspond to Tile IR bytecode"
+        if MLIR_BYTECODE_HINT in data or data.startswith(b"ML\xefR"):
+            message += " (it looks like MLIR bytecode instead)"
+        raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
+    return TEXT
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_ENTRY = re.compile(
+    r'"cuda_tile\.entry"(?P<generic>)'
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|//[^\n]*"
+    r'|(?<![\w.$@%#!-])(?:cuda_tile\.)?entry\s+@(?:(?P<name>[\w.$-]+)|"(?P<quoted>(?:[^"\\]|\\.)*)")'
+)
+
+
+def entry_names(source: Source) -> list[str]:
+    """The names of a text's or bytecode's entries in order; raises CompileError when finding them needs a full read.
+
+    The text need not be correct: what cannot be an entry is passed over, and `read` will say what is wrong.
+    """
+    if source.kind == TEXT:
+        names = []
+        for match in _ENTRY.finditer(source.text):
+            if match["generic"] is not None:
+                return _entries_by_reading(source)
+            name = match["name"] or match["quoted"]
+            if name and name not in names:
+                names.append(name)
+        return names
+    return _entries_by_reading(source)
+
+
+def _entries_by_reading(source: Source) -> list[str]:
+    from tileiras.options import CompileOptions
+    from tileiras.pipeline import run_stage, stage
+    from tileiras.stages import StageContext
+
+    context = StageContext(source_name=source.name, source_path=source.path)
+    module = run_stage(stage("read"), source.data, CompileOptions(), context).output
+    return [entry_name(op) for op in entries_of(module)]
+
+
+def file_stem(name: str) -> str:
+    """A file name for an entry: its symbol where that can be a file name, else the symbol changed and made unique.
+
+    Mangled names can be longer than file systems allow.
+    """
+    safe = re.sub(r"[^\w.$-]", "_", name, flags=re.ASCII)
+    if safe == name and len(name) <= 120 and not name.startswith((".", "-")):
+        return name
+    import xxhash
+
+    return f"{safe[:100].lstrip('.-')}-{xxhash.xxh3_64_hexdigest(name.encode())}"
+
+
+def entry_name(op: Operation) -> str:
+    return op.attributes["sym_name"].value
+
+
+def entries_of(module: Operation) -> list[Operation]:
+    """The entry operations of a cuda_tile module in source order."""
+    return [op for op in tile_module(module).regions[0].blocks[0].operations if op.name == "cuda_tile.entry"]
+
+
+def tile_module(module: Operation) -> Operation:
+    """The cuda_tile.module itself, or the one inside a builtin.module."""
+    if module.name == "builtin.module":
+        for op in module.regions[0].blocks[0].operations:
+            if op.name == "cuda_tile.module":
+                return op
+    return module
+
+
+def entry_modules(module: Operation, only: str | None = None) -> list[tuple[str, Operation]]:
+    """One module per entry (or the one called `only`), in source order: the entry and the symbols that it reaches.
+
+    They are copies, except that a module which is one such unit already is taken as it is.
+    """
+    from tileiras.ir import Block, Region
+
+    top = tile_module(module)
+    body = list(top.regions[0].blocks[0].operations)
+    symbols = {op.attributes["sym_name"].value: op for op in body if "sym_name" in op.attributes}
+    units = []
+    for entry in body:
+        if entry.name != "cuda_tile.entry" or only not in (None, entry_name(entry)):
+            continue
+        wanted = _reached(entry, symbols)
+        if len(wanted) + 1 == len(body):
+            return [(entry_name(entry), top)]
+        block = Block()
+        for op in body:
+            if op is entry or op in wanted:
+                block.append(op.clone({}))
+        unit = type(top).create(
+            attributes=dict(top.attributes), regions=[Region([block])], location=top.location
+        )
+        units.append((entry_name(entry), unit))
+    return units
+
+
+def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
+    """The operations of the module that `entry` refers to by name, through others as well, without itself."""
+    from tileiras.ir import SymbolRefAttr
+
+    wanted: set[Operation] = set()
+    stack = [entry]
+    while stack:
+        for op in stack.pop().walk():
+            for attribute in op.attributes.values():
+                if isinstance(attribute, SymbolRefAttr):
+                    target = symbols.get(attribute.root)
+                    if target is not None and target is not entry and target not in wanted:
+                        wanted.add(target)
+                        stack.append(target)
+    return wanted
