@@ -151,11 +151,13 @@ def apply_conversion(
     types: TypeConverter,
     *,
     data: Any = None,
+    make_data: Callable[[ConversionRewriter], Any] | None = None,
     failure: str,
     engine: DiagnosticEngine | None = None,
 ) -> None:
     """Converts everything inside `root` (which stays).
 
+    Patterns find `data`, or what `make_data` makes for the rewriter, as `rewriter.data`.
     Raises CompileError (code 5) with a located "failed to legalize operation" and then `failure` when an operation is
     neither legal nor has a pattern, or with what a pattern reports by raising VerifyError or CompileError.
     """
@@ -198,6 +200,8 @@ def apply_conversion(
 
     erased: list[Operation] = []
     rewriter = ConversionRewriter(types, convert_op, data)
+    if make_data is not None:
+        rewriter.data = make_data(rewriter)
     for region in root.regions:
         for block in _dominance_order(region):
             rewriter.convert_block(block)

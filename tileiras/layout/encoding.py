@@ -1,0 +1,33 @@
+"""Between layouts and the encodings that tensor types carry in nv_tileas."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tileiras.dialects.nv_tileas import LinearLayoutAttr
+from tileiras.ir import TensorType
+
+from .linear_layout import LinearLayout
+
+
+@lru_cache(maxsize=4096)
+def encode(layout: LinearLayout) -> LinearLayoutAttr:
+    """The encoding attribute of a distributed layout."""
+    bases = layout.to_coordinates()
+    return LinearLayoutAttr(*(bases.get(dim, ()) for dim in ("register", "lane", "warp", "block")))
+
+
+@lru_cache(maxsize=4096)
+def layout_of(type: TensorType) -> LinearLayout:
+    """The layout of a tensor type of nv_tileas."""
+    encoding = type.encoding
+    assert isinstance(encoding, LinearLayoutAttr), f"{type} has no layout"
+    bases = {dim: getattr(encoding, dim) for dim in ("register", "lane", "warp")}
+    if encoding.block:
+        bases["block"] = encoding.block
+    return LinearLayout.from_coordinates(bases, type.shape)
+
+
+def with_layout(type: TensorType, layout: LinearLayout) -> TensorType:
+    """The tensor type with this layout."""
+    return type.with_encoding(encode(layout))

@@ -1,0 +1,1 @@
+"""Lowerings between dialects, one package each, by operation family."""

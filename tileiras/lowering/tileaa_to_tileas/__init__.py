@@ -1,0 +1,66 @@
+"""nv_tileaa to nv_tileas: a layout for every tensor, an atom for every movement and dot, a number of warps.
+
+    %x = nv_tileaa.tiled_load ... -> tensor<1024xf32>
+    %y = nv_tileaa.addf %x, %x : tensor<1024xf32>
+
+becomes, with 4 warps and 16-byte accesses,
+
+    %x = nv_tileas.tiled_load ... {atom = #nv_tileas.copy_atom<universal_copy, 4>} -> tensor<1024xf32, #layout>
+    %y = nv_tileas.addf %x, %x : tensor<1024xf32, #layout>
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, math
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import ConversionTarget, Operation, TypeConverter, apply_conversion
+from tileiras.targets import Target
+
+from . import control_flow, dot, memory, tensor
+from .anchors import MemoryLayouts
+from .assignment import LayoutAssignment
+from .dot import DotPlans
+from .layouts import Layouts, constant, plain
+from .num_warps import choose_num_warps
+
+FAILURE = "failed to convert nv_tileaa to nv_tileas"
+
+
+def _patterns() -> dict[type[Operation], Any]:
+    table: dict[type[Operation], Any] = {op: plain for op in tileas.COUNTERPARTS}
+    for dialect in (arith, math):
+        table.update({op: plain for op in vars(dialect).values() if isinstance(op, type) and issubclass(op, Operation)})
+    table[arith.ConstantOp] = constant
+    for family in (tensor, memory, dot, control_flow):
+        table.update(family.PATTERNS)
+    return table
+
+
+def convert_tileaa_to_tileas(
+    module: Operation, target: Target, num_warps: int | None = None, engine: DiagnosticEngine | None = None
+) -> None:
+    """Converts every function of `module` in place.
+
+    `num_warps` (a power of two) overrides the number chosen from the tiles.  Raises CompileError (code 5), located.
+    """
+    patterns = _patterns()
+    legal = ConversionTarget(["nv_tileas"], {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
+    for func in [op for op in module.walk() if isinstance(op, aa.FuncOp)]:
+        warps = num_warps or func.kernel_spec.num_warps or choose_num_warps(func)
+        func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
+        facts = DivisibilityAnalysis(func)
+        assignment = LayoutAssignment(MemoryLayouts(func, facts, warps), DotPlans(target, warps))
+        apply_conversion(
+            func,
+            patterns,
+            legal,
+            TypeConverter({}),
+            make_data=lambda rewriter, assignment=assignment: Layouts(assignment, rewriter),
+            failure=FAILURE,
+            engine=engine,
+        )

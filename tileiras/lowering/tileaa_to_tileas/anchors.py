@@ -1,0 +1,139 @@
+"""Layouts where they matter most: at memory operations and at dots.
+
+All accesses of one shape and one order of dimensions share a layout, so that an element-wise kernel needs no conversion
+whatever its mix of element types; the narrowest element decides how many a thread holds in a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
+from tileiras.layout import LinearLayout
+from tileiras.layout.memory import coalesced_layout, vector_width
+
+# A thread's widest access, ld/st.global.v4.b32 (PTX ISA, ld: vectors up to 128 bits before sm_100).
+MAX_ACCESS_BITS = 128
+
+MEMORY_OPS = (
+    aa.TiledLoadOp,
+    aa.TiledStoreOp,
+    aa.TiledAtomicRMWOp,
+    aa.LoadOp,
+    aa.StoreOp,
+    aa.AtomicRMWOp,
+    aa.AtomicCASOp,
+)
+
+
+class Access(NamedTuple):
+    """How one operation walks memory: its tile, fastest dimension first, and the run that is surely aligned."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    element_bits: int
+    aligned_elements: int
+    """Elements along the fastest dimension that start at a multiple of their joint size, a power of two."""
+
+
+def data_of(op: Operation) -> Value:
+    """The value that a memory operation moves."""
+    return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data  # type: ignore[attr-defined]
+
+
+def access_of(op: Operation, facts: DivisibilityAnalysis) -> Access | None:
+    """The access of a memory operation; None when it moves a scalar."""
+    type = data_of(op).type
+    if not isinstance(type, TensorType):
+        return None
+    if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp)):
+        return _tiled_access(op, type, facts)
+    return _pointer_access(op, type, facts)
+
+
+def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> Access:
+    view = op.view.type
+    source = view.source
+    memref = op.view.defining_op.source.defining_op
+    bits = _element_bits(type)
+    # Tile dimensions by the stride of the memref dimension that they run along, smallest first; unknown strides are
+    # taken as large, in the usual row-major order.
+    strides = [source.strides[view.dim_map[d]] for d in range(type.rank)]
+    order = sorted(range(type.rank), key=lambda d: (2**62 - d if strides[d] == DYNAMIC else strides[d], -d))
+    inner = order[0]
+    if strides[inner] != 1 or view.sparse_dim == view.dim_map[inner]:
+        return Access(type.shape, tuple(order), bits, 1)
+    # Every address in the tile is base + sum(coordinate * stride): aligned as far as the base and each outer step are.
+    # Tiles begin at multiples of their extent (or traversal stride), a run of which along the inner dimension is one.
+    aligned_bytes = facts.divisor(memref.base)
+    element_bytes = max(1, bits // 8)
+    for d in order:
+        stride = memref.stride(view.dim_map[d])
+        step = stride if isinstance(stride, int) else facts.divisor(stride)
+        steps = view.traversal_strides[d] if d == inner else 1
+        aligned_bytes = _gcd_power_of_two(aligned_bytes, step * steps * element_bytes)
+    return Access(type.shape, tuple(order), bits, max(1, aligned_bytes // element_bytes))
+
+
+def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> Access:
+    bits = _element_bits(type)
+    contiguity = facts.contiguity(op.pointer)
+    order = sorted(range(type.rank), key=lambda d: (-contiguity[d], -d))
+    run = contiguity[order[0]]
+    aligned = min(run, max(1, facts.divisor(op.pointer) // max(1, bits // 8)))
+    mask = getattr(op, "mask", None)
+    if mask is not None:
+        # A vector access is executed or not as a whole.
+        aligned = min(aligned, facts.constancy(mask)[order[0]])
+    return Access(type.shape, tuple(order), bits, aligned)
+
+
+def _element_bits(type: TensorType) -> int:
+    element = element_type_of(type)
+    return max(8, element.width)
+
+
+def _gcd_power_of_two(a: int, b: int) -> int:
+    both = a | b
+    return both & -both if both else 1 << 62
+
+
+class MemoryLayouts:
+    """The anchor layout of every memory operation of a function."""
+
+    def __init__(self, func: Operation, facts: DivisibilityAnalysis, num_warps: int) -> None:
+        self.accesses: dict[Operation, Access] = {}
+        for op in func.walk():
+            if isinstance(op, MEMORY_OPS):
+                access = access_of(op, facts)
+                if access is not None:
+                    self.accesses[op] = access
+        per_thread: dict[tuple, int] = {}
+        for access in self.accesses.values():
+            key = (access.shape, access.order)
+            vector = min(access.aligned_elements, MAX_ACCESS_BITS // access.element_bits, access.shape[access.order[0]])
+            per_thread[key] = max(vector, per_thread.get(key, 1))
+        self._layouts = {
+            (shape, order): coalesced_layout(shape, order, vector, num_warps)
+            for (shape, order), vector in per_thread.items()
+        }
+        self._num_warps = num_warps
+
+    def layout(self, op: Operation) -> LinearLayout:
+        access = self.accesses[op]
+        return self._layouts[access.shape, access.order]
+
+    def vector_size(self, op: Operation, layout: LinearLayout) -> int:
+        """Elements per access of a thread when the operation runs in `layout`."""
+        access = self.accesses[op]
+        return vector_width(layout, access.order, access.element_bits, access.aligned_elements)
+
+    def default(self, shape: tuple[int, ...]) -> LinearLayout:
+        """A layout for a tile that no memory operation of this shape anchors: row-major."""
+        order = tuple(range(len(shape) - 1, -1, -1))
+        found = self._layouts.get((shape, order))
+        if found is None:
+            found = self._layouts[shape, order] = coalesced_layout(shape, order, 4, self._num_warps)
+        return found

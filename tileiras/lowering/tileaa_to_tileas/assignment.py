@@ -1,0 +1,145 @@
+"""Layout assignment: which layout every tensor of a function has.
+
+Memory operations and dots are anchors (see `anchors`).  From there layouts flow forward: an element-wise result takes the
+layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  What depends on no
+anchor (constants, ranges, splats, broadcasts and arithmetic on these) is *flexible*: it has no layout of its own and is
+made in whatever layout a user wants, since remaking it is cheaper than moving data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.ir import BlockArgument, Operation, TensorType, Value
+from tileiras.layout import LinearLayout
+
+from .anchors import MEMORY_OPS, MemoryLayouts, data_of
+from .dot import DotPlans
+
+_MAKERS = (aa.SplatOp, aa.MakeRangeOp, aa.BroadcastOp)
+
+
+class LayoutAssignment:
+    """`layout(value)` of tensors of nv_tileaa; None for flexible ones.  Decided on demand and kept."""
+
+    def __init__(self, memory: MemoryLayouts, dots: DotPlans) -> None:
+        self.memory = memory
+        self.dots = dots
+        self._known: dict[Value, LinearLayout | None] = {}
+        self._asking: set[Value] = set()
+        self._met_itself = False
+        self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
+            aa.DotOp: lambda op, result: self.dots.plan(op).c,
+            aa.ReduceOp: lambda op, result: self._operand(op.inputs[0]).slice(op.dim.value),
+            aa.ScanOp: lambda op, result: self._operand(op.inputs[0]),
+            aa.ViewOp: lambda op, result: _then(self.layout(op.operand), lambda x: x.reshape(result.type.shape)),
+            aa.PermuteOp: lambda op, result: _then(
+                self.layout(op.operand), lambda x: x.permute(op.permutation.elements)
+            ),
+            aa.CatOp: lambda op, result: self.memory.default(result.type.shape),
+            aa.ExtractSliceOp: lambda op, result: self.memory.default(result.type.shape),
+            aa.InsertSliceOp: lambda op, result: self.concrete(op.dest),
+            scf.ForOp: lambda op, result: self._carried(op.yield_op.operands[result.index], op.init_args[result.index]),
+            scf.IfOp: lambda op, result: self._first(
+                [region.block.last.operands[result.index] for region in op.regions], result.type.shape
+            ),
+            scf.WhileOp: lambda op, result: self._first([op.before.block.last.args[result.index]], result.type.shape),
+        }
+
+    def layout(self, value: Value) -> LinearLayout | None:
+        if value in self._known:
+            return self._known[value]
+        if value in self._asking:  # a loop-carried value that depends on itself says nothing
+            self._met_itself = True
+            return None
+        outer, self._met_itself = self._met_itself, False
+        self._asking.add(value)
+        found = self._decide(value)
+        self._asking.discard(value)
+        # "Flexible" found on the way round a loop is not final: the loop-carried value may yet get a layout.
+        if found is not None or not self._met_itself or not self._asking:
+            self._known[value] = found
+        self._met_itself = (self._met_itself or outer) and bool(self._asking)
+        return found
+
+    def concrete(self, value: Value) -> LinearLayout:
+        """The layout of a value that must have one even when it is flexible."""
+        return self.layout(value) or self.memory.default(value.type.shape)
+
+    def is_flexible(self, value: Value) -> bool:
+        return isinstance(value.type, TensorType) and self.layout(value) is None
+
+    def _operand(self, value: Value) -> LinearLayout:
+        return self.concrete(value)
+
+    def _decide(self, value: Value) -> LinearLayout | None:
+        if isinstance(value, BlockArgument):
+            return self._argument(value)
+        op = value.defining_op
+        assert op is not None
+        if isinstance(op, MEMORY_OPS):
+            return self.memory.layout(op)
+        if isinstance(op, _MAKERS):
+            return None
+        rule = self._rules.get(type(op))
+        if rule is not None:
+            return rule(op, value)
+        # Element-wise.
+        for operand in op.operands:
+            if isinstance(operand.type, TensorType):
+                found = self.layout(operand)
+                if found is not None:
+                    return found
+        return None
+
+    def _argument(self, argument: BlockArgument) -> LinearLayout:
+        op = argument.block.parent_op
+        shape = argument.type.shape
+        if isinstance(op, scf.ForOp):
+            number = argument.index - 1
+            return self._carried(op.yield_op.operands[number], op.init_args[number])
+        if isinstance(op, scf.WhileOp):
+            if argument.block is op.before.block:
+                sources = [op.after.block.last.operands[argument.index], op.inits[argument.index]]
+            else:
+                sources = [op.before.block.last.args[argument.index]]
+            return self._first(sources, shape)
+        return self.memory.default(shape)
+
+    def _carried(self, yielded: Value, initial: Value) -> LinearLayout:
+        return self._first([yielded, initial], initial.type.shape)
+
+    def _first(self, values: list[Value], shape: tuple[int, ...]) -> LinearLayout:
+        for value in values:
+            found = self.layout(value)
+            if found is not None:
+                return found
+        return self.memory.default(shape)
+
+    # ---- stores ------------------------------------------------------------------------------------------------------
+
+    def store_layout(self, op: Operation) -> LinearLayout:
+        """Where the data of a store should be: as it is, unless rearranging it first saves many accesses."""
+        anchor = self.memory.layout(op)
+        current = self.layout(data_of(op))
+        if current is None or current == anchor:
+            return anchor
+        as_is = self._accesses(op, current)
+        rearranged = self._accesses(op, anchor)
+        access = self.memory.accesses[op]
+        tile_bytes = data_of(op).type.num_elements * access.element_bits // 8
+        # A trip through shared memory costs two barriers and a store and a load of every element; it pays once it
+        # replaces at least three quarters of the accesses of a tile that is not small.
+        return anchor if as_is >= 4 * rearranged and tile_bytes >= SMALL_TILE_BYTES else current
+
+    def _accesses(self, op: Operation, layout: LinearLayout) -> int:
+        return max(1, layout.registers // self.memory.vector_size(op, layout))
+
+
+SMALL_TILE_BYTES = 4096
+
+
+def _then(layout: LinearLayout | None, change: Callable[[LinearLayout], LinearLayout]) -> LinearLayout | None:
+    return None if layout is None else change(layout)

@@ -1,0 +1,128 @@
+"""Dots: the atom that executes each, and the layouts that the atom demands of its operands."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import ConversionRewriter
+from tileiras.layout import LinearLayout, blocked, mma_layouts
+from tileiras.targets import Target
+from tileiras.targets.atoms import MmaAtom, mma_atoms
+
+# Rows and columns of the accumulator that one thread of the multiply-add form computes: 4 x 4 reads eight operands for
+# sixteen products.
+FMA_TILE = (4, 4)
+
+
+class DotPlan(NamedTuple):
+    """How a dot runs: an atom's name in the target tables, and the layouts of A, B and the accumulator."""
+
+    atom: str
+    a: LinearLayout
+    b: LinearLayout
+    c: LinearLayout
+
+
+class DotPlans:
+    """The plan of every dot of a function, made on first use."""
+
+    def __init__(self, target: Target, num_warps: int) -> None:
+        self._target = target
+        self._num_warps = num_warps
+        self._plans: dict[aa.DotOp, DotPlan] = {}
+
+    def plan(self, op: Any) -> DotPlan:
+        found = self._plans.get(op)
+        if found is None:
+            found = self._plans[op] = self._make(op)
+        return found
+
+    def _make(self, op: Any) -> DotPlan:
+        a, b, c = op.a.type, op.b.type, op.c.type
+        batch = c.shape[0] if c.rank == 3 else None
+        m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
+        signedness = tuple(s.value if s is not None else None for s in (op.signedness_a, op.signedness_b))
+        atom = self._select(a.element_type, b.element_type, c.element_type, signedness, m, n, k)
+        if atom is None:
+            return self._fma(m, n, k, batch)
+        warps = split_warps(self._num_warps, m // atom.c.shape[0], n // atom.c.shape[1], atom)
+        return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
+
+    def _select(self, a: Any, b: Any, c: Any, signedness: tuple, m: int, n: int, k: int) -> MmaAtom | None:
+        """The atom with the most work per instruction that the target has for these types and this tile."""
+        best = None
+        for atom in mma_atoms(self._target, a, b, c, signedness):
+            (atom_m, atom_k), atom_n = atom.a.shape, atom.c.shape[1]
+            if m >= atom_m and n >= atom_n and k >= atom_k and (best is None or atom_k > best.a.shape[1]):
+                best = atom
+        return best
+
+    def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
+        lead = () if batch is None else (batch,)
+        ones = (1,) * len(lead)
+        thread_m, thread_n = min(m, FMA_TILE[0]), min(n, FMA_TILE[1])
+        lanes_n = min(8, n // thread_n)
+        lanes_m = 32 // lanes_n
+        warps_m, warps_n = split_warps(self._num_warps, max(1, m // (thread_m * lanes_m)), max(1, n // (thread_n * lanes_n)))
+        order = tuple(range(len(lead) + 1, -1, -1))
+        c = blocked((*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order)
+        return DotPlan("universal_fma", *fma_operands(c, k), c)
+
+
+def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
+    """Layouts of A and B with which a thread holds all that its elements of the accumulator `c` need.
+
+    A drops the column from every basis of `c` and keeps all of K in registers, lowest; B likewise with the row.
+    """
+    rank = len(c.shape)
+    m, n = c.shape[-2:]
+    coordinates = c.to_coordinates()
+    k_bits = [1 << bit for bit in range(k.bit_length() - 1)]
+
+    def operand(shape: tuple[int, ...], kept: int, k_axis: int) -> LinearLayout:
+        def project(basis: tuple[int, ...]) -> tuple[int, ...]:
+            moved = [*basis[: rank - 2], 0, 0]
+            moved[kept] = basis[kept]
+            return tuple(moved)
+
+        def along_k(step: int) -> tuple[int, ...]:
+            return tuple(step if axis == k_axis else 0 for axis in range(rank))
+
+        bases = {dim: [project(basis) for basis in vectors] for dim, vectors in coordinates.items()}
+        rows = [basis for basis in bases["register"] if any(basis)]
+        bases["register"] = [*map(along_k, k_bits), *dict.fromkeys(rows)]
+        return LinearLayout.from_coordinates(bases, shape)
+
+    lead = c.shape[: rank - 2]
+    return operand((*lead, m, k), rank - 2, rank - 1), operand((*lead, k, n), rank - 1, rank - 2)
+
+
+def split_warps(num_warps: int, most_m: int, most_n: int, atom: MmaAtom | None = None) -> tuple[int, int]:
+    """Warps along M and N: as square a share of the tile per warp as the counts allow.
+
+    Warps beyond what the tile has room for go along M, where they repeat work.
+    """
+    rows, columns = (1, 1) if atom is None else atom.c.shape
+    along_m = along_n = 1
+    while along_m * along_n < num_warps:
+        share_m, share_n = most_m * rows // along_m, most_n * columns // along_n
+        can_m, can_n = along_m < most_m, along_n < most_n
+        if can_n and (share_n > share_m or not can_m):
+            along_n *= 2
+        else:
+            along_m *= 2
+    return along_m, along_n
+
+
+def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> tileas.DotOp:
+    layouts = rewriter.data
+    plan = layouts.assignment.dots.plan(op)
+    operands = [layouts.as_layout(value, layout) for value, layout in zip(op.operands, (plan.a, plan.b, plan.c))]
+    new = tileas.DotOp.create(operands, (layouts.typed(op.result.type, plan.c),), dict(op.attributes))
+    new.attributes["atom"] = tileas.MmaAtomAttr(plan.atom)
+    return rewriter.insert(new)
+
+
+PATTERNS = {aa.DotOp: convert_dot}

@@ -1,0 +1,41 @@
+"""How many warps execute a tile block, when nobody asked for a number."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, TensorType
+
+# Elements of the largest tile that a thread should hold: enough for 16-byte accesses and some instruction-level
+# parallelism, few enough that several tiles fit in registers.
+ELEMENTS_PER_THREAD = 8
+
+# An accumulator may take more registers, since it is the reason for the kernel.
+ACCUMULATORS_PER_THREAD = 64
+
+MAX_WARPS = 8
+
+
+def choose_num_warps(func: Operation) -> int:
+    """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.
+
+    >>> choose_num_warps(vector_add_of_1024_elements)   # doctest: +SKIP
+    4
+    """
+    largest = accumulators = 1
+    for op in func.walk():
+        if isinstance(op, aa.DotOp):
+            accumulators = max(accumulators, prod(op.result.type.shape))
+            continue
+        for value in op.results:
+            if isinstance(value.type, TensorType):
+                largest = max(largest, prod(value.type.shape))
+    if accumulators > 1:
+        return _warps(accumulators, ACCUMULATORS_PER_THREAD, least=min(4, max(1, accumulators // 256)))
+    return _warps(largest, ELEMENTS_PER_THREAD, least=1)
+
+
+def _warps(elements: int, per_thread: int, least: int) -> int:
+    wanted = max(least, elements // (32 * per_thread))
+    return min(MAX_WARPS, 1 << (wanted.bit_length() - 1)) if wanted > 1 else 1

@@ -1,0 +1,65 @@
+"""Operations that make, reshape, combine and reduce tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import ConversionRewriter, TensorType
+from tileiras.layout.encoding import with_layout
+
+from .layouts import Flexible
+
+
+def convert_maker(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """Ranges, splats and broadcasts wait until somebody wants them."""
+    return [Flexible(op.result)]
+
+
+def convert_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """Views and permutations rename elements; nothing moves."""
+    layouts = rewriter.data
+    layout = layouts.assignment.layout(op.result)
+    if layout is None:
+        return [Flexible(op.result)]
+    operand = layouts.concrete(op.operand)
+    new = tileas.COUNTERPARTS[type(op)].create((operand,), (with_layout(op.result.type, layout),), dict(op.attributes))
+    return rewriter.insert(new)
+
+
+def convert_slice(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """Concatenation, extraction and insertion: all tensors in layouts of their own shapes."""
+    layouts = rewriter.data
+    operands = [layouts.concrete(operand) for operand in op.operands]
+    types = [with_layout(r.type, layouts.assignment.concrete(r)) for r in op.results]
+    return rewriter.insert(tileas.COUNTERPARTS[type(op)].create(operands, types, dict(op.attributes)))
+
+
+def convert_collective(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """Reduce and scan: all inputs in the first one's layout."""
+    layouts = rewriter.data
+    layout = layouts.assignment.concrete(op.inputs[0])
+    operands = [layouts.as_layout(operand, layout) for operand in op.operands]
+    types = []
+    for result in op.results:
+        if isinstance(result.type, TensorType):
+            types.append(with_layout(result.type, layout.slice(op.dim.value) if isinstance(op, aa.ReduceOp) else layout))
+        else:
+            types.append(result.type)
+    body = rewriter.convert_region(op.body)
+    return rewriter.insert(tileas.COUNTERPARTS[type(op)].create(operands, types, dict(op.attributes), (body,)))
+
+
+PATTERNS = {
+    aa.SplatOp: convert_maker,
+    aa.MakeRangeOp: convert_maker,
+    aa.BroadcastOp: convert_maker,
+    aa.ViewOp: convert_shape,
+    aa.PermuteOp: convert_shape,
+    aa.CatOp: convert_slice,
+    aa.ExtractSliceOp: convert_slice,
+    aa.InsertSliceOp: convert_slice,
+    aa.ReduceOp: convert_collective,
+    aa.ScanOp: convert_collective,
+}

@@ -1,0 +1,41 @@
+"""`cse`: one operation for all that compute the same.
+
+    %0 = arith.addi %a, %b           %0 = arith.addi %a, %b
+    %1 = arith.addi %a, %b     ->    (uses of %1 become %0)
+
+Only operations without effects and without regions are merged, and only into one that dominates them: a nested region
+sees what its enclosing blocks have computed before it.
+"""
+
+from __future__ import annotations
+
+from tileiras.ir import Block, IsolatedFromAbove, Operation, Pass, Pure
+
+
+class CommonSubexpressionElimination(Pass):
+    name = "cse"
+
+    def run(self, op: Operation, context: object) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                # Blocks of one region may not dominate one another; each starts afresh.
+                _merge(block, [{}])
+
+
+def _merge(block: Block, known: list[dict]) -> None:
+    scope = known[-1]
+    for op in block.operations:
+        for region in op.regions:
+            outer = [{}] if op.has_trait(IsolatedFromAbove) else known
+            for inner in region.blocks:
+                _merge(inner, [*outer, {}])
+        if op.regions or not op.results or not op.has_trait(Pure):
+            continue
+        key = (type(op), op.operands, tuple(sorted(op.attributes.items(), key=lambda item: item[0])),
+               tuple(result.type for result in op.results))  # fmt: skip
+        first = next((found for table in known if (found := table.get(key)) is not None), None)
+        if first is None:
+            scope[key] = op
+        else:
+            op.replace_all_uses_with(first.results)
+            op.erase()

@@ -1,0 +1,23 @@
+"""`dce`: removes operations without effects whose results nobody uses."""
+
+from __future__ import annotations
+
+from tileiras.ir import Operation, Pass
+
+
+class DeadCodeElimination(Pass):
+    name = "dce"
+
+    def run(self, op: Operation, context: object) -> None:
+        remove_dead_operations(op)
+
+
+def remove_dead_operations(op: Operation) -> None:
+    from tileiras.ir.rewrite import is_trivially_dead
+
+    # Last to first: a user goes before what it uses, so one walk finds whole dead chains.
+    for inner in reversed([inner for inner in op.walk() if inner is not op]):
+        if inner.parent is not None and is_trivially_dead(inner):
+            inner.erase()
+
+
