@@ -12,10 +12,7 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
-from tileiras.layout.memory import coalesced_layout, vector_width
-
-# A thread's widest access, ld/st.global.v4.b32 (PTX ISA, ld: vectors up to 128 bits before sm_100).
-MAX_ACCESS_BITS = 128
+from tileiras.layout.memory import ACCESS_BITS, coalesced, dimension_order, vector_registers
 
 MEMORY_OPS = (
     aa.TiledLoadOp,
@@ -58,10 +55,8 @@ def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> Acc
     source = view.source
     memref = op.view.defining_op.source.defining_op
     bits = _element_bits(type)
-    # Tile dimensions by the stride of the memref dimension that they run along, smallest first; unknown strides are
-    # taken as large, in the usual row-major order.
     strides = [source.strides[view.dim_map[d]] for d in range(type.rank)]
-    order = sorted(range(type.rank), key=lambda d: (2**62 - d if strides[d] == DYNAMIC else strides[d], -d))
+    order = dimension_order([None if stride == DYNAMIC else stride for stride in strides])
     inner = order[0]
     if strides[inner] != 1 or view.sparse_dim == view.dim_map[inner]:
         return Access(type.shape, tuple(order), bits, 1)
@@ -110,14 +105,15 @@ class MemoryLayouts:
                 access = access_of(op, facts)
                 if access is not None:
                     self.accesses[op] = access
-        per_thread: dict[tuple, int] = {}
+        narrowest: dict[tuple, tuple[int, int]] = {}
         for access in self.accesses.values():
             key = (access.shape, access.order)
-            vector = min(access.aligned_elements, MAX_ACCESS_BITS // access.element_bits, access.shape[access.order[0]])
-            per_thread[key] = max(vector, per_thread.get(key, 1))
+            # Most elements per access first: a wider element then takes several accesses of the same layout.
+            run = min(access.aligned_elements, ACCESS_BITS // access.element_bits)
+            narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
         self._layouts = {
-            (shape, order): coalesced_layout(shape, order, vector, num_warps)
-            for (shape, order), vector in per_thread.items()
+            (shape, order): _coalesced(shape, order, run, bits, num_warps)
+            for (shape, order), (run, bits) in narrowest.items()
         }
         self._num_warps = num_warps
 
@@ -128,12 +124,20 @@ class MemoryLayouts:
     def vector_size(self, op: Operation, layout: LinearLayout) -> int:
         """Elements per access of a thread when the operation runs in `layout`."""
         access = self.accesses[op]
-        return vector_width(layout, access.order, access.element_bits, access.aligned_elements)
+        run = access.aligned_elements
+        divisibility = run * max(1, access.element_bits // 8)
+        axis = access.order[0]
+        return 1 << len(vector_registers(layout, axis, access.element_bits, contiguous=run, divisibility=divisibility))
 
     def default(self, shape: tuple[int, ...]) -> LinearLayout:
         """A layout for a tile that no memory operation of this shape anchors: row-major."""
         order = tuple(range(len(shape) - 1, -1, -1))
         found = self._layouts.get((shape, order))
         if found is None:
-            found = self._layouts[shape, order] = coalesced_layout(shape, order, 4, self._num_warps)
+            found = self._layouts[shape, order] = _coalesced(shape, order, 4, 32, self._num_warps)
         return found
+
+
+def _coalesced(shape: tuple[int, ...], order: tuple[int, ...], run: int, bits: int, num_warps: int) -> LinearLayout:
+    divisibility = run * max(1, bits // 8)
+    return coalesced(shape, bits, order, num_warps, contiguous=run, divisibility=divisibility)

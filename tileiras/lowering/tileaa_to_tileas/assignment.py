@@ -14,6 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, Operation, TensorType, Value
 from tileiras.layout import LinearLayout
+from tileiras.layout.reduce import mixes_axes, plan_reduction
 
 from .anchors import MEMORY_OPS, MemoryLayouts, data_of
 from .dot import DotPlans
@@ -32,8 +33,8 @@ class LayoutAssignment:
         self._met_itself = False
         self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
             aa.DotOp: lambda op, result: self.dots.plan(op).c,
-            aa.ReduceOp: lambda op, result: self._operand(op.inputs[0]).slice(op.dim.value),
-            aa.ScanOp: lambda op, result: self._operand(op.inputs[0]),
+            aa.ReduceOp: lambda op, result: plan_reduction(self.input_layout(op), op.dim.value).result,
+            aa.ScanOp: lambda op, result: self.input_layout(op),
             aa.ViewOp: lambda op, result: _then(self.layout(op.operand), lambda x: x.reshape(result.type.shape)),
             aa.PermuteOp: lambda op, result: _then(
                 self.layout(op.operand), lambda x: x.permute(op.permutation.elements)
@@ -71,8 +72,12 @@ class LayoutAssignment:
     def is_flexible(self, value: Value) -> bool:
         return isinstance(value.type, TensorType) and self.layout(value) is None
 
-    def _operand(self, value: Value) -> LinearLayout:
-        return self.concrete(value)
+    def input_layout(self, op: Any) -> LinearLayout:
+        """The layout in which a reduce or scan reads its inputs."""
+        first = op.inputs[0]
+        current = self.concrete(first)
+        # A basis that moves along the reduced dimension and another at once cannot be reduced bit by bit.
+        return self.memory.default(first.type.shape) if mixes_axes(current, op.dim.value) else current
 
     def _decide(self, value: Value) -> LinearLayout | None:
         if isinstance(value, BlockArgument):

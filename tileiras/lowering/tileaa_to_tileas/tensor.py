@@ -39,12 +39,12 @@ def convert_slice(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
 def convert_collective(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Reduce and scan: all inputs in the first one's layout."""
     layouts = rewriter.data
-    layout = layouts.assignment.concrete(op.inputs[0])
+    layout = layouts.assignment.input_layout(op)
     operands = [layouts.as_layout(operand, layout) for operand in op.operands]
     types = []
     for result in op.results:
         if isinstance(result.type, TensorType):
-            types.append(with_layout(result.type, layout.slice(op.dim.value) if isinstance(op, aa.ReduceOp) else layout))
+            types.append(with_layout(result.type, layouts.assignment.concrete(result)))
         else:
             types.append(result.type)
     body = rewriter.convert_region(op.body)
