@@ -1,0 +1,349 @@
+"""Divisibility, contiguity and constancy of integers and pointers.
+
+For a tensor, along each dimension: elements come in aligned runs of `contiguity` in which each is one more than the last
+(for a pointer: points to the next element), the first of each run is a multiple of `divisor`, and elements come in
+aligned runs of `constancy` that are all equal.  A scalar has one `divisor`.  Everything is a power of two; pointers are
+measured in bytes.
+
+Facts start at constants, ranges and `assume` and flow forward through arithmetic, loops and branches.  Values carried
+by a loop begin with what holds before it and lose what an iteration breaks, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+from tileiras.dialects import arith, nv_tileaa, scf
+from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, TensorType, Value, element_type_of
+
+LARGEST = 1 << 62
+"""The divisor of zero: as good as any."""
+
+
+class Facts(NamedTuple):
+    """One entry per dimension; scalars have one entry with contiguity and constancy 1."""
+
+    contiguity: tuple[int, ...]
+    divisor: tuple[int, ...]
+    constancy: tuple[int, ...]
+
+    def step(self, dim: int, run: int, unit: int) -> int:
+        """What divides the first of every aligned `run` elements; `unit` is the distance of neighbours in a run."""
+        if run >= self.contiguity[dim]:
+            return self.divisor[dim]
+        return min(self.divisor[dim], run * unit)
+
+    def each(self, dim: int, unit: int = 1) -> int:
+        """What divides every element."""
+        return self.step(dim, 1, unit) if self.contiguity[dim] > 1 else self.divisor[dim]
+
+    def meet(self, other: "Facts") -> "Facts":
+        contiguity = tuple(min(a, b) for a, b in zip(self.contiguity, other.contiguity))
+        divisor = tuple(min(self.step(d, c, 1), other.step(d, c, 1)) for d, c in enumerate(contiguity))
+        return Facts(contiguity, divisor, tuple(min(a, b) for a, b in zip(self.constancy, other.constancy)))
+
+
+def _shape(type: Any) -> tuple[int, ...]:
+    return type.shape if isinstance(type, TensorType) and type.shape else (1,)
+
+
+def _unknown(type: Any) -> Facts:
+    ones = (1,) * len(_shape(type))
+    return Facts(ones, ones, ones)
+
+
+def _uniform(type: Any, divisor: int) -> Facts:
+    """Every element is the same multiple of `divisor`."""
+    shape = _shape(type)
+    return Facts((1,) * len(shape), (divisor,) * len(shape), shape)
+
+
+def lowest_bit(value: int) -> int:
+    """The largest power of two that divides `value`."""
+    return min(value & -value, LARGEST) if value else LARGEST
+
+
+class DivisibilityAnalysis:
+    """The facts of all values of one `nv_tileaa.func`."""
+
+    def __init__(self, func: Operation) -> None:
+        self._facts: dict[Value, Facts] = {}
+        for region in func.regions:
+            for block in region.blocks:
+                self._block(block)
+
+    def facts(self, value: Value) -> Facts:
+        found = self._facts.get(value)
+        return _unknown(value.type) if found is None else found
+
+    def divisor(self, value: Value) -> int:
+        """What divides every element (for a contiguous pointer: the first of each run), in bytes for pointers."""
+        return min(self.facts(value).divisor)
+
+    def contiguity(self, value: Value) -> tuple[int, ...]:
+        return self.facts(value).contiguity
+
+    def constancy(self, value: Value) -> tuple[int, ...]:
+        return self.facts(value).constancy
+
+    # ---- flow --------------------------------------------------------------------------------------------------------
+
+    def _block(self, block: Any) -> None:
+        for op in block.operations:
+            if isinstance(op, scf.ForOp):
+                self._for(op)
+            elif isinstance(op, scf.WhileOp):
+                self._while(op)
+            elif isinstance(op, scf.IfOp):
+                self._if(op)
+            else:
+                rule = RULES.get(type(op))
+                if rule is not None:
+                    self._facts[op.results[0]] = rule(op, self)
+
+    def _for(self, op: Any) -> None:
+        lower, step = self.facts(op.lower_bound).divisor[0], self.facts(op.step).divisor[0]
+        self._facts[op.induction_variable] = Facts((1,), (min(lower, step),), (1,))
+        carried = [self.facts(value) for value in op.init_args]
+        carried = self._until_stable(carried, op.iter_args, lambda: self._run(op.body, op.yield_op.operands))
+        self._facts.update(zip(op.results, carried))
+
+    def _while(self, op: Any) -> None:
+        def once() -> list[Facts]:
+            passed = self._run(op.before, op.before.block.last.args)
+            self._facts.update(zip(op.after.block.arguments, passed))
+            return self._run(op.after, op.after.block.last.operands)
+
+        self._until_stable([self.facts(value) for value in op.inits], op.before.block.arguments, once)
+        self._facts.update(zip(op.results, [self.facts(value) for value in op.before.block.last.args]))
+
+    def _until_stable(self, carried: list[Facts], arguments: Any, once: Callable[[], list[Facts]]) -> list[Facts]:
+        # Facts only get weaker, by halves, so this ends; loops in practice need two rounds.
+        while True:
+            self._facts.update(zip(arguments, carried))
+            met = [a.meet(b) for a, b in zip(carried, once())]
+            if met == carried:
+                return carried
+            carried = met
+
+    def _run(self, region: Any, outputs: Any) -> list[Facts]:
+        self._block(region.block)
+        return [self.facts(value) for value in outputs]
+
+    def _if(self, op: Any) -> None:
+        branches = [self._run(region, region.block.last.operands) for region in op.regions if region.blocks]
+        for number, result in enumerate(op.results):
+            self._facts[result] = branches[0][number].meet(branches[1][number])
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _constant(op: Any, known: DivisibilityAnalysis) -> Facts:
+    value = op.value
+    if isinstance(value, IntegerAttr):
+        return _uniform(op.result.type, lowest_bit(value.value))
+    if isinstance(value, DenseElementsAttr) and value.is_splat:
+        return _uniform(op.result.type, lowest_bit(value.element_bits()[0]))
+    return _unknown(op.result.type)
+
+
+def _make_range(op: Any, known: DivisibilityAnalysis) -> Facts:
+    return Facts(op.result.type.shape, (LARGEST,), (1,))
+
+
+def _splat(op: Any, known: DivisibilityAnalysis) -> Facts:
+    return _uniform(op.result.type, known.facts(op.operand).divisor[0])
+
+
+def _same(op: Any, known: DivisibilityAnalysis) -> Facts:
+    return known.facts(op.operands[0])
+
+
+def _broadcast(op: Any, known: DivisibilityAnalysis) -> Facts:
+    facts = known.facts(op.operand)
+    unit = _unit(op.result.type)
+    widened = [s != t for s, t in zip(op.operand.type.shape, op.result.type.shape)]
+    return Facts(
+        tuple(1 if w else c for w, c in zip(widened, facts.contiguity)),
+        tuple(facts.each(d, unit) if w else facts.divisor[d] for d, w in enumerate(widened)),
+        tuple(n if w else c for w, c, n in zip(widened, facts.constancy, op.result.type.shape)),
+    )
+
+
+def _view(op: Any, known: DivisibilityAnalysis) -> Facts:
+    source, target = op.operand.type.shape, op.result.type.shape
+    facts = known.facts(op.operand)
+    if [n for n in source if n > 1] != [n for n in target if n > 1]:
+        every = min(facts.each(d, _unit(op.result.type)) for d in range(len(facts.divisor)))
+        rank = len(target) or 1
+        return Facts((1,) * rank, (every,) * rank, (1,) * rank)
+    # Only dimensions of size one come and go.
+    whole = max((facts.each(d, _unit(op.result.type)) for d in range(len(facts.divisor))), default=1)
+    kept = iter([d for d, n in enumerate(source) if n > 1])
+    picked = [next(kept) if n > 1 else None for n in target] or [None]
+    return Facts(
+        tuple(1 if d is None else facts.contiguity[d] for d in picked),
+        tuple(whole if d is None else facts.divisor[d] for d in picked),
+        tuple(1 if d is None else facts.constancy[d] for d in picked),
+    )
+
+
+def _permute(op: Any, known: DivisibilityAnalysis) -> Facts:
+    facts = known.facts(op.operand)
+    order = op.permutation.elements
+    return Facts(*(tuple(part[d] for d in order) for part in facts))
+
+
+def _unit(type: Any) -> int:
+    """The distance of neighbours in a contiguous run: the element's bytes for pointers, one for integers."""
+    element = element_type_of(type)
+    return max(1, element.pointee.width // 8) if isinstance(element, nv_tileaa.PtrType) else 1
+
+
+def _sum(a: Facts, b: Facts, b_scale: int, unit: int) -> Facts:
+    """`a + b * b_scale`, where runs of `b` advance by `b_scale`, which is also the unit of `a`."""
+    contiguity = tuple(
+        max(min(ca, kb), min(ka, cb))
+        for ca, ka, cb, kb in zip(a.contiguity, a.constancy, b.contiguity, b.constancy)
+    )
+    divisor = tuple(
+        min(a.step(d, run, unit), min(LARGEST, b.step(d, run, 1) * b_scale)) for d, run in enumerate(contiguity)
+    )
+    return Facts(contiguity, divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
+
+
+def _add(op: Any, known: DivisibilityAnalysis) -> Facts:
+    return _sum(known.facts(op.lhs), known.facts(op.rhs), 1, 1)
+
+
+def _addptr(op: Any, known: DivisibilityAnalysis) -> Facts:
+    unit = _unit(op.result.type)
+    return _sum(known.facts(op.pointer), known.facts(op.offset), unit, unit)
+
+
+def _sub(op: Any, known: DivisibilityAnalysis) -> Facts:
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    # A run of the subtrahend would count down.
+    flat = Facts((1,) * len(b.contiguity), tuple(b.each(d) for d in range(len(b.divisor))), b.constancy)
+    return _sum(a, flat, 1, 1)
+
+
+def _mul(op: Any, known: DivisibilityAnalysis) -> Facts:
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    divisor = tuple(min(LARGEST, a.each(d) * b.each(d)) for d in range(len(a.divisor)))
+    return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
+
+
+def _common(op: Any, known: DivisibilityAnalysis) -> Facts:
+    """Operations whose result is one operand or the other, bit for bit at best: no runs survive."""
+    a, b = (known.facts(value) for value in op.operands[-2:])
+    divisor = tuple(min(a.each(d), b.each(d)) for d in range(len(a.divisor)))
+    return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
+
+
+def _and(op: Any, known: DivisibilityAnalysis) -> Facts:
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    divisor = tuple(max(a.each(d), b.each(d)) for d in range(len(a.divisor)))
+    return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
+
+
+def _select(op: Any, known: DivisibilityAnalysis) -> Facts:
+    both = _common(op, known)
+    condition = known.facts(op.condition).constancy
+    if len(condition) != len(both.constancy):
+        return both
+    return both._replace(constancy=tuple(min(a, b) for a, b in zip(both.constancy, condition)))
+
+
+# In `run < constant`, aligned runs of x values that start at a multiple of g compare alike when the bound is a multiple
+# of g as well; the same holds for >=.  For <= and > the bound itself splits the run.
+_SPLITS_BEFORE = {"slt", "sge", "ult", "uge"}
+
+
+def _compare(op: Any, known: DivisibilityAnalysis) -> Facts:
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    predicate = op.predicate.value
+    swapped = {"sgt": "slt", "sle": "sge", "ugt": "ult", "ule": "uge"}.get(predicate)
+    constancy = []
+    for d in range(len(a.divisor)):
+        best = min(a.constancy[d], b.constancy[d])
+        for run, bound, usable in ((a, b, predicate in _SPLITS_BEFORE), (b, a, swapped is not None)):
+            if usable:
+                best = max(best, min(run.contiguity[d], bound.constancy[d], run.divisor[d], bound.each(d)))
+        constancy.append(best)
+    ones = (1,) * len(constancy)
+    return Facts(ones, ones, tuple(constancy))
+
+
+def _assume(op: Any, known: DivisibilityAnalysis) -> Facts:
+    facts = known.facts(op.operand)
+    predicate = op.predicate
+    if isinstance(predicate, nv_tileaa.DivByAttr):
+        divisor = lowest_bit(predicate.divisor)
+        if predicate.every is None:
+            return facts._replace(divisor=tuple(max(d, divisor) for d in facts.divisor))
+        run = lowest_bit(predicate.every)
+        along = predicate.along
+        if run > facts.contiguity[along]:
+            return Facts(*(_put(part, along, new) for part, new in zip(facts, (run, divisor, facts.constancy[along]))))
+        return facts
+    if isinstance(predicate, nv_tileaa.SameElementsAttr):
+        groups = tuple(lowest_bit(n) for n in predicate.elements)
+        return facts._replace(constancy=tuple(max(a, b) for a, b in zip(facts.constancy, groups)))
+    return facts
+
+
+def _put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def _shift_left(op: Any, known: DivisibilityAnalysis) -> Facts:
+    a, count = known.facts(op.lhs), known.facts(op.rhs)
+    constancy = tuple(min(x, y) for x, y in zip(a.constancy, count.constancy))
+    return Facts((1,) * len(a.divisor), tuple(a.each(d) for d in range(len(a.divisor))), constancy)
+
+
+def _recast(op: Any, known: DivisibilityAnalysis) -> Facts:
+    """Between pointers and integers: addresses stay, but a run of neighbours is one no more."""
+    facts = known.facts(op.operand)
+    unit = _unit(op.operand.type)
+    divisor = tuple(facts.each(d, unit) for d in range(len(facts.divisor)))
+    return Facts((1,) * len(divisor), divisor, facts.constancy)
+
+
+def _unsplat(op: Any, known: DivisibilityAnalysis) -> Facts:
+    return Facts((1,), (max(known.facts(op.operand).divisor),), (1,))
+
+
+RULES: dict[type[Operation], Callable[[Any, DivisibilityAnalysis], Facts]] = {
+    arith.ConstantOp: _constant,
+    arith.AddIOp: _add,
+    arith.SubIOp: _sub,
+    arith.MulIOp: _mul,
+    arith.ShLIOp: _shift_left,
+    arith.AndIOp: _and,
+    arith.OrIOp: _common,
+    arith.MaxSIOp: _common,
+    arith.MinSIOp: _common,
+    arith.MaxUIOp: _common,
+    arith.MinUIOp: _common,
+    arith.RemSIOp: _common,
+    arith.RemUIOp: _common,
+    arith.SelectOp: _select,
+    arith.CmpIOp: _compare,
+    arith.ExtSIOp: _same,
+    arith.ExtUIOp: _same,
+    arith.TruncIOp: _same,
+    nv_tileaa.MakeRangeOp: _make_range,
+    nv_tileaa.SplatOp: _splat,
+    nv_tileaa.UnsplatOp: _unsplat,
+    nv_tileaa.BroadcastOp: _broadcast,
+    nv_tileaa.ViewOp: _view,
+    nv_tileaa.PermuteOp: _permute,
+    nv_tileaa.AddPtrOp: _addptr,
+    nv_tileaa.AssumeOp: _assume,
+    nv_tileaa.PtrBitcastOp: _recast,
+    nv_tileaa.PtrToIntOp: _recast,
+    nv_tileaa.IntToPtrOp: _recast,
+}
