@@ -1,0 +1,122 @@
+"""The reference interpreter: what a cuda_tile module means, executed with NumPy.
+
+Every operation's meaning is written from its specification and shares nothing with the lowering.  What the
+specification leaves undefined is either an error with the operation's location (out-of-bounds accesses, broken
+assumptions, tile numbers outside of an index space) or a recognisable bit pattern (unpadded out-of-bounds elements,
+overflow that was promised not to happen, division by zero).
+
+Tile blocks run one after the other, x fastest, each operation in program order.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tileiras.ir import Operation
+
+from ..memory import Memory
+
+# Importing a family registers the meanings of its operations.
+from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
+from .arguments import ArgumentMismatch, bind_arguments
+from .machine import MEANINGS, InterpreterError, Machine
+from .values import elements_of
+
+__all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "interpret", "load_module"]
+
+_FAMILIES = (arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views)
+_MAGIC = b"\x7fTileIR\0"
+
+
+def load_module(source: Any, filename: str | None = None) -> Operation:
+    """The module that ``source`` holds: bytecode or MLIR text as bytes, text, a path, or a module already read.
+
+    Raises CompileError (code 3) when it does not parse or verify, OSError when a path cannot be read.
+    """
+    if isinstance(source, Operation):
+        return source
+    if isinstance(source, os.PathLike) or isinstance(source, str) and "\n" not in source and "{" not in source:
+        filename = filename or os.fspath(source)
+        with open(source, "rb") as file:
+            source = file.read()
+    if isinstance(source, bytes | bytearray | memoryview):
+        source = bytes(source)
+        if source.startswith(_MAGIC):
+            from tileiras.bytecode import read_bytecode
+
+            return read_bytecode(source, filename or "<bytecode>")
+        source = source.decode("utf-8")
+    from tileiras.ir import parse_module, verify
+
+    module = parse_module(source, filename or "<string>")
+    verify(module)
+    return module
+
+
+def _items(module: Operation, name: str) -> list[Operation]:
+    return [op for op in module.walk() if op.name == name]
+
+
+def _entry(module: Operation, name: str | None) -> Operation:
+    entries = {op.attributes["sym_name"].value: op for op in _items(module, "cuda_tile.entry")}
+    if name is None and len(entries) == 1:
+        return next(iter(entries.values()))
+    if name not in entries:
+        raise KeyError(f"no entry '{name}'; the module has {', '.join(entries) or 'none'}")
+    return entries[name]
+
+
+def _load_globals(module: Operation, memory: Memory) -> dict[str, int]:
+    addresses = {}
+    for op in _items(module, "cuda_tile.global"):
+        name, value = op.attributes["sym_name"].value, op.attributes["value"]
+        data = np.ascontiguousarray(elements_of(value, tuple(value.type.shape)))
+        if "constant" in op.attributes:
+            data.flags.writeable = False
+        alignment = op.attributes.get("alignment")
+        least = max(256, alignment.value if alignment is not None else 0)
+        addresses[name] = memory.allocate(data, alignment=least, name=f"global '{name}'")
+    return addresses
+
+
+def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
+    sizes = (grid,) if isinstance(grid, int) else tuple(int(size) for size in grid)
+    if not 1 <= len(sizes) <= 3 or any(not 1 <= size < 1 << 24 for size in sizes):
+        raise ValueError(f"a grid has one to three sizes from 1 to 2^24-1, got {grid}")
+    return (*sizes, 1, 1, 1)[:3]
+
+
+def interpret(
+    source: Any, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
+    memory: Memory | None = None, output=None,
+) -> None:
+    """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
+
+    ``source`` is a path, bytecode, MLIR text or a module; ``args`` are the entry's parameters in order.  A NumPy array
+    is a pointer to its first element (views of one base array point into one allocation); bf16 and f8 data may come as
+    unsigned integers of the same size.  An integer for a pointer is an address that a :class:`tileiras.sim.Memory`
+    gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
+
+    Raises CompileError when the source is not valid, ArgumentMismatch when the arguments do not fit, InterpreterError
+    (located at the operation) when the kernel does what has no meaning.
+    """
+    module = load_module(source)
+    function = _entry(module, entry)
+    sizes = _grid(grid)
+    memory = memory if memory is not None else Memory.scratch()
+    block = function.regions[0].block
+    bound = bind_arguments(memory, [argument.type for argument in block.arguments], args)
+    machine = Machine(memory, sizes, _load_globals(module, memory), output if output is not None else sys.stdout)
+    with np.errstate(all="ignore"):
+        for z in range(sizes[2]):
+            for y in range(sizes[1]):
+                for x in range(sizes[0]):
+                    machine.block_id = (x, y, z)
+                    machine.values.clear()
+                    machine.bind(block.arguments, bound)
+                    machine.run_block(block)

@@ -1,0 +1,79 @@
+"""Turning what a caller passes into values of an entry's parameters."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
+
+from ..memory import Memory
+from .rounding import FLOAT_DTYPES, round_to
+from .values import dtype_of, width_of, wrap
+
+
+class ArgumentMismatch(TypeError):
+    """The arguments of a run do not fit the entry's parameters."""
+
+
+def _is_memory_for(array: np.ndarray, element) -> bool:
+    """An array holds ``element`` when its dtype is the element's, or an integer of the same size for its bits."""
+    wanted = dtype_of(element)
+    if array.dtype == wanted:
+        return True
+    size = max(1, width_of(element) // 8)
+    if array.dtype.itemsize != size:
+        return False
+    if width_of(element) == 4 or wanted == np.bool_:
+        return array.dtype.kind in "iub"
+    return array.dtype.kind in "iu" and (isinstance(element, IntegerType) or wanted.itemsize <= 2)
+
+
+def _scalar(value: Any, element, position: int):
+    if isinstance(element, IntegerType):
+        try:
+            number = operator.index(value.item() if isinstance(value, np.generic | np.ndarray) else value)
+        except TypeError as problem:
+            raise ArgumentMismatch(f"argument {position} must be an integer for {element}, got {value!r}") from problem
+        width = element.width
+        if not -(1 << (width - 1)) <= number < 1 << width and width > 1:
+            raise ArgumentMismatch(f"argument {position}: {number} does not fit {element}")
+        number &= (1 << width) - 1
+        return wrap(np.array(number, np.uint64), width)
+    if isinstance(element, FloatType):
+        if getattr(value, "dtype", None) == FLOAT_DTYPES[element.keyword]:
+            return np.asarray(value)
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as problem:
+            raise ArgumentMismatch(f"argument {position} must be a number for {element}, got {value!r}") from problem
+        saturate = not FLOAT_SEMANTICS[element.keyword].has_infinity
+        return round_to(np.array(number), element.keyword, saturate=saturate)
+    raise ArgumentMismatch(f"argument {position}: cannot pass a value of type {element}")
+
+
+def bind_arguments(memory: Memory, types, args) -> list[np.ndarray]:
+    """One rank-0 tile per parameter.  Arrays become allocations of ``memory``; see the package docstring."""
+    if len(types) != len(args):
+        raise ArgumentMismatch(f"the entry has {len(types)} parameters, got {len(args)} arguments")
+    bound = []
+    for position, (type, value) in enumerate(zip(types, args)):
+        element = type.element_type
+        pointee = getattr(element, "pointee_type", None)
+        if pointee is None:
+            if isinstance(value, np.ndarray) and value.ndim:
+                raise ArgumentMismatch(f"argument {position} is an array, but the parameter is a scalar {element}")
+            bound.append(_scalar(value, element, position))
+        elif isinstance(value, np.ndarray):
+            if not _is_memory_for(value, pointee):
+                raise ArgumentMismatch(f"argument {position} is an array of {value.dtype}, the parameter points to {pointee}")
+            bound.append(np.array(memory.allocate(value, name=f"argument {position}"), np.int64))
+        else:
+            try:
+                bound.append(np.array(operator.index(value), np.uint64).astype(np.int64))
+            except TypeError as problem:
+                message = f"argument {position} must be a NumPy array or an address, got {value!r}"
+                raise ArgumentMismatch(message) from problem
+    return bound

@@ -1,0 +1,283 @@
+"""Integer and floating-point arithmetic, comparisons, bit operations and select."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .machine import Machine, as_tile, attribute, meaning
+from .rounding import FLOAT_DTYPES, compute, flush
+from .values import dtype_of, signed, undefined, unsigned, wrap
+
+
+def _ftz(op) -> bool:
+    return "flush_to_zero" in op.attributes
+
+
+def _element(op):
+    return op.operands[0].type.element_type
+
+
+# -- floating point ------------------------------------------------------------------------------------------------
+
+
+def _rounded(name: str):
+    def apply(machine: Machine, op):
+        mode = attribute(op, "rounding_mode", "nearest_even")
+        return compute(name, machine.operands(op), _element(op).keyword, mode, _ftz(op))
+
+    return apply
+
+
+for _mnemonic, _name in {"addf": "add", "subf": "sub", "mulf": "mul", "fma": "fma"}.items():
+    meaning(_mnemonic, elementwise=True)(_rounded(_name))
+
+
+@meaning("divf", elementwise=True)
+def divf(machine, op):
+    mode = attribute(op, "rounding_mode", "nearest_even")
+    lhs, rhs = machine.operands(op)
+    exact = compute("div", [lhs, rhs], _element(op).keyword, "nearest_even" if mode in ("approx", "full") else mode,
+                    _ftz(op))  # fmt: skip
+    if mode != "approx":
+        return exact
+    # The approximation multiplies by a reciprocal that underflows for the largest divisors.
+    huge = (np.abs(rhs) > np.float32(2.0**126)) & np.isfinite(rhs)
+    vanished = np.where(np.isinf(lhs), np.float32(np.nan), np.copysign(np.float32(0), exact))
+    return np.where(huge, vanished, exact)
+
+
+@meaning("sqrt", elementwise=True)
+def sqrt(machine, op):
+    mode = attribute(op, "rounding_mode", "nearest_even")
+    mode = "nearest_even" if mode in ("approx", "full") else mode
+    return compute("sqrt", machine.operands(op), _element(op).keyword, mode, _ftz(op))
+
+
+@meaning("absf", elementwise=True)
+def absf(machine, op):
+    return as_tile(np.abs(machine[op.operands[0]]), dtype_of(_element(op)))
+
+
+@meaning("negf", elementwise=True)
+def negf(machine, op):
+    return as_tile(np.negative(machine[op.operands[0]]), dtype_of(_element(op)))
+
+
+def _extremum(machine: Machine, op, sign: int):
+    """IEEE 754-2019 maximum/minimum (propagate_nan) or maximumNumber/minimumNumber; -0 orders below +0."""
+    lhs, rhs = machine.operands(op)
+    if _ftz(op):
+        lhs, rhs = flush(lhs), flush(rhs)
+    x, y = (np.asarray(v).astype(np.float64) * sign for v in (lhs, rhs))
+    first = (x > y) | ((x == y) & ~np.signbit(x))
+    chosen = np.where(first, lhs, rhs)
+    if "propagate_nan" in op.attributes:
+        chosen = np.where(np.isnan(x) | np.isnan(y), np.asarray(np.nan, chosen.dtype), chosen)
+    else:
+        chosen = np.where(np.isnan(x), rhs, np.where(np.isnan(y), lhs, chosen))
+    return as_tile(chosen, FLOAT_DTYPES[_element(op).keyword])
+
+
+@meaning("maxf", elementwise=True)
+def maxf(machine, op):
+    return _extremum(machine, op, 1)
+
+
+@meaning("minf", elementwise=True)
+def minf(machine, op):
+    return _extremum(machine, op, -1)
+
+
+_PREDICATES = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less_than": np.less,
+    "less_than_or_equal": np.less_equal,
+    "greater_than": np.greater,
+    "greater_than_or_equal": np.greater_equal,
+}
+
+
+@meaning("cmpf", elementwise=True)
+def cmpf(machine, op):
+    lhs, rhs = (np.asarray(v).astype(np.float64) for v in machine.operands(op))
+    holds = _PREDICATES[op.attributes["comparison_predicate"].value](lhs, rhs)
+    unordered = np.isnan(lhs) | np.isnan(rhs)
+    if attribute(op, "comparison_ordering", "ordered") == "ordered":
+        return np.asarray(holds & ~unordered)
+    return np.asarray(holds | unordered)
+
+
+# -- integers ------------------------------------------------------------------------------------------------------
+
+
+def _is_signed(op) -> bool:
+    return attribute(op, "signedness", "signed") == "signed"
+
+
+def _read(machine: Machine, op) -> list[np.ndarray]:
+    """The operands in the signedness of the operation."""
+    read = signed if _is_signed(op) else unsigned
+    width = _element(op).width
+    return [read(value, width) for value in machine.operands(op)]
+
+
+@meaning("cmpi", elementwise=True)
+def cmpi(machine, op):
+    lhs, rhs = _read(machine, op)
+    return np.asarray(_PREDICATES[op.attributes["comparison_predicate"].value](lhs, rhs))
+
+
+_WRAPPING = {"addi": np.add, "subi": np.subtract, "muli": np.multiply}
+
+
+def _wide(function, operands, width, read):
+    """An operation in Python integers, for the overflow rule of 64-bit operands."""
+    wide = [read(v, width).astype(object if width == 64 else np.int64) for v in operands]
+    return np.asarray(function(*wide))
+
+
+def _overflow_undefined(op, result, operands, function):
+    """``result`` with undefined elements where the overflow attribute promises what does not hold."""
+    promise = attribute(op, "overflow", "none")
+    if promise == "none":
+        return result
+    element = _element(op)
+    width = element.width
+    broken = np.zeros(np.shape(result), bool)
+    if promise in ("no_signed_wrap", "no_wrap"):
+        broken = broken | (_wide(function, operands, width, signed) != signed(result, width)).astype(bool)
+    if promise in ("no_unsigned_wrap", "no_wrap"):
+        broken = broken | (_wide(function, operands, width, unsigned) != unsigned(result, width)).astype(bool)
+    return np.where(broken, undefined(np.shape(result), element), result) if broken.any() else result
+
+
+@meaning("addi", "subi", "muli", elementwise=True)
+def wrapping(machine, op):
+    function = _WRAPPING[op.name.partition(".")[2]]
+    width = _element(op).width
+    operands = machine.operands(op)
+    result = wrap(function(*(unsigned(v, width) for v in operands)), width)
+    return _overflow_undefined(op, result, operands, function)
+
+
+@meaning("negi", elementwise=True)
+def negi(machine, op):
+    width = _element(op).width
+    operands = machine.operands(op)
+    result = wrap(np.negative(unsigned(operands[0], width)), width)
+    return _overflow_undefined(op, result, operands, np.negative)
+
+
+@meaning("absi", elementwise=True)
+def absi(machine, op):
+    width = _element(op).width
+    return wrap(np.abs(signed(machine[op.operands[0]], width)), width)
+
+
+def high_bits(lhs: np.ndarray, rhs: np.ndarray, width: int) -> np.ndarray:
+    """The upper half of the unsigned product."""
+    x, y = (unsigned(v, width).astype(np.uint64) for v in (lhs, rhs))
+    if width < 64:
+        return wrap((x * y) >> np.uint64(width), width)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + (x0 * y0 >> half)
+    return wrap(x1 * y1 + (middle >> half) + ((x0 * y1 + (middle & low)) >> half), width)
+
+
+@meaning("mulhii", elementwise=True)
+def mulhii(machine, op):
+    return high_bits(*machine.operands(op), _element(op).width)
+
+
+def _divide(machine: Machine, op):
+    """Truncated quotient and remainder, and where they are undefined (zero divisor, signed overflow)."""
+    lhs, rhs = _read(machine, op)
+    width = _element(op).width
+    bad = rhs == 0
+    if _is_signed(op):
+        bad = bad | ((rhs == -1) & (lhs == -(1 << (width - 1))))
+    divisor = np.where(bad, np.ones_like(rhs), rhs)
+    remainder = np.fmod(lhs, divisor)
+    quotient = (lhs - remainder) // divisor
+    return lhs, divisor, quotient, remainder, bad
+
+
+@meaning("divi", elementwise=True)
+def divi(machine, op):
+    lhs, divisor, quotient, remainder, bad = _divide(machine, op)
+    mode = attribute(op, "rounding", "zero")
+    inexact = remainder != 0
+    opposite = (lhs < 0) != (divisor < 0)
+    if mode == "positive_inf":
+        quotient = quotient + (inexact & ~opposite).astype(quotient.dtype)
+    elif mode == "negative_inf":
+        quotient = quotient - (inexact & opposite).astype(quotient.dtype)
+    element = _element(op)
+    return np.where(bad, undefined(np.shape(bad), element), wrap(quotient, element.width))
+
+
+@meaning("remi", elementwise=True)
+def remi(machine, op):
+    _, _, _, remainder, bad = _divide(machine, op)
+    element = _element(op)
+    return np.where(bad, undefined(np.shape(bad), element), wrap(remainder, element.width))
+
+
+@meaning("maxi", elementwise=True)
+def maxi(machine, op):
+    return wrap(np.maximum(*_read(machine, op)), _element(op).width)
+
+
+@meaning("mini", elementwise=True)
+def mini(machine, op):
+    return wrap(np.minimum(*_read(machine, op)), _element(op).width)
+
+
+_BITWISE = {"andi": np.bitwise_and, "ori": np.bitwise_or, "xori": np.bitwise_xor}
+
+
+@meaning("andi", "ori", "xori", elementwise=True)
+def bitwise(machine, op):
+    return as_tile(_BITWISE[op.name.partition(".")[2]](*machine.operands(op)), dtype_of(_element(op)))
+
+
+@meaning("shli", elementwise=True)
+def shli(machine, op):
+    width = _element(op).width
+    lhs, amount = (unsigned(v, width) for v in machine.operands(op))
+    inside = amount < width
+    shifted = np.where(inside, lhs << np.where(inside, amount, 0).astype(lhs.dtype), 0)
+    result = wrap(shifted, width)
+    promise = attribute(op, "overflow", "none")
+    if promise == "none":
+        return result
+    # A promise is broken when shifting back does not restore the operand.
+    back = np.where(inside, amount, 0).astype(lhs.dtype)
+    broken = np.zeros(np.shape(result), bool)
+    if promise in ("no_signed_wrap", "no_wrap"):
+        broken = broken | ~inside | ((signed(result, width) >> back.astype(result.dtype)) != signed(wrap(lhs, width), width))
+    if promise in ("no_unsigned_wrap", "no_wrap"):
+        broken = broken | ~inside | ((unsigned(result, width) >> back) != lhs)
+    return np.where(broken, undefined(np.shape(result), _element(op)), result)
+
+
+@meaning("shri", elementwise=True)
+def shri(machine, op):
+    width = _element(op).width
+    value, amount = machine.operands(op)
+    amount = unsigned(amount, width)
+    value = signed(value, width) if _is_signed(op) else unsigned(value, width)
+    # Shifting by the width or more leaves copies of the sign, or zeros.
+    last = np.minimum(amount, width - 1).astype(value.dtype)
+    shifted = value >> last
+    if not _is_signed(op):
+        shifted = np.where(amount < width, shifted, 0)
+    return wrap(shifted, width)
+
+
+@meaning("select", elementwise=True)
+def select(machine, op):
+    condition, chosen, other = machine.operands(op)
+    return as_tile(np.where(condition, chosen, other), dtype_of(op.operands[1].type.element_type))

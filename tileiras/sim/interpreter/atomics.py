@@ -1,0 +1,90 @@
+"""Atomic read-modify-write operations: one element after the other, in row-major order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .machine import Undefined, meaning
+from .memory import pointee
+from .rounding import compute
+from .values import TOKEN, dtype_of, undefined
+from .views import locate
+
+#: AtomicRMWModeAttr keyword -> new value from (old, argument); float addition is added where the format is known.
+_MODES = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "add": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "umax": lambda old, new: _unsigned(np.maximum, old, new),
+    "umin": lambda old, new: _unsigned(np.minimum, old, new),
+    "xchg": lambda old, new: new,
+}
+
+
+def _unsigned(function, old, new):
+    view = f"uint{old.dtype.itemsize * 8}"
+    return function(old.view(view), new.view(view)).view(old.dtype)
+
+
+def _combine(mode: str, element):
+    if mode == "addf":
+        return lambda old, new: compute("add", [old, new], element.keyword)
+    return _MODES[mode]
+
+
+def _update(machine, addresses, mask, element, function, *arguments) -> np.ndarray:
+    """Apply ``function(old, *arguments)`` to every place where ``mask``; the old elements."""
+    dtype = dtype_of(element)
+    chosen = np.ones(addresses.shape, bool) if mask is None else mask
+    places = addresses.reshape(-1)[chosen.reshape(-1)]
+    picked = [np.ascontiguousarray(a).reshape(-1)[chosen.reshape(-1)] for a in arguments]
+    if np.unique(places).size == places.size:
+        old = machine.memory.load(places, dtype)
+        machine.memory.store(places, np.asarray(function(old, *picked)).astype(dtype, copy=False))
+    else:
+        old = np.empty(places.shape, dtype)
+        for position in range(places.size):
+            place = places[position : position + 1]
+            old[position : position + 1] = before = machine.memory.load(place, dtype)
+            after = function(before, *(p[position : position + 1] for p in picked))
+            machine.memory.store(place, np.asarray(after).astype(dtype, copy=False))
+    result = undefined(addresses.shape, element)
+    result.reshape(-1)[chosen.reshape(-1)] = old
+    return result
+
+
+@meaning("atomic_rmw_tko")
+def atomic_rmw_tko(machine, op):
+    element = pointee(op.pointers)
+    function = _combine(op.attributes["mode"].value, element)
+    return _update(machine, machine[op.pointers], machine.get(op.mask), element, function, machine[op.arg]), TOKEN
+
+
+@meaning("atomic_cas_tko")
+def atomic_cas_tko(machine, op):
+    element = pointee(op.pointers)
+    bits = f"int{dtype_of(element).itemsize * 8}"
+
+    def exchange(old, expected, new):
+        return np.where(old.view(bits) == expected.view(bits), new, old)
+
+    expected, mask = machine[op.cmp], machine.get(op.mask)
+    old = _update(machine, machine[op.pointers], mask, element, exchange, expected, machine[op.val])
+    return (old if mask is None else np.where(mask, old, expected).astype(old.dtype)), TOKEN
+
+
+@meaning("atomic_red_view_tko")
+def atomic_red_view_tko(machine, op):
+    view = machine[op.view]
+    element = view.tensor.element
+    if view.padding is not None:
+        raise Undefined("reduces into a view with a padding value")
+    offsets, inside = locate(machine, view, op)
+    addresses = view.tensor.address + offsets * dtype_of(element).itemsize
+    _update(machine, addresses, inside, element, _combine(op.attributes["mode"].value, element), machine[op.value])
+    return TOKEN
+
+

@@ -1,0 +1,62 @@
+"""Structured control flow and its terminators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .machine import Signal, Undefined, meaning
+from .values import signed, unsigned
+
+
+@meaning("yield", "continue", "break", "return")
+def terminator(machine, op):
+    return Signal(op.name.partition(".")[2], machine.operands(op))
+
+
+@meaning("if")
+def if_(machine, op):
+    taken = bool(machine[op.operands[0]])
+    regions = op.regions
+    region = regions[0] if taken else regions[1] if len(regions) > 1 else None
+    if region is None or not region.blocks:
+        return ()
+    signal = machine.run_block(region.block)
+    if signal.kind in ("yield", "end"):
+        return tuple(signal.values)
+    return signal
+
+
+@meaning("for")
+def for_(machine, op):
+    lower, upper, step = (machine[value] for value in op.operands[:3])
+    read = unsigned if "unsignedCmp" in op.attributes or "unsigned_cmp" in op.attributes else signed
+    width = op.operands[0].type.element_type.width
+    first, last, by = int(read(lower, width)), int(read(upper, width)), int(read(step, width))
+    if by <= 0:
+        raise Undefined(f"has step {by}; it must be positive")
+    carried = [machine[value] for value in op.operands[3:]]
+    block = op.regions[0].block
+    kind = lower.dtype.type
+    for number in range(first, last, by):
+        if read is unsigned and width > 1:
+            number -= (number >> (width - 1)) << width
+        machine.bind(block.arguments, [np.array(number, kind), *carried])
+        signal = machine.run_block(block)
+        if signal.kind not in ("continue", "end"):
+            return signal
+        carried = signal.values
+    return tuple(carried)
+
+
+@meaning("loop")
+def loop(machine, op):
+    carried = machine.operands(op)
+    block = op.regions[0].block
+    while True:
+        machine.bind(block.arguments, carried)
+        signal = machine.run_block(block)
+        if signal.kind == "break":
+            return tuple(signal.values)
+        if signal.kind not in ("continue", "end"):
+            return signal
+        carried = signal.values

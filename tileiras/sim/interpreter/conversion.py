@@ -1,0 +1,133 @@
+"""Conversions between element types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tileiras.ir import FLOAT_SEMANTICS, IntegerType
+
+from .machine import attribute, meaning
+from .rounding import FLOAT_DTYPES, round_to
+from .values import dtype_of, signed, undefined, unsigned, width_of, wrap
+
+
+def _types(op):
+    return op.operands[0].type.element_type, op.results[0].type.element_type
+
+
+def to_float64_odd(values: np.ndarray) -> np.ndarray:
+    """64-bit integers as f64 rounded to odd, from which every narrower format is reached with one right rounding."""
+    values = np.asarray(values)
+    dropped = 11
+    mask = values.dtype.type((1 << dropped) - 1)
+    kept = (values >> values.dtype.type(dropped)) | ((values & mask) != 0).astype(values.dtype)
+    small = np.abs(values.astype(np.float64)) < 2.0**52
+    return np.where(small, values.astype(np.float64), np.ldexp(kept.astype(np.float64), dropped))
+
+
+@meaning("itof", elementwise=True)
+def itof(machine, op):
+    source, target = _types(op)
+    values = machine[op.operands[0]]
+    read = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
+    values = read(values, source.width)
+    mode = attribute(op, "rounding_mode", "nearest_even")
+    if target.keyword == "f64":
+        return values.astype(np.float64)
+    wide = to_float64_odd(values) if source.width == 64 else values.astype(np.float64)
+    return round_to(wide, target.keyword, mode)
+
+
+@meaning("ftoi", elementwise=True)
+def ftoi(machine, op):
+    _, target = _types(op)
+    values = np.trunc(np.asarray(machine[op.operands[0]]).astype(np.float64))
+    width = target.width
+    is_signed = attribute(op, "signedness", "signed") == "signed"
+    low, high = (-(2.0 ** (width - 1)), 2.0 ** (width - 1)) if is_signed else (0.0, 2.0**width)
+    if width == 1:
+        low, high = (-1.0, 1.0) if is_signed else (0.0, 2.0)
+    inside = (values >= low) & (values < high)
+    chosen = np.where(inside, values, 0.0)
+    integers = chosen.astype(np.int64 if is_signed else np.uint64)
+    return np.where(inside, wrap(integers, width), undefined(np.shape(values), target))
+
+
+@meaning("ftof", elementwise=True)
+def ftof(machine, op):
+    """The 8- and 4-bit formats saturate, as the only conversions to them do (PTX ISA, cvt: .satfinite is required)."""
+    _, target = _types(op)
+    values = np.asarray(machine[op.operands[0]]).astype(np.float64)
+    saturate = FLOAT_SEMANTICS[target.keyword].width <= 8
+    return round_to(values, target.keyword, attribute(op, "rounding_mode", "nearest_even"), saturate=saturate)
+
+
+@meaning("exti", elementwise=True)
+def exti(machine, op):
+    source, target = _types(op)
+    read = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
+    values = read(machine[op.operands[0]], source.width)
+    return wrap(values.astype(np.int64), target.width)
+
+
+@meaning("trunci", elementwise=True)
+def trunci(machine, op):
+    source, target = _types(op)
+    values = machine[op.operands[0]]
+    result = wrap(values, target.width)
+    promise = attribute(op, "overflow", "none")
+    broken = np.zeros(np.shape(result), bool)
+    if promise in ("no_signed_wrap", "no_wrap"):
+        broken = broken | (signed(result, target.width) != signed(values, source.width))
+    if promise in ("no_unsigned_wrap", "no_wrap"):
+        broken = broken | (unsigned(result, target.width) != unsigned(values, source.width))
+    return np.where(broken, undefined(np.shape(result), target), result) if broken.any() else result
+
+
+@meaning("bitcast", elementwise=True)
+def bitcast(machine, op):
+    source, target = _types(op)
+    values = np.ascontiguousarray(machine[op.operands[0]]).reshape(np.shape(machine[op.operands[0]]))
+    if width_of(source) == 4:
+        bits = np.asarray(values.view(np.uint8) & 0xF)
+        return wrap(bits, 4) if isinstance(target, IntegerType) else bits.view(FLOAT_DTYPES[target.keyword])
+    return np.asarray(values.view(dtype_of(target)))
+
+
+@meaning("int_to_ptr", "ptr_to_int", "ptr_to_ptr", elementwise=True)
+def reinterpret(machine, op):
+    return machine[op.operands[0]]
+
+
+def pack_bits(values: np.ndarray, element) -> np.ndarray:
+    """The bytes of a rank-1 tile as they lie in memory, little endian; 4-bit elements lower nibble first."""
+    width = getattr(element, "width", 64)
+    flat = np.ascontiguousarray(values)
+    if width == 1:
+        return np.packbits(flat.astype(np.uint8), bitorder="little")
+    if width == 4:
+        nibbles = flat.view(np.uint8) & 0xF
+        return nibbles[0::2] | (nibbles[1::2] << 4)
+    return flat.view(np.uint8)
+
+
+def unpack_bits(data: np.ndarray, element) -> np.ndarray:
+    """Inverse of :func:`pack_bits`."""
+    width = getattr(element, "width", 64)
+    data = np.ascontiguousarray(data).view(np.uint8)
+    if width == 1:
+        return np.unpackbits(data, bitorder="little").astype(np.bool_)
+    if width == 4:
+        nibbles = np.stack([data & 0xF, data >> 4], axis=1).reshape(-1)
+        return wrap(nibbles, 4) if isinstance(element, IntegerType) else nibbles.view(FLOAT_DTYPES[element.keyword])
+    return data.view(dtype_of(element))
+
+
+@meaning("pack")
+def pack(machine, op):
+    return pack_bits(machine[op.operands[0]], _types(op)[0]).view(np.int8)
+
+
+@meaning("unpack")
+def unpack(machine, op):
+    return unpack_bits(machine[op.operands[0]], _types(op)[1])

@@ -1,0 +1,120 @@
+"""Assumptions, assertions and printing."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tileiras.ir import FloatType, IntegerType
+
+from .machine import Undefined, meaning
+from .values import TOKEN, TensorView, dtype_of, signed, unsigned
+
+
+def _groups(size: int, every: int):
+    return (slice(start, min(start + every, size)) for start in range(0, size, every))
+
+
+def _check_div_by(predicate, value, value_type) -> str | None:
+    if isinstance(value, TensorView):
+        return None if value.address % predicate.divisor == 0 else f"base address {value.address:#x}"
+    element = value_type.element_type
+    numbers = signed(value, element.width) if isinstance(element, IntegerType) else value
+    numbers = np.asarray(numbers).astype(np.int64)
+    step = 1 if isinstance(element, IntegerType) else dtype_of(element.pointee_type).itemsize
+    every, along = predicate.every or 1, predicate.along or 0
+    if numbers.ndim == 0:
+        heads, tails_fit = numbers, True
+    else:
+        numbers = np.moveaxis(numbers, along, 0)
+        heads = numbers[::every]
+        tails_fit = all((np.diff(numbers[group], axis=0) == step).all() for group in _groups(len(numbers), every))
+    if (heads % predicate.divisor).any():
+        return f"element {int(np.ravel(heads)[np.flatnonzero(np.ravel(heads % predicate.divisor))[0]])}"
+    return None if tails_fit else f"groups of {every} that do not count up by {step}"
+
+
+def _check_bounded(predicate, value, value_type) -> str | None:
+    numbers = np.ravel(signed(value, value_type.element_type.width)).astype(np.int64)
+    for bound, outside in ((predicate.lb, np.less), (predicate.ub, np.greater)):
+        if bound is not None and outside(numbers, bound).any():
+            return f"element {int(numbers[outside(numbers, bound)][0])}"
+    return None
+
+
+def _check_same_elements(predicate, value, value_type) -> str | None:
+    values = np.asarray(value)
+    sizes = list(predicate.values)
+    starts = [np.arange(extent) // size * size for extent, size in zip(values.shape, sizes)]
+    heads = values[np.ix_(*starts)] if starts else values
+    return None if (heads == values).all() else f"groups of {sizes} with different elements"
+
+
+#: Assume predicate -> what breaks it, or None when it holds.
+_PREDICATES = {
+    "cuda_tile.div_by": _check_div_by,
+    "cuda_tile.bounded": _check_bounded,
+    "cuda_tile.same_elements": _check_same_elements,
+}
+
+
+@meaning("assume")
+def assume(machine, op):
+    value = machine[op.operands[0]]
+    predicate = op.attributes["predicate"]
+    broken = _PREDICATES[predicate.name](predicate, value, op.operands[0].type)
+    if broken is not None:
+        raise Undefined(f"assumes {predicate}, which does not hold: the value has {broken}")
+    return value
+
+
+@meaning("assert")
+def assert_(machine, op):
+    condition = np.asarray(machine[op.operands[0]])
+    if not condition.all():
+        failed = [list(map(int, index)) for index in np.argwhere(~condition)]
+        shown = ", ".join(map(str, failed[:4])) + (f" and {len(failed) - 4} more" if len(failed) > 4 else "")
+        raise Undefined(f"assertion failed at {shown}: {op.attributes['message'].value}")
+
+
+_CONVERSION = re.compile(r"%(%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGcsp]))")
+
+
+def _format_element(conversion: str, kind: str, number, element) -> str:
+    flags = re.sub(r"(hh|h|ll|l|z|j|t|L)?[a-zA-Z]$", "", conversion)
+    if kind in "eEfFgG":
+        return f"{flags}{kind}" % float(number)
+    if isinstance(element, FloatType):
+        number = int(float(number))
+    elif isinstance(element, IntegerType):
+        read = signed if kind in "di" else unsigned
+        number = int(read(np.asarray(number), element.width))
+    if kind == "p":
+        return f"{int(number):#x}"
+    if kind == "c":
+        return chr(int(number) & 0xFF)
+    return f"{flags}{'d' if kind == 'u' else kind}" % (number if kind == "s" else int(number))
+
+
+def format_tile(conversion: str, kind: str, tile: np.ndarray, element) -> str:
+    """A scalar alone, other tiles as nested brackets."""
+    if tile.ndim == 0:
+        return _format_element(conversion, kind, tile[()], element)
+    return "[" + ", ".join(format_tile(conversion, kind, part, element) for part in tile) + "]"
+
+
+@meaning("print_tko")
+def print_tko(machine, op):
+    operands = iter(op.args)
+
+    def substitute(match: re.Match) -> str:
+        if match.group(1) == "%":
+            return "%"
+        value = next(operands, None)
+        if value is None:
+            raise Undefined("has more conversions in its format than operands")
+        return format_tile(match.group(0), match.group(2), np.asarray(machine[value]), value.type.element_type)
+
+    machine.output.write(_CONVERSION.sub(substitute, op.attributes["str"].value))
+    return tuple(TOKEN for _ in op.results)

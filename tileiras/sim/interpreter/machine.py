@@ -1,0 +1,156 @@
+"""Executing operations: the table of their meanings, values, and the control flow between blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tileiras.diagnostics import Diagnostic, Severity
+from tileiras.ir import Operation, Value
+
+from ..memory import Memory, MemoryAccessError
+
+
+class InterpreterError(Exception):
+    """A kernel that cannot go on: an invalid access, a broken assumption, a failed assertion.
+
+    ``diagnostic`` has the message, the location of the operation and the tile block; ``str`` renders it with the
+    source line.
+    """
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+    def __str__(self) -> str:
+        return self.diagnostic.render()
+
+
+class Undefined(Exception):
+    """Raised by a meaning when the specification gives the operation none for these operands."""
+
+
+class Signal:
+    """How a block ended: ``kind`` is the terminator's mnemonic, ``values`` its operands."""
+
+    __slots__ = ("kind", "values")
+
+    def __init__(self, kind: str, values: list) -> None:
+        self.kind = kind
+        self.values = values
+
+
+Meaning = Callable[["Machine", Operation], Any]
+
+#: Full operation name -> its meaning; filled by the modules of this package through :func:`meaning`.
+MEANINGS: dict[str, Meaning] = {}
+#: Names of the operations whose meaning holds for every element on its own, so that a combiner made of them can be
+#: applied to whole tiles at once.
+ELEMENTWISE: set[str] = set()
+#: The table by operation class, as execution uses it.
+_BY_CLASS: dict[type[Operation], Meaning] = {}
+
+
+def meaning(*mnemonics: str, elementwise: bool = False) -> Callable[[Meaning], Meaning]:
+    """Register a function as the meaning of cuda_tile operations.
+
+    It gets the machine and the operation and returns nothing, the one result, a tuple of results, or a Signal.
+    """
+
+    def register(function: Meaning) -> Meaning:
+        for mnemonic in mnemonics:
+            MEANINGS[f"cuda_tile.{mnemonic}"] = function
+            if elementwise:
+                ELEMENTWISE.add(f"cuda_tile.{mnemonic}")
+        return function
+
+    return register
+
+
+def attribute(op: Operation, name: str, default: str) -> str:
+    """The keyword of an enum attribute, ``default`` when it is left out."""
+    found = op.attributes.get(name)
+    return default if found is None else found.value
+
+
+class Machine:
+    """One run: memory, globals and grid, and the values of the tile block that is being executed."""
+
+    def __init__(self, memory: Memory, grid: tuple[int, int, int], globals_: dict[str, int], output) -> None:
+        self.memory = memory
+        self.grid = grid
+        self.globals = globals_
+        self.output = output
+        self.block_id = (0, 0, 0)
+        self.values: dict[Value, Any] = {}
+        self._plans: dict[int, list] = {}
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, value: Value) -> Any:
+        return self.values[value]
+
+    def get(self, value: Value | None) -> Any:
+        """The value of an optional operand, None when it is absent."""
+        return None if value is None else self.values[value]
+
+    def operands(self, op: Operation) -> list:
+        values = self.values
+        return [values[operand] for operand in op.operands]
+
+    def bind(self, targets: Sequence[Value], values: Sequence) -> None:
+        for target, value in zip(targets, values, strict=True):
+            self.values[target] = value
+
+    # -- execution -------------------------------------------------------------------------------------------------
+
+    def run_block(self, block) -> Signal:
+        """Execute to the terminator, or to a control operation inside a nested region that leaves the block."""
+        values = self.values
+        for op, function, results in self._plan(block):
+            try:
+                outcome = function(self, op)
+            except (MemoryAccessError, Undefined) as problem:
+                raise self.error(op, str(problem)) from problem
+            if outcome is None:
+                continue
+            if type(outcome) is Signal:
+                return outcome
+            if len(results) == 1 and type(outcome) is not tuple:
+                values[results[0]] = outcome
+            else:
+                for result, value in zip(results, outcome, strict=True):
+                    values[result] = value
+        return Signal("end", [])
+
+    def _plan(self, block) -> list:
+        plan = self._plans.get(id(block))
+        if plan is None:
+            plan = [(op, self._meaning(op), op.results) for op in block.operations]
+            self._plans[id(block)] = plan
+        return plan
+
+    def _meaning(self, op: Operation) -> Meaning:
+        function = _BY_CLASS.get(type(op))
+        if function is None:
+            function = MEANINGS.get(op.name)
+            if function is None:
+                raise self.error(op, f"the interpreter has no meaning for '{op.name}'")
+            _BY_CLASS[type(op)] = function
+        return function
+
+    def error(self, op: Operation, message: str) -> InterpreterError:
+        x, y, z = self.block_id
+        note = Diagnostic(Severity.NOTE, None, f"in tile block ({x}, {y}, {z}) of {self.grid}")
+        return InterpreterError(Diagnostic(Severity.ERROR, op.location, f"'{op.name}' op {message}", [note]))
+
+
+def shape_of(machine: Machine, op: Operation, result: Value) -> tuple[int, ...]:
+    return tuple(result.type.shape)
+
+
+def as_tile(values: Any, dtype: np.dtype) -> np.ndarray:
+    """NumPy turns zero-dimensional results into scalars; tiles of rank zero stay arrays."""
+    return np.asarray(values).astype(dtype, copy=False)

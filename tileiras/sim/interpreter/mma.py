@@ -1,0 +1,52 @@
+"""Matrix multiply-accumulate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .machine import attribute, meaning
+from .rounding import round_to
+from .values import signed, unsigned, wrap
+
+
+def tf32(values: np.ndarray) -> np.ndarray:
+    """f32 numbers as a tensor core reads tf32: the lower 13 bits are ignored (PTX ISA, alternate floating point)."""
+    return (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def _operand(machine, value) -> np.ndarray:
+    tile = machine[value]
+    if getattr(value.type.element_type, "keyword", "") == "tf32":
+        tile = tf32(tile)
+    return tile.astype(np.float64)
+
+
+def _accumulate(lhs: np.ndarray, rhs: np.ndarray, acc: np.ndarray, keyword: str) -> np.ndarray:
+    """The sum is formed in f64 and rounded once: the specification fixes neither order nor intermediate precision."""
+    return round_to(np.matmul(lhs, rhs) + acc.astype(np.float64), keyword)
+
+
+@meaning("mmaf")
+def mmaf(machine, op):
+    lhs, rhs, acc = op.operands
+    keyword = acc.type.element_type.keyword
+    return _accumulate(_operand(machine, lhs), _operand(machine, rhs), machine[acc], keyword)
+
+
+@meaning("mmaf_scaled")
+def mmaf_scaled(machine, op):
+    lhs, rhs, acc, lhs_scale, rhs_scale = (machine[value] for value in op.operands)
+    left, right = lhs.astype(np.float64), rhs.astype(np.float64)
+    left = left * np.repeat(lhs_scale.astype(np.float64), lhs.shape[-1] // lhs_scale.shape[-1], axis=-1)
+    right = right * np.repeat(rhs_scale.astype(np.float64), rhs.shape[-2] // rhs_scale.shape[-2], axis=-2)
+    return _accumulate(left, right, acc, op.operands[2].type.element_type.keyword)
+
+
+@meaning("mmai")
+def mmai(machine, op):
+    lhs, rhs, acc = op.operands
+    sides = []
+    for value, name in ((lhs, "signedness_lhs"), (rhs, "signedness_rhs")):
+        read = signed if attribute(op, name, "signed") == "signed" else unsigned
+        sides.append(read(machine[value], value.type.element_type.width).astype(np.int64))
+    return wrap(np.matmul(*sides) + machine[acc].astype(np.int64), 32)

@@ -1,0 +1,88 @@
+"""Reduction and scan with an arbitrary combiner.
+
+Combiners take rank-0 tiles.  When all their operations work element by element, one evaluation serves every position of
+the remaining dimensions at once; otherwise the positions are taken one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .machine import ELEMENTWISE, meaning
+from .values import dtype_of
+
+
+def _combiner(machine, op):
+    """A function from (elements, accumulators) to new accumulators: lists of arrays, one per operand."""
+    block = op.regions[0].block
+    dtypes = [dtype_of(value.type.element_type) for value in op.operands]
+    terminators = ("cuda_tile.yield", "cuda_tile.return")
+
+    def evaluate(elements, accumulators):
+        pairs = [value for pair in zip(elements, accumulators) for value in pair]
+        machine.bind(block.arguments, pairs)
+        return machine.run_block(block).values
+
+    def at_once(elements, accumulators):
+        shape = elements[0].shape
+        return [np.broadcast_to(v, shape).astype(t, copy=False) for v, t in zip(evaluate(elements, accumulators), dtypes)]
+
+    def one_by_one(elements, accumulators):
+        shape = elements[0].shape
+        results = [np.empty(shape, dtype) for dtype in dtypes]
+        for position in np.ndindex(shape):
+            values = evaluate(*([np.asarray(v[position]) for v in group] for group in (elements, accumulators)))
+            for result, value in zip(results, values):
+                result[position] = value
+        return results
+
+    simple = all(inner.name in ELEMENTWISE or inner.name in terminators for inner in block.operations)
+    return at_once if simple else one_by_one
+
+
+def _identities(op) -> list[np.ndarray]:
+    """The identity of each operand, exact to the bit."""
+    result = []
+    for attribute, value in zip(op.attributes["identities"], op.operands):
+        dtype = dtype_of(value.type.element_type)
+        if hasattr(attribute, "bits"):
+            result.append(np.array(attribute.bits, f"uint{8 * dtype.itemsize}").view(dtype))
+        else:
+            result.append(np.array(attribute.value).astype(dtype))
+    return result
+
+
+@meaning("reduce")
+def reduce(machine, op):
+    """Neighbours are combined pairwise; the order is the implementation's, the operands' order is kept.
+
+    The first step folds the identity into the first element, as the definition does: a wrong identity shows.
+    """
+    axis = op.attributes["dim"].value
+    tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
+    combine = _combiner(machine, op)
+    heads = [tile[:1] for tile in tiles]
+    identities = [np.broadcast_to(identity, head.shape) for identity, head in zip(_identities(op), heads)]
+    heads = combine(heads, identities)
+    tiles = [np.concatenate([head, tile[1:]]) for head, tile in zip(heads, tiles)]
+    while tiles[0].shape[0] > 1:
+        paired = tiles[0].shape[0] & ~1
+        rest = [tile[paired:] for tile in tiles]
+        tiles = combine([tile[1:paired:2] for tile in tiles], [tile[0:paired:2] for tile in tiles])
+        tiles = [np.concatenate([tile, last]) for tile, last in zip(tiles, rest)]
+    return tuple(tile[0] for tile in tiles)
+
+
+@meaning("scan")
+def scan(machine, op):
+    axis = op.attributes["dim"].value
+    tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
+    combine = _combiner(machine, op)
+    results = [np.empty(tile.shape, tile.dtype) for tile in tiles]
+    accumulators = [np.broadcast_to(i, tile.shape[1:]) for i, tile in zip(_identities(op), tiles)]
+    positions = range(tiles[0].shape[0])
+    for position in reversed(positions) if op.attributes["reverse"].value else positions:
+        accumulators = combine([np.asarray(tile[position]) for tile in tiles], accumulators)
+        for result, accumulator in zip(results, accumulators):
+            result[position] = accumulator
+    return tuple(np.moveaxis(result, 0, axis) for result in results)

@@ -1,0 +1,99 @@
+"""Constants and operations that only move elements or say where the tile block is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .machine import Undefined, meaning
+from .values import dtype_of, elements_of, unsigned, wrap
+
+
+def _shape(op, index: int = 0) -> tuple[int, ...]:
+    return tuple(op.results[index].type.shape)
+
+
+@meaning("constant", elementwise=True)
+def constant(machine, op):
+    return elements_of(op.attributes["value"], _shape(op))
+
+
+@meaning("iota")
+def iota(machine, op):
+    (count,) = _shape(op)
+    return wrap(np.arange(count), op.results[0].type.element_type.width)
+
+
+@meaning("reshape")
+def reshape(machine, op):
+    return machine[op.operands[0]].reshape(_shape(op))
+
+
+@meaning("broadcast")
+def broadcast(machine, op):
+    return np.broadcast_to(machine[op.operands[0]], _shape(op))
+
+
+@meaning("permute")
+def permute(machine, op):
+    return np.transpose(machine[op.operands[0]], tuple(op.attributes["permutation"]))
+
+
+@meaning("cat")
+def cat(machine, op):
+    return np.concatenate(machine.operands(op), axis=op.attributes["dim"].value)
+
+
+def _slices(machine, op, indices, whole: tuple[int, ...], part: tuple[int, ...]) -> tuple[slice, ...]:
+    """The part of a tile that slice numbers name; numbers outside the tile are an error."""
+    starts = [int(unsigned(machine[index], index.type.element_type.width)) for index in indices]
+    counts = [size // step for size, step in zip(whole, part)]
+    for dim, (start, count) in enumerate(zip(starts, counts)):
+        if start >= count:
+            raise Undefined(f"slice {start} along dimension {dim} does not exist: there are {count}")
+    return tuple(slice(start * step, (start + 1) * step) for start, step in zip(starts, part))
+
+
+@meaning("extract")
+def extract(machine, op):
+    source, *indices = op.operands
+    values = machine[source]
+    return values[_slices(machine, op, indices, values.shape, _shape(op))]
+
+
+@meaning("insert")
+def insert(machine, op):
+    """The destination with one of its slices replaced by the source."""
+    source, destination, *indices = op.operands
+    values = np.array(machine[destination])
+    part = machine[source]
+    values[_slices(machine, op, indices, values.shape, part.shape)] = part
+    return values
+
+
+def _scalars(numbers) -> tuple[np.ndarray, ...]:
+    return tuple(np.array(number, np.int32) for number in numbers)
+
+
+@meaning("get_tile_block_id")
+def get_tile_block_id(machine, op):
+    return _scalars(machine.block_id)
+
+
+@meaning("get_num_tile_blocks")
+def get_num_tile_blocks(machine, op):
+    return _scalars(machine.grid)
+
+
+@meaning("get_global")
+def get_global(machine, op):
+    return np.array(machine.globals[op.attributes["name"].root], np.int64)
+
+
+@meaning("offset")
+def offset(machine, op):
+    pointers, offsets = machine.operands(op)
+    pointee = op.operands[0].type.element_type.pointee_type
+    width = getattr(pointee, "width", 64)
+    if width == 4:
+        raise Undefined("moves a pointer by 4-bit elements, which have no address of their own")
+    return np.asarray(pointers + offsets.astype(np.int64) * dtype_of(pointee).itemsize)

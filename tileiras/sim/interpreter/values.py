@@ -1,0 +1,119 @@
+"""What the interpreter holds for a value of each type.
+
+A tile is a NumPy array of the tile's shape: signed integers of the element's width (i4 in int8, i1 as bool), floats in
+the dtype of their format, pointers as int64 addresses.  Views are the small classes below; tokens are :data:`TOKEN`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tileiras.ir import FloatType, IntegerType
+
+from ..memory import UNINITIALISED
+from .rounding import FLOAT_DTYPES
+
+TOKEN = object()
+
+_INTEGERS = {1: np.dtype(np.bool_), 4: np.dtype(np.int8), **{w: np.dtype(f"int{w}") for w in (8, 16, 32, 64)}}
+
+
+def dtype_of(element) -> np.dtype:
+    """The dtype that elements of type ``element`` are kept in."""
+    if isinstance(element, IntegerType):
+        return _INTEGERS[element.width]
+    if isinstance(element, FloatType):
+        return FLOAT_DTYPES[element.keyword]
+    return np.dtype(np.int64)
+
+
+def width_of(element) -> int:
+    """Bits of an element in memory: i1 takes a byte, pointers eight."""
+    width = getattr(element, "width", 64)
+    return 8 if width == 1 else width
+
+
+def unsigned(values: np.ndarray, width: int) -> np.ndarray:
+    """The elements of an integer tile read as unsigned, in an unsigned dtype of the same size."""
+    values = np.asarray(values)
+    if width == 1:
+        return values.astype(np.uint8)
+    if width == 4:
+        return (values & 0xF).astype(np.uint8)
+    return values.view(f"uint{width}")
+
+
+def signed(values: np.ndarray, width: int) -> np.ndarray:
+    """The elements read as signed numbers: a true i1 is -1."""
+    values = np.asarray(values)
+    return -values.astype(np.int8) if width == 1 else values
+
+
+def wrap(values: np.ndarray, width: int) -> np.ndarray:
+    """Integers of any dtype reduced modulo 2**width, as an integer tile of that width."""
+    values = np.asarray(values)
+    if width == 1:
+        return (values & 1).astype(np.bool_)
+    if width == 4:
+        return (((values & 0xF) ^ 8).astype(np.int8) - 8).astype(np.int8)
+    return values.astype(f"int{width}")
+
+
+def undefined(shape: tuple[int, ...], element) -> np.ndarray:
+    """A tile of elements that the specification leaves undefined: recognisable bits, the same in every run."""
+    dtype = dtype_of(element)
+    if dtype == np.bool_:
+        return np.zeros(shape, dtype)
+    if width_of(element) == 4:
+        return np.full(shape, UNINITIALISED & 0xF, np.uint8).view(dtype)
+    return np.full((*shape, dtype.itemsize), UNINITIALISED, np.uint8).view(dtype).reshape(shape)
+
+
+def elements_of(attribute, shape: tuple[int, ...]) -> np.ndarray:
+    """The tile of a DenseElementsAttr."""
+    element = attribute.element_type
+    dtype = dtype_of(element)
+    raw = np.frombuffer(attribute.data, np.uint8)
+    if dtype == np.bool_:
+        values = raw != 0
+    elif isinstance(element, IntegerType) and element.width == 4:
+        values = wrap(raw, 4)
+    else:
+        values = raw.view(dtype)
+    if attribute.is_splat:
+        return np.full(shape, values[0], dtype)
+    return values.reshape(shape)
+
+
+class TensorView(NamedTuple):
+    """A tensor in memory: address of element 0, sizes and strides in elements."""
+
+    address: int
+    element: object
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class TileView(NamedTuple):
+    """Tiles laid over a tensor.
+
+    ``steps[i]`` is the distance in tensor elements between neighbouring tiles along tile dimension i, which runs along
+    tensor dimension ``dim_map[i]``; ``sparse`` is the dimension whose index is a tile of indices, or None.
+    """
+
+    tensor: TensorView
+    tile_shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    dim_map: tuple[int, ...]
+    padding: str | None
+    sparse: int | None = None
+
+    @property
+    def index_space(self) -> tuple[int, ...]:
+        sizes = (self.tensor.shape[dim] for dim in self.dim_map)
+        return tuple(
+            size if position == self.sparse else -(-size // step)
+            for position, (size, step) in enumerate(zip(sizes, self.steps))
+        )
