@@ -12,9 +12,10 @@ _EXPORTS = {
     "EmulatorError": "emulator",
     "Memory": "memory",
     "MemoryAccessError": "memory",
+    "SimulationError": "errors",
 }
 
-__all__ = ["InterpreterError", "EmulatorError", "Memory", "MemoryAccessError", "emulate", "interpret"]
+__all__ = ["InterpreterError", "EmulatorError", "Memory", "MemoryAccessError", "SimulationError", "emulate", "interpret"]
 
 
 def __getattr__(name: str):

@@ -16,6 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from .errors import SimulationError
+
 #: Addresses below are never given out: the emulator keeps its shared and local windows there, and small integers
 #: mistaken for pointers fault.
 LOWEST_ADDRESS = 1 << 40
@@ -26,7 +28,7 @@ DEFAULT_ALIGNMENT = 256
 UNINITIALISED = 0xCD
 
 
-class MemoryAccessError(Exception):
+class MemoryAccessError(SimulationError):
     """An access that no allocation covers, that is misaligned, or that writes read-only memory.
 
     ``index`` is the position of the first offending element in the flattened address array, ``address`` and ``size``

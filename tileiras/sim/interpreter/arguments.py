@@ -9,12 +9,13 @@ import numpy as np
 
 from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
 
+from ..errors import SimulationError
 from ..memory import Memory
 from .rounding import FLOAT_DTYPES, round_to
 from .values import dtype_of, width_of, wrap
 
 
-class ArgumentMismatch(TypeError):
+class ArgumentMismatch(SimulationError, TypeError):
     """The arguments of a run do not fit the entry's parameters."""
 
 

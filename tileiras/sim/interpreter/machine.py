@@ -10,10 +10,11 @@ import numpy as np
 from tileiras.diagnostics import Diagnostic, Severity
 from tileiras.ir import Operation, Value
 
+from ..errors import SimulationError
 from ..memory import Memory, MemoryAccessError
 
 
-class InterpreterError(Exception):
+class InterpreterError(SimulationError):
     """A kernel that cannot go on: an invalid access, a broken assumption, a failed assertion.
 
     ``diagnostic`` has the message, the location of the operation and the tile block; ``str`` renders it with the

@@ -1,0 +1,317 @@
+"""tileiras-run: run a kernel on a machine with or without a GPU.
+
+    tileiras-run saxpy.mlir --entry saxpy --grid 3 --print 1 'f32[3000]=arange' 'f32[3000]=ones' 'f32=2' 'i32=3000'
+
+IN is Tile IR text, bytecode, a cuTile Python file, or PTX (`--backend emulate` only).  Each ARG is one parameter of the
+entry, in order:
+
+    i32=5  f32=0.5  i1=1         a scalar
+    f32[64,64]=zeros             a pointer to fresh memory: zeros, ones, full(X), arange, arange(START,STEP),
+                                 random(SEED) in [0,1), normal(SEED), integers(SEED,LOW,HIGH)
+    f32[64,60:64]=zeros          60 of 64 columns: the row-major array of the sizes after the colons, cut to those before
+    @data.npy  bf16@bits.npy     a pointer to the array of a file, its bits read as another type of the same size
+    &0  &0+128                   the same pointer as argument 0, or that many elements behind it
+    array:f32[64,60:64]=zeros    the slots of a cuTile Python array: pointer, every size, every stride in elements
+
+`--print N` prints the array that ARG number N (from 0) left behind, `--save N=FILE.npy` writes it.
+
+Exit status: 0; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile; 6 the
+kernel failed while it ran.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.sim.errors import SimulationError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KERNEL_FAILED = 6
+BACKENDS = ("interpret", "emulate", "cuda")
+
+
+class UsageError(Exception):
+    """A command line that does not say what to do."""
+
+
+class Argument(NamedTuple):
+    """One ARG: the array to look at afterwards (None for a scalar) and the parameters it fills."""
+
+    array: np.ndarray | None
+    parameters: list[Any]
+
+
+# ---- the argument language ---------------------------------------------------------------------------------------
+
+
+def element_dtype(name: str) -> np.dtype:
+    """The NumPy type of an MLIR element type's memory: bf16 and f8 from ml_dtypes, i1 a byte."""
+    import ml_dtypes
+    import numpy as np
+
+    special = {
+        "i1": np.bool_,
+        "bf16": ml_dtypes.bfloat16,
+        "tf32": np.float32,
+        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+        "f8E5M2": ml_dtypes.float8_e5m2,
+        "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    }
+    plain = {f"i{w}": f"int{w}" for w in (8, 16, 32, 64)} | {f"f{w}": f"float{w}" for w in (16, 32, 64)}
+    if name in special:
+        return np.dtype(special[name])
+    if name in plain:
+        return np.dtype(plain[name])
+    raise UsageError(f"unknown element type '{name}'; known are {', '.join([*plain, *special])}")
+
+
+def _numbers(text: str, what: str, least: int, most: int) -> list[float]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        values = [float(part) if "." in part or "e" in part.lower() else int(part, 0) for part in parts]
+    except ValueError:
+        raise UsageError(f"{what} takes numbers, got '{text}'") from None
+    if not least <= len(values) <= most:
+        raise UsageError(f"{what} takes {least if least == most else f'{least} to {most}'} numbers, got {len(values)}")
+    return values
+
+
+def _filled(shape: tuple[int, ...], dtype: np.dtype, how: str) -> np.ndarray:
+    import numpy as np
+
+    name, _, rest = how.partition("(")
+    if rest and not rest.endswith(")"):
+        raise UsageError(f"missing ')' in '{how}'")
+    inner = rest[:-1]
+    count = int(np.prod(shape))
+    if name in ("zeros", "ones") and not rest:
+        return np.full(shape, float(name == "ones")).astype(dtype)
+    if name == "full":
+        return np.full(shape, _numbers(inner, "full", 1, 1)[0]).astype(dtype)
+    if name == "arange":
+        start, step = [*_numbers(inner, "arange", 0, 2), *(0, 1)[len(_numbers(inner, "arange", 0, 2)) :]]
+        return (start + step * np.arange(count)).reshape(shape).astype(dtype)
+    if name in ("random", "normal"):
+        generator = np.random.default_rng(int(_numbers(inner or "0", name, 1, 1)[0]))
+        draw = generator.random if name == "random" else generator.standard_normal
+        return draw(shape).astype(dtype)
+    if name == "integers":
+        seed, low, high = map(int, _numbers(inner, "integers", 3, 3))
+        return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+    raise UsageError(f"unknown contents '{how}'; see --help for what an array can hold")
+
+
+def _array(text: str, how: str) -> np.ndarray:
+    """`f32[64,60:64]` and its contents; a size with a colon is the visible part of a larger one."""
+    name, _, rest = text.partition("[")
+    if not rest.endswith("]"):
+        raise UsageError(f"missing ']' in '{text}'")
+    visible, whole = [], []
+    for size in rest[:-1].split(","):
+        shown, _, full = size.partition(":")
+        try:
+            visible.append(int(shown))
+            whole.append(int(full) if full else int(shown))
+        except ValueError:
+            raise UsageError(f"'{size}' is not a size in '{text}'") from None
+        if not 0 <= visible[-1] <= whole[-1]:
+            raise UsageError(f"size {visible[-1]} exceeds {whole[-1]} in '{text}'")
+    return _filled(tuple(whole), element_dtype(name), how)[tuple(slice(size) for size in visible)]
+
+
+def _load_file(type_name: str, path: str) -> np.ndarray:
+    import numpy as np
+
+    try:
+        array = np.load(path)
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"cannot read '{path}': {problem}") from None
+    if not type_name:
+        return array
+    dtype = element_dtype(type_name)
+    if dtype.itemsize != array.dtype.itemsize:
+        raise UsageError(f"'{path}' holds {array.dtype}, which has not the size of {type_name}")
+    return array.view(dtype)
+
+
+def parse_argument(text: str, earlier: list[Argument]) -> Argument:
+    """One ARG of the command line; raises UsageError."""
+    import numpy as np
+
+    if text.startswith("&"):
+        number, _, distance = text[1:].partition("+")
+        try:
+            array, skip = earlier[int(number)].array, int(distance or 0)
+        except (ValueError, IndexError):
+            raise UsageError(f"'{text}' names no earlier argument") from None
+        if array is None:
+            raise UsageError(f"argument {number} is not an array")
+        shifted = array.reshape(-1)[skip:]
+        if not np.shares_memory(shifted, array) and shifted.size:
+            raise UsageError(f"argument {number} is not contiguous, so '{text}' has no meaning")
+        return Argument(shifted, [shifted])
+    described = text.removeprefix("array:")
+    type_name, at, path = described.partition("@")
+    head, equals, how = described.partition("=")
+    if at and not equals:
+        array = _load_file(type_name, path)
+    elif not equals:
+        raise UsageError(f"'{text}' is not an argument; expected TYPE=VALUE, TYPE[SIZES]=CONTENTS, @FILE.npy or &N")
+    elif "[" in head:
+        array = _array(head, how)
+    else:
+        value = _numbers(how, head, 1, 1)[0]
+        return Argument(None, [element_dtype(head).type(value) if head[0] in "fbt" else int(value)])
+    if described == text:
+        return Argument(array, [array])
+    strides = [stride // array.itemsize for stride in array.strides]
+    return Argument(array, [array, *array.shape, *strides])
+
+
+def parse_grid(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(size) for size in text.split(","))
+    except ValueError:
+        raise UsageError(f"'{text}' is not a grid; expected X[,Y[,Z]]") from None
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise UsageError(f"a grid has one to three positive sizes, got '{text}'")
+    return sizes
+
+
+# ---- back ends ---------------------------------------------------------------------------------------------------
+
+
+def _interpret(options: Any, arguments: list[Any]) -> None:
+    import tileiras
+    from tileiras.sim import interpret
+
+    interpret(tileiras.parse(options.input), options.entry, options.grid, arguments)
+
+
+def compile_for(options: Any) -> tuple[str, dict[str, Any] | None]:
+    """PTX of the input and the launch description of its entry (None for PTX given as such)."""
+    if options.input.endswith(".ptx"):
+        with open(options.input, encoding="utf-8") as file:
+            return file.read(), None
+    import json
+
+    import tileiras
+
+    artifact = tileiras.compile(options.input, gpu_name=options.gpu_name, opt_level=options.opt_level, entry=options.entry)
+    kernel = artifact.kernels[0]
+    metadata = kernel.artifacts.get(".json")
+    return artifact.text, None if metadata is None else json.loads(metadata)
+
+
+def _emulate(options: Any, arguments: list[Any]) -> None:
+    from tileiras.sim import emulate
+
+    ptx, metadata = compile_for(options)
+    emulate(ptx, options.entry, options.grid, arguments, metadata=metadata)
+
+
+def _cuda(options: Any, arguments: list[Any]) -> None:
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        message = "no CUDA driver here (libcuda.so.1 cannot be loaded); use --backend interpret or emulate"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
+    from importlib.util import find_spec
+
+    if find_spec("tileiras.runtime") is None:
+        message = "this version of tileiras does not launch on a GPU; use --backend interpret or emulate"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    from tileiras.runtime import launch
+
+    ptx, _ = compile_for(options)
+    launch(ptx, options.entry, options.grid, arguments)
+
+
+_RUN = {"interpret": _interpret, "emulate": _emulate, "cuda": _cuda}
+
+
+# ---- the program -------------------------------------------------------------------------------------------------
+
+
+def build_parser():
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message):
+            raise UsageError(message)
+
+    parser = Parser(prog="tileiras-run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("input", metavar="IN")
+    parser.add_argument("arguments", metavar="ARG", nargs="*")
+    parser.add_argument("--entry", help="the kernel to run; may be left out when there is only one")
+    parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
+    parser.add_argument("--backend", default="interpret", choices=BACKENDS)
+    parser.add_argument("--gpu-name", default="sm_80", help="what emulate compiles for (default sm_80)")
+    parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
+    parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
+    parser.add_argument("--save", action="append", default=[], metavar="N=FILE")
+    return parser
+
+
+def _result(arguments: list[Argument], number: int) -> np.ndarray:
+    if not 0 <= number < len(arguments) or arguments[number].array is None:
+        raise UsageError(f"argument {number} is not an array to print or save")
+    return arguments[number].array
+
+
+def run(argv: list[str]) -> None:
+    """Parse the command line, run the kernel, print and save; raises UsageError and what the back end raises."""
+    import numpy as np
+
+    options = build_parser().parse_intermixed_args(argv)
+    options.grid = parse_grid(options.grid)
+    arguments: list[Argument] = []
+    for text in options.arguments:
+        arguments.append(parse_argument(text, arguments))
+    shown = [(number, _result(arguments, number)) for number in options.shown]
+    saved = []
+    for text in options.save:
+        number, equals, path = text.partition("=")
+        if not equals or not number.isdigit():
+            raise UsageError(f"--save takes N=FILE, got '{text}'")
+        saved.append((path, _result(arguments, int(number))))
+    if options.input.endswith(".ptx") and options.backend == "interpret":
+        raise UsageError("PTX is run with --backend emulate or cuda")
+    _RUN[options.backend](options, [value for argument in arguments for value in argument.parameters])
+    for number, array in shown:
+        # ml_dtypes' numbers print as their f32 values, which are exact.
+        printable = array if array.dtype.kind in "biuf" else array.astype(np.float32)
+        print(f"argument {number}: {np.array2string(printable, threshold=64, separator=', ')}")
+    for path, array in saved:
+        np.save(path, array)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        run(argv)
+    except UsageError as problem:
+        print(f"tileiras-run: error: {problem}", file=sys.stderr)
+        return ExitCode.USAGE
+    except CompileError as problem:
+        print(problem.render(), file=sys.stderr)
+        return problem.code
+    except OSError as problem:
+        print(f"tileiras-run: error: {problem}", file=sys.stderr)
+        return ExitCode.USAGE
+    except SimulationError as problem:
+        text = str(problem)
+        print(text if "error: " in text else f"error: {text}", file=sys.stderr)
+        return KERNEL_FAILED
+    return ExitCode.SUCCESS
+
+
+if __name__ == "__main__":
+    sys.exit(main())
