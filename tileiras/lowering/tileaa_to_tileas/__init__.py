@@ -5,7 +5,7 @@
 
 becomes, with 4 warps and 16-byte accesses,
 
-    %x = nv_tileas.tiled_load ... {atom = #nv_tileas.copy_atom<universal_copy, 4>} -> tensor<1024xf32, #layout>
+    %x = nv_tileas.tiled_load ... {atom = #nv_tileas.copy_atom<ld_global, 4>} -> tensor<1024xf32, #layout>
     %y = nv_tileas.addf %x, %x : tensor<1024xf32, #layout>
 """
 

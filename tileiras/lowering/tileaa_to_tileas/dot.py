@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionRewriter
+from tileiras.ir import ConversionRewriter, FloatType
 from tileiras.layout import LinearLayout, blocked, mma_layouts
-from tileiras.targets import Target
-from tileiras.targets.atoms import MmaAtom, mma_atoms
+from tileiras.targets import Target, find_mma_atoms
 
 # Rows and columns of the accumulator that one thread of the multiply-add form computes: 4 x 4 reads eight operands for
 # sixteen products.
@@ -43,21 +42,13 @@ class DotPlans:
         a, b, c = op.a.type, op.b.type, op.c.type
         batch = c.shape[0] if c.rank == 3 else None
         m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
-        signedness = tuple(s.value if s is not None else None for s in (op.signedness_a, op.signedness_b))
-        atom = self._select(a.element_type, b.element_type, c.element_type, signedness, m, n, k)
-        if atom is None:
+        a_type, b_type = _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b)
+        atoms = find_mma_atoms(self._target, a_type, b_type, _keyword(c.element_type, None), m, n, k)
+        if not atoms:
             return self._fma(m, n, k, batch)
-        warps = split_warps(self._num_warps, m // atom.c.shape[0], n // atom.c.shape[1], atom)
+        atom = atoms[0]
+        warps = split_warps(self._num_warps, (m, n), atom.c.shape)
         return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
-
-    def _select(self, a: Any, b: Any, c: Any, signedness: tuple, m: int, n: int, k: int) -> MmaAtom | None:
-        """The atom with the most work per instruction that the target has for these types and this tile."""
-        best = None
-        for atom in mma_atoms(self._target, a, b, c, signedness):
-            (atom_m, atom_k), atom_n = atom.a.shape, atom.c.shape[1]
-            if m >= atom_m and n >= atom_n and k >= atom_k and (best is None or atom_k > best.a.shape[1]):
-                best = atom
-        return best
 
     def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
         lead = () if batch is None else (batch,)
@@ -65,7 +56,7 @@ class DotPlans:
         thread_m, thread_n = min(m, FMA_TILE[0]), min(n, FMA_TILE[1])
         lanes_n = min(8, n // thread_n)
         lanes_m = 32 // lanes_n
-        warps_m, warps_n = split_warps(self._num_warps, max(1, m // (thread_m * lanes_m)), max(1, n // (thread_n * lanes_n)))
+        warps_m, warps_n = split_warps(self._num_warps, (m, n), (thread_m * lanes_m, thread_n * lanes_n))
         order = tuple(range(len(lead) + 1, -1, -1))
         c = blocked((*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order)
         return DotPlan("universal_fma", *fma_operands(c, k), c)
@@ -99,21 +90,30 @@ def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
     return operand((*lead, m, k), rank - 2, rank - 1), operand((*lead, k, n), rank - 1, rank - 2)
 
 
-def split_warps(num_warps: int, most_m: int, most_n: int, atom: MmaAtom | None = None) -> tuple[int, int]:
-    """Warps along M and N: as square a share of the tile per warp as the counts allow.
+def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
+    """Warps along M and N, where a warp computes multiples of `unit`: as square a share of the tile as that allows.
 
     Warps beyond what the tile has room for go along M, where they repeat work.
     """
-    rows, columns = (1, 1) if atom is None else atom.c.shape
+    share_m, share_n = tile
     along_m = along_n = 1
     while along_m * along_n < num_warps:
-        share_m, share_n = most_m * rows // along_m, most_n * columns // along_n
-        can_m, can_n = along_m < most_m, along_n < most_n
-        if can_n and (share_n > share_m or not can_m):
+        if share_n > unit[1] and (share_n > share_m or share_m <= unit[0]):
             along_n *= 2
+            share_n //= 2
         else:
             along_m *= 2
+            share_m //= 2
     return along_m, along_n
+
+
+def _keyword(type: Any, signedness: aa.SignednessAttr | None) -> str:
+    """The element type as the atom tables name it: `f16`, `i32`; `s8` or `u8` for a factor."""
+    if isinstance(type, FloatType):
+        return type.keyword
+    if signedness is None:
+        return f"i{type.width}"
+    return f"{'s' if signedness.value == 'signed' else 'u'}{type.width}"
 
 
 def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> tileas.DotOp:

@@ -11,6 +11,13 @@ from tileiras.layout.encoding import with_layout
 
 from .anchors import data_of
 
+_ATOMS = {
+    aa.TiledLoadOp: "ld_global",
+    aa.LoadOp: "ld_global",
+    aa.TiledStoreOp: "st_global",
+    aa.StoreOp: "st_global",
+}
+
 _STORES = (aa.TiledStoreOp, aa.StoreOp, aa.TiledAtomicRMWOp)
 
 
@@ -30,8 +37,9 @@ def convert_access(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
         operands = [layouts.concrete(operand) for operand in op.operands]
         types = [result.type for result in op.results]
         vector_size = 1
-    if "atom" in {field.name for field in cls.attribute_fields}:
-        attributes["atom"] = tileas.CopyAtomAttr("universal_copy", vector_size)
+    atom = _ATOMS.get(type(op))
+    if atom is not None:
+        attributes["atom"] = tileas.CopyAtomAttr(atom, vector_size)
     return rewriter.insert(cls.create(operands, types, attributes))
 
 
