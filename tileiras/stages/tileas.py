@@ -1,0 +1,24 @@
+"""nv_tileaa -> nv_tileas: number of warps, layouts, atoms.
+
+In: one function of nv_tileaa with the globals that it uses.  Out: the same in nv_tileas; every tensor has a layout.
+"""
+
+from __future__ import annotations
+
+from tileiras.ir import Operation, verify
+from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
+from tileiras.passes.cse import CommonSubexpressionElimination
+from tileiras.passes.dce import DeadCodeElimination
+from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.targets import target
+
+
+def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
+    convert_tileaa_to_tileas(source, target(options.gpu_name), options.num_warps, context.engine)
+    # A value may have been made in one layout by several users.
+    PassManager([CommonSubexpressionElimination(), DeadCodeElimination()], verify_each=False).run(
+        source, PassContext(context.engine)
+    )
+    verify(source)
+    return StageResult(source)
