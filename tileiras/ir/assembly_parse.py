@@ -1,0 +1,788 @@
+"""Reading by assembly format: the elements of a format compiled to steps over a parser.
+
+Runs of elements whose text is regular (literals, operands, whole types, enum keywords, optional groups of these) become
+one regular expression; when it does not match, the same elements are read one by one, which also finds the error to
+report.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Callable
+
+from . import lexer
+from .assembly_format import (
+    AttrDict,
+    Custom,
+    FormatError,
+    FunctionalType,
+    Group,
+    Literal,
+    Oilist,
+    Optional,
+    TypeDirective,
+    Variable,
+    Whitespace,
+    attribute_class,
+    compile_format,
+    typed_attribute,
+)
+from .attributes import Attribute, DenseArrayAttr, EnumAttr, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr
+from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
+from .fields import Field
+from .location import SourceLoc
+from .traits import (
+    AllTypesMatch,
+    AttrSizedOperandSegments,
+    AttrSizedResultSegments,
+    SameOperandsAndResultType,
+    SameTypeOperands,
+    SingleBlock,
+)
+from .types import Type, i1, i32
+
+if TYPE_CHECKING:
+    from .parser import Parser
+
+
+class OperationState:
+    """What has been read of one operation, by field position."""
+
+    __slots__ = ("offset", "operands", "operand_types", "result_types", "attributes", "regions", "successors",
+                 "all_operands", "all_operand_types", "all_result_types")  # fmt: skip
+
+    def __init__(self, offset: int, operands: int, results: int) -> None:
+        self.offset = offset
+        self.operands: list[Any] = [None] * operands
+        self.operand_types: list[Any] = [None] * operands
+        self.result_types: list[Any] = [None] * results
+        self.attributes: dict[str, Attribute] = {}
+        self.regions: list[Any] = []
+        self.successors: list[Any] = []
+        self.all_operands: list | None = None
+        self.all_operand_types: list | None = None
+        self.all_result_types: list | None = None
+
+
+Step = Callable[["Parser", OperationState], None]
+
+
+def format_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
+    """The reader of the class's custom form: (parser behind the name, offset of the name) -> operation."""
+    found = cls.__dict__.get("_format_reader")
+    if found is None:
+        found = _build_reader(cls)
+        cls._format_reader = staticmethod(found)  # type: ignore[attr-defined]
+    return found
+
+
+def _build_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
+    steps = _compile(cls, compile_format(cls).elements)
+    finish = _finisher(cls)
+    operands, results = len(cls.operand_fields), len(cls.result_fields)
+    only = steps[0] if len(steps) == 1 else None
+
+    def read(parser: "Parser", offset: int) -> Operation:
+        state = OperationState(offset, operands, results)
+        outer = parser._frame
+        parser._frame = (cls, offset)
+        if only is not None:
+            only(parser, state)
+        else:
+            for step in steps:
+                step(parser, state)
+        parser._frame = outer
+        return finish(parser, state)
+
+    return read
+
+
+# ---- single elements -------------------------------------------------------------------------------------------------
+
+
+def _compile(cls: type[Operation], elements: tuple) -> list[Step]:
+    steps: list[Step] = []
+    run: list = []
+    for element in (*elements, None):
+        if element is not None and _is_regular(element):
+            run.append(element)
+            continue
+        slow = [step for e in run for step in [_step(cls, e)] if step is not None]
+        steps += [_fused(tuple(run), slow)] if len(slow) > 1 else slow
+        run = []
+        if element is not None:
+            step = _step(cls, element)
+            if step is not None:
+                steps.append(step)
+    return steps
+
+
+def _step(cls: type[Operation], element: Any) -> Step | None:
+    if isinstance(element, Whitespace):
+        return None
+    if isinstance(element, Literal):
+        return _literal(element.text)
+    if isinstance(element, Variable):
+        return _variable(cls, element)
+    if isinstance(element, TypeDirective):
+        return _types(element)
+    if isinstance(element, Group):
+        return _group(element)
+    if isinstance(element, AttrDict):
+        return _attr_dict(element)
+    if isinstance(element, Optional):
+        return _optional(cls, element)
+    if isinstance(element, Oilist):
+        return _oilist(cls, element)
+    if isinstance(element, Custom):
+        return _custom(cls, element)
+    if isinstance(element, FunctionalType):
+        return _functional_type(element)
+    raise FormatError(f"assembly format of '{cls.name}': cannot read {element!r}")
+
+
+def _literal(text: str) -> Step:
+    if text[0].isalpha() or text[0] == "_":
+        return lambda parser, state: parser.parse_keyword(text)
+    return lambda parser, state: parser.parse_punctuation(text)
+
+
+def _variable(cls: type[Operation], element: Variable) -> Step:
+    field, at = element.field, element.position
+    if field.kind == "operand":
+        if field.variadic:
+
+            def operand_list(parser: "Parser", state: OperationState) -> None:
+                state.operands[at] = parser.parse_operand_list()
+
+            return operand_list
+        if field.optional:
+
+            def optional_operand(parser: "Parser", state: OperationState) -> None:
+                state.operands[at] = parser.parse_optional_operand()
+
+            return optional_operand
+
+        def operand(parser: "Parser", state: OperationState) -> None:
+            state.operands[at] = parser.parse_operand()
+
+        return operand
+    if field.kind == "attribute":
+        return _attribute(field, element.qualified)
+    if field.kind == "region":
+        return _region(cls, field)
+    if field.kind == "successor":
+        if field.variadic:
+
+            def successors(parser: "Parser", state: OperationState) -> None:
+                if parser.text[parser.pos] == "^":
+                    state.successors += parser.parse_comma_separated(parser.parse_successor)
+
+            return successors
+        return lambda parser, state: state.successors.append(parser.parse_successor())
+    raise FormatError(f"assembly format of '{cls.name}': a result stands for nothing here")
+
+
+def _region(cls: type[Operation], field: Field) -> Step:
+    def one(parser: "Parser", state: OperationState) -> None:
+        region = parser.parse_region()
+        parser.ensure_terminator(region, cls, parser.location)
+        state.regions.append(region)
+
+    def several(parser: "Parser", state: OperationState) -> None:
+        while parser.text[parser.pos] == "{":
+            one(parser, state)
+            if not parser.parse_optional_punctuation(","):
+                break
+
+    return several if field.variadic else one
+
+
+def attribute_reader(field: Field, qualified: bool = False) -> Callable[["Parser"], Any]:
+    """How the value of an attribute field is written where the format names it."""
+    kind = attribute_class(field)
+    if qualified or kind is None:
+        return lambda parser: parser.parse_attribute(typed_attribute(field))
+    if issubclass(kind, EnumAttr):
+        return lambda parser: parser.parse_parameters(kind)
+    if kind is StringAttr:
+        if field.name == "sym_name":
+            return lambda parser: StringAttr(parser.parse_symbol_name())
+        return lambda parser: StringAttr(parser.parse_string())
+    if kind is SymbolRefAttr:
+        return lambda parser: parser.parse_symbol_reference()
+    if kind is DenseArrayAttr:
+        element = typed_attribute(field) or i32
+        return lambda parser: parser.parse_dense_array_elements(element)
+    if kind is UnitAttr:
+        return _unit_keyword
+    if issubclass(kind, Type):
+        return lambda parser: parser.parse_type()
+    if kind.name.startswith("builtin.") or not kind.name:
+        return lambda parser: parser.parse_attribute(typed_attribute(field))
+    return lambda parser: parser.parse_attribute() if parser.text[parser.pos] == "#" else parser.parse_parameters(kind)
+
+
+def _unit_keyword(parser: "Parser") -> UnitAttr:
+    parser.parse_keyword("unit")
+    return UnitAttr()
+
+
+def _attribute(field: Field, qualified: bool) -> Step:
+    read = attribute_reader(field, qualified)
+    name, default = field.name, field.default
+
+    def attribute(parser: "Parser", state: OperationState) -> None:
+        value = read(parser)
+        if value is not default:
+            state.attributes[name] = value
+
+    return attribute
+
+
+def _type_reader(dialect: str | None) -> Callable[["Parser"], Type]:
+    if dialect is None:
+        return lambda parser: parser.parse_type()
+    return lambda parser: parser.parse_dialect_type(dialect)
+
+
+def _types(element: TypeDirective) -> Step:
+    read = _type_reader(element.dialect)
+    variable = element.variable
+    if isinstance(variable, Group):
+        slot = "all_operand_types" if variable.kind == "operand" else "all_result_types"
+        return lambda parser, state: setattr(state, slot, parser.parse_comma_separated(lambda: read(parser)))
+    field, at = variable.field, variable.position
+    of_operand = field.kind == "operand"
+
+    def types(parser: "Parser", state: OperationState) -> None:
+        found = parser.parse_comma_separated(lambda: read(parser)) if field.variadic else read(parser)
+        (state.operand_types if of_operand else state.result_types)[at] = found
+
+    return types
+
+
+def _group(element: Group) -> Step:
+    def operands(parser: "Parser", state: OperationState) -> None:
+        state.all_operands = parser.parse_operand_list()
+
+    def regions(parser: "Parser", state: OperationState) -> None:
+        if parser.text[parser.pos] == "{":
+            state.regions += parser.parse_comma_separated(parser.parse_region)
+
+    def successors(parser: "Parser", state: OperationState) -> None:
+        if parser.text[parser.pos] == "^":
+            state.successors += parser.parse_comma_separated(parser.parse_successor)
+
+    return {"operand": operands, "region": regions, "successor": successors}[element.kind]
+
+
+def _functional_type(element: FunctionalType) -> Step:
+    def store(state: OperationState, target: Any, types: list) -> None:
+        if isinstance(target, Group):
+            setattr(state, "all_operand_types" if target.kind == "operand" else "all_result_types", types)
+            return
+        slots = state.operand_types if target.field.kind == "operand" else state.result_types
+        slots[target.position] = types if target.field.variadic else (types[0] if types else None)
+
+    def functional(parser: "Parser", state: OperationState) -> None:
+        store(state, element.inputs, parser.parse_type_list_parens())
+        parser.parse_punctuation("->")
+        store(state, element.results, parser.parse_function_results())
+
+    return functional
+
+
+def _attr_dict(element: AttrDict) -> Step:
+    def attr_dict(parser: "Parser", state: OperationState) -> None:
+        if element.properties:
+            if not parser.text.startswith("<{", parser.pos):
+                return
+            parser.parse_punctuation("<")
+        elif element.keyword:
+            if not parser.parse_optional_keyword("attributes"):
+                return
+            if parser.text[parser.pos] != "{":
+                parser.expected("'{' in attribute dictionary")
+        elif parser.text[parser.pos] != "{":
+            return
+        start = parser.pos
+        for name, value in parser.parse_attribute_dictionary().items():
+            if name in state.attributes:
+                parser.error(start, f"attribute '{name}' occurs more than once in the attribute list")
+            state.attributes[name] = value
+        if element.properties:
+            parser.parse_punctuation(">")
+
+    return attr_dict
+
+
+def _custom(cls: type[Operation], element: Custom) -> Step:
+    hook = getattr(cls, f"parse_{element.name}", None)
+    if hook is None:
+        raise FormatError(f"'{cls.name}' has no method parse_{element.name} for its assembly format")
+    references = tuple(a for a in element.arguments if a.reference)
+    outputs = tuple(a for a in element.arguments if not a.reference)
+
+    def custom(parser: "Parser", state: OperationState) -> None:
+        values = hook(parser, *[_read_reference(state, a) for a in references])
+        if len(outputs) == 1:
+            values = (values,)
+        for argument, value in zip(outputs, values or (None,) * len(outputs), strict=True):
+            _store(state, argument, value)
+
+    return custom
+
+
+def _store(state: OperationState, argument: Variable, value: Any) -> None:
+    field, at = argument.field, argument.position
+    if argument.of_type:
+        (state.operand_types if field.kind == "operand" else state.result_types)[at] = value
+    elif field.kind == "operand":
+        state.operands[at] = value
+    elif field.kind == "attribute":
+        if value is not None and value is not field.default:
+            state.attributes[field.name] = value
+    elif value is not None:
+        target = state.regions if field.kind == "region" else state.successors
+        if isinstance(value, (list, tuple)):
+            target += value
+        else:
+            target.append(value)
+
+
+def _read_reference(state: OperationState, argument: Variable) -> Any:
+    field, at = argument.field, argument.position
+    if argument.of_type:
+        return (state.operand_types if field.kind == "operand" else state.result_types)[at]
+    return state.operands[at] if field.kind == "operand" else state.attributes.get(field.name, field.default)
+
+
+# ---- groups ----------------------------------------------------------------------------------------------------------
+
+
+def _starts(cls: type[Operation], element: Any) -> Callable[["Parser"], bool] | None:
+    """Whether the next token starts `element`; None when only reading it can tell."""
+    if isinstance(element, Literal):
+        return lambda parser: parser.peek(element.text)
+    if isinstance(element, Variable):
+        field = element.field
+        starts = {"operand": "%", "region": "{", "successor": "^"}.get(field.kind)
+        if starts is None:
+            kind = attribute_class(field)
+            if kind is not None and issubclass(kind, EnumAttr):
+                if not getattr(kind, "keyword_only", False):
+                    return lambda parser: parser.text[parser.pos] == "<"
+
+                def enum_case(parser: "Parser") -> bool:
+                    match = lexer.KEYWORD.match(parser.text, parser.pos)
+                    return match is not None and match[1] in kind.cases
+
+                return enum_case
+            starts = {StringAttr: '"', SymbolRefAttr: "@", DenseArrayAttr: "["}.get(kind)  # type: ignore[arg-type]
+            if kind is StringAttr and field.name == "sym_name":
+                starts = "@"
+            if kind is IntegerAttr:
+                return lambda parser: lexer.INTEGER.match(parser.text, parser.pos) is not None or (
+                    typed_attribute(field) is i1 and (parser.peek("true") or parser.peek("false"))
+                )
+            if starts is None:
+                return None
+        return lambda parser: parser.text[parser.pos] == starts
+    if isinstance(element, (TypeDirective, Group)):
+        kind = element.kind if isinstance(element, Group) else ""
+        expected = {"operand": "%", "region": "{", "successor": "^"}.get(kind)
+        if expected is not None:
+            return lambda parser: parser.text[parser.pos] == expected
+        return lambda parser: lexer.TYPE.match(parser.text, parser.pos) is not None or parser.text[parser.pos] == "("
+    return None
+
+
+def _optional(cls: type[Operation], element: Optional) -> Step:
+    then = [e for e in element.then if not isinstance(e, Whitespace)]
+    first = then[0]
+    starts = _starts(cls, first)
+    elided = _elided_unit(element)
+    otherwise = [step for e in element.otherwise for step in [_step(cls, e)] if step is not None]
+    steps = [step for e in then if e is not elided for step in [_step(cls, e)] if step is not None]
+    unit = elided.field.name if elided is not None and not element.inverted else None
+    if starts is None:
+        probe = _probe(cls, first)
+        steps = steps[1:]
+
+        def probing(parser: "Parser", state: OperationState) -> None:
+            for step in steps if probe(parser, state) else otherwise:
+                step(parser, state)
+
+        return probing
+
+    def optional(parser: "Parser", state: OperationState) -> None:
+        if not starts(parser):
+            for step in otherwise:
+                step(parser, state)
+            return
+        if unit is not None:
+            state.attributes[unit] = UnitAttr()
+        for step in steps:
+            step(parser, state)
+
+    return optional
+
+
+def _probe(cls: type[Operation], element: Any) -> Callable[["Parser", OperationState], bool]:
+    """Reads `element` if it is there; says whether it was."""
+    if isinstance(element, Custom):
+        step = _custom(cls, element)
+
+        def custom(parser: "Parser", state: OperationState) -> bool:
+            before = parser.pos
+            step(parser, state)
+            return parser.pos != before
+
+        return custom
+    if isinstance(element, Variable) and element.field.kind == "attribute":
+        name = element.field.name
+
+        def attribute(parser: "Parser", state: OperationState) -> bool:
+            value = parser.parse_optional_attribute(typed_attribute(element.field))
+            if value is None:
+                return False
+            state.attributes[name] = value
+            return True
+
+        return attribute
+    raise FormatError(f"assembly format of '{cls.name}': an optional group cannot start with {element!r}")
+
+
+def _elided_unit(element: Optional) -> Any:
+    """The anchor of a group when it is a unit attribute, which the group's literal stands for."""
+    anchor = element.anchor
+    if isinstance(anchor, Variable) and attribute_class(anchor.field) is UnitAttr and len(element.then) > 1:
+        return anchor
+    return None
+
+
+def _oilist(cls: type[Operation], element: Oilist) -> Step:
+    clauses = []
+    for keyword, *rest in element.clauses:
+        unit = rest[0] if len(rest) == 1 and isinstance(rest[0], Variable) else None
+        if unit is not None and attribute_class(unit.field) is UnitAttr:
+            clauses.append((keyword.text, unit.field.name, []))
+        else:
+            clauses.append((keyword.text, None, [s for e in rest for s in [_step(cls, e)] if s is not None]))
+
+    def oilist(parser: "Parser", state: OperationState) -> None:
+        seen = set()
+        again = True
+        while again:
+            again = False
+            for text, unit, steps in clauses:
+                start = parser.pos
+                if parser.parse_optional_keyword(text):
+                    if text in seen:
+                        parser.error(start, f"`{text}` clause can appear at most once in the expansion of the oilist directive")
+                    seen.add(text)
+                    if unit is not None:
+                        state.attributes[unit] = UnitAttr()
+                    for step in steps:
+                        step(parser, state)
+                    again = True
+
+    return oilist
+
+
+# ---- fused runs --------------------------------------------------------------------------------------------------------
+
+
+def _is_regular(element: Any) -> bool:
+    if isinstance(element, (Literal, Whitespace)):
+        return True
+    if isinstance(element, AttrDict):
+        return not element.properties
+    if isinstance(element, Variable):
+        field = element.field
+        if field.kind == "operand":
+            return field.arity != "variadic"
+        if field.kind != "attribute" or element.qualified:
+            return False
+        kind = attribute_class(field)
+        return kind is not None and issubclass(kind, EnumAttr) and kind.parse_parameters is None
+    if isinstance(element, TypeDirective):
+        return isinstance(element.variable, Variable) and element.variable.field.arity != "variadic"
+    if isinstance(element, Optional):
+        return (
+            not element.otherwise
+            and not element.inverted
+            and isinstance(element.then[0], Literal)
+            and all(_is_regular(e) or e is _elided_unit(element) for e in element.then)
+        )
+    return False
+
+
+class _Fusion:
+    """The expression of a run, and what each of its groups is."""
+
+    def __init__(self) -> None:
+        self.pattern = ""
+        self.operands: list[tuple[int, int]] = []
+        self.types: list[tuple[int, str, bool, int]] = []
+        self.units: list[tuple[int, str]] = []
+        self.enums: list[tuple[int, str, Any, Any]] = []
+        self.group = 0
+
+    def capture(self, pattern: str) -> int:
+        self.group += 1
+        self.pattern += f"({pattern})\\s*"
+        return self.group
+
+    def add(self, element: Any) -> None:
+        if isinstance(element, Literal):
+            word = element.text[-1].isalnum() or element.text[-1] == "_"
+            self.pattern += re.escape(element.text) + (r"(?![\w$.])" if word else "") + r"\s*"
+        elif isinstance(element, AttrDict):
+            self.pattern += r"(?!attributes\b)" if element.keyword else r"(?!\{)"
+        elif isinstance(element, Variable):
+            if element.field.kind == "operand":
+                optional = "" if element.field.arity == "one" else "?"
+                self.group += 1
+                self.pattern += f"({lexer.VALUE_USE}){optional}\\s*"
+                self.operands.append((self.group, element.position))
+            else:
+                self.add_enum(element.field)
+        elif isinstance(element, TypeDirective):
+            field = element.variable.field
+            group = self.capture(lexer.WHOLE_TYPE)
+            self.types.append((group, element.dialect or "", field.kind == "operand", element.variable.position))
+        elif isinstance(element, Optional):
+            self.add_optional(element)
+
+    def add_enum(self, field: Field) -> None:
+        kind = attribute_class(field)
+        cases = "|".join(sorted(map(re.escape, kind.cases), key=len, reverse=True))  # type: ignore[union-attr]
+        if getattr(kind, "keyword_only", False):
+            group = self.capture(rf"(?:{cases})(?![\w$.])")
+        else:
+            self.group += 1
+            group = self.group
+            self.pattern += rf"<\s*({cases})\s*>\s*"
+        self.enums.append((group, field.name, kind, field.default))
+
+    def add_optional(self, element: Optional) -> None:
+        unit = _elided_unit(element)
+        self.pattern += "(?:"
+        for inner in element.then:
+            if inner is unit:
+                # An empty group that takes part exactly when the optional group does.
+                self.group += 1
+                self.pattern += "()"
+                self.units.append((self.group, unit.field.name))
+            else:
+                self.add(inner)
+        self.pattern += ")?"
+
+
+def _fused(run: tuple, slow: list[Step]) -> Step:
+    fusion = _Fusion()
+    for element in run:
+        fusion.add(element)
+    match = re.compile(fusion.pattern + lexer.TRIVIA).match
+    operands, types, units, enums = (tuple(x) for x in (fusion.operands, fusion.types, fusion.units, fusion.enums))
+    no_types: dict[str, Type] = {}
+
+    def one_by_one(parser: "Parser", state: OperationState) -> None:
+        for step in slow:
+            step(parser, state)
+
+    def fused(parser: "Parser", state: OperationState) -> None:
+        found = match(parser.text, parser.pos)
+        if found is None:
+            return one_by_one(parser, state)
+        known = parser._types_by_text
+        for group, dialect, of_operand, at in types:
+            text = found[group]
+            if text is not None:
+                type = known.get(dialect, no_types).get(text)
+                if type is None:
+                    return one_by_one(parser, state)
+                (state.operand_types if of_operand else state.result_types)[at] = type
+        for group, at in operands:
+            state.operands[at] = found[group]
+        if units:
+            for group, name in units:
+                if found[group] is not None:
+                    state.attributes[name] = UnitAttr()
+        if enums:
+            for group, name, kind, default in enums:
+                text = found[group]
+                if text is not None:
+                    value = kind(text)
+                    if value is not default:
+                        state.attributes[name] = value
+        parser.pos = found.end()
+
+    return fused
+
+
+# ---- finishing an operation ------------------------------------------------------------------------------------------
+
+
+def _matching(cls: type[Operation], name: str, of_result: bool) -> list[str]:
+    """Fields whose type is that of field `name`."""
+    found: list[str] = []
+    for trait in cls.trait_instances:
+        if isinstance(trait, AllTypesMatch) and name in trait.fields:
+            found += [other for other in trait.fields if other != name]
+        elif isinstance(trait, SameOperandsAndResultType):
+            found += [f.name for f in (*cls.operand_fields, *cls.result_fields) if f.name != name]
+        elif isinstance(trait, SameTypeOperands) and not of_result:
+            found += [f.name for f in cls.operand_fields if f.name != name]
+    return found
+
+
+def _source_of_type(cls: type[Operation], field: Field, spelled: set[tuple[str, int]]) -> tuple[str, Any]:
+    """("operand" | "result", position), ("type", type) or ("", None): where a field's type comes from."""
+    of_kind = cls.operand_fields if field.kind == "operand" else cls.result_fields
+    if (field.kind, of_kind.index(field)) in spelled:
+        return field.kind, of_kind.index(field)
+    constraint = field.constraint
+    if isinstance(constraint, Type):
+        return "type", constraint
+    if isinstance(constraint, type) and issubclass(constraint, Type) and constraint.name and not constraint.parameters:
+        return "type", constraint()
+    for name in _matching(cls, field.name, field.kind == "result"):
+        for kind, fields in (("operand", cls.operand_fields), ("result", cls.result_fields)):
+            for position, other in enumerate(fields):
+                if other.name == name and (kind, position) in spelled:
+                    return kind, position
+    return "", None
+
+
+def _spelled_types(elements: tuple) -> set[tuple[str, int]]:
+    found: set[tuple[str, int]] = set()
+    for element in elements:
+        if isinstance(element, TypeDirective) and isinstance(element.variable, Variable):
+            found.add((element.variable.field.kind, element.variable.position))
+        elif isinstance(element, Custom):
+            found |= {(a.field.kind, a.position) for a in element.arguments if a.of_type and not a.reference}
+        elif isinstance(element, FunctionalType):
+            found |= {(t.field.kind, t.position) for t in (element.inputs, element.results) if isinstance(t, Variable)}
+        elif isinstance(element, Optional):
+            found |= _spelled_types(element.then) | _spelled_types(element.otherwise)
+        elif isinstance(element, Oilist):
+            for clause in element.clauses:
+                found |= _spelled_types(clause)
+    return found
+
+
+def _finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Operation]:
+    """Resolves operands, infers types and makes the operation."""
+    spelled = _spelled_types(compile_format(cls).elements)
+    plans = [(at, f.arity, *_source_of_type(cls, f, spelled)) for at, f in enumerate(cls.operand_fields)]
+    result_plans = [(f.arity, *_source_of_type(cls, f, spelled)) for f in cls.result_fields]
+    infer = any(kind == "" for _, kind, _ in result_plans)
+    flexible = any(f.arity != "one" for f in cls.operand_fields)
+    operand_segments = cls.has_trait(AttrSizedOperandSegments)
+    result_segments = cls.has_trait(AttrSizedResultSegments)
+    implicit_regions = [f for f in cls.region_fields if not f.optional and not f.variadic]
+    single_block = cls.has_trait(SingleBlock)
+    create = cls.create
+
+    def type_from(state: OperationState, kind: str, source: Any) -> Any:
+        if kind == "operand":
+            return state.operand_types[source]
+        if kind == "result":
+            return state.result_types[source]
+        return source
+
+    def value_of(parser: "Parser", state: OperationState, use: Any, type: Any) -> Any:
+        if use.__class__ is str:
+            value = parser._values.get(use)
+            if value is not None and value.type is type:
+                return value
+            return parser.resolve_name(use, _offset_of_use(parser, use, state.offset), type)
+        return parser.resolve_name(use[0], use[1], type)
+
+    def operands_of(parser: "Parser", state: OperationState) -> tuple[list, list[int]]:
+        values: list = []
+        sizes: list[int] = []
+        for at, arity, kind, source in plans:
+            use = state.operands[at]
+            type = type_from(state, kind, source)
+            if arity == "variadic":
+                uses = use or []
+                if isinstance(type, list):
+                    if len(type) != len(uses):
+                        parser.error(state.offset, f"{len(uses)} operands present, but expected {len(type)}")
+                    values += [value_of(parser, state, u, t) for u, t in zip(uses, type)]
+                else:
+                    if type is None and kind == "operand" and uses:
+                        parser.error(state.offset, f"{len(uses)} operands present, but expected 0")
+                    values += [value_of(parser, state, u, type) for u in uses]
+                sizes.append(len(uses))
+            elif use is None:
+                if type is not None and kind == "operand" and source == at:
+                    parser.error(state.offset, "0 operands present, but expected 1")
+                sizes.append(0)
+            else:
+                if type is None and kind == "operand" and source == at and arity == "optional":
+                    parser.error(state.offset, "1 operands present, but expected 0")
+                if isinstance(type, list):
+                    type = type[0] if type else None
+                values.append(value_of(parser, state, use, type))
+                sizes.append(1)
+        return values, sizes
+
+    def finish(parser: "Parser", state: OperationState) -> Operation:
+        attributes = state.attributes
+        if state.all_operands is not None:
+            types = state.all_operand_types
+            values = parser.resolve_operands(state.all_operands, types, state.offset)
+        elif flexible:
+            values, sizes = operands_of(parser, state)
+            if operand_segments:
+                attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
+        else:
+            known = parser._values
+            operand_types, result_types, uses = state.operand_types, state.result_types, state.operands
+            values = []
+            for at, _, kind, source in plans:
+                type = (
+                    result_types[source]
+                    if kind == "result"
+                    else operand_types[source]
+                    if kind == "operand"
+                    else source
+                )
+                use = uses[at]
+                value = known.get(use) if use.__class__ is str else None
+                if value is None or value.type is not type:
+                    value = value_of(parser, state, use, type)
+                values.append(value)
+        if state.all_result_types is not None:
+            types = state.all_result_types
+        elif infer:
+            types = cls.infer_result_types(values, attributes)
+        else:
+            types = []
+            for arity, kind, source in result_plans:
+                type = type_from(state, kind, source)
+                if arity == "variadic" or isinstance(type, list):
+                    types += type or []
+                elif type is not None:
+                    types.append(type)
+            if result_segments:
+                sizes = [len(t) if isinstance(t, list) else int(t is not None) for t in state.result_types]
+                attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, sizes)
+        regions = state.regions
+        location = SourceLoc(parser.source, state.offset)
+        if implicit_regions and not regions and single_block:
+            parser.error(state.offset, f"'{cls.name}' needs a region")
+        return create(values, types, attributes, regions, state.successors, location)
+
+    return finish
+
+
+def _offset_of_use(parser: "Parser", name: str, start: int) -> int:
+    """Where an operand stands that a fused expression has read: the name's first use behind the operation's name."""
+    found = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
+    return found.start() if found is not None else start
