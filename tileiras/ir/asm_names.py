@@ -14,6 +14,7 @@ from typing import Any, Iterable
 from .attributes import Attribute
 from .core import Block, Operation, Region, Value
 from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc
+from .types import Type
 
 _NOT_IN_NAMES = re.compile(r"[^\w$.\-]")
 
@@ -168,15 +169,19 @@ class AliasNames:
 
     __slots__ = ("names", "before", "after", "_entries", "_positions")
 
-    def __init__(self, root: Operation, locations: bool) -> None:
+    def __init__(self) -> None:
         self._entries: dict[Any, _Entry] = {}
         # SourceLoc -> the position it stands for, so that equal places share an alias.
         self._positions: dict[Location, FileLineColLoc] = {}
-        self._visit_operation(root, locations)
+        self.names: dict[Any, str] = {}
+        self.before: list[Any] = []
+        self.after: list[Any] = []
+
+    def assign(self) -> None:
+        """Names everything that was visited, in MLIR's order: by depth, types first, by name, as visited."""
         ordered = sorted(
             (e for e in self._entries.values() if e.name is not None), key=lambda e: (e.depth, not e.is_type, e.name)
         )
-        self.names: dict[Any, str] = {}
         counts: dict[str, int] = {}
         for entry in ordered:
             name = entry.name
@@ -198,26 +203,24 @@ class AliasNames:
             return found
         return location
 
-    def _visit_operation(self, op: Operation, locations: bool) -> None:
+    def visit_operations(self, op: Operation) -> None:
+        """Enters the attributes and result types of `op` and of all operations inside it, without locations."""
         entries = self._entries
-        if locations:
-            self.visit(self.canonical(op.location), True)
-        for attribute in op.attributes.values():
-            if attribute not in entries:
-                self.visit(attribute, False)
-        for result in op._results:
-            if result.type not in entries:
-                self.visit(result.type, False)
-        for region in op._regions:
-            for block in region.blocks:
-                for argument in block.arguments:
-                    self.visit(argument.type, False)
-                    if locations:
-                        self.visit(self.canonical(argument.location), True)
-                inner = block.first
-                while inner is not None:
-                    self._visit_operation(inner, locations)
-                    inner = inner.next
+        for inner in op.walk():
+            for attribute in inner.attributes.values():
+                if attribute not in entries:
+                    self.visit(attribute, False)
+            for result in inner._results:
+                if result.type not in entries:
+                    self.visit(result.type, False)
+            for region in inner._regions:
+                for block in region.blocks:
+                    for argument in block.arguments:
+                        self.visit(argument.type, False)
+
+    @property
+    def is_empty(self) -> bool:
+        return all(entry.name is None for entry in self._entries.values())
 
     def visit(self, item: Any, deferred: bool) -> int:
         """Enters `item` and what it contains; the depth (1 + the deepest alias inside) it passes to its user."""
@@ -228,10 +231,11 @@ class AliasNames:
                 for child in self._children(item):
                     self.visit(child, False)
             return entry.depth + (entry.name is not None)
+        item = self.canonical(item) if isinstance(item, Location) else item
         is_location = isinstance(item, Location)
-        name = getattr(item, "asm_alias", None) or ("loc" if is_location else None)
+        name = (item.asm_alias if isinstance(item, Attribute) else None) or ("loc" if is_location else None)
         entry = self._entries[item] = _Entry(item, name, deferred)
-        entry.is_type = not is_location and getattr(type(item), "_registry", None) is not Attribute._registry
+        entry.is_type = isinstance(item, Type)
         entry.depth = max((self.visit(child, deferred) for child in self._children(item)), default=0)
         return entry.depth + (entry.name is not None)
 

@@ -16,8 +16,9 @@ type, or a list of types; a Region or a list of them; a Block.  When printing, o
 `register_type_directive` need no methods: they read and print types whose dialect prefix may be left out.
 
 How an attribute variable is written follows from its constraint: a unit attribute is its keyword, a StringAttr called
-`sym_name` an `@name`, an enum `<case>` (or bare, with `keyword_only = True` on its class), an IntegerAttr with a known
-type (`typed_attribute`) a number without type, a DenseArrayAttr `[1, 2]`, another attribute class its parameters.
+`sym_name` an `@name`, an enum its bare keyword (`<keyword>` with `angled = True` on its class), an IntegerAttr or
+FloatAttr of a known type (a `TypedAttribute` constraint) a number without type, a DenseArrayAttr `[1, 2]`, another
+dialect attribute its parameters (what stands behind `#dialect.mnemonic`).
 
 `compile_format` turns the string into steps once per class, on first use; parser and printer run the steps.
 """
@@ -42,7 +43,7 @@ class FormatError(ValueError):
     """A format string that does not describe its operation: a mistake in a dialect, not in a user's program."""
 
 
-# ---- elements ----------------------------------------------------------------------------------------------------------
+# ---- elements --------------------------------------------------------------------------------------------------------
 
 
 class Literal(NamedTuple):

@@ -203,8 +203,10 @@ def attribute_reader(field: Field, qualified: bool = False) -> Callable[["Parser
     kind = attribute_class(field)
     if qualified or kind is None:
         return lambda parser: parser.parse_attribute(typed_attribute(field))
-    if issubclass(kind, EnumAttr):
-        return lambda parser: parser.parse_parameters(kind)
+    if issubclass(kind, EnumAttr) and kind.parse_parameters is None:
+        if kind.angled:
+            return lambda parser: parser.parse_parameters(kind)
+        return lambda parser: parser.parse_enum_keyword(kind)
     if kind is StringAttr:
         if field.name == "sym_name":
             return lambda parser: StringAttr(parser.parse_symbol_name())
@@ -371,7 +373,7 @@ def _starts(cls: type[Operation], element: Any) -> Callable[["Parser"], bool] | 
         if starts is None:
             kind = attribute_class(field)
             if kind is not None and issubclass(kind, EnumAttr):
-                if not getattr(kind, "keyword_only", False):
+                if kind.angled:
                     return lambda parser: parser.text[parser.pos] == "<"
 
                 def enum_case(parser: "Parser") -> bool:
@@ -480,7 +482,9 @@ def _oilist(cls: type[Operation], element: Oilist) -> Step:
                 start = parser.pos
                 if parser.parse_optional_keyword(text):
                     if text in seen:
-                        parser.error(start, f"`{text}` clause can appear at most once in the expansion of the oilist directive")
+                        parser.error(
+                            start, f"`{text}` clause can appear at most once in the expansion of the oilist directive"
+                        )
                     seen.add(text)
                     if unit is not None:
                         state.attributes[unit] = UnitAttr()
@@ -491,7 +495,7 @@ def _oilist(cls: type[Operation], element: Oilist) -> Step:
     return oilist
 
 
-# ---- fused runs --------------------------------------------------------------------------------------------------------
+# ---- fused runs ------------------------------------------------------------------------------------------------------
 
 
 def _is_regular(element: Any) -> bool:
@@ -559,12 +563,12 @@ class _Fusion:
     def add_enum(self, field: Field) -> None:
         kind = attribute_class(field)
         cases = "|".join(sorted(map(re.escape, kind.cases), key=len, reverse=True))  # type: ignore[union-attr]
-        if getattr(kind, "keyword_only", False):
-            group = self.capture(rf"(?:{cases})(?![\w$.])")
-        else:
+        if kind.angled:  # type: ignore[union-attr]
             self.group += 1
             group = self.group
             self.pattern += rf"<\s*({cases})\s*>\s*"
+        else:
+            group = self.capture(rf"(?:{cases})(?![\w$.])")
         self.enums.append((group, field.name, kind, field.default))
 
     def add_optional(self, element: Optional) -> None:

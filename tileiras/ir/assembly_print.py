@@ -351,7 +351,9 @@ def attribute_printer(field: Field, qualified: bool = False) -> Step:
         )
     if issubclass(kind, Type) or kind in (StringAttr, SymbolRefAttr, UnitAttr):
         return whole
-    if issubclass(kind, EnumAttr) or not kind.name.startswith("builtin."):
+    if issubclass(kind, EnumAttr) and kind.print_parameters is None and not kind.angled:
+        return lambda op, printer: printer.write(op.attributes.get(name, default).value)
+    if not kind.name.startswith("builtin."):
         return lambda op, printer: printer.write(printer.parameters_text(op.attributes.get(name, default)))
     return whole
 

@@ -451,7 +451,7 @@ class AttributeParser:
             )
         return cls
 
-    # ---- parameters of dialect types and attributes --------------------------------------------------------------------
+    # ---- parameters of dialect types and attributes ------------------------------------------------------------------
 
     def parse_parameters(self, cls: Any) -> Any:
         """The text after the mnemonic of an attribute or type of class `cls`."""
@@ -493,12 +493,9 @@ class AttributeParser:
         return self.parse_attribute()
 
     def _parse_enum(self, cls: type[EnumAttr]) -> EnumAttr:
-        angled = not getattr(cls, "keyword_only", False) or self.text[self.pos] == "<"
-        if angled:
-            self.parse_punctuation("<")
+        self.parse_punctuation("<")
         found = self.parse_enum_keyword(cls)
-        if angled:
-            self.parse_punctuation(">")
+        self.parse_punctuation(">")
         return found
 
     def parse_optional_enum_keyword(self, cls: type[EnumAttr]) -> Any:
@@ -515,7 +512,7 @@ class AttributeParser:
             self.error(self.pos, f"expected {cls.name} to be one of: {', '.join(cls.cases)}")
         return found
 
-    # ---- attributes ----------------------------------------------------------------------------------------------------
+    # ---- attributes --------------------------------------------------------------------------------------------------
 
     def parse_attribute(self, type: Any = None) -> Any:
         """An attribute, or a type or location in its place; with `type`, a number has it and no `: type` follows."""
@@ -696,7 +693,7 @@ class AttributeParser:
             self.error(start, "elements literal must be a shaped type")
         return literal.build(self, type, type.element_type)
 
-    # ---- aliases -------------------------------------------------------------------------------------------------------
+    # ---- aliases -----------------------------------------------------------------------------------------------------
 
     def _resolve_alias(self, name: str, use: int) -> Any:
         """What an alias stands for; its definition may come later in the text."""
@@ -738,7 +735,7 @@ class AttributeParser:
             self._resolve_alias(name, start)
         self.pos = self._alias_ends[name]
 
-    # ---- locations -----------------------------------------------------------------------------------------------------
+    # ---- locations ---------------------------------------------------------------------------------------------------
 
     def parse_optional_location(self) -> Location | None:
         """`loc(...)`, None when the next token is something else."""

@@ -44,6 +44,8 @@ class Attribute:
     name: ClassVar[str] = ""
     parameters: ClassVar[tuple[str, ...]] = ()
     since: ClassVar[str | None] = None
+    # Print as an alias `#<asm_alias>` (types: `!<asm_alias>`) defined beside the text.
+    asm_alias: ClassVar[str | None] = None
     _registry: ClassVar[dict[str, type["Attribute"]]] = registry.ATTRIBUTES
     _instances: ClassVar[dict[tuple, "Attribute"]] = {}
 
@@ -123,11 +125,17 @@ class Attribute:
 
 
 class EnumAttr(Attribute):
-    """One case of a closed set, printed `#dialect.mnemonic<case>`; `cases` maps the keyword to its number."""
+    """One case of a closed set, printed `#dialect.mnemonic<case>`; `cases` maps the keyword to its number.
+
+    Where an assembly format names the attribute, it is the bare keyword, or `<keyword>` with `angled`.  With
+    `as_integer` it is `number : i32` in the generic form, as MLIR's plain integer enums are.
+    """
 
     parameters = ("value",)
     cases: ClassVar[dict[str, int]] = {}
     case_since: ClassVar[dict[str, str]] = {}
+    angled: ClassVar[bool] = False
+    as_integer: ClassVar[bool] = False
 
     value: str
 

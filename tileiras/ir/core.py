@@ -104,6 +104,8 @@ class Operation:
     opcode: ClassVar[int | None] = None
     traits: ClassVar[tuple] = ()
     assembly_format: ClassVar[str | None] = None
+    # Dialect whose prefix the text may leave out in this operation's regions.
+    default_dialect: ClassVar[str] = ""
 
     # Set up by __init_subclass__ from the declarations, in order of declaration, bases first.
     fields: ClassVar[tuple[Field, ...]] = ()

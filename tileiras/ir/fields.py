@@ -44,6 +44,25 @@ class AnyOf(Constraint):
         )
 
 
+class TypedAttribute(Constraint):
+    """A number attribute of one type: IntegerAttr or FloatAttr of `value_type`, DenseArrayAttr of such elements.
+
+    Assembly formats write it without the type.
+    """
+
+    __slots__ = ("attribute_class", "value_type")
+
+    def __init__(self, attribute_class: type, value_type: Any, description: str) -> None:
+        self.attribute_class = attribute_class
+        self.value_type = value_type
+        super().__init__(self._fits, description)
+
+    def _fits(self, value: Any) -> bool:
+        if not isinstance(value, self.attribute_class):
+            return False
+        return self.value_type in (getattr(value, "element_type", None), getattr(value, "type", None))
+
+
 any_type = Constraint(lambda value: True, "any type")
 any_attribute = Constraint(lambda value: True, "any attribute")
 

@@ -154,7 +154,7 @@ def parse_decimal(text: str, type: Any) -> int:
     return encode_float(float(text), type)
 
 
-# ---- printing ----------------------------------------------------------------------------------------------------------
+# ---- printing --------------------------------------------------------------------------------------------------------
 
 
 def _decimal_digits(significand: int, exponent: int, precision: int) -> tuple[str, int]:

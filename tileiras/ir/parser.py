@@ -29,14 +29,22 @@ class UnresolvedOperand(NamedTuple):
     offset: int
 
 
-class Argument(NamedTuple):
-    """A block argument that a hook has read; `location` is None where the text gives none."""
+class Argument:
+    """A block argument that a hook has read; a hook may set `type` when the text gives it later.
 
-    name: str
-    offset: int
-    type: Any
-    location: Location | None = None
-    attributes: dict | None = None
+    `location` is None where the text gives none.
+    """
+
+    __slots__ = ("name", "offset", "type", "location", "attributes")
+
+    def __init__(
+        self, name: str, offset: int, type: Any, location: Location | None = None, attributes: dict | None = None
+    ) -> None:
+        self.name = name
+        self.offset = offset
+        self.type = type
+        self.location = location
+        self.attributes = attributes or {}
 
 
 class UnregisteredOp(Operation):
@@ -133,7 +141,7 @@ class Parser(AttributeParser):
             return Argument(match[1], start, None)
         self.parse_punctuation(":")
         type = self.parse_type() if dialect is None else self.parse_dialect_type(dialect)
-        attributes = self.parse_optional_attr_dict() or None
+        attributes = self.parse_optional_attr_dict()
         return Argument(match[1], start, type, self.parse_optional_location(), attributes)
 
     def parse_optional_successor(self) -> Block | None:
@@ -327,7 +335,8 @@ class Parser(AttributeParser):
         if "." in name and registry.load_dialect(dialect):
             self.error(
                 offset,
-                f"unregistered operation '{name}' found in dialect ('{dialect}') that does not allow unknown operations",
+                f"unregistered operation '{name}' found in dialect ('{dialect}') that does not allow unknown "
+                "operations",
             )
         self.error(
             offset,
@@ -366,9 +375,8 @@ class Parser(AttributeParser):
         self.parse_punctuation("->")
         result_types = self.parse_function_results()
         if len(input_types) != len(operands):
-            self.error(
-                types_at, f"expected {len(operands)} operand type{'s' * (len(operands) != 1)} but had {len(input_types)}"
-            )
+            plural = "s" if len(operands) != 1 else ""
+            self.error(types_at, f"expected {len(operands)} operand type{plural} but had {len(input_types)}")
         values = [self.resolve_name(text, at, type) for (text, at), type in zip(operands, input_types)]
         self._frame = outer
         self._keyword_attributes(cls, attributes, offset)
@@ -409,7 +417,7 @@ class Parser(AttributeParser):
         else:
             self._values = dict(values)
         self._blocks, self._block_uses = {}, {}
-        self.default_dialect = getattr(cls, "default_dialect", "")
+        self.default_dialect = cls.default_dialect
         region = Region()
         if arguments or self.text[self.pos] not in "^}":
             entry = Block()
@@ -478,7 +486,7 @@ class Parser(AttributeParser):
         self._missing += [ParseError(self.location_at(at), "use of undeclared SSA value name") for at in uses]
         self._forward.clear()
 
-    # ---- top level -----------------------------------------------------------------------------------------------------
+    # ---- top level ---------------------------------------------------------------------------------------------------
 
     def parse_top_level(self) -> list[Operation]:
         """All operations and aliases of the text."""
@@ -523,7 +531,7 @@ def _reader(cls: type[Operation]) -> Callable[[Parser, int], Operation]:
     return refuse
 
 
-# ---- entry points ------------------------------------------------------------------------------------------------------
+# ---- entry points ----------------------------------------------------------------------------------------------------
 
 
 def parse_operations(text: str, filename: str = "-", *, allow_unregistered: bool = False) -> list[Operation]:

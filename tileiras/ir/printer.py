@@ -128,7 +128,7 @@ class Printer:
         self.write("{\n")
         dialect = self.default_dialect
         parent = region.parent
-        self.default_dialect = getattr(parent, "default_dialect", "") if parent is not None else ""
+        self.default_dialect = parent.default_dialect if parent is not None else ""
         for number, block in enumerate(region.blocks):
             labelled = number > 0 or entry_arguments and block.arguments or empty_block and block.first is None
             self._print_block(block, bool(labelled), terminators)
@@ -148,15 +148,29 @@ class Printer:
     # ---- operations --------------------------------------------------------------------------------------------------
 
     def print_top_level(self, root: Operation) -> str:
-        aliases = AliasNames(root, self.locations)
-        self._aliases, self._alias_names = aliases, aliases.names
         names = ValueNames(root, suggest=not self.generic)
         self.names, self._blocks, self._groups = names.values, names.blocks, names.groups
+        aliases = self._aliases = self._find_aliases(root)
+        self._alias_names = aliases.names
         self._print_alias_definitions(aliases.before)
         self._print_operation(root)
         self.write("\n")
         self._print_alias_definitions(aliases.after)
         return "".join(self.out)
+
+    def _find_aliases(self, root: Operation) -> AliasNames:
+        """The aliases that the text will use."""
+        found = AliasNames()
+        if not self.locations:
+            found.visit_operations(root)
+            if found.is_empty:
+                return found
+        # What is used, and where first, only printing tells: a hook may leave out a location or print an attribute
+        # in a form of its own.  So everything is printed once to a list that is thrown away.
+        rehearsal = _AliasCollector(self)
+        rehearsal._print_operation(root)
+        rehearsal._found.assign()
+        return rehearsal._found
 
     def _print_alias_definitions(self, items: list) -> None:
         for item in items:
@@ -298,7 +312,7 @@ class Printer:
         if item.print_parameters is not None:
             return self.capture(lambda: item.print_parameters(self))
         if isinstance(item, EnumAttr):
-            return item.value if getattr(item, "keyword_only", False) else f"<{item.value}>"
+            return f"<{item.value}>"
         if not item.parameters:
             return ""
         return f"<{', '.join(map(self._parameter_text, item.values))}>"
@@ -330,7 +344,7 @@ class Printer:
             return spell(self, attribute, elision)
         if isinstance(attribute, Location) and not isinstance(attribute, Attribute):
             return self._location_text(attribute)
-        if isinstance(attribute, EnumAttr) and getattr(attribute, "keyword_only", False):
+        if isinstance(attribute, EnumAttr) and attribute.as_integer:
             return f"{attribute.number} : i32"
         return f"#{attribute.name}{self.parameters_text(attribute)}"
 
@@ -388,7 +402,7 @@ class Printer:
 
         return f"dense<{dense_text(attribute)}> : {self.type_text(attribute.type)}"
 
-    # ---- locations -----------------------------------------------------------------------------------------------------
+    # ---- locations ---------------------------------------------------------------------------------------------------
 
     def print_location(self, location: Location) -> None:
         """A location in attribute position: its alias, or `loc(...)`."""
@@ -444,6 +458,32 @@ class Printer:
             return self._spell(location, "never")
         # A position that has no textual form (an offset in a bytecode file) keeps its description as a name.
         return lexer.quote(str(location))
+
+
+class _AliasCollector(Printer):
+    """Prints in order to learn which attributes, types and locations are printed."""
+
+    def __init__(self, of: Printer) -> None:
+        super().__init__(generic=of.generic, locations=of.locations)
+        self.names, self._blocks, self._groups = of.names, of._blocks, of._groups
+        self._found = AliasNames()
+        self._aliases = self._found
+
+    def _print_operation(self, op: Operation) -> None:
+        if self.locations:
+            self._found.visit(self._canonical(op.location), True)
+        super()._print_operation(op)
+
+    def type_text(self, type: Any) -> str:
+        self._found.visit(type, False)
+        return super().type_text(type)
+
+    def attribute_text(self, attribute: Any, elision: str = "never") -> str:
+        self._found.visit(attribute, isinstance(attribute, Location))
+        return super().attribute_text(attribute, elision)
+
+    def _print_trailing_location(self, location: Location) -> None:
+        self._found.visit(self._canonical(location), True)
 
 
 _SPELLINGS: dict[type, Callable[[Printer, Any, str], str]] = {
@@ -503,7 +543,7 @@ def print_generic(op: Operation, printer: Printer) -> None:
     write(f" : ({inputs}) -> {printer.results_text([value.type for value in op._results])}")
 
 
-# ---- entry points ------------------------------------------------------------------------------------------------------
+# ---- entry points ----------------------------------------------------------------------------------------------------
 
 
 def print_op(op: Operation, *, generic: bool = False, locations: bool = False) -> str:
