@@ -131,14 +131,19 @@ class Operation:
         declared = {field.name: field for field in cls.fields}
         for name, field in list(cls.__dict__.items()):
             if isinstance(field, Field):
-                field.name = name
-                declared[name] = field
+                field.accessor = name
+                field.name = field.name or name
+                declared[field.name] = field
+                if name in Operation.__dict__:  # `operands` and the like: the core's own list is the field
+                    delattr(cls, name)
         cls.fields = tuple(declared.values())
         for kind in ("operand", "result", "attribute", "region", "successor"):
             of_kind = tuple(field for field in cls.fields if field.kind == kind)
             setattr(cls, f"{kind}_fields", of_kind)
             for position, field in enumerate(of_kind):
-                setattr(cls, field.name, _accessor(field, position, of_kind))
+                for accessor in {field.accessor: None, field.name: None}:
+                    if accessor not in Operation.__dict__:
+                        setattr(cls, accessor, _accessor(field, position, of_kind))
         if "traits" in cls.__dict__:
             inherited = [t for base in cls.__mro__[1:] for t in base.__dict__.get("traits", ())]
             instances = [t() if isinstance(t, type) else t for t in (*cls.traits, *inherited)]
@@ -160,23 +165,23 @@ class Operation:
         flat, operand_sizes = _gather(cls, cls.operand_fields, operands, named)
         attributes: dict[str, Attribute] = {}
         for field in cls.attribute_fields:
-            value = _as_attribute(field, named.pop(field.name, None))
+            value = _as_attribute(field, named.pop(field.accessor, None))
             if value is not None:
                 attributes[field.name] = value
         if cls._trait_classes and AttrSizedOperandSegments in cls._trait_classes:
             attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, operand_sizes)
         regions: list[Region] = []
         for field in cls.region_fields:
-            given = named.pop(field.name, None)
+            given = named.pop(field.accessor, None)
             if field.variadic:
                 regions += given or ()
             elif given is not None or not field.optional:
                 regions.append(given if given is not None else Region())
         successors: list[Block] = []
         for field in cls.successor_fields:
-            given = named.pop(field.name)
+            given = named.pop(field.accessor)
             successors += given if field.variadic else (given,)
-        if any(field.name in named for field in cls.result_fields):
+        if any(field.accessor in named for field in cls.result_fields):
             types, result_sizes = _gather(cls, cls.result_fields, (), named)
             if AttrSizedResultSegments in cls._trait_classes:
                 attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, result_sizes)
@@ -615,12 +620,12 @@ def _gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named
     flat: list[Any] = []
     sizes: list[int] = []
     for position, field in enumerate(fields):
-        value = given[position] if position < len(given) else named.pop(field.name, None)
+        value = given[position] if position < len(given) else named.pop(field.accessor, None)
         if field.variadic:
             values = tuple(value) if value is not None else ()
         elif value is None:
             if field.arity == "one":
-                raise TypeError(f"{cls.__name__} needs {field.kind} '{field.name}'")
+                raise TypeError(f"{cls.__name__} needs {field.kind} '{field.accessor}'")
             values = ()
         else:
             values = (value,)

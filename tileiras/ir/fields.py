@@ -90,19 +90,30 @@ class Field:
     """One declared part of an operation.
 
     `kind` is "operand", "result", "attribute", "region" or "successor"; `arity` is "one", "optional" or "variadic";
-    `since` is the Tile IR version that introduced the field.  `name` and `position` are set by the class.
+    `since` is the Tile IR version that introduced the field.  `accessor` is the Python name that the class declares the
+    field under and `name` what the IR calls it: the same, unless Python or the core has the name for itself.
     """
 
-    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "position")
+    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "position")
 
-    def __init__(self, kind: str, constraint: Any, doc: str, arity: str, since: str | None, default: Any = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        constraint: Any,
+        doc: str,
+        arity: str,
+        since: str | None,
+        default: Any = None,
+        name: str = "",
+    ) -> None:
         self.kind = kind
         self.constraint = constraint
         self.doc = doc
         self.arity = arity
         self.since = since
         self.default = default
-        self.name = ""
+        self.name = name
+        self.accessor = ""
         self.position = -1
 
     @property
@@ -117,8 +128,8 @@ class Field:
         return f"<{self.arity} {self.kind} {self.name}>"
 
 
-def operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
-    return Field("operand", constraint, doc, "one", since)
+def operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None, name: str = "") -> Any:
+    return Field("operand", constraint, doc, "one", since, name=name)
 
 
 def optional_operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
@@ -129,8 +140,8 @@ def variadic_operand(constraint: Any = any_type, doc: str = "", *, since: str | 
     return Field("operand", constraint, doc, "variadic", since)
 
 
-def result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
-    return Field("result", constraint, doc, "one", since)
+def result(constraint: Any = any_type, doc: str = "", *, since: str | None = None, name: str = "") -> Any:
+    return Field("result", constraint, doc, "one", since, name=name)
 
 
 def optional_result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
@@ -148,9 +159,11 @@ def attribute(
     optional: bool = False,
     default: Attribute | None = None,
     since: str | None = None,
+    name: str = "",
 ) -> Any:
     """An attribute; with a `default` it may be absent and then reads as the default."""
-    return Field("attribute", constraint, doc, "optional" if optional or default is not None else "one", since, default)
+    arity = "optional" if optional or default is not None else "one"
+    return Field("attribute", constraint, doc, arity, since, default, name)
 
 
 def region(doc: str = "", *, optional: bool = False, since: str | None = None) -> Any:
