@@ -258,7 +258,12 @@ def _types(element: TypeDirective) -> Step:
     of_operand = field.kind == "operand"
 
     def types(parser: "Parser", state: OperationState) -> None:
-        found = parser.parse_comma_separated(lambda: read(parser)) if field.variadic else read(parser)
+        if not field.variadic:
+            found = read(parser)
+        elif parser.text[parser.pos] == ")":
+            found = []  # `( )` around the types of no values
+        else:
+            found = parser.parse_comma_separated(lambda: read(parser))
         (state.operand_types if of_operand else state.result_types)[at] = found
 
     return types

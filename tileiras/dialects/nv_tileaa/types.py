@@ -115,7 +115,7 @@ class TiledViewType(Type):
         return self.source.element_type
 
     def print_parameters(self, printer: Any) -> None:
-        printer.write(f"<{'x'.join(map(str, self.shape))}, ")
+        printer.write(f"<[{', '.join(map(str, self.shape))}], ")
         printer.print_type(self.source)
         if self.dim_map != tuple(range(len(self.shape))):
             printer.write(f", dim_map = [{', '.join(map(str, self.dim_map))}]")
@@ -131,7 +131,7 @@ class TiledViewType(Type):
     @classmethod
     def parse_parameters(cls, parser: Any) -> "TiledViewType":
         parser.parse_punctuation("<")
-        shape = parser.parse_dimension_list(trailing=False)
+        shape = parser.parse_comma_separated(parser.parse_integer, "[", "]")
         parser.parse_punctuation(",")
         source = parser.parse_type()
         named: dict[str, Any] = {}

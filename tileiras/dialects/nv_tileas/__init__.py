@@ -7,6 +7,7 @@ encoding, memory and dot operations name the atom that executes them, and a chan
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 from .ops import (
+    COUNTERPARTS,
     AddFOp,
     AddPtrOp,
     AssertOp,
@@ -54,4 +55,4 @@ from .ops import (
     YieldOp,
 )
 
-__all__ = [name for name in dir() if name.endswith(("Op", "Attr"))]
+__all__ = ["COUNTERPARTS", *(name for name in dir() if name.endswith(("Op", "Attr")))]

@@ -51,6 +51,8 @@ class Layouts:
 
     def concrete(self, old: Value) -> Value:
         """The converted value of `old` in the layout that it has, or would have."""
+        if not isinstance(old.type, TensorType):
+            return self.rewriter.value(old)
         return self.as_layout(old, self.assignment.concrete(old))
 
     def _make(self, old: Value, layout: LinearLayout) -> Value:
