@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tileiras import locations, pipeline, units
-from tileiras.build.fingerprint import CodeBase, write_atomically
+from tileiras.build.fingerprint import CodeBase
 from tileiras.build.store import ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.files import write_atomically
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageContext, StageOptions

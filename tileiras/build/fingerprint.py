@@ -2,8 +2,8 @@
 
 The modules are those that the stage's own module imports, directly or not, at the top of a file or inside a function,
 together with the dialects of the stage's input and output, which are loaded by name.  An edit in one lowering changes
-the fingerprint of the stages that import it and of no other.  Python's version is left out on purpose: artifacts are the
-same under every version.
+the fingerprint of the stages that import it and of no other.  Python's version is left out on purpose: artifacts are
+the same under every version.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tileiras.files import write_atomically
 from tileiras.pipeline import Stage
 
 FORMAT = 1
@@ -213,22 +214,3 @@ def _load_memo(path: str) -> dict:
     except (OSError, ValueError):
         return {}
     return memo if isinstance(memo, dict) else {}
-
-
-def write_atomically(path: str, data: bytes) -> None:
-    """Writes a file so that no reader and no crash ever sees a part of it; makes the folder."""
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, exist_ok=True)
-    import threading
-
-    temporary = os.path.join(folder, f".{os.path.basename(path)[:60]}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-        raise
