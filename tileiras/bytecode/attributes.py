@@ -1,4 +1,4 @@
-"""Attributes: those of an operation, written without a tag as its declaration says, and self-contained ones with a tag."""
+"""Attributes: those of an operation, untagged and read as its declaration says, and self-contained ones with a tag."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _widen_tf32(raw: bytes) -> bytes:
     return b"".join(raw[at : at + TF32_BYTES] + b"\x00" for at in range(0, len(raw), TF32_BYTES))
 
 
-# ---- untagged encodings ------------------------------------------------------------------------------------------------
+# ---- untagged encodings ----------------------------------------------------------------------------------------------
 # A reader takes (tables, cursor, name, result types of the operation) and returns an attribute.
 
 Reader = Callable[[Tables, Cursor, str, Any], Any]
@@ -253,7 +253,7 @@ def reader_of(constraint: Any) -> Reader:
     return found if found is not None else _read_predicate
 
 
-# ---- tagged encodings --------------------------------------------------------------------------------------------------
+# ---- tagged encodings ------------------------------------------------------------------------------------------------
 
 
 def read_tagged(tables: Tables, cursor: Cursor, what: str, depth: int = 0) -> Any:

@@ -1,7 +1,7 @@
 """Operations inside a function: one decoder for all of them, told what to expect by their declarations.
 
-An operation is its opcode, its result types, a bit field that announces optional parts, attributes, operands and regions,
-each in the order of declaration.  Parts newer than the file's version are not there at all.
+An operation is its opcode, its result types, a bit field that announces optional parts, attributes, operands and
+regions, each in the order of declaration.  Parts newer than the file's version are not there at all.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _flag_bits(
 ) -> tuple[dict[str, int], dict[str, Version], Version | None]:
     """The bit of each optional attribute and operand, the names not yet in `version`, and since when there are flags.
 
-    Bits are given out by version, in a version first to attributes.  The field itself is written from the version of its
-    first bit on, and always when the operation came with one.
+    Bits are given out by version, in a version first to attributes.  The field itself is written from the version of
+    its first bit on, and always when the operation came with one.
     """
     optional = [f for f in op_class.attribute_fields if f.optional and f.default is None or is_flag(f.constraint)]
     if segments:
@@ -176,9 +176,8 @@ class FunctionReader:
             if count is None:
                 count = written
             elif written != count:
-                cursor.fail(
-                    f"result count mismatch for {plan.name}: expected {count} compatible results but got {written}", start
-                )
+                wanted = f"expected {count} compatible results but got {written}"
+                cursor.fail(f"result count mismatch for {plan.name}: {wanted}", start)
         read_type = tables.types.read
         types = [read_type(cursor, "result type") for _ in range(count)]
 

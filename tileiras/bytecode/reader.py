@@ -98,10 +98,8 @@ class BytecodeFile:
             at = cursor.pos
             type = tables.types.read(cursor, f"signature of function '{name}'")
             if not isinstance(type, FunctionType):
-                cursor.fail(
-                    f"function signature index does not refer to a function type for function '{name}', got type: {type}",
-                    at,
-                )
+                wrong = f"does not refer to a function type for function '{name}', got type: {type}"
+                cursor.fail(f"function signature index {wrong}", at)
             at = cursor.pos
             flags = cursor.byte(f"flags of function '{name}'")
             if flags > (PRIVATE | KERNEL | HAS_HINTS):

@@ -53,8 +53,8 @@ SIMPLE_TYPES: dict[int, tuple[str, Version, Type]] = {
 }
 
 # Tag -> (name in messages, first version, registered name, parameters in file order).
-# A parameter is (name, kind) or (name, kind, first version); kinds: type, i64s, i32s, uint, padding, mark.  "padding" and
-# "mark" are optional: from 13.3 on a leading bit field tells which are there, before that a byte in front of each.
+# A parameter is (name, kind) or (name, kind, first version); kinds: type, i64s, i32s, uint, padding, mark.  "padding"
+# and "mark" are optional: from 13.3 on a leading bit field tells which are there, before that a byte in front of each.
 # "mark" is the pointer attribute of 13.4, whose only value says nothing beyond the default.
 COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
     12: (

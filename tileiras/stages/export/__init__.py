@@ -1,7 +1,7 @@
 """cuTile Python -> Tile IR bytecode, by the front end that the user has installed; no GPU is needed.
 
-What is compiled is named in the file (`tileiras.stages.signatures`).  The file is imported as a script's directory would
-have it (its own folder first on the path), and what it imports from its tree counts as its source.
+What is compiled is named in the file (see `signatures`).  The file is imported with its own folder first on the path,
+as a script would be, and what it imports from its tree counts as its source.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     with _imported(place) as namespace:
         requests = _requests(namespace, place)
         data = _export(requests, options, place)
-    from .relative_paths import make_paths_relative
+    from tileiras.bytecode.relative_paths import make_paths_relative
 
     return StageResult(make_paths_relative(data, place.root))
 
@@ -248,7 +248,8 @@ def _located(error: BaseException, place: _Place, fallback: tuple[int, int] | No
         at = place.location(loc.filename, loc.line, loc.col + 1)
         caller = getattr(loc, "call_site", None)
         while caller is not None and getattr(caller, "filename", None):
-            notes.append(Diagnostic.note(place.location(caller.filename, caller.line, caller.col + 1), "called from here"))
+            called_at = place.location(caller.filename, caller.line, caller.col + 1)
+            notes.append(Diagnostic.note(called_at, "called from here"))
             caller = getattr(caller, "call_site", None)
     else:
         message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

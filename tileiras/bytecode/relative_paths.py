@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from tileiras.bytecode.encoding import Cursor
-from tileiras.bytecode.sections import END, STRING, StringTable, read_header, read_sections
+from .encoding import Cursor
+from .sections import END, STRING, StringTable, read_header, read_sections
 
 
 def make_paths_relative(data: bytes, root: str) -> bytes:
-    """`data` with absolute paths under `root` rewritten relative to it, and paths of installed packages relative to theirs.
+    """`data` with paths under `root` rewritten relative to it, and paths of installed packages relative to theirs.
 
     Only the string section changes; every other section refers to strings by number.  It is written last, as the front
     end does, so that no other section moves.
