@@ -55,11 +55,11 @@ MODULE_NAME = "kernels"
 class _Function:
     """A row of the function table; the body is not read yet."""
 
-    __slots__ = ("name", "type", "location", "hints", "body", "offset")
+    __slots__ = ("name", "signature", "location", "hints", "body", "offset")
 
-    def __init__(self, name: str, type: FunctionType, location: int, hints: Any, body: Cursor, offset: int) -> None:
+    def __init__(self, name: str, signature: Cursor, location: int, hints: Any, body: Cursor, offset: int) -> None:
         self.name = name
-        self.type = type
+        self.signature = signature
         self.location = location
         self.hints = hints
         self.body = body
@@ -95,11 +95,8 @@ class BytecodeFile:
             name = tables.strings.read(cursor, "function name")
             if not name:
                 cursor.fail("function name is empty", start)
-            at = cursor.pos
-            type = tables.types.read(cursor, f"signature of function '{name}'")
-            if not isinstance(type, FunctionType):
-                wrong = f"does not refer to a function type for function '{name}', got type: {type}"
-                cursor.fail(f"function signature index {wrong}", at)
+            signature = cursor.sub(cursor.pos, cursor.pos + 10)
+            cursor.varint(f"signature of function '{name}'")
             at = cursor.pos
             flags = cursor.byte(f"flags of function '{name}'")
             if flags > (PRIVATE | KERNEL | HAS_HINTS):
@@ -119,7 +116,7 @@ class BytecodeFile:
                 )
             body = cursor.sub(cursor.pos, cursor.pos + length)
             cursor.pos += length
-            functions.append(_Function(name, type, location, hints, body, cursor.base + start))
+            functions.append(_Function(name, signature, location, hints, body, cursor.base + start))
         if cursor.remaining:
             cursor.fail(f"{cursor.remaining} bytes are left over after the last function")
         return functions
@@ -152,18 +149,28 @@ class BytecodeFile:
 
     def _entry(self, function: _Function) -> Operation:
         body = function.body
+        type = self._signature(function)
         locations: Any = NoLocations()
         if self.debug is not None and function.location:
             locations = self.debug.locations(function.location, body)
         location: Location = locations.next(body) if isinstance(locations, LocationSequence) else UNKNOWN_LOC
         if isinstance(location, UnknownLoc):
             location = BytecodeLoc(self.filename, body.section, function.offset)
-        block = Block(function.type.inputs, [location] * len(function.type.inputs))
+        block = Block(type.inputs, [location] * len(type.inputs))
         FunctionReader(self.tables, body, locations).read_body(block)
-        attributes: dict[str, Any] = {"sym_name": StringAttr(function.name), "function_type": function.type}
+        attributes: dict[str, Any] = {"sym_name": StringAttr(function.name), "function_type": type}
         if function.hints is not None:
             attributes["optimization_hints"] = function.hints
         return _operation("cuda_tile.entry").create((), (), attributes, [Region([block])], (), location)
+
+    def _signature(self, function: _Function) -> FunctionType:
+        at = function.signature
+        at.pos = 0
+        type = self.tables.types.read(at, f"signature of function '{function.name}'")
+        if not isinstance(type, FunctionType):
+            wrong = f"does not refer to a function type for function '{function.name}', got type: {type}"
+            at.fail(f"function signature index {wrong}", 0)
+        return type
 
     def _globals(self) -> list[Operation]:
         cursor = self.sections.get(GLOBAL)

@@ -53,15 +53,15 @@ SIMPLE_TYPES: dict[int, tuple[str, Version, Type]] = {
 }
 
 # Tag -> (name in messages, first version, registered name, parameters in file order).
-# A parameter is (name, kind) or (name, kind, first version); kinds: type, i64s, i32s, uint, padding, mark.  "padding"
-# and "mark" are optional: from 13.3 on a leading bit field tells which are there, before that a byte in front of each.
-# "mark" is the pointer attribute of 13.4, whose only value says nothing beyond the default.
+# A parameter is (name, kind) or (name, kind, first version); kinds: type, i64s, i32s, uint, padding, pointer.
+# The last two are enums that may be absent: from 13.3 on a leading bit field tells which are there, before that a byte
+# in front of each.
 COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
     12: (
         "PointerType",
         OLDEST,
         "cuda_tile.ptr",
-        (("pointee_type", "type"), ("pointer_attribute", "mark", Version(13, 4))),
+        (("pointee_type", "type"), ("pointer_attribute", "pointer", Version(13, 4))),
     ),
     13: ("TileType", OLDEST, "cuda_tile.tile", (("element_type", "type"), ("shape", "i64s"))),
     14: (
@@ -72,7 +72,7 @@ COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
             ("element_type", "type"),
             ("shape", "i64s"),
             ("strides", "i64s"),
-            ("pointer_attribute", "mark", Version(13, 4)),
+            ("pointer_attribute", "pointer", Version(13, 4)),
         ),
     ),
     15: (
@@ -102,7 +102,8 @@ COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
     ),
 }
 
-OPTIONAL_KINDS = ("padding", "mark")
+OPTIONAL_KINDS = {"padding": "cuda_tile.padding_value", "pointer": "cuda_tile.ptr_attr"}
+"""Kinds of optional parameters: the enum that each is."""
 
 MAX_NESTING = 32
 """Types inside types; the deepest legal one (a view of a tensor view of a number) has three levels."""
@@ -178,10 +179,7 @@ class TypeTable:
                 flags >>= 1
             else:
                 there = run.byte(f"presence of {key}")
-            if kind == "padding":
-                values[key] = _read_padding(run) if there else None
-            elif there and run.varint(key) != 0:
-                run.fail(f"invalid integer value for enum type: {key}")
+            values[key] = _read_enum(run, OPTIONAL_KINDS[kind], key) if there else None
         type_class = lookup_type(registered)
         assert type_class is not None
         return type_class(**values)
@@ -191,13 +189,13 @@ class TypeTable:
             run.fail(f"type '{name}' requires bytecode version {since}+, file version is {self.version}", 0)
 
 
-def _read_padding(run: Cursor) -> Any:
+def _read_enum(run: Cursor, enum: str, what: str) -> Any:
     start = run.pos
-    number = run.varint("padding value")
-    padding = lookup_attribute("cuda_tile.padding_value").from_number(number)  # type: ignore[union-attr]
-    if padding is None:
+    number = run.varint(what)
+    found = lookup_attribute(enum).from_number(number)  # type: ignore[union-attr]
+    if found is None:
         run.fail(f"invalid integer value for enum type: {number}", start)
-    return padding
+    return found
 
 
 def _read_uint32(table: TypeTable, run: Cursor, what: str) -> int:

@@ -17,6 +17,9 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 
+_OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
+"""Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
+
 MISSING_FRONT_END = "compiling cuTile Python needs the package cuda-tile: pip install 'tileiras[cutile]'"
 
 
@@ -265,7 +268,7 @@ def _traceback_location(error: BaseException, place: _Place) -> FileLineColLoc |
         return place.location(error.filename, error.lineno or 1, error.offset or 1)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = os.path.realpath(frame.filename)
-        if file.startswith(place.root.rstrip(os.sep) + os.sep) and "site-packages" not in file.split(os.sep):
-            if file == place.path or not file.startswith(os.path.dirname(os.path.dirname(__file__)) + os.sep):
-                return place.location(file, frame.lineno or 1, (frame.colno or 0) + 1)
+        inside = file.startswith(place.root.rstrip(os.sep) + os.sep) and "site-packages" not in file.split(os.sep)
+        if inside and not file.startswith(_OWN_PACKAGE):
+            return place.location(file, frame.lineno or 1, (frame.colno or 0) + 1)
     return None
