@@ -43,7 +43,7 @@ def _result_types(op: Any, rewriter: Any) -> list[Any]:
     return [rewriter.convert_type(result.type) for result in op.results]
 
 
-# ---- tokens ------------------------------------------------------------------------------------------------------------
+# ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
 def _make_token(op: Any, args: tuple, rewriter: Any) -> Any:
@@ -58,7 +58,7 @@ def _join_tokens(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.JoinMemTokenOp(list(args), result=nv_tileaa.MemTokenType()))
 
 
-# ---- views -------------------------------------------------------------------------------------------------------------
+# ---- views -----------------------------------------------------------------------------------------------------------
 
 
 def _make_tensor_view(op: Any, args: tuple, rewriter: Any) -> Any:
@@ -108,7 +108,7 @@ def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
     return counts
 
 
-# ---- accesses ----------------------------------------------------------------------------------------------------------
+# ---- accesses --------------------------------------------------------------------------------------------------------
 
 
 def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
@@ -203,7 +203,7 @@ def _atomic_cas(op: Any, args: tuple, rewriter: Any) -> Any:
     )
 
 
-# ---- globals -----------------------------------------------------------------------------------------------------------
+# ---- globals ---------------------------------------------------------------------------------------------------------
 
 
 def _get_global(op: Any, args: tuple, rewriter: Any) -> Any:
