@@ -162,7 +162,7 @@ def compile_with(
         raise CompileError.at(module.location, f"no entry '{entry}' in {name}; it has: {known}", ExitCode.CONFIGURATION)
     if last.name == "read":
         kernels = [Kernel(units.entry_name(op), {}) for op in entries]
-        return Artifact(module_text(module), suffix, kernels, diagnostics)
+        return Artifact(units.module_text(module), suffix, kernels, diagnostics)
     if not entries:
         raise CompileError.at(module.location, f"{name} has no entry to compile")
 
@@ -176,7 +176,7 @@ def compile_with(
             result = run(row, given, location)
             given = result.output
             artifacts.update(result.artifacts)
-        artifacts[pipeline.stage(stop).suffix] = given if isinstance(given, bytes) else module_text(given)
+        artifacts[pipeline.stage(stop).suffix] = given if isinstance(given, bytes) else units.module_text(given)
         kernels.append(Kernel(unit_name, artifacts))
     product = join([kernel.artifacts[pipeline.stage(stop).suffix] for kernel in kernels], pipeline.stage(stop).suffix)
     if last.name == "cubin":
@@ -185,14 +185,6 @@ def compile_with(
         for kernel in kernels:
             kernel.artifacts.update(result.artifacts)
     return Artifact(product, suffix, kernels, diagnostics)
-
-
-def module_text(module: Operation) -> bytes:
-    """A module as an artifact: printed without locations, which travel beside it."""
-    from tileiras.ir import print_op
-
-    text = print_op(module)
-    return (text if text.endswith("\n") else text + "\n").encode()
 
 
 def join(products: list[bytes], suffix: str) -> bytes:

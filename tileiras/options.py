@@ -173,7 +173,7 @@ def _checked(option: Option, value: Any) -> Any:
 
 def _not_accepted(option: Option, value: Any) -> str:
     if option.name == "opt-level":  # the vendor's wording
-        return f"invalid optimization level: {value}; accepted: {accepted(option)}"
+        return f"invalid optimization level: {value}"
     if option.name == "gpu-name":
         return (
             f"GPU architecture {value} is not supported by this version of tileiras. Supported: {accepted(option)}"

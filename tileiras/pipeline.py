@@ -41,6 +41,8 @@ class Stage(NamedTuple):
     doc: str
     dialects: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    reads_files: bool = False
+    """Whether the stage reads files besides its input, and reports them."""
     module: str = ""
 
     @property
@@ -74,6 +76,7 @@ STAGES: tuple[Stage, ...] = (
         "export", FILE, ".tileirbc", (), ("gpu-name", "bytecode-version"),
         "cuTile Python to bytecode",
         tools=("tileiras.stages.export:front_end_identity",),
+        reads_files=True,
     ),
     Stage(
         "read", FILE, ".cuda_tile.mlir", (), (),
@@ -144,6 +147,12 @@ def stages_between(first: str, last: str) -> tuple[Stage, ...]:
     """The stages from `first` to `last`, both included; none when `last` comes before `first`."""
     names = [s.name for s in STAGES]
     return STAGES[names.index(first) : names.index(last) + 1]
+
+
+def takes_module(stage: Stage) -> bool:
+    """Whether the stage works on a module; the others are given bytes."""
+    position = STAGES.index(stage)
+    return stage.unit == ENTRY and STAGES[position - 1].makes_module
 
 
 def run_stage(stage: Stage, source: Any, options: CompileOptions, context: StageContext) -> StageResult:

@@ -1,7 +1,6 @@
 """Sources and the units of compilation: a file is read as a whole, an entry is compiled alone with what it reaches.
 
-`entry_names` finds the entries of a source without reading all of it, for a build that has to name its nodes before
-anything runs.  `entry_modules` makes the modules that the stages from `tileaa` on work on.
+`entry_modules` makes the modules that the stages from `tileaa` on work on.
 """
 
 from __future__ import annotations
@@ -78,41 +77,6 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-_ENTRY = re.compile(
-    r'"cuda_tile\.entry"(?P<generic>)'
-    r'|"(?:[^"\\\n]|\\.)*"'
-    r"|//[^\n]*"
-    r'|(?<![\w.$@%#!-])(?:cuda_tile\.)?entry\s+@(?:(?P<name>[\w.$-]+)|"(?P<quoted>(?:[^"\\]|\\.)*)")'
-)
-
-
-def entry_names(source: Source) -> list[str]:
-    """The names of a text's or bytecode's entries in order; raises CompileError when finding them needs a full read.
-
-    The text need not be correct: what cannot be an entry is passed over, and `read` will say what is wrong.
-    """
-    if source.kind == TEXT:
-        names = []
-        for match in _ENTRY.finditer(source.text):
-            if match["generic"] is not None:
-                return _entries_by_reading(source)
-            name = match["name"] or match["quoted"]
-            if name and name not in names:
-                names.append(name)
-        return names
-    return _entries_by_reading(source)
-
-
-def _entries_by_reading(source: Source) -> list[str]:
-    from tileiras.options import CompileOptions
-    from tileiras.pipeline import run_stage, stage
-    from tileiras.stages import StageContext
-
-    context = StageContext(source_name=source.name, source_path=source.path)
-    module = run_stage(stage("read"), source.data, CompileOptions(), context).output
-    return [entry_name(op) for op in entries_of(module)]
-
-
 def file_stem(name: str) -> str:
     """A file name for an entry: its symbol where that can be a file name, else the symbol changed and made unique.
 
@@ -187,3 +151,11 @@ def _reached(entry: Operation, symbols: dict[str, Operation]) -> set[Operation]:
                         wanted.add(target)
                         stack.append(target)
     return wanted
+
+
+def module_text(module: Operation) -> bytes:
+    """A module as an artifact: printed without locations, which travel beside it."""
+    from tileiras.ir import print_op
+
+    text = print_op(module)
+    return (text if text.endswith("\n") else text + "\n").encode()

@@ -259,11 +259,11 @@ def _types(element: TypeDirective) -> Step:
 
     def types(parser: "Parser", state: OperationState) -> None:
         if not field.variadic:
-            found = read(parser)
-        elif parser.text[parser.pos] == ")":
-            found = []  # `( )` around the types of no values
-        else:
+            found: Any = read(parser)
+        elif _starts_type(parser):
             found = parser.parse_comma_separated(lambda: read(parser))
+        else:
+            found = []
         (state.operand_types if of_operand else state.result_types)[at] = found
 
     return types
@@ -401,8 +401,12 @@ def _starts(cls: type[Operation], element: Any) -> Callable[["Parser"], bool] | 
         expected = {"operand": "%", "region": "{", "successor": "^"}.get(kind)
         if expected is not None:
             return lambda parser: parser.text[parser.pos] == expected
-        return lambda parser: lexer.TYPE.match(parser.text, parser.pos) is not None or parser.text[parser.pos] == "("
+        return _starts_type
     return None
+
+
+def _starts_type(parser: "Parser") -> bool:
+    return parser.text[parser.pos] == "(" or lexer.TYPE.match(parser.text, parser.pos) is not None
 
 
 def _optional(cls: type[Operation], element: Optional) -> Step:

@@ -174,7 +174,7 @@ class _Compiler:
         name = f"print_{element.name}"
         if not hasattr(self.cls, name):
             raise FormatError(f"'{self.cls.name}' has no method {name} for its assembly format")
-        getters = [_types_of(self.cls, a) if a.of_type else _getter(self.cls, a.field) for a in element.arguments]
+        getters = [_types_of(self.cls, a) if a.of_type else _getter(a.field) for a in element.arguments]
         hook = getattr(self.cls, name)
         if len(getters) == 1:
             (getter,) = getters
@@ -187,7 +187,7 @@ class _Compiler:
             return _print_operand(self.cls, field)
         if field.kind == "attribute":
             return attribute_printer(field, element.qualified)
-        get = _getter(self.cls, field)
+        get = _getter(field)
         if field.kind == "region":
             implicit = self.cls.has_trait(SingleBlockImplicitTerminator)
             return _print_regions(get, implicit)
@@ -241,9 +241,9 @@ def _as_list(value: Any) -> list:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _getter(cls: type[Operation], field: Field) -> Callable[[Any], Any]:
-    name = field.name
-    return lambda op: getattr(op, name)
+def _getter(field: Field) -> Callable[[Any], Any]:
+    accessor = field.accessor
+    return lambda op: getattr(op, accessor)
 
 
 def _fixed_position(cls: type[Operation], field: Field) -> int | None:
@@ -262,7 +262,7 @@ def _print_operand(cls: type[Operation], field: Field) -> Step:
             printer.write(printer.names.get(value) or printer.operand_text(value))
 
         return fixed
-    get = _getter(cls, field)
+    get = _getter(field)
     return lambda op, printer: printer.print_operands(_as_list(get(op)))
 
 
@@ -278,7 +278,7 @@ def _types_of(cls: type[Operation], element: Any) -> Callable[[Any], Any]:
         if field.kind == "operand":
             return lambda op: op._operands[position].type
         return lambda op: op._results[position].type
-    get = _getter(cls, field)
+    get = _getter(field)
 
     def types(op: Any) -> Any:
         value = get(op)
@@ -372,7 +372,7 @@ def _presence(cls: type[Operation], anchor: Any) -> Callable[[Any], bool]:
     name, default = field.name, field.default
     if field.kind == "attribute":
         return lambda op: op.attributes.get(name, default) is not default
-    get = _getter(cls, field)
+    get = _getter(field)
     if field.kind == "region":
         return lambda op: any(region.blocks for region in _as_list(get(op)))
     return lambda op: bool(_as_list(get(op)))

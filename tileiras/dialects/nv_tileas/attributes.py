@@ -22,6 +22,7 @@ class LinearLayoutAttr(Attribute):
 
     name = "nv_tileas.linear"
     parameters = IN_DIMENSIONS
+    asm_alias = "layout"
     register: tuple[Basis, ...]
     lane: tuple[Basis, ...]
     warp: tuple[Basis, ...]

@@ -1,54 +1,64 @@
-"""cuda_tile to nv_tileaa.
+"""cuda_tile -> nv_tileaa: tiles become tensors or scalars, views become memrefs and tilings, entries become functions.
 
-    %v = make_partition_view %t : partition_view<tile=(64), tensor_view<?xf32, strides=[1]>>
-    %x, %k = load_view_tko weak %v[%i] : ... -> tile<64xf32>, token
-
-becomes
-
-    %v = nv_tileaa.block_tile %t : !nv_tileaa.tiled_view<64, !nv_tileaa.memref<?xf32, strides = [1]>>
-    %x, %k = nv_tileaa.tiled_load %v[%i] : ... -> tensor<64xf32>, !nv_tileaa.mem_token
-
-No operation of cuda_tile is left, and none chooses a layout.
+One file per family of operations; each ends in a table from mnemonic to rule.  An operation in no table is refused with
+its location.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tileiras.diagnostics import DiagnosticEngine
-from tileiras.dialects import builtin
-from tileiras.dialects import cuda_tile as ct
-from tileiras.ir import ConversionTarget, Operation, Region, apply_conversion
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.ir import Operation, registry
 
-from . import arith, control_flow, memory, tensor
-from .types import convert_type
+from . import arithmetic, collectives, control_flow, conversions, entry, functions, memory, mma, shape
+from .types import tileaa_types
+
+FAMILIES = (arithmetic, functions, conversions, shape, memory, control_flow, collectives, mma, entry)
+
+LEGAL_DIALECTS = ("arith", "builtin", "math", "nv_tileaa", "scf")
 
 FAILURE = "failed to convert cuda_tile to nv_tileaa"
 
 
-class KernelOptions(NamedTuple):
-    """What the conversion is told about the launch: the target, and warps and CTAs where they are forced."""
+class TargetSpec(NamedTuple):
+    """What the rules know about the target; `num_warps` and `num_ctas` are None unless forced by an option."""
 
     gpu_name: str
     num_warps: int | None = None
     num_ctas: int | None = None
 
 
-def patterns() -> dict[type[Operation], Any]:
+def pattern_table() -> dict[type[Operation], Any]:
+    """Rules by operation class."""
+    registry.load_dialect("cuda_tile")
     table: dict[type[Operation], Any] = {}
-    for family in (arith, memory, tensor, control_flow):
-        table.update(family.PATTERNS)
+    for family in FAMILIES:
+        for mnemonic, rule in family.patterns().items():
+            op_class = registry.OPERATIONS[f"cuda_tile.{mnemonic}"]
+            table[op_class] = rule
     return table
 
 
-def convert_cuda_tile_to_tileaa(
-    module: ct.ModuleOp, options: KernelOptions, engine: DiagnosticEngine | None = None
-) -> builtin.ModuleOp:
-    """A builtin.module with a function for each entry; takes over the body of `module`.
+def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticEngine | None = None) -> Operation:
+    """The builtin module with the functions and globals of a verified `cuda_tile.module`, which is used up.
 
-    Raises CompileError (code 5), located.
+    Raises CompileError (code 5), located at the operation, for what has no rule.
     """
-    converted = builtin.ModuleOp(body=Region().take_blocks(module.body), location=module.location)
-    target = ConversionTarget(["arith", "math", "scf", "nv_tileaa"])
-    apply_conversion(converted, patterns(), target, convert_type, data=options, failure=FAILURE, engine=engine)
-    return converted
+    from tileiras.dialects.builtin import ModuleOp
+    from tileiras.ir.conversion import ConversionTarget, apply_conversion
+
+    if not target.gpu_name:
+        raise CompileError.at(
+            module.location, "invalid or missing --compute-capability option", ExitCode.COMPILE_FAILURE
+        )
+    apply_conversion(
+        module,
+        pattern_table(),
+        ConversionTarget(LEGAL_DIALECTS),
+        tileaa_types(),
+        data=target,
+        failure=FAILURE,
+        engine=engine,
+    )
+    return ModuleOp.create((), (), {}, [type(module.regions[0])().take_blocks(module.regions[0])], (), module.location)

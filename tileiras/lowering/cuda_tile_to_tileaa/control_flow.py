@@ -1,115 +1,52 @@
-"""Entries, loops, branches, the grid, globals and debugging."""
+"""Structured control flow: `for` and `if` whose regions end by handing over values."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects import cuda_tile as ct
-from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import scf
-from tileiras.ir import Attribute, ConversionRewriter, FunctionType, Operation, StringAttr, SymbolRefAttr, VerifyError
+from tileiras.dialects import nv_tileaa, scf
+from tileiras.ir import Region
 
-from .types import convert_type, result_types
-
-# ---- entry, return ---------------------------------------------------------------------------------------------------
+from .rules import Table, flag
 
 
-def convert_entry(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    kernel = rewriter.data
-    hints = op.optimization_hints
-    hint = (lambda key: None) if hints is None else (lambda key: hints.hint(kernel.gpu_name, key))
-    spec = aa.KernelSpecAttr(kernel.num_warps, kernel.num_ctas or hint("num_cta_in_cga") or 1, hint("occupancy"))
-    body = rewriter.convert_region(op.body)
-    return rewriter.insert(
-        aa.FuncOp(
-            sym_name=op.sym_name,
-            function_type=FunctionType([argument.type for argument in body.blocks[0].arguments]),
-            kernel_spec=spec,
-            target_spec=StringAttr(kernel.gpu_name),
-            body=body,
-        )
-    )
+def _for(op: Any, args: tuple, rewriter: Any) -> Any:
+    lower, upper, step, *inits = args
+    body = rewriter.convert_region(op.regions[0])
+    named = {} if flag(op, "unsignedCmp") is None else {"unsignedCmp": True}
+    types = [value.type for value in inits]
+    return rewriter.insert(scf.ForOp(lower, upper, step, inits, results_=types, body=body, **named))
 
 
-def convert_return(op: Any, args: tuple, rewriter: ConversionRewriter) -> None:
-    if not isinstance(op.parent_op, ct.EntryOp):
-        raise _early_exit()
-    rewriter.insert(aa.ReturnOp())
+def _if(op: Any, args: tuple, rewriter: Any) -> Any:
+    types = [rewriter.convert_type(result.type) for result in op.results]
+    then_region = rewriter.convert_region(op.regions[0])
+    else_region = Region() if _does_nothing(op.regions[1]) else rewriter.convert_region(op.regions[1])
+    return rewriter.insert(scf.IfOp(args[0], results_=types, then_region=then_region, else_region=else_region))
 
 
-def _early_exit() -> VerifyError:
-    return VerifyError("leaving an enclosing region from inside a branch is not supported")
+def _does_nothing(region: Region) -> bool:
+    if not region.blocks:
+        return True
+    last = region.blocks[0].last
+    return last is region.blocks[0].first and last is not None and last.name == "cuda_tile.yield" and not last.operands
 
 
-# ---- for, if ---------------------------------------------------------------------------------------------------------
+def _yield(op: Any, args: tuple, rewriter: Any) -> Any:
+    """Ends a branch of `if`, or the function of a reduction."""
+    parent = op.parent_op
+    combines = parent is not None and parent.name in ("cuda_tile.reduce", "cuda_tile.scan")
+    rewriter.insert((nv_tileaa.YieldOp if combines else scf.YieldOp)(list(args)))
 
 
-def convert_for(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    body = rewriter.convert_region(op.region)
-    flags = {"unsignedCmp": op.unsignedCmp} if op.unsignedCmp is not None else {}
-    return rewriter.insert(scf.ForOp.create(args, result_types(op), flags, (body,)))
+def _continue(op: Any, args: tuple, rewriter: Any) -> Any:
+    rewriter.insert(scf.YieldOp(list(args)))
 
 
-def convert_if(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    then_region = rewriter.convert_region(op.thenRegion)
-    else_region = rewriter.convert_region(op.elseRegion)
-    return rewriter.insert(scf.IfOp.create(args, result_types(op), {}, (then_region, else_region)))
-
-
-def convert_continue(op: Any, args: tuple, rewriter: ConversionRewriter) -> None:
-    if not isinstance(op.parent_op, ct.ForOp):
-        raise _early_exit()
-    rewriter.insert(scf.YieldOp.create(args))
-
-
-def convert_yield(op: Any, args: tuple, rewriter: ConversionRewriter) -> None:
-    collective = isinstance(op.parent_op, (ct.ReduceOp, ct.ScanOp))
-    rewriter.insert((aa.YieldOp if collective else scf.YieldOp).create(args))
-
-
-# ---- grid ------------------------------------------------------------------------------------------------------------
-
-
-def _per_axis(cls: type[Operation]) -> Any:
-    def convert(op: Any, args: tuple, rewriter: ConversionRewriter) -> list[Any]:
-        types = result_types(op)
-        return [rewriter.insert(cls(axis=axis, result=type)).results[0] for axis, type in zip("xyz", types)]
-
-    return convert
-
-
-# ---- globals, debugging ----------------------------------------------------------------------------------------------
-
-
-def convert_global(op: Any, args: tuple, rewriter: ConversionRewriter) -> None:
-    attributes: dict[str, Attribute] = {"sym_name": op.sym_name}
-    value = op.value
-    attributes["value"] = type(value)(convert_type(value.type), value.data, value.is_splat)
-    if op.alignment is not None:
-        attributes["alignment"] = op.alignment
-    rewriter.insert(aa.GlobalOp.create((), (), attributes))
-
-
-def convert_get_global(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    name = op.attributes["name"]
-    symbol = name if isinstance(name, SymbolRefAttr) else SymbolRefAttr(name.value)  # type: ignore[attr-defined]
-    return rewriter.insert(aa.GetGlobalOp(symbol=symbol, result=convert_type(op.result.type)))
-
-
-def convert_assert(op: Any, args: tuple, rewriter: ConversionRewriter) -> None:
-    rewriter.insert(aa.AssertOp(args[0], message=op.message))
-
-
-PATTERNS: dict[type[Operation], Any] = {
-    ct.EntryOp: convert_entry,
-    ct.ReturnOp: convert_return,
-    ct.ForOp: convert_for,
-    ct.IfOp: convert_if,
-    ct.ContinueOp: convert_continue,
-    ct.YieldOp: convert_yield,
-    ct.GetTileBlockIdOp: _per_axis(aa.GetProgramIdOp),
-    ct.GetNumTileBlocksOp: _per_axis(aa.GetNumProgramsOp),
-    ct.GlobalOp: convert_global,
-    ct.GetGlobalOp: convert_get_global,
-    ct.AssertOp: convert_assert,
-}
+def patterns() -> Table:
+    return {
+        "continue": _continue,
+        "for": _for,
+        "if": _if,
+        "yield": _yield,
+    }

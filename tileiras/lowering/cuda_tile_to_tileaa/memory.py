@@ -1,247 +1,235 @@
-"""Tokens, pointers, views, loads and stores."""
+"""Tokens, pointers, views and the operations that touch memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects import arith
-from tileiras.dialects import cuda_tile as ct
-from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Attribute, ConversionRewriter, IntegerAttr, IntegerType, Operation, Value, VerifyError
+from tileiras.dialects import arith, nv_tileaa
+from tileiras.ir import DYNAMIC, DenseArrayAttr, IntegerAttr, Operation, SymbolRefAttr, UnitAttr, i1, i32, i64
 
-from .types import convert_type, result_types
+from .rules import Rule, Table, converted, integer, same
 
-_SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
+SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
 
-
-def _ordering(op: Any) -> dict[str, Attribute]:
-    """The order and scope of an access; a weak one, the default, says neither."""
-    semantics = op.memory_ordering_semantics.value
-    if semantics == "weak":
-        return {}
-    return {
-        "mem_semantic": aa.MemSemanticAttr(semantics),
-        "mem_scope": aa.MemScopeAttr(_SCOPES[op.memory_scope.value]),
-    }
+LATENCY = "nv_tileaa.latency"
+NO_TMA = "nv_tileaa.no_tma"
+IN_BOUNDS = "nv_tileaa.inbounds"
+"""Discardable attributes: hints that the scheduler and the choice of copies may read."""
 
 
-def _optional(op: Any, name: str, rewriter: ConversionRewriter) -> Value | None:
-    value = getattr(op, name)
-    return None if value is None else rewriter.value(value)
+def _ordering(op: Any) -> dict[str, Any]:
+    scope = op.memory_scope
+    order = {"mem_semantic": op.memory_ordering_semantics.value}
+    return order if scope is None else {**order, "mem_scope": SCOPES[scope.value]}
 
 
-def _values(values: Any, rewriter: ConversionRewriter) -> list[Value]:
-    return [rewriter.value(value) for value in values]
+def _with_hints(new: Any, op: Any, rewriter: Any) -> Any:
+    """Keeps what the source says for this target about the access."""
+    hints = getattr(op, "optimization_hints", None)
+    if hints is not None:
+        gpu_name = rewriter.data.gpu_name
+        latency = hints.hint(gpu_name, "latency")
+        if latency is not None:
+            new.attributes[LATENCY] = IntegerAttr(latency, i32)
+        if hints.hint(gpu_name, "allow_tma") is False:
+            new.attributes[NO_TMA] = UnitAttr()
+    in_bounds = getattr(op, "inbounds", None)
+    if in_bounds is not None and any(in_bounds.elements):
+        new.attributes[IN_BOUNDS] = DenseArrayAttr(i1, [int(dim) for dim in in_bounds.elements])
+    return new
+
+
+def _result_types(op: Any, rewriter: Any) -> list[Any]:
+    return [rewriter.convert_type(result.type) for result in op.results]
 
 
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def convert_make_token(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    return rewriter.insert(aa.CreateMemTokenOp(result=aa.MemTokenType()))
+def _make_token(op: Any, args: tuple, rewriter: Any) -> Any:
+    return rewriter.insert(nv_tileaa.CreateMemTokenOp(result=nv_tileaa.MemTokenType()))
 
 
-def convert_join_tokens(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
-    distinct = list(dict.fromkeys(args))
-    if len(distinct) == 1:
-        return distinct[0]
-    return rewriter.insert(aa.JoinMemTokenOp(distinct, result=aa.MemTokenType()))
-
-
-# ---- pointers --------------------------------------------------------------------------------------------------------
-
-
-def _rename(cls: type[Operation]) -> Any:
-    def convert(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-        return rewriter.insert(cls.create(args, result_types(op), {}))
-
-    return convert
+def _join_tokens(op: Any, args: tuple, rewriter: Any) -> Any:
+    if len(args) == 1:
+        return args[0]
+    if not args:
+        return _make_token(op, args, rewriter)
+    return rewriter.insert(nv_tileaa.JoinMemTokenOp(list(args), result=nv_tileaa.MemTokenType()))
 
 
 # ---- views -----------------------------------------------------------------------------------------------------------
 
 
-def convert_make_tensor_view(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
+def _make_tensor_view(op: Any, args: tuple, rewriter: Any) -> Any:
+    sizes = converted(rewriter, op.dynamicShape)
+    strides = converted(rewriter, op.dynamicStrides)
+    type = rewriter.convert_type(op.results[0].type)
+    return rewriter.insert(nv_tileaa.MakeMemRefOp(args[0], sizes, strides, result=type))
+
+
+def _make_view(op: Any, args: tuple, rewriter: Any) -> Any:
+    return rewriter.insert(nv_tileaa.BlockTileOp(args[0], result=rewriter.convert_type(op.results[0].type)))
+
+
+def _size(memref: Any, dim: int, type: Any, rewriter: Any) -> Any:
+    """The size of a dimension as a value of an integer type."""
+    extent = memref.type.shape[dim]
+    if extent != DYNAMIC:
+        return integer(rewriter, extent, type)
+    return rewriter.insert(nv_tileaa.GetDimSizeOp(memref, dim=IntegerAttr(dim, i64), result=type)).results[0]
+
+
+def _tensor_shape(op: Any, args: tuple, rewriter: Any) -> Any:
+    types = _result_types(op, rewriter)
+    return [_size(args[0], dim, type, rewriter) for dim, type in enumerate(types)]
+
+
+def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
+    """Tiles along each dimension of the view: the memref's size over the distance between tiles, rounded up.
+
+    A sparse dimension is indexed element by element.
+    """
+    view = args[0]
+    source = view.defining_op
+    tiling = view.type
+    counts = []
+    for dim, type in enumerate(_result_types(op, rewriter)):
+        along = tiling.dim_map[dim]
+        step = 1 if dim == tiling.sparse_dim else tiling.traversal_strides[dim]
+        extent = tiling.source.shape[along]
+        if extent != DYNAMIC:
+            counts.append(integer(rewriter, -(-extent // step), type))
+            continue
+        size = _size(source.operands[0], along, type, rewriter)
+        if step != 1:
+            size = rewriter.insert(arith.CeilDivUIOp(size, integer(rewriter, step, type))).results[0]
+        counts.append(size)
+    return counts
+
+
+# ---- accesses --------------------------------------------------------------------------------------------------------
+
+
+def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
+    data, token = _result_types(op, rewriter)
+    get = rewriter.value
+    new = nv_tileaa.TiledLoadOp(
+        get(op.view),
+        converted(rewriter, op.index),
+        converted(rewriter, op.token),
+        data=data,
+        result_token=token,
+        **_ordering(op),
+    )
+    return _with_hints(rewriter.insert(new), op, rewriter)
+
+
+def _view_update(target: type[Operation], value: str) -> Rule:
+    """A store, or with a mode an atomic reduction, of the operand called `value`."""
+
+    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+        mode = getattr(op, "mode", None)
+        named = _ordering(op) if mode is None else {**_ordering(op), "rmw_mode": mode.value}
+        get = rewriter.value
+        new = target(
+            get(getattr(op, value)),
+            get(op.view),
+            converted(rewriter, op.index),
+            converted(rewriter, op.token),
+            result_token=nv_tileaa.MemTokenType(),
+            **named,
+        )
+        return _with_hints(rewriter.insert(new), op, rewriter)
+
+    return rule
+
+
+def _load_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
+    data, token = _result_types(op, rewriter)
+    new = nv_tileaa.LoadOp(
+        rewriter.value(op.source),
+        converted(rewriter, op.mask),
+        converted(rewriter, op.paddingValue),
+        converted(rewriter, op.token),
+        data=data,
+        result_token=token,
+        **_ordering(op),
+    )
+    return _with_hints(rewriter.insert(new), op, rewriter)
+
+
+def _store_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
+    new = nv_tileaa.StoreOp(
+        rewriter.value(op.destination),
+        rewriter.value(op.value),
+        converted(rewriter, op.mask),
+        converted(rewriter, op.token),
+        result_token=nv_tileaa.MemTokenType(),
+        **_ordering(op),
+    )
+    return _with_hints(rewriter.insert(new), op, rewriter)
+
+
+def _atomic_rmw(op: Any, args: tuple, rewriter: Any) -> Any:
+    data, token = _result_types(op, rewriter)
     return rewriter.insert(
-        aa.MakeMemRefOp(
-            rewriter.value(op.base),
-            _values(op.dynamicShape, rewriter),
-            _values(op.dynamicStrides, rewriter),
-            result=convert_type(op.result.type),
+        nv_tileaa.AtomicRMWOp(
+            rewriter.value(op.pointers),
+            rewriter.value(op.arg),
+            converted(rewriter, op.mask),
+            converted(rewriter, op.token),
+            rmw_mode=op.mode.value,
+            data=data,
+            result_token=token,
+            **_ordering(op),
         )
     )
 
 
-def convert_get_tensor_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> list[Value]:
-    memref = args[0].defining_op
-    return [_extent(memref.size(dim), convert_type(r.type), rewriter) for dim, r in enumerate(op.results)]
-
-
-def convert_get_index_space_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> list[Value]:
-    """How many tiles a view has along each dimension: enough to cover the tensor."""
-    view = args[0].type
-    memref = args[0].defining_op.source.defining_op
-    counts = []
-    for dim, result in enumerate(op.results):
-        type = convert_type(result.type)
-        if dim == view.sparse_dim:
-            raise VerifyError("the index space of a gather or scatter view has no extent along its sparse dimension")
-        step = view.traversal_strides[dim]
-        size = memref.size(view.dim_map[dim])
-        if isinstance(size, int):
-            counts.append(_extent(-(-size // step), type, rewriter))
-        else:
-            divisor = _extent(step, type, rewriter)
-            counts.append(rewriter.insert(arith.CeilDivUIOp(_extent(size, type, rewriter), divisor)).result)
-    return counts
-
-
-def _extent(size: int | Value, type: Any, rewriter: ConversionRewriter) -> Value:
-    """A size as a value of `type`.  Sizes are not negative."""
-    if isinstance(size, int):
-        return rewriter.insert(arith.ConstantOp(IntegerAttr(size, type))).result
-    assert isinstance(size.type, IntegerType)
-    if size.type.width < type.width:
-        return rewriter.insert(arith.ExtUIOp.create((size,), (type,))).result
-    if size.type.width > type.width:
-        return rewriter.insert(arith.TruncIOp.create((size,), (type,))).result
-    return size
-
-
-# ---- accesses through views ------------------------------------------------------------------------------------------
-
-
-def convert_load_view(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    data, token = result_types(op)
-    new = aa.TiledLoadOp(
-        rewriter.value(op.view),
-        _values(op.index, rewriter),
-        _optional(op, "token", rewriter),
-        data=data,
-        result_token=token,
+def _atomic_cas(op: Any, args: tuple, rewriter: Any) -> Any:
+    data, token = _result_types(op, rewriter)
+    return rewriter.insert(
+        nv_tileaa.AtomicCASOp(
+            rewriter.value(op.pointers),
+            rewriter.value(op.cmp),
+            rewriter.value(op.val),
+            converted(rewriter, op.mask),
+            converted(rewriter, op.token),
+            data=data,
+            result_token=token,
+            **_ordering(op),
+        )
     )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
 
 
-def convert_store_view(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    new = aa.TiledStoreOp(
-        rewriter.value(op.tile),
-        rewriter.value(op.view),
-        _values(op.index, rewriter),
-        _optional(op, "token", rewriter),
-        result_token=aa.MemTokenType(),
-    )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
+# ---- globals ---------------------------------------------------------------------------------------------------------
 
 
-def convert_atomic_red_view(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    new = aa.TiledAtomicRMWOp(
-        rewriter.value(op.value),
-        rewriter.value(op.view),
-        _values(op.index, rewriter),
-        _optional(op, "token", rewriter),
-        rmw_mode=op.mode.value,
-        result_token=aa.MemTokenType(),
-    )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
+def _get_global(op: Any, args: tuple, rewriter: Any) -> Any:
+    symbol = op.attributes["name"]
+    reference = symbol if isinstance(symbol, SymbolRefAttr) else SymbolRefAttr(symbol.value)
+    result = rewriter.convert_type(op.results[0].type)
+    return rewriter.insert(nv_tileaa.GetGlobalOp(symbol=reference, result=result))
 
 
-# ---- accesses through pointers ---------------------------------------------------------------------------------------
-
-
-def convert_load_ptr(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    data, token = result_types(op)
-    new = aa.LoadOp(
-        rewriter.value(op.source),
-        _optional(op, "mask", rewriter),
-        _optional(op, "paddingValue", rewriter),
-        _optional(op, "token", rewriter),
-        data=data,
-        result_token=token,
-    )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
-
-
-def convert_store_ptr(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    new = aa.StoreOp(
-        rewriter.value(op.destination),
-        rewriter.value(op.value),
-        _optional(op, "mask", rewriter),
-        _optional(op, "token", rewriter),
-        result_token=aa.MemTokenType(),
-    )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
-
-
-def convert_atomic_rmw(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    data, token = result_types(op)
-    new = aa.AtomicRMWOp(
-        rewriter.value(op.pointers),
-        rewriter.value(op.arg),
-        _optional(op, "mask", rewriter),
-        _optional(op, "token", rewriter),
-        rmw_mode=op.mode.value,
-        data=data,
-        result_token=token,
-    )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
-
-
-def convert_atomic_cas(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
-    data, token = result_types(op)
-    new = aa.AtomicCASOp(
-        rewriter.value(op.pointers),
-        rewriter.value(op.cmp),
-        rewriter.value(op.val),
-        _optional(op, "mask", rewriter),
-        _optional(op, "token", rewriter),
-        data=data,
-        result_token=token,
-    )
-    new.attributes.update(_ordering(op))
-    return rewriter.insert(new)
-
-
-def convert_assume(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
-    """Facts about numbers and pointers stay; one about a tensor view is dropped, its pointer and strides carry theirs."""
-    predicate = op.predicate
-    if isinstance(args[0].type, aa.MemRefType):
-        return args[0]
-    if isinstance(predicate, ct.DivByAttr):
-        fact: Attribute = aa.DivByAttr(predicate.divisor, predicate.every, predicate.along)
-    elif isinstance(predicate, ct.BoundedAttr):
-        fact = aa.BoundedAttr(predicate.lower, predicate.upper)
-    else:
-        fact = aa.SameElementsAttr(predicate.elements)
-    return rewriter.insert(aa.AssumeOp(args[0], predicate=fact))
-
-
-PATTERNS: dict[type[Operation], Any] = {
-    ct.MakeTokenOp: convert_make_token,
-    ct.JoinTokensOp: convert_join_tokens,
-    ct.OffsetOp: _rename(aa.AddPtrOp),
-    ct.IntToPtrOp: _rename(aa.IntToPtrOp),
-    ct.PtrToIntOp: _rename(aa.PtrToIntOp),
-    ct.PtrToPtrOp: _rename(aa.PtrBitcastOp),
-    ct.MakeTensorViewOp: convert_make_tensor_view,
-    ct.MakePartitionViewOp: _rename(aa.BlockTileOp),
-    ct.MakeStridedViewOp: _rename(aa.BlockTileOp),
-    ct.MakeGatherScatterViewOp: _rename(aa.BlockTileOp),
-    ct.GetTensorShapeOp: convert_get_tensor_shape,
-    ct.GetIndexSpaceShapeOp: convert_get_index_space_shape,
-    ct.LoadViewTkoOp: convert_load_view,
-    ct.StoreViewTkoOp: convert_store_view,
-    ct.AtomicRedViewTkoOp: convert_atomic_red_view,
-    ct.LoadPtrTkoOp: convert_load_ptr,
-    ct.StorePtrTkoOp: convert_store_ptr,
-    ct.AtomicRMWTkoOp: convert_atomic_rmw,
-    ct.AtomicCASTkoOp: convert_atomic_cas,
-    ct.AssumeOp: convert_assume,
-}
-
+def patterns() -> Table:
+    return {
+        "atomic_cas_tko": _atomic_cas,
+        "atomic_red_view_tko": _view_update(nv_tileaa.TiledAtomicRMWOp, "value"),
+        "atomic_rmw_tko": _atomic_rmw,
+        "get_global": _get_global,
+        "get_index_space_shape": _index_space_shape,
+        "get_tensor_shape": _tensor_shape,
+        "join_tokens": _join_tokens,
+        "load_ptr_tko": _load_pointers,
+        "load_view_tko": _load_view,
+        "make_gather_scatter_view": _make_view,
+        "make_partition_view": _make_view,
+        "make_strided_view": _make_view,
+        "make_tensor_view": _make_tensor_view,
+        "make_token": _make_token,
+        "offset": same(nv_tileaa.AddPtrOp),
+        "store_ptr_tko": _store_pointers,
+        "store_view_tko": _view_update(nv_tileaa.TiledStoreOp, "tile"),
+    }

@@ -1,54 +1,63 @@
-"""What the types and attributes of cuda_tile become in nv_tileaa."""
+"""What cuda_tile types become: tiles are tensors, rank-0 tiles scalars, views memrefs and tilings of memrefs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects import cuda_tile as ct
-from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import TensorType, TypeConverter
+from tileiras.dialects import cuda_tile, nv_tileaa
+from tileiras.ir import FunctionType, TensorType, TypeConverter
 
 
-def _tile(type: ct.TileType) -> Any:
-    element = convert_type(type.element_type)
-    return TensorType(type.shape, element) if type.shape else element
+def tileaa_types() -> TypeConverter:
+    """The converter, which callers share for one module so that its cache serves all entries."""
+    return TypeConverter(_RULES)
 
 
-def _tensor_view(type: ct.TensorViewType) -> aa.MemRefType:
-    return aa.MemRefType(type.shape, convert_type(type.element_type), type.strides)
+def element(type: Any) -> Any:
+    """An element of a tile: a pointer changes dialect, numbers stay."""
+    if isinstance(type, cuda_tile.PointerType):
+        return nv_tileaa.PtrType(type.pointee_type)
+    return type
 
 
-def _padding(type: Any) -> aa.PaddingValueAttr | None:
-    return None if type.padding_value is None else aa.PaddingValueAttr(type.padding_value.value)
+def _tile(type: Any) -> Any:
+    return TensorType(type.shape, element(type.element_type)) if type.shape else element(type.element_type)
 
 
-def _partition_view(type: ct.PartitionViewType) -> aa.TiledViewType:
-    return aa.TiledViewType(type.tile_shape, convert_type(type.tensor_view), type.dim_map, _padding(type))
+def _tensor_view(type: Any) -> Any:
+    return nv_tileaa.MemRefType(type.shape, type.element_type, type.strides)
 
 
-def _strided_view(type: ct.StridedViewType) -> aa.TiledViewType:
-    source = convert_type(type.tensor_view)
-    return aa.TiledViewType(type.tile_shape, source, type.dim_map, _padding(type), type.traversal_strides)
+def _padding(type: Any) -> Any:
+    return None if type.padding_value is None else nv_tileaa.PaddingValueAttr(type.padding_value.value)
 
 
-def _gather_scatter_view(type: ct.GatherScatterViewType) -> aa.TiledViewType:
-    source = convert_type(type.tensor_view)
-    return aa.TiledViewType(type.tile_shape, source, None, _padding(type), None, type.sparse_dim)
+def _partition_view(type: Any) -> Any:
+    return nv_tileaa.TiledViewType(type.tile_shape, _tensor_view(type.tensor_view), type.dim_map, _padding(type))
 
 
-convert_type = TypeConverter(
-    {
-        ct.TileType: _tile,
-        ct.PointerType: lambda type: aa.PtrType(convert_type(type.pointee_type)),
-        ct.TokenType: lambda type: aa.MemTokenType(),
-        ct.TensorViewType: _tensor_view,
-        ct.PartitionViewType: _partition_view,
-        ct.StridedViewType: _strided_view,
-        ct.GatherScatterViewType: _gather_scatter_view,
-    }
-)
-"""A tile is a tensor, a rank-0 tile a scalar; a tensor view is a memref, a view of tiles a tiled view."""
+def _strided_view(type: Any) -> Any:
+    memref = _tensor_view(type.tensor_view)
+    return nv_tileaa.TiledViewType(type.tile_shape, memref, type.dim_map, _padding(type), type.traversal_strides)
 
 
-def result_types(op: Any) -> list[Any]:
-    return [convert_type(result.type) for result in op.results]
+def _gather_scatter_view(type: Any) -> Any:
+    memref = _tensor_view(type.tensor_view)
+    return nv_tileaa.TiledViewType(type.tile_shape, memref, None, _padding(type), None, type.sparse_dim)
+
+
+def _function(type: Any) -> Any:
+    convert = tileaa_types()
+    return FunctionType([convert(t) for t in type.inputs], [convert(t) for t in type.results])
+
+
+_RULES = {
+    cuda_tile.TileType: _tile,
+    cuda_tile.PointerType: element,
+    cuda_tile.TokenType: lambda type: nv_tileaa.MemTokenType(),
+    cuda_tile.TensorViewType: _tensor_view,
+    cuda_tile.PartitionViewType: _partition_view,
+    cuda_tile.StridedViewType: _strided_view,
+    cuda_tile.GatherScatterViewType: _gather_scatter_view,
+    FunctionType: _function,
+}

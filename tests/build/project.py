@@ -1,0 +1,136 @@
+"""A throw-away project for build tests: kernels, an SConstruct, a store, and the compiler as this checkout has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+SCONSTRUCT = """\
+import os
+from tileiras.build import tool
+from tileiras.build.variables import construction_variables
+env = Environment(tools=[tool], ENV=os.environ, **construction_variables(ARGUMENTS))
+Default(env.TileTree("kernels"))
+"""
+
+_STAGE = re.compile(r"^  (EXPORT|READ|TILEAA|TILEAS|LLVM|PTX|CUBIN) +(\S+)( \(cached\))?$", re.MULTILINE)
+
+
+class Build(NamedTuple):
+    """What one run of scons did."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def ran(self) -> list[str]:
+        """`stage artifact` of the stages that ran, in order, artifacts without their folders."""
+        return [f"{m[1].lower()} {os.path.basename(m[2])}" for m in _STAGE.finditer(self.output) if not m[3]]
+
+    @property
+    def stages(self) -> list[str]:
+        """The names of the stages that ran, in order."""
+        return [line.split(" ")[0] for line in self.ran]
+
+    @property
+    def cached(self) -> list[str]:
+        """The names of the stages that the store answered for, in order."""
+        return [m[1].lower() for m in _STAGE.finditer(self.output) if m[3]]
+
+
+class Project:
+    """A folder with `kernels/` in it; `compiler` is the folder that holds the package."""
+
+    def __init__(self, folder: str, *, store: str | None = None, compiler: str = CHECKOUT) -> None:
+        self.folder = str(folder)
+        self.compiler = compiler
+        self.store = store or os.path.join(self.folder, "store")
+        os.makedirs(os.path.join(self.folder, "kernels"), exist_ok=True)
+        self.write("SConstruct", SCONSTRUCT)
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def write(self, name: str, text: str) -> None:
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name: str) -> bytes:
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def artifacts(self, folder: str = "build") -> dict[str, bytes]:
+        """Every file below the build folder, by its path in it."""
+        found = {}
+        for base, _, files in os.walk(self.path(folder)):
+            for name in files:
+                path = os.path.join(base, name)
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, self.path(folder))] = file.read()
+        return dict(sorted(found.items()))
+
+    def delete_build(self) -> None:
+        shutil.rmtree(self.path("build"))
+
+    def scons(self, *arguments: str, expect: int = 0, **environment: str) -> Build:
+        """Runs scons; asserts its exit code."""
+        done = subprocess.run(
+            [sys.executable, "-m", "SCons", *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": self.compiler, "TILEIRAS_CACHE_DIR": self.store, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        build = Build(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in build.errors + build.output, build.errors
+        assert build.code == expect, build.output + build.errors
+        return build
+
+    def copy_compiler(self) -> str:
+        """Gives this project a compiler of its own, to be edited; returns the folder that holds the package."""
+        self.compiler = self.path("compiler")
+        shutil.copytree(
+            os.path.join(CHECKOUT, "tileiras"),
+            os.path.join(self.compiler, "tileiras"),
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+        return self.compiler
+
+
+def axpy(name: str, *, width: int = 256, comment: str = "", operation: str = "addf") -> str:
+    """The text of an entry: y = x OP x on one tile of `width` elements per block."""
+    rounding = " rounding<nearest_even>" if operation in ("addf", "subf", "mulf") else ""
+    return f"""\
+{comment}  entry @{name}(%x: tile<ptr<f32>>, %y: tile<ptr<f32>>) {{
+    %block, %by, %bz = get_tile_block_id : tile<i32>
+    %width = constant <i32: {width}> : tile<i32>
+    %first = muli %block, %width : tile<i32>
+    %first_1 = reshape %first : tile<i32> -> tile<1xi32>
+    %first_n = broadcast %first_1 : tile<1xi32> -> tile<{width}xi32>
+    %lane = iota : tile<{width}xi32>
+    %index = addi %first_n, %lane : tile<{width}xi32>
+    %x_1 = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %x_n = broadcast %x_1 : tile<1xptr<f32>> -> tile<{width}xptr<f32>>
+    %x_at = offset %x_n, %index : tile<{width}xptr<f32>>, tile<{width}xi32> -> tile<{width}xptr<f32>>
+    %y_1 = reshape %y : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %y_n = broadcast %y_1 : tile<1xptr<f32>> -> tile<{width}xptr<f32>>
+    %y_at = offset %y_n, %index : tile<{width}xptr<f32>>, tile<{width}xi32> -> tile<{width}xptr<f32>>
+    %v, %t = load_ptr_tko weak %x_at : tile<{width}xptr<f32>> -> tile<{width}xf32>, token
+    %w = {operation} %v, %v{rounding} : tile<{width}xf32>
+    %u = store_ptr_tko weak %y_at, %w : tile<{width}xptr<f32>>, tile<{width}xf32> -> token
+    return
+  }}
+"""
+
+
+def module(*entries: str) -> str:
+    return "cuda_tile.module @kernels {\n" + "\n".join(entries) + "}\n"

@@ -1,0 +1,82 @@
+"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- passes, lowering, schedule, codegen <-
+stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the
+compiler."""
+
+from tileiras.build.fingerprint import CodeBase
+
+LAYERS = [
+    {"diagnostics", "expected_diagnostics", "files", ""},
+    {"ir"},
+    {"dialects"},
+    {"bytecode", "analysis", "targets", "layout"},
+    {"passes", "lowering", "schedule", "codegen", "units", "locations", "options", "stages_interface"},
+    {"stages"},
+    {"pipeline", "api"},
+    {"cli", "build", "runtime"},
+]
+
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# The command-line driver of the simulator reads arguments for both of its back ends; it is a program.
+SIM_ALLOWED = {
+    "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.memory", "sim.errors", "sim.interpreter", "sim", ""},
+    "emulator": {"sim.memory", "sim.errors", "sim.emulator", "sim", ""},
+}
+
+
+def part_of(module: str) -> str:
+    """`tileiras.ir.core` -> `ir`."""
+    parts = module.split(".")[1:]
+    if parts == ["stages"]:
+        return "stages_interface"
+    if parts[:1] == ["sim"]:
+        return ".".join(parts[:2])
+    return parts[0] if parts else ""
+
+
+def modules(code: CodeBase) -> list[str]:
+    import os
+
+    found = []
+    for folder, _, files in os.walk(os.path.join(code.root, "tileiras")):
+        base = os.path.relpath(folder, code.root).replace(os.sep, ".")
+        for file in files:
+            if file.endswith(".py"):
+                found.append(base if file == "__init__.py" else f"{base}.{file[:-3]}")
+    return sorted(found)
+
+
+def imports(code: CodeBase, module: str) -> set[str]:
+    """The parts of the package that a module itself imports."""
+    file = code._file(module)
+    found = set()
+    for base, name in file.imports:
+        if base.partition(".")[0] == "tileiras":
+            found.update(part_of(m) for m in code._reached(base, name) or [base])
+    return found
+
+
+def test_imports_point_one_way():
+    code = CodeBase()
+    wrong = []
+    for module in modules(code):
+        part = part_of(module)
+        if part.startswith("sim") or part == "":
+            continue
+        for imported in sorted(imports(code, module) - {part, ""}):
+            if imported.startswith("sim"):
+                if part != "cli":
+                    wrong.append(f"{module} imports {imported}")
+            elif LEVEL[imported] > LEVEL[part]:
+                wrong.append(f"{module} imports {imported}")
+    assert wrong == []
+
+
+def test_the_simulators_are_independent_of_the_compiler():
+    code = CodeBase()
+    wrong = []
+    for module in modules(code):
+        for package, allowed in SIM_ALLOWED.items():
+            if module.startswith(f"tileiras.sim.{package}"):
+                wrong += [f"{module} imports {name}" for name in sorted(imports(code, module) - allowed)]
+    assert wrong == []

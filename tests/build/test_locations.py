@@ -1,0 +1,69 @@
+import pytest
+
+from tileiras.diagnostics import Diagnostic, Severity
+from tileiras.ir import UNKNOWN_LOC, BytecodeLoc, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from tileiras.locations import (
+    LocationEncoder,
+    LocationTable,
+    OpLoc,
+    decode,
+    decode_diagnostics,
+    encode_diagnostics,
+)
+
+HERE = FileLineColLoc("k.mlir", 12, 3)
+THERE = FileLineColLoc("lib/other.py", 4, 1)
+
+
+@pytest.mark.parametrize(
+    "location, text",
+    [
+        (UNKNOWN_LOC, "-"),
+        (HERE, "f0:12:3"),
+        (THERE, "f1:4:1"),
+        (NameLoc("value", HERE), "f0:12:3"),
+        (FusedLoc((HERE, UNKNOWN_LOC, THERE)), "f0:12:3,f1:4:1"),
+        (CallSiteLoc(THERE, HERE), "f1:4:1@f0:12:3"),
+        (CallSiteLoc(UNKNOWN_LOC, HERE), "f0:12:3"),
+        (BytecodeLoc("k.mlir", "Func", 184), "bFunc:184"),
+    ],
+)
+def test_a_location_is_written_and_read_back(location, text):
+    encoder = LocationEncoder("k.mlir")
+    assert encoder.encode(location) == text
+    back = decode(text, encoder.files, "k.mlir")
+    assert back.resolve() == location.resolve()
+    assert LocationEncoder("k.mlir").encode(back) == text
+
+
+def test_numbers_lead_through_the_tables_to_the_source_as_it_is_now():
+    def resolved(line: int):
+        read = LocationTable(["-", f"f0:{line}:5"], source_name="k.mlir")
+        tileaa = LocationTable(["-", "1", "0,1"], parent=read, source_name="k.mlir")
+        return OpLoc(tileaa, 2).resolve()
+
+    assert resolved(7)[:3] == ("k.mlir", 7, 5)
+    assert resolved(19)[:3] == ("k.mlir", 19, 5)
+
+
+def test_a_table_survives_its_file():
+    table = LocationTable(["-", "f1:4:1"], ["lib/other.py"], unit=1)
+    back = LocationTable.from_bytes(table.to_bytes(), source_name="k.mlir")
+    assert (list(back.rows), list(back.files), back.unit) == (["-", "f1:4:1"], ["lib/other.py"], 1)
+    assert back.unit_location.resolve()[:3] == ("lib/other.py", 4, 1)
+
+
+@pytest.mark.parametrize("data", [b"", b"tileiras-loc 9 0\n-\n", b"something else\n"])
+def test_a_foreign_file_is_refused(data):
+    with pytest.raises(ValueError):
+        LocationTable.from_bytes(data)
+
+
+def test_stored_diagnostics_name_operations_and_are_told_where_they_are_now():
+    before = LocationTable(["-", "f0:7:5"], source_name="k.mlir")
+    note = Diagnostic.note(OpLoc(before, 1), "defined here")
+    stored = encode_diagnostics([Diagnostic(Severity.WARNING, OpLoc(before, 1), "slow", [note])], "k.mlir")
+    after = LocationTable(["-", "f0:9:5"], source_name="k.mlir")
+    (found,) = decode_diagnostics(stored, "k.mlir", after)
+    assert str(found) == "k.mlir:9:5: warning: slow"
+    assert str(found.notes[0]) == "k.mlir:9:5: note: defined here"

@@ -1,0 +1,94 @@
+import pytest
+
+from tileiras.build.variables import BadVariable, construction_variables, help_text, names
+from tileiras.diagnostics import CompileError
+from tileiras.options import GPU_NAMES, OPTIONS, CompileOptions, lookup
+from tileiras.pipeline import EMIT, STAGES, stage
+from tileiras.stages import StageOptions, UndeclaredOption
+
+
+def test_a_stage_cannot_read_an_option_it_does_not_declare():
+    options = StageOptions("ptx", ("ptx-version",), CompileOptions({"ptx-version": "8.7"}))
+    assert options.ptx_version == options["ptx-version"] == "8.7"
+    with pytest.raises(UndeclaredOption, match="stage 'ptx' reads option 'num-warps'"):
+        options.num_warps
+
+
+def test_stages_declare_only_options_that_exist():
+    for row in STAGES:
+        assert [name for name in row.options if name not in OPTIONS] == []
+
+
+def test_every_option_is_read_by_some_stage():
+    read = {name for row in STAGES for name in row.options}
+    assert sorted(set(OPTIONS) - read) == []
+
+
+def test_emit_names_the_artifact_of_a_stage():
+    for name, (stage_name, suffix) in EMIT.items():
+        assert suffix == stage(stage_name).suffix, name
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"num-wraps": 4}, "unknown option 'num-wraps' (did you mean 'num-warps'?)"),
+        ({"num-warps": 3}, "invalid value for option 'num-warps': 3; accepted: 1, 2, 4, 8, 16, 32"),
+        ({"num-warps": True}, "invalid value for option 'num-warps': True"),
+        ({"opt-level": 5}, "invalid optimization level: 5"),
+        ({"gpu-name": "sm_70"}, "GPU architecture sm_70 is not supported by this version of tileiras"),
+        ({"device-debug": True}, "optimized debugging is currently not supported"),
+        ({"ptx-version": "new"}, "expected a version such as 8.7"),
+    ],
+)
+def test_what_is_not_accepted_is_a_configuration_error(given, message):
+    with pytest.raises(CompileError) as caught:
+        CompileOptions(given)
+    assert message in str(caught.value)
+    assert caught.value.code == 2
+
+
+def test_canonical_form_ignores_order_and_files_of_this_machine():
+    one = CompileOptions({"ftz": True, "gpu-name": "sm_90", "libdevice": "/somewhere/libdevice.bc"})
+    two = CompileOptions({"gpu-name": "sm_90", "ftz": True})
+    assert one.canonical(["libdevice", "gpu-name", "ftz"]) == two.canonical(["ftz", "gpu-name", "libdevice"])
+    assert one.canonical(["ftz"]) != CompileOptions({"gpu-name": "sm_90"}).canonical(["ftz"])
+
+
+def test_python_and_command_line_spelling_name_the_same_option():
+    assert lookup("num_warps") is lookup("num-warps")
+
+
+def test_gpu_names_are_the_chips_of_the_target_table():
+    from tileiras.codegen.target_machine import PROCESSORS
+
+    assert sorted(GPU_NAMES) == sorted(name for name, row in PROCESSORS.items() if not row.suffix)
+
+
+def test_variables_become_construction_variables():
+    found = construction_variables({"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "ftz": "1"})
+    assert found == {"TILE_SM": "sm_90,sm_100", "TILE_OPT": 2, "TILE_EMIT": "", "TILE_OPTIONS": {"num-warps": 8, "ftz": True}}
+
+
+@pytest.mark.parametrize(
+    "arguments, listed",
+    [
+        ({"smm": "sm_90"}, "sm, opt, emit"),
+        ({"sm": "sm_91"}, "sm_90, sm_100"),
+        ({"sm": ""}, "sm_90, sm_100"),
+        ({"opt": "4"}, "0, 1, 2, 3"),
+        ({"emit": "sass"}, "cuda_tile, tileaa"),
+        ({"num-warps": "3"}, "1, 2, 4, 8, 16, 32"),
+        ({"ftz": "maybe"}, "true, false"),
+        ({"gpu-name": "sm_90"}, "sm, opt, emit"),
+    ],
+)
+def test_bad_variables_are_refused_with_what_is_accepted(arguments, listed):
+    with pytest.raises(BadVariable) as caught:
+        construction_variables(arguments)
+    assert listed in str(caught.value)
+
+
+def test_help_shows_every_variable():
+    text = help_text()
+    assert [name for name in names() if f"  {name}=" not in text] == []

@@ -1,0 +1,110 @@
+import glob
+import os
+import sqlite3
+
+import pytest
+
+from tileiras.build.store import OFF, ArtifactStore, Record
+
+RECORD = Record({".ptx": b"// text\n", ".json": b""}, {"files": [], "diagnostics": []}, ("helper.py",))
+
+
+@pytest.fixture
+def open_store(tmp_path):
+    warnings: list[str] = []
+    stores = []
+
+    def open_one() -> ArtifactStore:
+        stores.append(ArtifactStore(str(tmp_path / "store"), warnings.append))
+        return stores[-1]
+
+    yield open_one, warnings
+    for store in stores:
+        store.close()
+
+
+def test_a_record_comes_back_as_it_was_put(open_store):
+    store = open_store[0]()
+    store.put_record("key", RECORD)
+    found = store.get_record("key")
+    assert (dict(found.artifacts), found.diagnostics, found.dependencies) == (
+        dict(RECORD.artifacts), RECORD.diagnostics, RECORD.dependencies,
+    )  # fmt: skip
+    assert store.get_record("other key") is None
+
+
+def test_every_damaged_entry_is_a_miss_with_one_warning(open_store, tmp_path):
+    store, warnings = open_store[0](), open_store[1]
+    names = [f"key {n}" for n in range(6)]
+    for name in names:
+        store.put_record(name, RECORD)
+    store.close()
+    for path in glob.glob(str(tmp_path / "store" / "v1" / "*" / "cache.db")):
+        with sqlite3.connect(path) as connection:
+            for row, value in connection.execute("SELECT rowid, value FROM Cache").fetchall():
+                flipped = bytearray(value)
+                flipped[-3] ^= 0x10
+                connection.execute("UPDATE Cache SET value = ? WHERE rowid = ?", (bytes(flipped), row))
+        connection.close()
+    store = open_store[0]()
+    assert [store.get_record(name) for name in names] == [None] * 6
+    assert len(warnings) == 1 and "damaged entry" in warnings[0]
+    store.put_record(names[0], RECORD)
+    assert store.get_record(names[0]).artifacts == RECORD.artifacts
+
+
+def test_a_pickled_row_is_never_unpickled(open_store, tmp_path):
+    import pickle
+
+    class Bomb:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    store, warnings = open_store[0](), open_store[1]
+    store.put("key", b"value")
+    store.close()
+    for path in glob.glob(str(tmp_path / "store" / "v1" / "*" / "cache.db")):
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE Cache SET mode = 4, value = ?", (pickle.dumps(Bomb()),))
+        connection.close()
+    assert open_store[0]().get("key") is None
+    assert len(warnings) == 1
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_damaged_database_is_set_aside(open_store, tmp_path):
+    store, warnings = open_store[0](), open_store[1]
+    store.put_record("key", RECORD)
+    store.close()
+    for path in glob.glob(str(tmp_path / "store" / "v1" / "*" / "cache.db*")):
+        with open(path, "wb") as file:
+            file.write(b"this is no database" * 100)
+    store = open_store[0]()
+    assert store.get_record("key") is None
+    store.put_record("key", RECORD)
+    assert store.get_record("key").artifacts == RECORD.artifacts
+    assert len(warnings) == 1
+
+
+def test_a_directory_that_cannot_be_written_is_no_error(tmp_path):
+    warnings: list[str] = []
+    (tmp_path / "file").write_text("in the way")
+    store = ArtifactStore(str(tmp_path / "file" / "store"), warnings.append)
+    store.put_record("key", RECORD)
+    assert store.get_record("key") is None
+    assert len(warnings) == 1
+
+
+def test_off_keeps_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = ArtifactStore(OFF, pytest.fail)
+    store.put_record("key", RECORD)
+    assert store.get_record("key") is None
+    assert os.listdir(tmp_path) == []
+
+
+def test_bytes_that_are_no_record_are_a_value_error():
+    whole = RECORD.to_bytes()
+    for damaged in (b"", b"\x01", whole[:-1], whole + b"x", b"\xff\xff\xff\xff" + whole):
+        with pytest.raises(ValueError):
+            Record.from_bytes(damaged)

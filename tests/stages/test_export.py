@@ -1,0 +1,129 @@
+"""The export stage: which kernels a cuTile Python file names, and what goes wrong when it does not name them well."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("cuda.tile")
+
+from tileiras.bytecode import entry_names  # noqa: E402
+from tileiras.diagnostics import CompileError  # noqa: E402
+from tileiras.options import CompileOptions  # noqa: E402
+from tileiras.pipeline import stage  # noqa: E402
+from tileiras.stages import StageContext, export  # noqa: E402
+
+KERNELS = """\
+import cuda.tile as ct
+from helper import scale
+
+@ct.kernel
+def vector_add(a, b, c, T: ct.Constant[int]):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=scale(x) + y)
+
+@ct.kernel
+def fill(a, value, T: ct.Constant[int]):
+    ct.store(a, index=(ct.bid(0), 0), tile=ct.full((1, T), value, dtype=a.dtype))
+
+TILEIRAS_EXPORT = {
+    "add_f32": (vector_add, "f32[?]", "f32[?]", "f32[?]", 1024),
+    "fill": (fill, "i32[?, 8*?]", "i32", 64),
+    "add_f64": (vector_add, "f64[?]", "float64[?]", "f64[4096]", 512),
+}
+"""
+
+
+def run_export(directory, text, name="kernels.py", **options):
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    context = StageContext(source_name=name, source_path=str(path))
+    chosen = CompileOptions({"gpu-name": "sm_90", **options})
+    return export.run(text.encode(), stage("export").select(chosen), context), context
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "helper.py").write_text("def scale(x):\n    return x * 2\n")
+    return tmp_path
+
+
+def failure(directory, text, **options):
+    with pytest.raises(CompileError) as caught:
+        run_export(directory, text, **options)
+    assert caught.value.code == 3
+    return caught.value.render()
+
+
+@pytest.mark.parametrize("version", ["13.1", "13.2", "13.3", "13.4"])
+def test_every_signature_of_every_kernel_becomes_an_entry(tree, version):
+    text = KERNELS.replace('"f64[4096]"', '"f64[?]"')
+    result, _ = run_export(tree, text, **{"bytecode-version": version})
+    assert sorted(entry_names(result.output)) == ["add_f32", "add_f64", "fill"]
+
+
+def test_imported_modules_of_the_tree_are_dependencies_and_are_read_again(tree):
+    first, context = run_export(tree, KERNELS)
+    assert context.dependencies == [str(tree / "helper.py")]
+    (tree / "helper.py").write_text("def scale(x):\n    return x * 3\n")
+    second, context = run_export(tree, KERNELS)
+    assert first.output != second.output
+    assert context.dependencies == [str(tree / "helper.py")]
+    assert not (tree / "__pycache__").exists()
+
+
+def test_the_bytes_do_not_depend_on_where_the_tree_lies_or_on_the_hash_seed(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]);"
+        "from test_export import *; d = Path(sys.argv[2]); d.mkdir();"
+        "(d / 'helper.py').write_text('def scale(x): return x * 2');"
+        "sys.stdout.buffer.write(run_export(d, KERNELS, 'sub/kernels.py'.split('/')[1])[0].output)"
+    )
+    here = os.path.dirname(__file__)
+    outputs = []
+    for seed, place in (("1", "first"), ("2", "second/deeper")):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        ran = subprocess.run(
+            [sys.executable, "-c", script, here, str(tmp_path / place)], capture_output=True, env=env, check=False
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        outputs.append(ran.stdout)
+    assert outputs[0] == outputs[1]
+    assert str(tmp_path).encode() not in outputs[0]
+
+
+def test_a_syntax_error_is_located(tmp_path):
+    assert "kernels.py:1:8: error: SyntaxError" in failure(tmp_path, "x = 1 +\n")
+
+
+def test_an_error_of_the_front_end_is_located_in_the_kernel(tree):
+    rendered = failure(tree, KERNELS.replace("scale(x) + y", "scale(x) @ undefined_name"))
+    assert rendered.startswith("kernels.py:9:")
+    assert "undefined_name" in rendered
+
+
+def test_an_exception_while_importing_is_located(tmp_path):
+    assert failure(tmp_path, "\nraise RuntimeError('no such thing')\n").startswith(
+        "kernels.py:2:1: error: RuntimeError: no such thing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "words"),
+    [
+        ("TILEIRAS_EXPORT", "OTHER", "1:1", "define TILEIRAS_EXPORT"),
+        ('"i32", 64', '"i33", 64', "17:5", "unknown element type 'i33'"),
+        ("8*?", "8*", "17:5", "dimension '8*' is neither"),
+        ("(fill,", '("fill",', "17:5", "expected a kernel"),
+        ('"add_f64"', '"add f64"', "18:5", "is not a name"),
+    ],
+)
+def test_mistakes_in_the_export_list_are_located_at_their_entry(tree, old, new, place, words):
+    rendered = failure(tree, KERNELS.replace(old, new))
+    assert rendered.startswith(f"kernels.py:{place}: error: ")
+    assert words in rendered

@@ -1,0 +1,29 @@
+"""Building kernels with SCons: every stage a node.
+
+    from tileiras.build import tool
+    env = Environment(tools=["default", tool])
+    env.TileKernel("kernels/softmax.mlir", sm="sm_90,sm_100", opt=3)
+
+The tool calls the library and holds no compiler logic.  `scons` is imported when the tool is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class _Tool:
+    """A callable that SCons takes as a tool; loading it is left to its first use."""
+
+    __name__ = "tileiras"
+
+    def __call__(self, env: Any, **keywords: Any) -> None:
+        from tileiras.build.scons import generate
+
+        generate(env, **keywords)
+
+    def exists(self, env: Any) -> bool:
+        return True
+
+
+tool = _Tool()

@@ -1,0 +1,124 @@
+"""What a build has to know about its sources before anything runs: which files are kernels, and their entries."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+
+from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
+
+EXPORT_NAME = "TILEIRAS_EXPORT"
+"""The dictionary of a cuTile Python file that names what to export (see `tileiras.stages.export`)."""
+
+_ENTRY = re.compile(
+    r'"cuda_tile\.entry"(?P<generic>)'
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|//[^\n]*"
+    r'|(?<![\w.$@%#!-])(?:cuda_tile\.)?entry\s+@(?:(?P<name>[\w.$-]+)|"(?P<quoted>(?:[^"\\]|\\.)*)")'
+)
+
+
+def entry_names(source: Source) -> list[str]:
+    """The names of a source's entries in order; raises CompileError when only reading it can tell and it is wrong.
+
+    Text and Python need not be correct: what cannot be an entry is passed over, and the stages will say what is wrong.
+    """
+    if source.kind == TEXT:
+        names = []
+        for match in _ENTRY.finditer(source.text):
+            if match["generic"] is not None:
+                return _entries_by_reading(source)
+            name = match["name"] or match["quoted"]
+            if name and name not in names:
+                names.append(name)
+        return names
+    if source.kind == PYTHON:
+        names = exported_names(source.data)
+        if names is not None:
+            return names
+    return _entries_by_reading(source)
+
+
+def exported_names(text: bytes) -> list[str] | None:
+    """The literal keys of a Python file's TILEIRAS_EXPORT; None when it has none or they are computed."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return []
+    for node in tree.body:
+        named = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == EXPORT_NAME for target in named):
+            value = getattr(node, "value", None)
+            keys = value.keys if isinstance(value, ast.Dict) else [None]
+            names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            return names if len(names) == len(keys) else None
+    return None
+
+
+def _entries_by_reading(source: Source) -> list[str]:
+    from tileiras.options import CompileOptions
+    from tileiras.pipeline import run_stage, stage
+    from tileiras.stages import StageContext
+
+    options = CompileOptions({"gpu-name": "sm_90"})
+    data = source.data
+    for row in (stage("export"), stage("read")) if source.kind == PYTHON else (stage("read"),):
+        context = StageContext(source_name=source.name, source_path=source.path)
+        data = run_stage(row, data, options, context).output
+    return [entry_name(op) for op in entries_of(data)]
+
+
+def kernel_files(directory: str) -> list[str]:
+    """The kernel sources below a directory, relative to it and sorted.
+
+    A Python file is one when it assigns TILEIRAS_EXPORT.
+    """
+    found = []
+    for folder, folders, files in os.walk(directory):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        for name in sorted(files):
+            kind = SUFFIXES.get(os.path.splitext(name)[1])
+            path = os.path.join(folder, name)
+            if kind in (TEXT, BYTECODE) or (kind == PYTHON and _exports(path)):
+                found.append(os.path.relpath(path, directory))
+    return found
+
+
+def _exports(path: str) -> bool:
+    with open(path, "rb") as file:
+        return re.search(rb"^" + EXPORT_NAME.encode() + rb"\b", file.read(), re.MULTILINE) is not None
+
+
+def imported_files(path: str) -> list[str]:
+    """The files beside a Python file that it imports, directly or through one another; found without running any."""
+    base = os.path.dirname(path)
+    found: dict[str, None] = {}
+    stack = [path]
+    while stack:
+        for name in _imported_names(stack.pop()):
+            parts = name.split(".")
+            for depth in range(1, len(parts) + 1):
+                stem = os.path.join(base, *parts[:depth])
+                for file in (stem + ".py", os.path.join(stem, "__init__.py")):
+                    if file != path and file not in found and os.path.isfile(file):
+                        found[file] = None
+                        stack.append(file)
+    return sorted(found)
+
+
+def _imported_names(path: str) -> list[str]:
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read(), path)
+    except (OSError, SyntaxError, ValueError):
+        return []
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+

@@ -1,0 +1,276 @@
+"""One stage as a step of a build: bytes in files, a key, the artifact store, and locations beside.
+
+A step reads its input file, looks its key up, runs the stage when the store has nothing, and writes every artifact
+whole or not at all.  Nothing here knows SCons.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tileiras import locations, pipeline, units
+from tileiras.build.fingerprint import CodeBase
+from tileiras.build.store import ArtifactStore, Record
+from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.files import write_atomically
+from tileiras.options import CompileOptions
+from tileiras.pipeline import Stage
+from tileiras.stages import StageContext, StageOptions
+
+KEY_FORMAT = 1
+
+_compiling = threading.Lock()
+"""Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
+
+
+class Step:
+    """What one stage is to do for one unit."""
+
+    __slots__ = ("stage", "input", "stem", "wanted", "source_name", "source_path", "options", "entry", "locations")
+
+    def __init__(
+        self,
+        stage: Stage,
+        input: str,
+        stem: str,
+        wanted: Iterable[str],
+        source_name: str,
+        source_path: str,
+        options: CompileOptions,
+        entry: str | None = None,
+        locations: Iterable[str] = (),
+    ) -> None:
+        self.stage = stage
+        self.input = input
+        """The file with the stage's input."""
+        self.stem = stem
+        """What every suffix is appended to: `build/sm_90/O3/saxpy` for a file, `.../saxpy/ENTRY` for an entry."""
+        self.wanted = tuple(wanted)
+        """The suffixes of the artifacts to write."""
+        self.source_name = source_name
+        self.source_path = source_path
+        self.options = options
+        self.entry = entry
+        self.locations = tuple(locations)
+        """The location files from the input's own up to the one that holds positions in the source."""
+
+    @property
+    def outputs(self) -> list[str]:
+        return [self.stem + suffix for suffix in self.wanted]
+
+
+class Outcome:
+    """How a step went: `error` is None when its artifacts were written."""
+
+    __slots__ = ("cached", "diagnostics", "error", "dependencies")
+
+    def __init__(
+        self,
+        cached: bool,
+        diagnostics: list[Diagnostic],
+        error: CompileError | None = None,
+        dependencies: tuple[str, ...] = (),
+    ) -> None:
+        self.cached = cached
+        self.diagnostics = diagnostics
+        self.error = error
+        self.dependencies = dependencies
+
+
+class Session:
+    """What the steps of one process share."""
+
+    def __init__(self, store: ArtifactStore, code: CodeBase | None = None) -> None:
+        self.store = store
+        self.code = code if code is not None else CodeBase(memo=store.memo_path)
+        self._tools: dict[tuple, str] = {}
+
+    def signature(self, stage: Stage, options: CompileOptions) -> bytes:
+        """Everything a stage's result depends on besides its input: its code, its options and its tools."""
+        return b"\n".join(
+            (
+                f"tileiras:{stage.name}:{self.code.fingerprint(stage)}".encode(),
+                options.canonical(stage.options),
+                *(self._tool(name, stage.select(options)).encode() for name in stage.tools),
+            )
+        )
+
+    def _tool(self, name: str, options: StageOptions) -> str:
+        key = (name, repr(options))
+        found = self._tools.get(key)
+        if found is None:
+            import importlib
+
+            module, _, function = name.partition(":")
+            found = self._tools[key] = getattr(importlib.import_module(module), function)(options)
+        return found
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def perform(self, step: Step) -> Outcome:
+        """Makes the artifacts of a step.  Never raises for what is wrong with the input: see `Outcome.error`."""
+        try:
+            with open(step.input, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            return self._failed(step, CompileError.at(None, f"unable to read '{step.input}': {error.strerror}"), [])
+        key = self._key(step, data)
+        full_key = self._with_dependencies(step, key)
+        record = self.store.get_record(full_key) if full_key is not None else None
+        if record is not None and all(suffix in record.artifacts for suffix in step.wanted):
+            said = locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
+            return self._finish(step, record, said, cached=True)
+        context = StageContext(source_name=step.source_name, source_path=step.source_path, store=self.store)
+        try:
+            if pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE:
+                with _compiling:
+                    artifacts = self._run(step, data, context)
+            else:
+                artifacts = self._run(step, data, context)
+        except CompileError as error:
+            return self._failed(step, error, context.engine.diagnostics)
+        said = context.engine.diagnostics
+        base = os.path.dirname(os.path.realpath(step.source_path))
+        dependencies = tuple(os.path.relpath(path, base).replace(os.sep, "/") for path in context.dependencies)
+        record = Record(artifacts, locations.encode_diagnostics(said, step.source_name), dependencies)
+        missing = [suffix for suffix in step.wanted if suffix not in artifacts]
+        if missing:
+            message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
+            return self._failed(step, CompileError.at(None, message), said)
+        if step.stage.reads_files:
+            self.store.put(key + ":files", "\n".join(dependencies).encode())
+            full_key = self._with_dependencies(step, key, dependencies)
+        if full_key is not None:
+            self.store.put_record(full_key, record)
+        return self._finish(step, record, said, cached=False)
+
+    def _run(self, step: Step, data: bytes, context: StageContext) -> dict[str, bytes]:
+        """The artifacts of a stage by suffix."""
+        stage = step.stage
+        table = self._table(step)
+        given: Any = data
+        if step.locations:
+            unit_table = table
+            while unit_table is not None and unit_table.parent is not None:
+                unit_table = unit_table.parent
+            context.location = unit_table.unit_location if unit_table is not None else None
+        if pipeline.takes_module(stage):
+            from tileiras.ir import parse_module
+
+            given = parse_module(data.decode(), step.input.replace(os.sep, "/"))
+            if table is not None:
+                table.attach(given)
+        result = pipeline.run_stage(stage, given, step.options, context)
+        artifacts = dict(result.artifacts)
+        if isinstance(result.output, bytes):
+            artifacts[stage.suffix] = result.output
+            return artifacts
+        artifacts[stage.suffix] = units.module_text(result.output)
+        artifacts[stage.location_suffix] = locations.table_of(
+            result.output, step.source_name, unit_name=step.entry
+        ).to_bytes()
+        if stage.unit == pipeline.FILE:
+            # What the next stage works on: an entry whose text is the same is not compiled again.
+            for name, module in units.entry_modules(result.output):
+                stem = "/" + units.file_stem(name)
+                artifacts[stem + stage.suffix] = units.module_text(module)
+                artifacts[stem + stage.location_suffix] = locations.table_of(
+                    module, step.source_name, unit_name=name
+                ).to_bytes()
+        return artifacts
+
+    def _finish(self, step: Step, record: Record, said: list[Diagnostic], cached: bool) -> Outcome:
+        try:
+            for suffix in step.wanted:
+                write_atomically(step.stem + suffix, record.artifacts[suffix])
+        except OSError as error:
+            message = f"unable to write '{error.filename or step.stem}': {error.strerror}"
+            return self._failed(step, CompileError.at(None, message), said)
+        return Outcome(cached, said, None, record.dependencies)
+
+    def _failed(self, step: Step, error: CompileError, said: list[Diagnostic]) -> Outcome:
+        """Leaves no artifact of an earlier run behind that could be taken for one of this input."""
+        for path in step.outputs:
+            try:
+                os.unlink(path)
+            except OSError:
+                pass  # was not there
+        earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
+        return Outcome(False, earlier + error.diagnostics, error)
+
+    # ---- keys --------------------------------------------------------------------------------------------------------
+
+    def _key(self, step: Step, data: bytes) -> str:
+        import xxhash
+
+        stage = step.stage
+        digest = xxhash.xxh3_128(f"tileiras action {KEY_FORMAT}\n".encode())
+        digest.update(self.signature(stage, step.options))
+        digest.update(b"\n" + xxhash.xxh3_128_digest(data))
+        if stage.reads_files:
+            # The front end writes the file's name into the bytecode.
+            digest.update(step.source_name.encode())
+        if stage.needs_locations(step.options):
+            digest.update(step.source_name.encode())
+            for path in step.locations:
+                digest.update(_content(path) or b"")
+        return digest.hexdigest()
+
+    def _with_dependencies(self, step: Step, key: str, known: tuple[str, ...] | None = None) -> str | None:
+        """The key with the content of the files that the stage read besides its input; None when they are not known."""
+        if not step.stage.reads_files:
+            return key
+        if known is None:
+            stored = self.store.get(key + ":files")
+            if stored is None:
+                return None
+            known = tuple(stored.decode().split("\n")) if stored else ()
+        import xxhash
+
+        digest = xxhash.xxh3_128(key.encode())
+        base = os.path.dirname(os.path.realpath(step.source_path))
+        for name in known:
+            content = _content(os.path.join(base, name))
+            digest.update(b"\n" + name.encode() + b" " + (xxhash.xxh3_128_digest(content) if content else b"absent"))
+        return digest.hexdigest()
+
+    def _table(self, step: Step) -> locations.LocationTable | None:
+        """The table of the step's input, leading to the source as it is now; None when it cannot be read."""
+        table = None
+        for path in reversed(step.locations):
+            content = _content(path)
+            if content is None:
+                return None
+            try:
+                table = locations.LocationTable.from_bytes(content, table, step.source_name)
+            except ValueError:
+                return None
+        return table
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:
+    """Diagnostics for a terminal, with lines of the source as it is now."""
+    sources: Mapping[str, str] = {}
+    content = _content(step.source_path)
+    if content is not None and not content.startswith(units.BYTECODE_MAGIC):
+        sources = {step.source_name: content.decode(errors="replace")}
+    return "\n".join(diagnostic.render(sources) for diagnostic in diagnostics)
+
+
+def warn_on_stderr(message: str) -> None:
+    import sys
+
+    print(f"warning: {message}", file=sys.stderr)
+
+

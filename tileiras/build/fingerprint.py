@@ -1,0 +1,216 @@
+"""What a stage's code is: a digest over the modules that it consists of, found by following imports.
+
+The modules are those that the stage's own module imports, directly or not, at the top of a file or inside a function,
+together with the dialects of the stage's input and output, which are loaded by name.  An edit in one lowering changes
+the fingerprint of the stages that import it and of no other.  Python's version is left out on purpose: artifacts are
+the same under every version.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tileiras.files import write_atomically
+from tileiras.pipeline import Stage
+
+FORMAT = 1
+
+FRAME = ("tileiras.stages", "tileiras.locations", "tileiras.units", "tileiras.diagnostics")
+"""What runs around every stage and decides about the bytes of its artifacts."""
+
+TEXT = ("tileiras.ir.parser", "tileiras.ir.printer", "tileiras.ir.verifier")
+"""Reading and printing modules; loaded on demand by `tileiras.ir`."""
+
+EXTERNAL = ("llvmlite", "numpy", "ml_dtypes")
+"""Packages whose version is part of the fingerprint of every stage that imports them."""
+
+
+class CodeBase:
+    """The source files of the package at `root` (the folder that holds `tileiras/`), with what each imports.
+
+    `memo` names a file that keeps the imports of known file contents between processes: parsing the whole package takes
+    several hundred milliseconds, reading it ten.
+    """
+
+    def __init__(self, root: str | None = None, memo: str | None = None) -> None:
+        if root is None:
+            root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        self.root = root
+        self._memo_path = memo
+        self._memo = _load_memo(memo) if memo is not None else {}
+        self._memo_grew = False
+        self._files: dict[str, _File | None] = {}
+        self._fingerprints: dict[tuple, str] = {}
+
+    def path(self, module: str) -> str | None:
+        """The file of a module of the package, None when there is none."""
+        base = os.path.join(self.root, *module.split("."))
+        for path in (base + ".py", os.path.join(base, "__init__.py")):
+            if os.path.isfile(path):
+                return path
+        return None
+
+    def closure(self, roots: Iterable[str]) -> tuple[list[str], list[str]]:
+        """The modules of the package that `roots` reach, and the top-level names of others; both sorted."""
+        inside: set[str] = set()
+        outside: set[str] = set()
+        stack = list(roots)
+        while stack:
+            module = stack.pop()
+            if module.partition(".")[0] != "tileiras":
+                outside.add(module.partition(".")[0])
+                continue
+            if module in inside:
+                continue
+            file = self._file(module)
+            if file is None:
+                continue
+            inside.add(module)
+            parts = module.split(".")
+            stack += [".".join(parts[:n]) for n in range(1, len(parts))]
+            for base, name in file.imports:
+                stack.append(base)
+                stack += self._reached(base, name)
+        return sorted(inside), sorted(outside)
+
+    def _reached(self, base: str, name: str) -> list[str]:
+        """The modules behind `from base import name`, or behind `import base` when `name` is empty.
+
+        A package with a `_LAZY` table imports a module of its own when one of the names in it is used; `import base`
+        may use all of them, except that `import tileiras` alone is no use of the library's surface.
+        """
+        if base.partition(".")[0] != "tileiras":
+            return []
+        file = self._file(base)
+        lazy = file.lazy if file is not None else {}
+        if name in ("", "*"):
+            return [] if base == "tileiras" else sorted(set(lazy.values()))
+        reached = [f"{base}.{name}"] if self._file(f"{base}.{name}") is not None else []
+        return [*reached, lazy[name]] if name in lazy else reached
+
+    def fingerprint(self, stage: Stage) -> str:
+        """The digest of a stage's code, in hexadecimal."""
+        import xxhash
+
+        roots = stage_roots(stage)
+        found = self._fingerprints.get(roots)
+        if found is None:
+            inside, outside = self.closure(roots)
+            digest = xxhash.xxh3_128(f"tileiras fingerprint {FORMAT}\n".encode())
+            for module in inside:
+                file = self._file(module)
+                assert file is not None
+                digest.update(f"{module} {file.digest}\n".encode())
+            for package in EXTERNAL:
+                if package in outside:
+                    digest.update(f"{package} {_version(package)}\n".encode())
+            found = self._fingerprints[roots] = digest.hexdigest()
+            self._save_memo()
+        return found
+
+    def _file(self, module: str) -> _File | None:
+        if module in self._files:
+            return self._files[module]
+        path = self.path(module)
+        file = None
+        if path is not None:
+            import xxhash
+
+            with open(path, "rb") as source:
+                data = source.read()
+            digest = xxhash.xxh3_128_hexdigest(data)
+            # Relative imports mean different modules in different places: the name is part of the memo's key.
+            known = self._memo.get(f"{module}:{digest}")
+            if known is None:
+                package = module if os.path.basename(path) == "__init__.py" else module.rpartition(".")[0]
+                imports, lazy = _scan(data, path, package)
+                self._memo_grew = True
+            else:
+                imports, lazy = known
+            file = _File(digest, [(base, name) for base, name in imports], lazy)
+        self._files[module] = file
+        return file
+
+    def _save_memo(self) -> None:
+        if self._memo_path is None or not self._memo_grew:
+            return
+        current = {f"{module}:{f.digest}": [f.imports, f.lazy] for module, f in self._files.items() if f is not None}
+        try:
+            write_atomically(self._memo_path, json.dumps(current, sort_keys=True).encode())
+        except OSError:
+            return  # a read-only store: the imports are found again by the next process
+        self._memo_grew = False
+
+
+class _File(NamedTuple):
+    digest: str
+    imports: list[tuple[str, str]]
+    """(module, name imported from it or "")."""
+    lazy: dict[str, str]
+    """The `_LAZY` table of a package: name -> module."""
+
+
+def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """The imports of a file and its `_LAZY` table; `package` is what its relative imports start from."""
+    tree = ast.parse(data, path)
+    imports: set[tuple[str, str]] = set()
+    for node in _executed(tree):
+        if isinstance(node, ast.Import):
+            imports.update((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")
+                parent = parent[: len(parent) - node.level + 1]
+                base = ".".join([*parent, node.module] if node.module else parent)
+            imports.update((base, alias.name) for alias in node.names)
+    lazy: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            if isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_LAZY":
+                for name, module in ast.literal_eval(node.value).items():
+                    lazy[name] = module if module.startswith("tileiras.") else f"{package}.{module}"
+    return sorted(imports), lazy
+
+
+def stage_roots(stage: Stage) -> tuple[str, ...]:
+    """The modules that a stage's code is reached from."""
+    tools = [name.partition(":")[0] for name in stage.tools]
+    roots = [stage.module_name, *FRAME, *tools, *(f"tileiras.dialects.{name}" for name in stage.dialects)]
+    if stage.dialects:
+        roots += TEXT
+    return tuple(dict.fromkeys(roots))
+
+
+def _executed(tree: ast.AST) -> Iterable[ast.AST]:
+    """The nodes of a module without what stands under `if TYPE_CHECKING:`."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            stack += node.orelse
+            continue
+        yield node
+        stack += ast.iter_child_nodes(node)
+
+
+def _version(package: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def _load_memo(path: str) -> dict:
+    try:
+        with open(path, "rb") as file:
+            memo = json.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return memo if isinstance(memo, dict) else {}

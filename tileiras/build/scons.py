@@ -1,0 +1,335 @@
+"""The SCons side: an action per stage, a builder per stage, and the pseudo-builders that put them together.
+
+    env.TileKernel(source, sm=..., opt=..., emit=..., entries=..., **options) -> the product's nodes
+    env.TileTree(directory, ...)                                              -> those of every kernel below it
+    env.TileExport, TileRead, TileAA, TileAS, TileLLVM, TilePTX, TileCubin    one stage
+
+Construction variables: TILE_SM (one or several, comma separated), TILE_OPT, TILE_EMIT, TILE_OPTIONS (dict of further
+options), TILE_BUILDDIR and TILE_CACHE.  A host project's values win over the defaults set here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import SCons.Action
+import SCons.Builder
+import SCons.Errors
+import SCons.Scanner
+import SCons.Script
+
+from tileiras import pipeline, units
+from tileiras.build import discover
+from tileiras.build.execute import Session, Step, render, warn_on_stderr
+from tileiras.build.store import ArtifactStore, default_directory
+from tileiras.diagnostics import CompileError
+from tileiras.options import CompileOptions, lookup
+from tileiras.pipeline import Stage
+
+BUILDERS = {
+    "export": "TileExport",
+    "read": "TileRead",
+    "tileaa": "TileAA",
+    "tileas": "TileAS",
+    "llvm": "TileLLVM",
+    "ptx": "TilePTX",
+    "cubin": "TileCubin",
+}
+
+LABELS = {
+    "export": "EXPORT",
+    "read": "READ",
+    "tileaa": "TILEAA",
+    "tileas": "TILEAS",
+    "llvm": "LLVM",
+    "ptx": "PTX",
+    "cubin": "CUBIN",
+}
+"""What an output line starts with."""
+
+CACHED = "(cached)"
+
+
+class StageAction(SCons.Action.FunctionAction):
+    """Runs one stage.
+
+    Its signature is the stage's code, options and tools.  SCons would take the bytecode of this very function instead,
+    which changes with Python's version and does not change with what the function calls.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        super().__init__(self._execute, {})
+
+    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
+        return session(env).signature(self.stage, _step(self.stage, target, source, env).options)
+
+    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | None:
+        # The line is printed by the action, which knows whether the stage ran; SCons prints it under -n only.
+        return self._line(target) if SCons.Script.GetOption("no_exec") else None
+
+    def _line(self, target: Any) -> str:
+        return f"  {LABELS[self.stage.name]:<8} {target[0]}"
+
+    def _execute(self, target: Any, source: Any, env: Any) -> int:
+        step = _step(self.stage, target, source, env)
+        outcome = session(env).perform(step)
+        if not SCons.Script.GetOption("silent"):
+            print(self._line(target) + (f" {CACHED}" if outcome.cached else ""), flush=True)
+        if outcome.diagnostics:
+            print(render(outcome.diagnostics, step), file=sys.stderr, flush=True)
+        return outcome.error.code if outcome.error is not None else 0
+
+
+_sessions: dict[str, Session] = {}
+
+
+def session(env: Any) -> Session:
+    """The session of an environment's store."""
+    directory = env.subst("$TILE_CACHE")
+    found = _sessions.get(directory)
+    if found is None:
+        found = _sessions[directory] = Session(ArtifactStore(directory, warn_on_stderr))
+    return found
+
+
+def _step(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any) -> Step:
+    """The step of a node: what the pseudo-builder said, or what follows from the files of a stage builder's call."""
+    step = env.get("TILE_STEP")
+    if step is not None:
+        return step
+    main = str(target[0])
+    stem = main.removesuffix(stage.suffix)
+    wanted = [str(node).removeprefix(stem) for node in target]
+    first = source[0]
+    return Step(
+        stage,
+        str(first.rfile()),
+        stem,
+        wanted,
+        str(first).replace(os.sep, "/"),
+        first.rfile().abspath,
+        _options(env, env.subst("$TILE_SM"), int(env["TILE_OPT"]), {}),
+        locations=_locations_beside(stage, str(first)),
+    )
+
+
+def _locations_beside(stage: Stage, source: str) -> list[str]:
+    """The location files beside an artifact, nearest first."""
+    found = []
+    stages = [row for row in pipeline.STAGES if row.makes_module]
+    for row in reversed(stages[: stages.index(stage)] if stage in stages else stages):
+        if source.endswith(row.suffix):
+            source = source.removesuffix(row.suffix)
+            found.append(source + row.location_suffix)
+        elif found:
+            found.append(source + row.location_suffix)
+    return found
+
+
+def _options(env: Any, sm: str, opt: int, further: dict[str, Any]) -> CompileOptions:
+    try:
+        given = {lookup(name).name: value for name, value in {**env["TILE_OPTIONS"], **further}.items()}
+        return CompileOptions({**given, "gpu-name": sm, "opt-level": opt})
+    except CompileError as error:
+        raise SCons.Errors.UserError(str(error)) from None
+
+
+# ---- pseudo-builders -------------------------------------------------------------------------------------------------
+
+
+def tile_kernel(
+    env: Any,
+    source: Any,
+    sm: str | Iterable[str] | None = None,
+    opt: int | str | None = None,
+    emit: str | None = None,
+    entries: Sequence[str] | None = None,
+    **options: Any,
+) -> list[Any]:
+    """Declares the stages of one or several sources for one or several targets; returns the product's nodes.
+
+    `entries` limits the kernels to those named; it is needed when the source does not exist yet.
+    """
+    level = int(env["TILE_OPT"] if opt is None else opt)
+    product = emit or env["TILE_EMIT"] or pipeline.TIERS[level]
+    nodes: list[Any] = []
+    for node in SCons.Script.Flatten([env.arg2nodes(item, env.File) for item in SCons.Script.Flatten([source])]):
+        for target in targets(env.subst("$TILE_SM") if sm is None else sm):
+            nodes += _declare(env, node, _options(env, target, level, options), product, entries)
+    return nodes
+
+
+def targets(sm: str | Iterable[str]) -> list[str]:
+    """`sm_90,sm_100` or a list, each once and in order."""
+    names = sm.split(",") if isinstance(sm, str) else list(sm)
+    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def tile_tree(env: Any, directory: Any, **keywords: Any) -> list[Any]:
+    """`tile_kernel` for every kernel source below a directory, in alphabetical order."""
+    top = env.Dir(directory)
+    nodes: list[Any] = []
+    for path in discover.kernel_files(top.srcnode().abspath):
+        nodes += tile_kernel(env, top.File(path), **keywords)
+    return nodes
+
+
+def _declare(
+    env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None
+) -> list[Any]:
+    try:
+        last, product = pipeline.emit_stage(emit)
+    except CompileError as error:
+        raise SCons.Errors.UserError(str(error)) from None
+    name = _name(node)
+    path = node.srcnode().abspath
+    names = list(only) if only is not None else _entries(path, name)
+    stem = os.path.join(
+        env.subst("$TILE_BUILDDIR"), options["gpu-name"], f"O{options['opt-level']}", os.path.splitext(name)[0]
+    )
+    python = path.endswith(".py")
+    current = node
+    if python:
+        current = _node(env, "export", current, stem, [".tileirbc"], name, path, options)[0]
+    if last.name == "export":
+        if not python:
+            raise SCons.Errors.UserError(f"emit=bytecode: {name} is not cuTile Python")
+        return [current]
+
+    read = pipeline.stage("read")
+    own = [read.suffix, read.location_suffix]
+    stems = {entry: "/" + units.file_stem(entry) for entry in names}
+    slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
+    made = _node(env, "read", current, stem, own + slices, name, path, options)
+    if last.name == "read" or not stems:
+        # Without entries there is nothing to compile; building what there is says why.
+        return made[:1]
+    products = []
+    for position, (entry, unit) in enumerate(stems.items()):
+        current = made[2 + 2 * position]
+        beside = [stem + unit + read.location_suffix]
+        for row in pipeline.stages_between("tileaa", last.name):
+            wanted = [row.suffix, *row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
+            chain = beside if pipeline.takes_module(row) else beside[-1:]
+            current, *_ = nodes = _node(
+                env, row.name, current, stem + unit, wanted, name, path, options, entry=entry, locations=chain
+            )
+            if row.needs_locations(options):
+                env.Depends(nodes, [env.File(_top(file)) for file in chain])
+            if row.makes_module:
+                beside = [stem + unit + row.location_suffix, *beside]
+        products.append(current)
+    return products
+
+
+def _node(
+    env: Any,
+    stage: str,
+    source: Any,
+    stem: str,
+    wanted: Sequence[str],
+    name: str,
+    path: str,
+    options: CompileOptions,
+    entry: str | None = None,
+    locations: Sequence[str] = (),
+) -> list[Any]:
+    """Declares one step; its nodes are in the order of `wanted`."""
+    relative = stem.removeprefix("#")
+    step = Step(
+        pipeline.stage(stage),
+        str(source.rfile()),
+        relative,
+        wanted,
+        name,
+        path,
+        options,
+        entry,
+        [file.removeprefix("#") for file in locations],
+    )
+    nodes = getattr(env, BUILDERS[stage])([_top(stem + suffix) for suffix in wanted], source, TILE_STEP=step)
+    # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
+    env.Precious(nodes)
+    return nodes
+
+
+def _top(path: str) -> str:
+    return path if path.startswith("#") or os.path.isabs(path) else "#" + path
+
+
+def _name(node: Any) -> str:
+    """What messages and artifacts call a source: its path from the top, or its bare name when it is elsewhere."""
+    path = node.srcnode().path
+    if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
+        path = os.path.basename(path)
+    return path.replace(os.sep, "/")
+
+
+_known_entries: dict[tuple, list[str]] = {}
+
+
+def _entries(path: str, name: str) -> list[str]:
+    """The entries of a source; none when it cannot be read, which its own stages will report."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        raise SCons.Errors.UserError(
+            f"{name} does not exist; entries=[...] is needed for a source that the build makes"
+        ) from None
+    key = (path, status.st_mtime_ns, status.st_size)
+    if key not in _known_entries:
+        try:
+            _known_entries[key] = discover.entry_names(units.Source.read(path, name))
+        except CompileError:
+            _known_entries[key] = []
+    return _known_entries[key]
+
+
+# ---- the tool --------------------------------------------------------------------------------------------------------
+
+
+def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
+    """Emitter of the stage builders when they are called alone: what else the stage writes."""
+    if env.get("TILE_STEP") is None:
+        main = str(target[0])
+        for row in pipeline.STAGES:
+            if main.endswith(row.suffix):
+                stem = main.removesuffix(row.suffix)
+                extra = [*row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
+                target = target + [env.File(stem + suffix) for suffix in extra]
+    return target, source
+
+
+def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
+    """Scanner of cuTile Python sources: the modules of their own folder that they import, directly or not."""
+    return [env.File(file) for file in discover.imported_files(node.rfile().abspath)]
+
+
+def generate(env: Any, **keywords: Any) -> None:
+    """Sets an environment up; SCons calls it for a tool."""
+    env.SetDefault(
+        TILE_SM="sm_90",
+        TILE_OPT=3,
+        TILE_EMIT="",
+        TILE_OPTIONS={},
+        TILE_BUILDDIR="build",
+        TILE_CACHE=default_directory(env.Dir("#").abspath),
+    )
+    scanner = SCons.Scanner.ScannerBase(function=_imported_modules, name="tileiras", skeys=[".py"])
+    for stage in pipeline.STAGES:
+        env["BUILDERS"][BUILDERS[stage.name]] = SCons.Builder.Builder(
+            action=StageAction(stage),
+            suffix=stage.suffix,
+            emitter=_side_targets,
+            source_scanner=scanner if stage.reads_files else None,
+        )
+    env.AddMethod(tile_kernel, "TileKernel")
+    env.AddMethod(tile_tree, "TileTree")
+
+
+def exists(env: Any) -> bool:
+    return True

@@ -1,0 +1,253 @@
+"""The artifact store: what stages made, by what they were made from.
+
+One row per stage run, written as a whole.  A row is a digest and a payload; the digest is checked whenever the row is
+read, and whatever is wrong with a row or with the database counts as absent, with one warning for the process: a store
+may cost time and never a build.  Rows are bytes; diskcache's pickles are refused, because a store that others can write
+to must not be able to run code here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+FORMAT = 1
+_MAGIC = b"tileira\x01"
+_DIGEST_SIZE = 16
+
+SIZE_LIMIT = 5 << 30
+"""Bytes; what was used longest ago goes first."""
+
+OFF = "off"
+
+SHARDS = 8
+
+
+class Record(NamedTuple):
+    """What one run of one stage made.
+
+    `artifacts` by suffix; `diagnostics` as `tileiras.locations.encode_diagnostics` writes them, to be said again on a
+    hit; `dependencies` are files that the stage read besides its input.
+    """
+
+    artifacts: Mapping[str, bytes]
+    diagnostics: Mapping[str, Any]
+    dependencies: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        head = {
+            "artifacts": [[suffix, len(data)] for suffix, data in self.artifacts.items()],
+            "diagnostics": self.diagnostics,
+            "dependencies": self.dependencies,
+        }
+        text = json.dumps(head, sort_keys=True).encode()
+        return struct.pack("<I", len(text)) + text + b"".join(self.artifacts.values())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Record:
+        """Raises ValueError for bytes that are no record."""
+        try:
+            (length,) = struct.unpack_from("<I", data)
+            head = json.loads(data[4 : 4 + length])
+            position = 4 + length
+            artifacts = {}
+            for suffix, size in head["artifacts"]:
+                artifacts[suffix] = data[position : position + size]
+                position += size
+            if position != len(data):
+                raise ValueError("record has the wrong length")
+            return cls(artifacts, head["diagnostics"], tuple(head["dependencies"]))
+        except (struct.error, KeyError, TypeError) as error:
+            raise ValueError(f"not a record: {error}") from None
+
+
+class DamagedEntry(ValueError):
+    """A row that is not what was written."""
+
+
+def default_directory(checkout: str | None) -> str:
+    """`TILEIRAS_CACHE_DIR`, else the checkout's `cache/` when it is marked as one, else the user's cache directory."""
+    named = os.environ.get("TILEIRAS_CACHE_DIR")
+    if named:
+        return named
+    if checkout is not None:
+        own = os.path.join(checkout, "cache")
+        if os.path.isfile(os.path.join(own, "CACHEDIR.TAG")):
+            return own
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "tileiras")
+
+
+class ArtifactStore:
+    """A diskcache.FanoutCache, opened at the first use.  `directory` may be `off`."""
+
+    def __init__(self, directory: str, warn: Callable[[str], None]) -> None:
+        self.directory = directory
+        self._warn = warn
+        self._warned = False
+        self._cache: Any = None
+        self._usable = directory != OFF
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes stored under `key`; None when there are none or they are damaged."""
+        cache = self._open()
+        if cache is None:
+            return None
+        try:
+            row = cache.get(key)
+            return None if row is None else _checked(row)
+        except self._failures() as error:
+            self._complain(error)
+            return None
+
+    def put(self, key: str, value: bytes) -> None:
+        import xxhash
+
+        cache = self._open()
+        if cache is None:
+            return
+        try:
+            cache.set(key, _MAGIC + xxhash.xxh3_128_digest(value) + value)
+        except self._failures() as error:
+            self._complain(error)
+
+    def get_record(self, key: str) -> Record | None:
+        value = self.get(key)
+        if value is None:
+            return None
+        try:
+            return Record.from_bytes(value)
+        except ValueError as error:
+            self._complain(error)
+            return None
+
+    def put_record(self, key: str, record: Record) -> None:
+        self.put(key, record.to_bytes())
+
+    def close(self) -> None:
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = None
+
+    @property
+    def memo_path(self) -> str | None:
+        """A file beside the rows for facts about the compiler's own source files."""
+        return os.path.join(self.directory, "imports.json") if self._usable else None
+
+    def _open(self) -> Any:
+        if self._cache is None and self._usable:
+            import sqlite3
+
+            for attempt in range(2):
+                try:
+                    self._cache = _open_cache(self.directory)
+                    break
+                except sqlite3.DatabaseError as error:
+                    self._complain(error)
+                    # A locked database is healthy; only what is damaged is moved out of the way.
+                    if attempt or isinstance(error, sqlite3.OperationalError) or not _set_aside(self.directory):
+                        self._usable = False
+                        break
+                except OSError as error:
+                    self._complain(error)
+                    self._usable = False
+                    break
+        return self._cache
+
+    @staticmethod
+    def _failures() -> tuple[type[BaseException], ...]:
+        import sqlite3
+
+        import diskcache
+
+        return (sqlite3.Error, OSError, ValueError, diskcache.Timeout)
+
+    def _complain(self, error: BaseException) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(f"artifact store {self.directory}: {error}; what it cannot give is made again")
+
+
+def _checked(row: Any) -> bytes:
+    import xxhash
+
+    start = len(_MAGIC) + _DIGEST_SIZE
+    if not isinstance(row, bytes) or not row.startswith(_MAGIC) or len(row) < start:
+        raise DamagedEntry("damaged entry")
+    value = row[start:]
+    if xxhash.xxh3_128_digest(value) != row[len(_MAGIC) : start]:
+        raise DamagedEntry("damaged entry")
+    return value
+
+
+def _open_cache(directory: str) -> Any:
+    import diskcache
+    from diskcache.core import MODE_BINARY, MODE_RAW
+
+    class BytesDisk(diskcache.Disk):
+        """Keys are str and values bytes; a row of any other kind is damaged."""
+
+        def put(self, key: Any) -> tuple[str, bool]:
+            return key, True
+
+        def get(self, key: Any, raw: bool) -> Any:
+            if not raw:
+                raise DamagedEntry("an entry's key is a pickle")
+            return key
+
+        def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> Any:
+            if mode not in (MODE_RAW, MODE_BINARY):
+                raise DamagedEntry("an entry is not plain bytes")
+            return super().fetch(mode, filename, value, read)
+
+    os.makedirs(directory, exist_ok=True)
+    return diskcache.FanoutCache(
+        os.path.join(directory, f"v{FORMAT}"),
+        shards=SHARDS,
+        timeout=5.0,
+        disk=BytesDisk,
+        size_limit=SIZE_LIMIT,
+        eviction_policy="least-recently-used",
+    )
+
+
+def _set_aside(directory: str) -> bool:
+    """Renames shards whose database cannot be read; True when there was one."""
+    import sqlite3
+
+    found = False
+    base = os.path.join(directory, f"v{FORMAT}")
+    for number in range(SHARDS):
+        shard = os.path.join(base, f"{number:03d}")
+        path = os.path.join(shard, "cache.db")
+        if not os.path.exists(path):
+            continue
+        try:
+            connection = sqlite3.connect(path)
+            try:
+                connection.execute("SELECT COUNT(*) FROM Settings").fetchone()
+                connection.execute("SELECT COUNT(*) FROM Cache").fetchone()
+            finally:
+                connection.close()
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                continue
+            found |= _rename_damaged(shard)
+        except sqlite3.DatabaseError:
+            found |= _rename_damaged(shard)
+    return found
+
+
+def _rename_damaged(shard: str) -> bool:
+    import shutil
+
+    aside = shard + ".damaged"
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        os.rename(shard, aside)
+    except OSError:
+        return False
+    return True

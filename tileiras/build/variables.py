@@ -1,0 +1,104 @@
+"""The variables of `scons NAME=VALUE`: sm, opt, emit and every option of the compiler.
+
+What is not known or not accepted is refused with a list of what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tileiras.diagnostics import CompileError
+from tileiras.options import GPU_NAMES, OPTIONS, Option, accepted, parse_value
+from tileiras.pipeline import EMIT, TIERS
+
+DEFAULT_SM = "sm_90"
+DEFAULT_OPT = 3
+
+_OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
+
+
+class BadVariable(Exception):
+    """A variable that is unknown or has a value that is not accepted; the message lists what is."""
+
+
+def construction_variables(arguments: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, Any]:
+    """TILE_SM, TILE_OPT, TILE_EMIT and TILE_OPTIONS from `NAME=VALUE` arguments.
+
+    `further` are variables of the project itself, which are passed over.  Raises BadVariable.
+    """
+    own = set(further)
+    options: dict[str, Any] = {}
+    result: dict[str, Any] = {"TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options}
+    for name, value in arguments.items():
+        if name in own:
+            continue
+        if name == "sm":
+            result["TILE_SM"] = ",".join(_targets(value))
+        elif name == "opt":
+            if value not in map(str, TIERS):
+                raise BadVariable(f"opt={value}: accepted are {_listed(TIERS)}")
+            result["TILE_OPT"] = int(value)
+        elif name == "emit":
+            if value not in EMIT:
+                raise BadVariable(f"emit={value}: accepted are {_listed(EMIT)}")
+            result["TILE_EMIT"] = value
+        else:
+            option = OPTIONS.get(name.replace("_", "-"))
+            if option is None or option.name in _OWN_NAMES:
+                raise BadVariable(f"unknown variable {name}: accepted are {_listed([*names(), *sorted(own)])}")
+            options[option.name] = _value(option, name, value)
+    return result
+
+
+def names() -> list[str]:
+    """The variables in the order in which help shows them."""
+    return ["sm", "opt", "emit", *(option for option in OPTIONS if option not in _OWN_NAMES)]
+
+
+def help_text() -> str:
+    lines = [
+        "Builds every kernel below examples/, one node per stage, under build/<sm>/O<opt>/.",
+        "",
+        "  scons sm=sm_90,sm_100 opt=3    scons test    scons bench    scons -c",
+        "",
+        _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
+        _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
+        _row("emit", "the artifact to build", None, _listed(EMIT)),
+    ]
+    for option in OPTIONS.values():
+        if option.name not in _OWN_NAMES:
+            lines.append(_row(option.name, option.doc, option.default, accepted(option)))
+    return "\n".join(lines) + "\n"
+
+
+def _tiers() -> str:
+    return ", ".join(f"{level}: {emit}" for level, emit in TIERS.items())
+
+
+def _row(name: str, doc: str, default: Any, values: str) -> str:
+    shown = "" if default in (None, (), False) else f", default {default}"
+    return f"  {name}={'...':<4}{doc}{shown}\n          accepted: {values}"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _targets(value: str) -> list[str]:
+    wanted = [name.strip() for name in value.split(",") if name.strip()]
+    bad = [name for name in wanted if name not in GPU_NAMES]
+    if bad or not wanted:
+        raise BadVariable(f"sm={value}: accepted are {_listed(GPU_NAMES)}, one or several with commas")
+    return list(dict.fromkeys(wanted))
+
+
+def _value(option: Option, name: str, text: str) -> Any:
+    from tileiras.options import CompileOptions
+
+    try:
+        value = parse_value(option, text)
+        CompileOptions({option.name: value, "opt-level": 0})
+    except CompileError as error:
+        raise BadVariable(f"{name}={text}: {error.diagnostics[0].message}") from None
+    return value

@@ -1,0 +1,27 @@
+"""Tile IR bytecode, versions 13.1 to 13.4.
+
+The file is a magic number, a version and sections (strings, types, constants, globals, functions, debug information, a
+producer name) in any order, closed by an end marker.  What an operation looks like inside a function follows from its
+declaration in `tileiras.dialects.cuda_tile`; this package holds no list of operations.
+"""
+
+from __future__ import annotations
+
+from .encoding import BytecodeError
+from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode
+
+__all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module"]
+
+
+def read_module(data, filename="<bytecode>", *, entries=None):
+    """The `cuda_tile.module` that the bytes hold, not yet verified; see `reader.read_module`."""
+    from .reader import read_module as read
+
+    return read(data, filename, entries=entries)
+
+
+def entry_names(data, filename="<bytecode>"):
+    """Names of the entries in file order, without reading any body."""
+    from .reader import entry_names as names
+
+    return names(data, filename)

@@ -1,0 +1,151 @@
+"""The debug section: where operations come from in the user's program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.ir import UNKNOWN_LOC, CallSiteLoc, Location, lookup_attribute
+
+from .encoding import Cursor
+from .sections import ByteTable, StringTable
+
+# Tags of the entries.
+COMPILE_UNIT, FILE, LEXICAL_BLOCK, LOC, SUBPROGRAM, CALL_SITE = range(1, 7)
+
+MAX_NESTING = 200
+"""Scopes and call sites inside each other."""
+
+
+class DebugInfo:
+    """Entries by index, read when an operation first refers to them.  Index 0 is the unknown location."""
+
+    __slots__ = ("strings", "op_starts", "op_indices", "table", "_cache", "_open", "cursor")
+
+    def __init__(self, cursor: Cursor, strings: StringTable) -> None:
+        self.cursor = cursor
+        self.strings = strings
+        number = cursor.count("functions with debug info", 4)
+        self.op_starts = cursor.offsets(number, 4, "debug info index offsets")
+        number = cursor.count("debug info indices", 8)
+        self.op_indices = cursor.offsets(number, 8, "debug info indices")
+        # Offsets of the entries are aligned from the start of the section, so the table goes on with the same cursor.
+        self.table = ByteTable(cursor, 4, "debug info attributes")
+        self._cache: dict[int, Any] = {}
+        self._open: list[int] = []
+
+    def locations(self, function: int, at: Cursor) -> "LocationSequence":
+        """The locations of one function and its operations; `function` counts from 1."""
+        if function > len(self.op_starts):
+            at.fail(f"function location index {function} out of bounds (size={len(self.op_starts)})")
+        return LocationSequence(self, self.op_starts[function - 1])
+
+    def location(self, index: int, at: Cursor) -> Location:
+        found = self._cache.get(index)
+        if found is None:
+            found = self.entry(index, at)
+        if not isinstance(found, Location):
+            at.fail(f"failed to read operation location: debug info attribute {index} is not a location")
+        return found
+
+    def entry(self, index: int, at: Cursor) -> Any:
+        if index == 0:
+            return UNKNOWN_LOC
+        found = self._cache.get(index)
+        if found is not None:
+            return found
+        if index > len(self.table):
+            at.fail(f"debug info index {index} out of bounds (size={len(self.table)})")
+        if index in self._open:
+            at.fail(f"debug info attribute {index} contains itself")
+        if len(self._open) == MAX_NESTING:
+            at.fail(f"debug info attributes are nested more than {MAX_NESTING} deep")
+        self._open.append(index)
+        run = self.table.run(index - 1)
+        found = self._parse(run)
+        self._open.pop()
+        self._cache[index] = found
+        return found
+
+    def _parse(self, run: Cursor) -> Any:
+        tag = run.varint("debug info tag")
+        if tag == FILE:
+            name = self.strings.read(run, "file name attribute when parsing DIFileAttr")
+            directory = self.strings.read(run, "directory attribute when parsing DIFileAttr")
+            return _attribute("di_file")(name, directory)
+        if tag == COMPILE_UNIT:
+            return _attribute("di_compile_unit")(self._child(run, "file", "DICompileUnitAttr", _attribute("di_file")))
+        if tag == SUBPROGRAM:
+            owner = "DISubprogramAttr"
+            file = self._child(run, "file", owner, _attribute("di_file"))
+            line = run.varint("line number when parsing DISubprogramAttr")
+            name = self.strings.read(run, "name attribute when parsing DISubprogramAttr")
+            linkage_name = self.strings.read(run, "linkage name attribute when parsing DISubprogramAttr")
+            unit = self._child(run, "compile unit", owner, _attribute("di_compile_unit"))
+            scope_line = run.varint("scope line number when parsing DISubprogramAttr")
+            return _attribute("di_subprogram")(file, line, name, linkage_name, unit, scope_line)
+        if tag == LEXICAL_BLOCK:
+            owner = "DILexicalBlockAttr"
+            scope = self._child(run, "scope", owner, _local_scopes())
+            file = self._child(run, "file", owner, _attribute("di_file"))
+            line = run.varint("line number when parsing DILexicalBlockAttr")
+            column = run.varint("column number when parsing DILexicalBlockAttr")
+            return _attribute("di_lexical_block")(scope, file, line, column)
+        if tag == LOC:
+            from tileiras.dialects.cuda_tile import DILoc
+            from tileiras.ir import FileLineColLoc
+
+            scope = self._child(run, "scope", "DILocAttr", _local_scopes())
+            filename = self.strings.read(run, "file name attribute when parsing FileLineColLoc")
+            line = run.varint("line number when parsing FileLineColLoc")
+            column = run.varint("column number when parsing FileLineColLoc")
+            return DILoc(FileLineColLoc(filename, line, column), scope)
+        if tag == CALL_SITE:
+            callee = self._child(run, "callee", "CallSiteLoc", Location)
+            caller = self._child(run, "caller", "CallSiteLoc", Location)
+            return CallSiteLoc(callee, caller)
+        # Writers put an entry of tag 0 into an otherwise empty table; readers take every other tag for it.
+        return UNKNOWN_LOC
+
+    def _child(self, run: Cursor, what: str, owner: str, expected: Any) -> Any:
+        start = run.pos
+        index = run.varint(f"{what} attribute when parsing {owner}")
+        found = self.entry(index, run)
+        if not isinstance(found, expected):
+            run.fail(f"failed to read {what} attribute when parsing {owner}", start)
+        return found
+
+
+class LocationSequence:
+    """Locations of a function's operations in the order in which the operations stand in the file."""
+
+    __slots__ = ("info", "at")
+
+    def __init__(self, info: DebugInfo, start: int) -> None:
+        self.info = info
+        self.at = start
+
+    def next(self, cursor: Cursor) -> Location:
+        info = self.info
+        at = self.at
+        if at >= len(info.op_indices):
+            cursor.fail("failed to read operation location.")
+        self.at = at + 1
+        index = info.op_indices[at]
+        return info._cache.get(index) or info.location(index, cursor)
+
+
+class NoLocations:
+    """Locations of a function without debug information: where each operation stands in the bytecode."""
+
+    __slots__ = ()
+
+    def next(self, cursor: Cursor) -> Location:
+        return UNKNOWN_LOC
+
+
+def _attribute(mnemonic: str) -> Any:
+    return lookup_attribute(f"cuda_tile.{mnemonic}")
+
+
+def _local_scopes() -> tuple:
+    return (_attribute("di_subprogram"), _attribute("di_lexical_block"))

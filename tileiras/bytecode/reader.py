@@ -1,0 +1,228 @@
+"""From the bytes of a file to a `cuda_tile.module`."""
+
+from __future__ import annotations
+
+from typing import Any, Container
+
+from tileiras.ir import (
+    UNKNOWN_LOC,
+    Block,
+    BytecodeLoc,
+    DenseElementsAttr,
+    FunctionType,
+    IntegerAttr,
+    Location,
+    Operation,
+    Region,
+    StringAttr,
+    UnitAttr,
+    UnknownLoc,
+    i64,
+    lookup_attribute,
+    registry,
+)
+
+from .attributes import Tables, read_tagged
+from .debug_info import DebugInfo, LocationSequence, NoLocations
+from .encoding import Cursor
+from .operations import FunctionReader
+from .sections import (
+    CONSTANT,
+    DEBUG,
+    FUNCTION,
+    GLOBAL,
+    PRODUCER,
+    STRING,
+    TYPE,
+    ByteTable,
+    StringTable,
+    read_header,
+    read_sections,
+)
+from .types import TypeTable
+from .versions import Version
+
+# Bits of a function's flags byte.
+PRIVATE, KERNEL, HAS_HINTS = 1, 2, 4
+
+GLOBAL_FLAGS_SINCE = Version(13, 3)
+"""Globals carry visibility and constancy from this version on."""
+
+MODULE_NAME = "kernels"
+"""The format does not keep the module's name; this is what readers give it."""
+
+
+class _Function:
+    """A row of the function table; the body is not read yet."""
+
+    __slots__ = ("name", "signature", "location", "hints", "body", "offset")
+
+    def __init__(self, name: str, signature: Cursor, location: int, hints: Any, body: Cursor, offset: int) -> None:
+        self.name = name
+        self.signature = signature
+        self.location = location
+        self.hints = hints
+        self.body = body
+        self.offset = offset
+
+
+class BytecodeFile:
+    """An opened file: tables and function headers are read, bodies on demand."""
+
+    __slots__ = ("filename", "version", "tables", "functions", "debug", "sections")
+
+    def __init__(self, data: bytes, filename: str) -> None:
+        data = bytes(data)
+        cursor, self.version = read_header(data, filename)
+        self.filename = filename
+        sections = self.sections = read_sections(cursor)
+        if STRING not in sections:
+            cursor.fail("string section is mandatory")
+        if FUNCTION not in sections:
+            cursor.fail("function section is mandatory")
+        strings = StringTable(sections[STRING])
+        types = TypeTable(sections.get(TYPE), self.version)
+        constants = ByteTable(sections[CONSTANT], 8, "constants") if CONSTANT in sections else None
+        self.tables = Tables(self.version, strings, types, constants)
+        self.debug: DebugInfo | None = None
+        self.functions = self._read_functions(sections[FUNCTION])
+
+    def _read_functions(self, cursor: Cursor) -> list[_Function]:
+        tables = self.tables
+        functions: list[_Function] = []
+        for _ in range(cursor.count("functions", 5)):
+            start = cursor.pos
+            name = tables.strings.read(cursor, "function name")
+            if not name:
+                cursor.fail("function name is empty", start)
+            signature = cursor.sub(cursor.pos, cursor.pos + 10)
+            cursor.varint(f"signature of function '{name}'")
+            at = cursor.pos
+            flags = cursor.byte(f"flags of function '{name}'")
+            if flags > (PRIVATE | KERNEL | HAS_HINTS):
+                cursor.fail(f"unknown flags {flags:#x} for function '{name}'", at)
+            if not flags & KERNEL:
+                cursor.fail(f"un-expected non-entry function '{name}'", at)
+            location = cursor.varint(f"location index of function '{name}'")
+            at = cursor.pos
+            hints = read_tagged(tables, cursor, "optimization hints") if flags & HAS_HINTS else None
+            if hints is not None and not isinstance(hints, lookup_attribute("cuda_tile.optimization_hints")):
+                cursor.fail(f"invalid optimization hints attribute for function '{name}'", at)
+            at = cursor.pos
+            length = cursor.varint(f"length of function '{name}'")
+            if length > cursor.remaining:
+                cursor.fail(
+                    f"function body length {length} exceeds remaining bytecode data ({cursor.remaining} bytes)", at
+                )
+            body = cursor.sub(cursor.pos, cursor.pos + length)
+            cursor.pos += length
+            functions.append(_Function(name, signature, location, hints, body, cursor.base + start))
+        if cursor.remaining:
+            cursor.fail(f"{cursor.remaining} bytes are left over after the last function")
+        return functions
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+
+    def module(self, entries: Container[str] | None = None) -> Operation:
+        """The module with its globals and the entries named in `entries` (all by default)."""
+        block = Block()
+        for op in self._globals():
+            block.append(op)
+        debug = self.sections.get(DEBUG)
+        if debug is not None and self.debug is None:
+            self.debug = DebugInfo(debug, self.tables.strings)
+        for function in self.functions:
+            if entries is None or function.name in entries:
+                block.append(self._entry(function))
+        attributes: dict[str, Any] = {"sym_name": StringAttr(MODULE_NAME)}
+        producer = self.producer()
+        if producer:
+            attributes["producer"] = StringAttr(producer)
+        return _operation("cuda_tile.module").create((), (), attributes, [Region([block])])
+
+    def producer(self) -> str:
+        cursor = self.sections.get(PRODUCER)
+        if cursor is None:
+            return ""
+        cursor.pos = 0
+        return self.tables.strings.read(cursor, "producer string")
+
+    def _entry(self, function: _Function) -> Operation:
+        body = function.body
+        type = self._signature(function)
+        locations: Any = NoLocations()
+        if self.debug is not None and function.location:
+            locations = self.debug.locations(function.location, body)
+        location: Location = locations.next(body) if isinstance(locations, LocationSequence) else UNKNOWN_LOC
+        if isinstance(location, UnknownLoc):
+            location = BytecodeLoc(self.filename, body.section, function.offset)
+        block = Block(type.inputs, [location] * len(type.inputs))
+        FunctionReader(self.tables, body, locations).read_body(block)
+        attributes: dict[str, Any] = {"sym_name": StringAttr(function.name), "function_type": type}
+        if function.hints is not None:
+            attributes["optimization_hints"] = function.hints
+        return _operation("cuda_tile.entry").create((), (), attributes, [Region([block])], (), location)
+
+    def _signature(self, function: _Function) -> FunctionType:
+        at = function.signature
+        at.pos = 0
+        type = self.tables.types.read(at, f"signature of function '{function.name}'")
+        if not isinstance(type, FunctionType):
+            wrong = f"does not refer to a function type for function '{function.name}', got type: {type}"
+            at.fail(f"function signature index {wrong}", 0)
+        return type
+
+    def _globals(self) -> list[Operation]:
+        cursor = self.sections.get(GLOBAL)
+        if cursor is None:
+            return []
+        cursor.pos = 0
+        tables = self.tables
+        with_flags = self.version >= GLOBAL_FLAGS_SINCE
+        found: list[Operation] = []
+        for _ in range(cursor.count("globals", 6 if with_flags else 4)):
+            start = cursor.pos
+            location = BytecodeLoc(self.filename, cursor.section, cursor.base + start)
+            name = tables.strings.read(cursor, "global symbol name")
+            if not name:
+                cursor.fail("global symbol name is empty", start)
+            type = tables.types.read(cursor, f"type of global '{name}'")
+            value: DenseElementsAttr = tables.dense(cursor, type, f"global '{name}'")
+            alignment = cursor.varint(f"alignment of global '{name}'")
+            attributes: dict[str, Any] = {"sym_name": StringAttr(name), "value": value}
+            if alignment:
+                attributes["alignment"] = IntegerAttr(alignment, i64)
+            if with_flags:
+                at = cursor.pos
+                number = cursor.varint(f"symbol visibility of global '{name}'")
+                visibility = lookup_attribute("cuda_tile.symbol_visibility").from_number(number)  # type: ignore
+                if visibility is None:
+                    cursor.fail(f"invalid symbol visibility value: {number}", at)
+                if number:
+                    attributes["symbol_visibility"] = visibility
+                if cursor.varint(f"constant flag of global '{name}'"):
+                    attributes["constant"] = UnitAttr()
+            found.append(_operation("cuda_tile.global").create((), (), attributes, (), (), location))
+        if cursor.remaining:
+            cursor.fail(f"{cursor.remaining} bytes are left over after the last global")
+        return found
+
+
+def _operation(name: str) -> type[Operation]:
+    found = registry.lookup_operation(name)
+    assert found is not None
+    return found
+
+
+def read_module(data: bytes, filename: str = "<bytecode>", *, entries: Container[str] | None = None) -> Operation:
+    """The `cuda_tile.module` in `data`, not verified; only the entries named in `entries` when that is given.
+
+    Operations carry the location that the debug section gives them, or else their offset in the file (BytecodeLoc).
+    Raises BytecodeError (a CompileError, exit code 3) naming the section and byte offset of what is wrong.
+    """
+    return BytecodeFile(data, filename).module(entries)
+
+
+def entry_names(data: bytes, filename: str = "<bytecode>") -> list[str]:
+    """Names of the entries in file order.  Reads tables and function headers, no bodies."""
+    return [function.name for function in BytecodeFile(data, filename).functions]

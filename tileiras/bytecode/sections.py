@@ -1,0 +1,147 @@
+"""The frame of a file: header, sections, and the tables of byte runs that most sections are."""
+
+from __future__ import annotations
+
+from .encoding import Cursor
+from .versions import CURRENT, HEADER_SIZE, MAGIC, OLDEST, SUPPORTED, Version
+
+END = 0
+STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(1, 8)
+
+SECTION_NAMES = {
+    STRING: "string",
+    FUNCTION: "function",
+    DEBUG: "debug",
+    CONSTANT: "constant",
+    TYPE: "type",
+    GLOBAL: "global",
+    PRODUCER: "producer",
+}
+
+REQUIRED_ALIGNMENT = {STRING: 4, TYPE: 4, CONSTANT: 8, DEBUG: 8, FUNCTION: 8}
+"""Sections with tables of fixed-width numbers must say that they are aligned for them."""
+
+ALIGNMENT_FLAG = 0x80
+
+MLIR_HINT = b"e IR byt"
+"""A run of the words that MLIR's own bytecode opens with; its presence explains a wrong magic number."""
+
+
+def read_header(data: bytes, filename: str) -> tuple[Cursor, Version]:
+    """Checks magic and version; the cursor stands at the first section."""
+    cursor = Cursor(data, 0, "", filename)
+    for position, expected in enumerate(MAGIC):
+        got = data[position] if position < len(data) else 0
+        if got != expected:
+            hint = " (it looks like MLIR bytecode instead)" if data[:4] == b"ML\xefR" or MLIR_HINT in data else ""
+            cursor.fail(f"invalid magic number at position {position}, got {got} expected {expected}{hint}", position)
+    if len(data) < HEADER_SIZE:
+        cursor.fail("failed to read bytecode version: unexpected end of data", len(data))
+    major, minor, tag = data[8], data[9], data[10] | data[11] << 8
+    version = Version(major, minor)
+    if version not in SUPPORTED or tag != 0:
+        cursor.fail(
+            f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {CURRENT}]",
+            len(MAGIC),
+        )
+    cursor.pos = HEADER_SIZE
+    return cursor, version
+
+
+def read_sections(cursor: Cursor) -> dict[int, Cursor]:
+    """A cursor over the payload of each section, by id.  Nothing may follow the end marker."""
+    sections: dict[int, Cursor] = {}
+    while True:
+        start = cursor.pos
+        if not cursor.remaining:
+            cursor.fail("unexpected end of data while reading section header")
+        tagged = cursor.byte("section ID and alignment flag")
+        section, aligned = tagged & ~ALIGNMENT_FLAG, bool(tagged & ALIGNMENT_FLAG)
+        if section == END:
+            if aligned:
+                cursor.fail("end section should not have alignment flag set", start)
+            if cursor.remaining:
+                cursor.fail("end section is not the last section")
+            return sections
+        name = SECTION_NAMES.get(section)
+        if name is None:
+            cursor.fail(f"unknown section ID: {section}", start)
+        if section in sections:
+            cursor.fail(f"duplicate {name} section", start)
+        length = cursor.varint("section length")
+        if length > cursor.remaining:
+            cursor.fail(f"section length {length} exceeds remaining data size {cursor.remaining}", start)
+        alignment = 0
+        if aligned:
+            alignment = cursor.varint("section alignment")
+            if alignment == 0 or alignment & (alignment - 1):
+                cursor.fail(f"invalid alignment value: {alignment}", start)
+            cursor.align(alignment, f"{name} section")
+        required = REQUIRED_ALIGNMENT.get(section, 1)
+        if required > 1 and alignment % required or required > 1 and not aligned:
+            found = f"has alignment of {alignment}" if aligned else "has no alignment flag set"
+            cursor.fail(
+                f"section {section} must have alignment that is a multiple of {required} bytes, but {found}", start
+            )
+        if length > cursor.remaining:
+            cursor.fail(f"section length {length} exceeds remaining bytecode data. {cursor.remaining}", start)
+        payload = cursor.sub(cursor.pos, cursor.pos + length)
+        payload.section = name
+        sections[section] = payload
+        cursor.pos += length
+
+
+class ByteTable:
+    """`count, padding, offsets, data`: numbered runs of bytes.  Runs must lie in order inside the data."""
+
+    __slots__ = ("cursor", "starts", "data_start")
+
+    def __init__(self, cursor: Cursor, width: int, what: str) -> None:
+        number = cursor.count(what, width)
+        self.cursor = cursor
+        self.starts = cursor.offsets(number, width, f"{what} offsets") if number else ()
+        self.data_start = cursor.pos
+        size = cursor.remaining
+        previous = 0
+        for index, start in enumerate((*self.starts, size)):
+            if start < previous:
+                where = f"end ({start}) is less than start ({previous}) for {what} {index - 1}"
+                cursor.fail(f"invalid {what} start indices: {where}")
+            previous = start
+        # Ascending and closed by `size`, so every run lies inside the data.
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def run(self, index: int) -> Cursor:
+        """The bytes of entry `index`, which must be in range."""
+        base = self.data_start
+        start = base + self.starts[index]
+        end = base + self.starts[index + 1] if index + 1 < len(self.starts) else len(self.cursor.data)
+        return self.cursor.sub(start, end)
+
+
+class StringTable:
+    """The string section; a string is decoded when it is first asked for."""
+
+    __slots__ = ("table", "_cache")
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.table = ByteTable(cursor, 4, "strings")
+        self._cache: dict[int, str] = {}
+
+    def read(self, cursor: Cursor, what: str) -> str:
+        """The string whose index stands at `cursor`."""
+        start = cursor.pos
+        index = cursor.varint(what)
+        found = self._cache.get(index)
+        if found is None:
+            if index >= len(self.table):
+                cursor.fail(f"failed to read {what}: string index {index} out of bounds", start)
+            run = self.table.run(index)
+            try:
+                found = run.data.decode("utf-8")
+            except UnicodeDecodeError as error:
+                run.fail(f"string {index} is not UTF-8", error.start)
+            self._cache[index] = found
+        return found

@@ -1,0 +1,38 @@
+"""The versions of the format, and the numbers that all of them share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAGIC = b"\x7fTileIR\x00"
+HEADER_SIZE = 12
+"""Magic, major and minor version (a byte each), version tag (two bytes, little-endian)."""
+
+
+class Version(NamedTuple):
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Version":
+        """"13.2" -> Version(13, 2); ValueError for anything else."""
+        major, dot, minor = text.partition(".")
+        if not dot or not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+            raise ValueError(f"'{text}' is not a version of the form major.minor")
+        return cls(int(major), int(minor))
+
+
+SUPPORTED = (Version(13, 1), Version(13, 2), Version(13, 3), Version(13, 4))
+OLDEST = SUPPORTED[0]
+CURRENT = SUPPORTED[-1]
+
+UNIFIED_FLAGS = Version(13, 3)
+"""From here on a type's optional parameters are announced by one leading bit field; before, by a byte each."""
+
+
+def is_bytecode(data: bytes) -> bool:
+    """Whether the bytes open like Tile IR bytecode of any version."""
+    return bytes(data[: len(MAGIC)]) == MAGIC

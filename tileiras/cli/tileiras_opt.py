@@ -1,0 +1,238 @@
+"""tileiras-opt: read MLIR text, run passes, verify, print.
+
+    tileiras-opt [IN] [-o OUT] [--PASS[=OPTIONS]... | --pass-pipeline=PIPELINE] [options]
+
+IN is a file, standard input without it or for `-`.  Passes run in the order in which they are given.
+
+    --pass-pipeline=P              a textual pipeline, `builtin.module(canonicalize,cse{key=value})`
+    --split-input-file             handle the parts between `// -----` lines one by one
+    --verify-diagnostics           compare diagnostics with `// expected-error {{...}}` comments instead of printing
+    --verify-roundtrip             check that the printed forms read back as the same module
+    --no-verify                    do not verify what was read or what passes made
+    --allow-unregistered-dialect   accept operations that no dialect declares (generic form only)
+    --mlir-print-op-generic        print in the generic form
+    --mlir-print-debuginfo         print locations
+    --mlir-print-ir-after-all      print the module to standard error after every pass
+    --mlir-timing                  print the time of every pass to standard error
+    --list-passes                  list the passes and stop
+
+Exit status: 0; 1 bad command line, or diagnostics other than the expected ones; 2 unknown pass or option; 3 the input
+does not parse or verify; 5 a pass failed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
+
+SPLIT_MARKER = "// -----"
+
+_FLAGS = {
+    "split-input-file",
+    "verify-diagnostics",
+    "verify-roundtrip",
+    "no-verify",
+    "allow-unregistered-dialect",
+    "mlir-print-op-generic",
+    "mlir-print-debuginfo",
+    "mlir-print-ir-after-all",
+    "mlir-timing",
+}
+
+
+class UsageError(Exception):
+    """A command line that does not say what to do."""
+
+
+class Options:
+    """The parsed command line."""
+
+    __slots__ = ("input", "output", "flags", "passes", "list_passes")
+
+    def __init__(self) -> None:
+        self.input = "-"
+        self.output = "-"
+        self.flags: set[str] = set()
+        self.passes: list[Any] = []
+        self.list_passes = False
+
+
+def parse_arguments(argv: list[str]) -> Options:
+    """Raises UsageError, or CompileError (code 2) for a pass or pass option that does not exist."""
+    from tileiras.ir.pass_manager import parse_pipeline
+    from tileiras.passes import lookup_pass
+
+    options = Options()
+    seen_input = False
+    arguments = iter(argv)
+    for argument in arguments:
+        if argument == "-" or not argument.startswith("-"):
+            if seen_input:
+                raise UsageError(f"more than one input: '{options.input}' and '{argument}'")
+            options.input = argument
+            seen_input = True
+            continue
+        name, equals, value = argument.lstrip("-").partition("=")
+        if name == "o":
+            options.output = value if equals else next(arguments, "")
+            if not options.output:
+                raise UsageError("-o needs a file name")
+        elif name in _FLAGS:
+            if value in ("false", "0"):
+                options.flags.discard(name)
+            else:
+                options.flags.add(name)
+        elif name == "list-passes":
+            options.list_passes = True
+        elif name == "pass-pipeline":
+            options.passes += parse_pipeline(value, lookup_pass)
+        else:
+            options.passes += parse_pipeline(name + ("{" + value + "}" if value else ""), lookup_pass)
+    return options
+
+
+def split_input(text: str, marker: str = SPLIT_MARKER) -> list[str]:
+    """The parts of a text between marker lines, each moved to its place by empty lines so that positions stay true."""
+    parts: list[str] = []
+    current: list[str] = []
+    start = 0
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith(marker):
+            parts.append("\n" * start + "\n".join(current) + "\n")
+            current, start = [], number + 1
+        else:
+            current.append(line)
+    parts.append("\n" * start + "\n".join(current))
+    return parts
+
+
+def _process(text: str, filename: str, options: Options, emit: Callable[[str], None]) -> list[Diagnostic]:
+    """Handles one part; returns its warnings and remarks.  Raises CompileError."""
+    from tileiras.ir import parse_module, verify
+    from tileiras.ir.pass_manager import PassContext, PassManager
+
+    flags = options.flags
+    module = parse_module(text, filename, allow_unregistered="allow-unregistered-dialect" in flags)
+    checked = "no-verify" not in flags
+    engine = DiagnosticEngine()
+    if checked:
+        verify(module, engine)
+        engine.raise_if_errors(ExitCode.INVALID_INPUT)
+    timing: list[tuple[str, float]] | None = [] if "mlir-timing" in flags else None
+    if options.passes:
+        manager = PassManager(
+            options.passes,
+            verify_each=checked,
+            print_after=_print_after if "mlir-print-ir-after-all" in flags else None,
+            timing=timing,
+        )
+        manager.run(module, PassContext(engine))
+    for name, seconds in timing or ():
+        print(f"{seconds:9.6f} s  {name}", file=sys.stderr)
+    if "verify-roundtrip" in flags:
+        _verify_roundtrip(module, flags)
+    emit(_text(module, flags))
+    return engine.diagnostics
+
+
+def _text(module: Any, flags: set[str]) -> str:
+    from tileiras.ir import print_op
+
+    return print_op(module, generic="mlir-print-op-generic" in flags, locations="mlir-print-debuginfo" in flags)
+
+
+def _print_after(banner: str, op: Any) -> None:
+    from tileiras.ir import print_op
+
+    print(f"// -----// {banner.strip('* ')} //----- //\n{print_op(op)}", file=sys.stderr)
+
+
+def _verify_roundtrip(module: Any, flags: set[str]) -> None:
+    """Both forms must read back to what prints the same."""
+    from tileiras.ir import parse_module, print_op
+
+    reference = print_op(module, generic=True)
+    for generic in (False, True):
+        text = print_op(module, generic=generic)
+        again = parse_module(text, "<round trip>", allow_unregistered="allow-unregistered-dialect" in flags)
+        if print_op(again, generic=True) != reference:
+            raise CompileError.at(
+                module.location, f"{'generic' if generic else 'custom'} form does not read back as the same module"
+            )
+
+
+def run(options: Options) -> int:
+    if options.list_passes:
+        from tileiras.passes import names
+
+        print("\n".join(names()))
+        return ExitCode.SUCCESS
+    text = _read(options.input)
+    filename = "<stdin>" if options.input == "-" else options.input
+    parts = split_input(text) if "split-input-file" in options.flags else [text]
+    output: list[str] = []
+    code = int(ExitCode.SUCCESS)
+    for part in parts:
+        diagnostics: list[Diagnostic] = []
+        part_code = 0
+        try:
+            diagnostics = _process(part, filename, options, output.append)
+        except CompileError as error:
+            diagnostics = error.diagnostics
+            part_code = error.code
+        if "verify-diagnostics" in options.flags:
+            from tileiras.expected_diagnostics import check_diagnostics
+
+            failures = check_diagnostics(part, filename, diagnostics)
+            part_code = int(ExitCode.USAGE) if failures else 0
+            for failure in failures:
+                print(failure.render({filename: text}), file=sys.stderr)
+        else:
+            for diagnostic in diagnostics:
+                print(diagnostic.render({filename: text}), file=sys.stderr)
+        code = code or part_code
+    _write(options.output, f"\n{SPLIT_MARKER}\n".join(output))
+    return code
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            return sys.stdin.read()
+        with open(name, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot open input file '{name}': {error.strerror}") from None
+
+
+def _write(name: str, text: str) -> None:
+    if name == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        with open(name, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"cannot write '{name}': {error.strerror}") from None
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if any(argument in ("--help", "-help", "-h") for argument in argv):
+        print(__doc__.rstrip())
+        return ExitCode.SUCCESS
+    try:
+        return int(run(parse_arguments(argv)))
+    except UsageError as error:
+        print(f"tileiras-opt: {error}", file=sys.stderr)
+        return int(ExitCode.USAGE)
+    except CompileError as error:
+        print(error.render(), file=sys.stderr)
+        return error.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

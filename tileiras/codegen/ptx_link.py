@@ -1,0 +1,79 @@
+"""Several PTX modules of one target as one module: entries in order, declarations that they share once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.codegen import ptx
+from tileiras.diagnostics import CompileError
+
+
+def link(texts: Sequence[str]) -> str:
+    """One module with the pieces of all.
+
+    Declarations outside the entries that are equal (the shared memory array, a libdevice table) are kept once.  Raises
+    CompileError when the modules are for different targets, or when two define one name differently.
+    """
+    modules = [ptx.parse(text) for text in texts]
+    first = modules[0]
+    pieces: list[str | ptx.PtxEntry] = []
+    known: dict[str, str] = {}
+    for module in modules:
+        if (module.target, module.address_size) != (first.target, first.address_size):
+            raise CompileError.at(None, f"PTX modules for {first.target} and {module.target} cannot be one")
+        for piece in module.pieces:
+            if isinstance(piece, ptx.PtxEntry):
+                pieces.append(piece)
+                continue
+            kept = [statement for statement in statements(piece) if _is_new(statement, known)]
+            if kept:
+                pieces.append("\n".join(kept) + "\n\n")
+    version = max(module.version for module in modules)
+    return str(ptx.PtxModule(version, first.target, first.target_options, first.address_size, pieces))
+
+
+def statements(text: str) -> list[str]:
+    """The declarations and functions of a piece of module scope, with the comments in front of them left out."""
+    found: list[str] = []
+    current: list[str] = []
+    depth = 0
+    for line in text.split("\n"):
+        code = line.split("//")[0]
+        if not current and not code.strip():
+            continue
+        current.append(line)
+        depth += code.count("{") - code.count("}")
+        ended = code.rstrip().endswith(";") or (code.rstrip().endswith("}") and len(current) > 1)
+        if depth == 0 and (ended or code.lstrip().startswith((".file", ".section"))):
+            found.append("\n".join(current))
+            current = []
+    if any(line.split("//")[0].strip() for line in current):
+        found.append("\n".join(current))
+    return found
+
+
+def _is_new(statement: str, known: dict[str, str]) -> bool:
+    """Whether a statement has to be kept; raises for one that says something else about a known name."""
+    name = _declared(statement)
+    earlier = known.get(name)
+    if earlier is None:
+        known[name] = statement
+        return True
+    if earlier != statement:
+        raise CompileError.at(None, f"two kernels define '{name}' differently; compile them one at a time with --entry")
+    return False
+
+
+def _declared(statement: str) -> str:
+    """The name that a statement declares; the statement itself when it declares none."""
+    import re
+
+    if statement.lstrip().startswith((".file", ".section", ".pragma")):
+        return statement
+    # The name stands before the array bounds, the initialiser, the parameter list or the end.
+    head = re.split(r"[\[=;{]", statement, maxsplit=1)[0]
+    match = re.search(r"\.func\s+(?:\([^)]*\)\s*)?([\w$%]+)", statement)
+    if match is not None:
+        return match.group(1)
+    words = re.findall(r"[A-Za-z_$%][\w$]*", head.split("(")[0])
+    return words[-1] if words else statement

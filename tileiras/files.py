@@ -1,0 +1,24 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Writes a file so that no reader and no crash ever sees a part of it; makes the folder."""
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, exist_ok=True)
+    import threading
+
+    temporary = os.path.join(folder, f".{os.path.basename(path)[:60]}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise

@@ -1,0 +1,50 @@
+"""Reductions and scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa
+from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Region, UnitAttr, i64
+
+from .rules import Rule, Table
+
+
+def _collective(target: type[Operation]) -> Rule:
+    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+        types = [rewriter.convert_type(result.type) for result in op.results]
+        named: dict[str, Any] = {}
+        reverse = op.attributes.get("reverse")
+        if reverse is not None and getattr(reverse, "value", 1):
+            named["reverse"] = UnitAttr()
+        body = _by_running_value(rewriter.convert_region(op.regions[0]))
+        return rewriter.insert(
+            target(
+                list(args),
+                dim=IntegerAttr(op.dim.value, i64),
+                identities=ArrayAttr(op.identities),
+                results_=types,
+                body=body,
+                **named,
+            )
+        )
+
+    return rule
+
+
+def _by_running_value(body: Region) -> Region:
+    """Reorders the arguments: (element, running value) per input become all running values, then all elements."""
+    block: Block = body.block
+    old = block.arguments
+    order = (*old[1::2], *old[0::2])
+    for index, argument in enumerate(order):
+        argument.index = index
+    block.arguments = order
+    return body
+
+
+def patterns() -> Table:
+    return {
+        "reduce": _collective(nv_tileaa.ReduceOp),
+        "scan": _collective(nv_tileaa.ScanOp),
+    }

@@ -1,0 +1,100 @@
+"""Kernels, the grid, globals, and statements about values."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from tileiras.dialects import nv_tileaa
+from tileiras.ir import Operation, StringAttr
+
+from .rules import Rule, Table
+
+
+def _entry(op: Any, args: tuple, rewriter: Any) -> None:
+    function_type = rewriter.convert_type(op.function_type)
+    body = rewriter.convert_region(op.regions[0])
+    rewriter.insert(
+        nv_tileaa.FuncOp(
+            sym_name=op.sym_name,
+            function_type=function_type,
+            kernel_spec=_kernel_spec(op, rewriter.data),
+            target_spec=StringAttr(rewriter.data.gpu_name),
+            body=body,
+            location=op.location,
+        )
+    )
+
+
+def _kernel_spec(op: Any, data: Any) -> Any:
+    """The launch shape as far as it is forced, by the options first, then by the source's hints for the target."""
+    hints = op.optimization_hints
+
+    def hint(key: str) -> int | None:
+        return hints.hint(data.gpu_name, key) if hints is not None else None
+
+    num_ctas = data.num_ctas or hint("num_cta_in_cga") or 1
+    return nv_tileaa.KernelSpecAttr(data.num_warps, num_ctas, hint("occupancy"))
+
+
+def _return(op: Any, args: tuple, rewriter: Any) -> None:
+    rewriter.insert(nv_tileaa.ReturnOp())
+
+
+def _per_axis(target: type[Operation]) -> Rule:
+    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+        return [
+            rewriter.insert(target(axis=axis, result=rewriter.convert_type(result.type))).results[0]
+            for axis, result in zip("xyz", op.results)
+        ]
+
+    return rule
+
+
+def _global(op: Any, args: tuple, rewriter: Any) -> None:
+    named = {} if op.attributes.get("alignment") is None else {"alignment": op.alignment}
+    rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_plain(op.value, rewriter), **named))
+
+
+def _plain(elements: Any, rewriter: Any) -> Any:
+    """The same elements as a tensor; a global of rank 0 is an array of one."""
+    from tileiras.ir import DenseElementsAttr, TensorType
+
+    return DenseElementsAttr(
+        TensorType(elements.type.shape or (1,), elements.type.element_type), elements.data, elements.is_splat
+    )
+
+
+PREDICATES: dict[str, Callable[[Any], Any]] = {
+    "cuda_tile.div_by": lambda p: nv_tileaa.DivByAttr(p.divisor, p.every, p.along),
+    "cuda_tile.bounded": lambda p: nv_tileaa.BoundedAttr(p.lower, p.upper),
+    "cuda_tile.same_elements": lambda p: nv_tileaa.SameElementsAttr(p.elements),
+}
+
+
+def _assume(op: Any, args: tuple, rewriter: Any) -> Any:
+    predicate = PREDICATES[op.predicate.name](op.predicate)
+    return rewriter.insert(nv_tileaa.AssumeOp(args[0], predicate=predicate))
+
+
+def _assert(op: Any, args: tuple, rewriter: Any) -> None:
+    rewriter.insert(nv_tileaa.AssertOp(args[0], message=op.message))
+
+
+def _print(op: Any, args: tuple, rewriter: Any) -> Any:
+    values = [rewriter.value(value) for value in op.args]
+    return rewriter.insert(
+        nv_tileaa.PrintOp(values, format=op.attributes["str"], result_token=nv_tileaa.MemTokenType())
+    )
+
+
+def patterns() -> Table:
+    return {
+        "assert": _assert,
+        "assume": _assume,
+        "entry": _entry,
+        "get_num_tile_blocks": _per_axis(nv_tileaa.GetNumProgramsOp),
+        "get_tile_block_id": _per_axis(nv_tileaa.GetProgramIdOp),
+        "global": _global,
+        "print_tko": _print,
+        "return": _return,
+    }

@@ -1,0 +1,35 @@
+"""Matrix multiply-accumulate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa
+
+from .rules import Table, flag
+
+FAST_ACCUMULATION = "nv_tileaa.fast_acc"
+"""Discardable attribute: an f8 product may be accumulated with fewer bits."""
+
+
+def _mmaf(op: Any, args: tuple, rewriter: Any) -> Any:
+    new = rewriter.insert(nv_tileaa.DotOp(*args, result=args[2].type))
+    fast = flag(op, "fast_acc")
+    if fast is not None:
+        new.attributes[FAST_ACCUMULATION] = fast
+    return new
+
+
+def _mmai(op: Any, args: tuple, rewriter: Any) -> Any:
+    return rewriter.insert(
+        nv_tileaa.DotOp(
+            *args,
+            signedness_a=op.signedness_lhs.value,
+            signedness_b=op.signedness_rhs.value,
+            result=args[2].type,
+        )
+    )
+
+
+def patterns() -> Table:
+    return {"mmaf": _mmaf, "mmai": _mmai}

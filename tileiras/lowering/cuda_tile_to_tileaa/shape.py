@@ -1,0 +1,89 @@
+"""Constants, and operations that make tiles or change their shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import arith, nv_tileaa
+from tileiras.ir import DenseArrayAttr, DenseElementsAttr, FloatAttr, FloatType, IntegerAttr, TensorType, i32, i64
+
+from .rules import Table
+
+
+def scalar_attribute(bits: int, type: Any) -> Any:
+    """The attribute of a scalar with this bit pattern."""
+    return FloatAttr(bits, type) if isinstance(type, FloatType) else IntegerAttr(bits, type)
+
+
+def _constant(op: Any, args: tuple, rewriter: Any) -> Any:
+    elements = op.value
+    type = rewriter.convert_type(op.results[0].type)
+    if isinstance(type, TensorType):
+        value: Any = DenseElementsAttr(type, elements.data, elements.is_splat)
+    else:
+        value = scalar_attribute(elements.element_bits()[0], type)
+    return rewriter.insert(arith.ConstantOp(value))
+
+
+def _iota(op: Any, args: tuple, rewriter: Any) -> Any:
+    return rewriter.insert(nv_tileaa.MakeRangeOp(result=rewriter.convert_type(op.results[0].type)))
+
+
+def _broadcast(op: Any, args: tuple, rewriter: Any) -> Any:
+    type = rewriter.convert_type(op.results[0].type)
+    if args[0].type is type:
+        return args[0]
+    return rewriter.insert(nv_tileaa.BroadcastOp(args[0], result=type))
+
+
+def _reshape(op: Any, args: tuple, rewriter: Any) -> Any:
+    """Between rank 0 and a tile of one element, the scalar is put into or taken out of a tensor."""
+    source = args[0]
+    type = rewriter.convert_type(op.results[0].type)
+    if source.type is type:
+        return source
+    if not isinstance(source.type, TensorType):
+        return rewriter.insert(nv_tileaa.SplatOp(source, result=type))
+    if not isinstance(type, TensorType):
+        return rewriter.insert(nv_tileaa.UnsplatOp(source, result=type))
+    return rewriter.insert(nv_tileaa.ViewOp(source, result=type))
+
+
+def _permute(op: Any, args: tuple, rewriter: Any) -> Any:
+    type = rewriter.convert_type(op.results[0].type)
+    if not isinstance(type, TensorType):
+        return args[0]
+    order = DenseArrayAttr(i32, op.permutation.elements)
+    return rewriter.insert(nv_tileaa.PermuteOp(args[0], permutation=order, result=type))
+
+
+def _cat(op: Any, args: tuple, rewriter: Any) -> Any:
+    type = rewriter.convert_type(op.results[0].type)
+    return rewriter.insert(nv_tileaa.CatOp(*args, dim=IntegerAttr(op.dim.value, i64), result=type))
+
+
+def _extract(op: Any, args: tuple, rewriter: Any) -> Any:
+    type = rewriter.convert_type(op.results[0].type)
+    if not isinstance(type, TensorType):
+        return args[0]
+    return rewriter.insert(nv_tileaa.ExtractSliceOp(args[0], list(args[1:]), result=type))
+
+
+def _insert(op: Any, args: tuple, rewriter: Any) -> Any:
+    type = rewriter.convert_type(op.results[0].type)
+    if not isinstance(type, TensorType):
+        return args[0]
+    return rewriter.insert(nv_tileaa.InsertSliceOp(args[0], args[1], list(args[2:]), result=type))
+
+
+def patterns() -> Table:
+    return {
+        "broadcast": _broadcast,
+        "cat": _cat,
+        "constant": _constant,
+        "extract": _extract,
+        "insert": _insert,
+        "iota": _iota,
+        "permute": _permute,
+        "reshape": _reshape,
+    }

@@ -1,0 +1,274 @@
+"""cuTile Python -> Tile IR bytecode, by the front end that the user has installed; no GPU is needed.
+
+What is compiled is named in the file (see `signatures`).  The file is imported with its own folder first on the path,
+as a script would be, and what it imports from its tree counts as its source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Any, Callable, Iterator
+
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.ir import FileLineColLoc
+from tileiras.stages import StageContext, StageOptions, StageResult
+
+EXPORT_NAME = "TILEIRAS_EXPORT"
+
+_OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
+"""Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
+
+MISSING_FRONT_END = "compiling cuTile Python needs the package cuda-tile: pip install 'tileiras[cutile]'"
+
+
+def front_end_identity(options: StageOptions) -> str:
+    """The front end's version, which is part of this stage's key."""
+    from importlib import metadata
+
+    try:
+        return f"cuda-tile {metadata.version('cuda-tile')}"
+    except metadata.PackageNotFoundError:
+        return "cuda-tile missing"
+
+
+def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
+    """`source` is the file's text.  Raises CompileError: code 2 without the front end, 3 for errors in the file."""
+    try:
+        import cuda.tile  # noqa: F401
+        import cuda.tile.compilation  # noqa: F401
+    except ImportError as error:
+        raise CompileError.at(None, f"{MISSING_FRONT_END} ({error})", ExitCode.CONFIGURATION) from None
+    place = _Place(source, context)
+    with _imported(place) as namespace:
+        requests = _requests(namespace, place)
+        data = _export(requests, options, place)
+    from tileiras.bytecode.relative_paths import make_paths_relative
+
+    return StageResult(make_paths_relative(data, place.root))
+
+
+class _Place:
+    """The file: on disk, in messages, and the tree that it belongs to."""
+
+    __slots__ = ("text", "name", "path", "directory", "root", "context")
+
+    def __init__(self, source: bytes, context: StageContext) -> None:
+        self.context = context
+        self.name = context.source_name
+        path = os.path.realpath(context.source_path or context.source_name)
+        self.path = path
+        self.directory = os.path.dirname(path)
+        relative = self.name.replace("/", os.sep)
+        # The tree is what the name in messages is relative to.
+        self.root = path[: -len(relative)].rstrip(os.sep) if path.endswith(os.sep + relative) else self.directory
+        self.root = self.root or os.sep
+        try:
+            self.text = source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.error(1, 1, f"the file is not UTF-8: {error.reason} at byte {error.start}") from None
+
+    def location(self, filename: str, line: int, column: int) -> FileLineColLoc:
+        if os.path.realpath(filename) == self.path:
+            filename = self.name
+        return FileLineColLoc(filename, line, column)
+
+    def error(self, line: int, column: int, message: str) -> CompileError:
+        return CompileError.at(FileLineColLoc(self.name, line, column), message, ExitCode.INVALID_INPUT)
+
+
+@contextlib.contextmanager
+def _imported(place: _Place) -> Iterator[dict[str, Any]]:
+    """The file's module namespace; whatever it imported from its own tree is forgotten again afterwards.
+
+    A later export in the same process must see those files as they are then.
+    """
+    import importlib.util
+    import linecache
+    import types
+
+    linecache.checkcache()
+    try:
+        code = compile(place.text, place.path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise place.error(error.lineno or 1, error.offset or 1, f"{type(error).__name__}: {error.msg}") from None
+    # The front end reads the text of functions back through inspect, which wants the module to be known by name.
+    name = f"_tileiras_kernel_{os.path.splitext(os.path.basename(place.path))[0]}"
+    module = types.ModuleType(name)
+    module.__file__ = place.path
+    module.__spec__ = importlib.util.spec_from_file_location(name, place.path)
+    before = set(sys.modules)
+    path, no_bytecode = list(sys.path), sys.dont_write_bytecode
+    sys.modules[name] = module
+    sys.path.insert(0, place.directory)
+    sys.dont_write_bytecode = True
+    try:
+        # The user's code may raise anything; it is reported where it happened in their file.
+        try:
+            exec(code, module.__dict__)
+        except Exception as error:
+            raise _located(error, place) from None
+        yield module.__dict__
+        for imported in _own_modules(before, place):
+            place.context.depends_on(imported)
+    finally:
+        sys.path[:], sys.dont_write_bytecode = path, no_bytecode
+        own = set(_own_modules(before, place))
+        for key in [k for k in sys.modules if k not in before]:
+            if _file_of(sys.modules[key]) in own:
+                del sys.modules[key]
+        sys.modules.pop(name, None)
+
+
+def _file_of(module: Any) -> str | None:
+    """The source file of a module, None for built-in ones and namespace packages."""
+    file = getattr(module, "__file__", None)
+    return os.path.realpath(file) if isinstance(file, str) else None
+
+
+def _own_modules(before: set[str], place: _Place) -> list[str]:
+    """Files of the user's tree that were imported, sorted; installed packages are not the user's tree."""
+    found = set()
+    for name, module in list(sys.modules.items()):
+        file = _file_of(module) if name not in before else None
+        if file is None or file == place.path or not file.startswith(place.root.rstrip(os.sep) + os.sep):
+            continue
+        if "site-packages" not in file.split(os.sep) and file.endswith(".py"):
+            found.add(file)
+    return sorted(found)
+
+
+def _requests(namespace: dict[str, Any], place: _Place) -> list[tuple[Any, list[Any], str]]:
+    """(kernel, signatures, name of the first) in order of first mention; signatures of one kernel go together."""
+    import cuda.tile as ct
+
+    from .signatures import SignatureError, kernel_signature
+
+    lines = _export_lines(place.text)
+    here = lines.get(None, (1, 1))
+    exports = namespace.get(EXPORT_NAME)
+    if exports is None:
+        raise place.error(
+            *here, f"no kernels to export: define {EXPORT_NAME} = {{\"name\": (kernel, \"f32[?]\", ...), ...}}"
+        )
+    if not isinstance(exports, dict) or not exports:
+        raise place.error(*here, f"{EXPORT_NAME} must be a dictionary from names to (kernel, parameters...)")
+    requests: dict[int, tuple[Any, list[Any], str]] = {}
+    for name, value in exports.items():
+        at = lines.get(name, here)
+        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+            raise place.error(*at, f"{name!r} is not a name that a kernel can have: letters, digits and _ only")
+        parts = value if isinstance(value, tuple) else tuple(value) if isinstance(value, list) else (value,)
+        if not parts or not isinstance(parts[0], ct.kernel):
+            raise place.error(*at, f"'{name}': expected a kernel (a function with @ct.kernel) first")
+        try:
+            signature = kernel_signature(name, parts[1:])
+        except SignatureError as error:
+            raise place.error(*at, f"'{name}': {error}") from None
+        requests.setdefault(id(parts[0]), (parts[0], [], name))[1].append(signature)
+    return list(requests.values())
+
+
+def _export_lines(text: str) -> dict[str | None, tuple[int, int]]:
+    """Where TILEIRAS_EXPORT (key None) and its string keys stand: (line, column) from 1."""
+    import ast
+
+    found: dict[str | None, tuple[int, int]] = {}
+    for node in ast.parse(text).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if not any(isinstance(t, ast.Name) and t.id == EXPORT_NAME for t in targets):
+            continue
+        found[None] = (node.lineno, node.col_offset + 1)
+        value = getattr(node, "value", None)
+        for key in value.keys if isinstance(value, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                found[key.value] = (key.lineno, key.col_offset + 1)
+    return found
+
+
+def _export(requests: list[tuple[Any, list[Any], str]], options: StageOptions, place: _Place) -> bytes:
+    """One bytecode file with all signatures of all kernels."""
+    import io
+
+    from cuda.tile.compilation import export_kernel
+
+    output = io.BytesIO()
+    functions = sum(len(signatures) for _, signatures, _ in requests)
+    with _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext() as shared:
+        lines = _export_lines(place.text)
+        for kernel, signatures, name in requests:
+            output.seek(0)
+            output.truncate()
+            # The front end reports the user's mistakes by exceptions of several families, its own bugs by others.
+            try:
+                export_kernel(
+                    kernel,
+                    signatures,
+                    output,
+                    gpu_code=options.gpu_name,
+                    output_format="tileir_bytecode",
+                    bytecode_version=options.bytecode_version,
+                )
+            except Exception as error:
+                raise _located(error, place, lines.get(name)) from None
+    return bytes(shared()) if shared is not None else output.getvalue()
+
+
+@contextlib.contextmanager
+def _shared_writer(functions: int) -> Iterator[Callable[[], bytearray]]:
+    """Makes consecutive exports write into one file; yields what gives its bytes once the context has ended.
+
+    The front end exports one kernel at a time, each time through `write_bytecode`.
+    """
+    import cuda.tile._bytecode as front_end
+
+    original = front_end.write_bytecode
+    buffer = bytearray()
+    stack = contextlib.ExitStack()
+    opened: list[Any] = []
+
+    @contextlib.contextmanager
+    def write(num_functions: int, buf: bytearray, version: Any) -> Iterator[Any]:
+        if not opened:
+            opened.append(stack.enter_context(original(num_functions=functions, buf=buffer, version=version)))
+        yield opened[0]
+
+    front_end.write_bytecode = write
+    try:
+        yield lambda: buffer
+        stack.close()
+    finally:
+        front_end.write_bytecode = original
+
+
+def _located(error: BaseException, place: _Place, fallback: tuple[int, int] | None = None) -> CompileError:
+    """The diagnostic for an exception from the user's file or from the front end working on it."""
+    loc = getattr(error, "loc", None)
+    notes: list[Diagnostic] = []
+    if loc is not None and getattr(loc, "filename", None):
+        message = str(getattr(error, "message", "")) or str(error)
+        at = place.location(loc.filename, loc.line, loc.col + 1)
+        caller = getattr(loc, "call_site", None)
+        while caller is not None and getattr(caller, "filename", None):
+            called_at = place.location(caller.filename, caller.line, caller.col + 1)
+            notes.append(Diagnostic.note(called_at, "called from here"))
+            caller = getattr(caller, "call_site", None)
+    else:
+        message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        at = _traceback_location(error, place) or FileLineColLoc(place.name, *(fallback or (1, 1)))
+    return CompileError([Diagnostic(Severity.ERROR, at, message.strip(), notes)], ExitCode.INVALID_INPUT)
+
+
+def _traceback_location(error: BaseException, place: _Place) -> FileLineColLoc | None:
+    """The innermost frame in the user's tree, installed packages excluded."""
+    import traceback
+
+    if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
+        return place.location(error.filename, error.lineno or 1, error.offset or 1)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = os.path.realpath(frame.filename)
+        inside = file.startswith(place.root.rstrip(os.sep) + os.sep) and "site-packages" not in file.split(os.sep)
+        if inside and not file.startswith(_OWN_PACKAGE):
+            return place.location(file, frame.lineno or 1, (frame.colno or 0) + 1)
+    return None

@@ -1,0 +1,42 @@
+"""Bytecode or text -> a verified cuda_tile module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras import bytecode
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.stages import StageContext, StageOptions, StageResult
+
+
+def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
+    """Raises CompileError (code 3) with a place in the text, or a section and byte offset in the bytecode."""
+    module = read(source, context.source_name)
+    from tileiras.ir import verify
+
+    verify(module)
+    return StageResult(module)
+
+
+def read(source: bytes, name: str) -> Any:
+    """The cuda_tile module in `source`, not verified; a builtin module around it is taken off."""
+    if bytecode.is_bytecode(source):
+        return bytecode.read_module(source, name)
+    try:
+        text = bytes(source).decode("utf-8")
+    except UnicodeDecodeError:
+        # Neither text nor bytecode: the reader says what is wrong with the magic number.
+        return bytecode.read_module(source, name)
+    if "\0" in text:
+        return bytecode.read_module(source, name)
+    from tileiras.ir import parse_module
+
+    module = parse_module(text, name)
+    if module.name == "builtin.module":
+        inner = [op for op in module.regions[0].block.operations if op.name == "cuda_tile.module"]
+        if len(inner) != 1:
+            found = f"{len(inner)} of them" if inner else "none"
+            message = f"expected one cuda_tile.module, found {found}"
+            raise CompileError.at(module.location, message, ExitCode.INVALID_INPUT)
+        module = inner[0].detach()
+    return module
