@@ -4,9 +4,10 @@ import pytest
 
 from tileiras.codegen import admission, llvm_pipeline
 from tileiras.codegen import ptxas as assembler
-from tileiras.codegen.target_machine import MODULE_HEADER, processor
+from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nvvm.intrinsics import EFFECTS, INTRINSICS, Intrinsic, admits
+from tileiras.targets.nvptx import MODULE_HEADER
 
 SHORT = {"p1": "ptr addrspace(1)", "p3": "ptr addrspace(3)"}
 

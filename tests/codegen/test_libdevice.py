@@ -1,8 +1,9 @@
 import pytest
 
 from tileiras.codegen import libdevice, llvm_pipeline, toolkit
-from tileiras.codegen.target_machine import MODULE_HEADER, processor
+from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
+from tileiras.targets.nvptx import MODULE_HEADER
 
 USES_EXP = (
     MODULE_HEADER

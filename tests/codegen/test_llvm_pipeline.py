@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from tileiras.codegen import isolation, llvm_pipeline
-from tileiras.codegen.target_machine import MODULE_HEADER, processor
+from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
+from tileiras.targets.nvptx import MODULE_HEADER
 
 STORE_ONE = (
     MODULE_HEADER

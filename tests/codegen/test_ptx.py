@@ -1,7 +1,7 @@
 import pytest
 
 from tileiras.codegen import kernel_metadata, ptx
-from tileiras.codegen.kernel_metadata import KernelInfo
+from tileiras.codegen.kernel_metadata import KernelInfo, ParameterInfo
 from tileiras.diagnostics import CompileError
 
 TEXT = """\
@@ -75,18 +75,24 @@ def test_text_without_header_or_with_an_open_body_is_refused():
 
 
 def test_metadata_describes_parameters_and_launch_shape():
-    info = KernelInfo(parameter_types=("ptr<f32>", "i8"), parameter_names=("a", "n"), shared_memory=2048,
-                      hidden=({"kind": "tensor_map"}, {"kind": "scale"}))  # fmt: skip
+    info = KernelInfo(
+        2048,
+        (
+            ParameterInfo("a", "ptr<f32>"),
+            ParameterInfo("n", "i8"),
+            ParameterInfo(hidden="tensor_map 0"),
+        ),
+    )
     document = kernel_metadata.describe(ptx.parse(TEXT), {"add": info})
     assert document["ptx_version"] == "7.8" and document["target"] == "sm_90"
     add, other = document["kernels"]
     assert add["parameters"] == [
         {"name": "a", "type": "ptr<f32>", "offset": 0, "size": 8},
         {"name": "n", "type": "i8", "offset": 8, "size": 1},
+        {"name": "add_param_3", "type": "f64", "offset": 192, "size": 8},
     ]
     assert add["hidden_parameters"] == [
-        {"name": "add_param_2", "offset": 64, "size": 128, "kind": "tensor_map"},
-        {"name": "add_param_3", "offset": 192, "size": 8, "kind": "scale"},
+        {"name": "add_param_2", "type": "b8", "offset": 64, "size": 128, "fill": "tensor_map 0"},
     ]
     assert (add["block"], add["cluster"], add["shared_memory"]) == ([128, 1, 1], [1, 1, 1], 2048)
     assert other["parameters"] == []
@@ -98,3 +104,14 @@ def test_parameters_beyond_the_limit_of_the_ptx_version_are_refused():
     with pytest.raises(CompileError, match=r"Formal parameter space overflowed \(5072 bytes required, max 4352 bytes"):
         kernel_metadata.describe(ptx.parse(wide), {})
     assert kernel_metadata.describe(ptx.parse(wide.replace(".version 7.8", ".version 8.1")), {})
+
+
+def test_metadata_is_read_back_from_the_ir():
+    ir = (
+        '!tileiras.kernels = !{!3}\n!2 = !{i32 1}\n'
+        '!3 = !{!"k", i64 512, !"a\\22b", !"ptr<f32>", !"", !"", !"", !"map"}\n'
+    )
+    assert kernel_metadata.from_ir(ir) == {
+        "k": KernelInfo(512, (ParameterInfo('a"b', "ptr<f32>"), ParameterInfo(hidden="map")))
+    }
+    assert kernel_metadata.from_ir("") == {}

@@ -10,7 +10,7 @@ ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'first' for 'sm_90'
 ptxas info    : Function properties for first
     40 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
-ptxas info    : Used 32 registers, used 1 barriers, 40 bytes cumulative stack size, 4096 bytes smem, 528 bytes cmem[0], 8 bytes cmem[2]
+ptxas info    : Used 32 registers, used 1 barriers, 4096 bytes smem, 528 bytes cmem[0], 8 bytes cmem[2]
 ptxas info    : Compile time = 3.1 ms
 ptxas info    : Compiling entry function 'second' for 'sm_90'
 ptxas info    : Function properties for second

@@ -198,6 +198,10 @@ def _serve(requests: int, replies: int) -> None:
     """The helper's loop; returns when the parent has closed its end."""
     import signal
 
+    faulthandler = sys.modules.get("faulthandler")
+    if faulthandler is not None:
+        # An abort of LLVM is expected; it is the parent that reports it.
+        faulthandler.disable()
     # Ctrl-C reaches the whole foreground group; the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     functions = _functions()

@@ -6,11 +6,13 @@ bytes, shapes in (x, y, z) order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tileiras.codegen.ptx import PtxModule
 from tileiras.diagnostics import CompileError, Locatable
+from tileiras.targets.nvptx import KERNELS_METADATA
 
 FORMAT = 1
 
@@ -19,17 +21,44 @@ PARAMETER_LIMIT_BEFORE_8_1 = 4352
 """Bytes of kernel parameter space that ptxas accepts, by PTX version; from 8.1 on the larger one on every target."""
 
 
+class ParameterInfo(NamedTuple):
+    """What the source says about a parameter; empty where it says nothing."""
+
+    name: str = ""
+    type: str = ""
+    hidden: str = ""
+    """How the host fills it, for a parameter that is not the user's."""
+
+
 class KernelInfo(NamedTuple):
     """What the earlier stages know about one entry and PTX cannot say."""
 
-    parameter_types: tuple[str, ...] = ()
-    """Names of the parameters' types as the source has them (`ptr<f32>`, `i32`); PTX types where missing."""
-    parameter_names: tuple[str, ...] = ()
     shared_memory: int = 0
     """Bytes of dynamic shared memory the launch must provide."""
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    hidden: tuple[Mapping[str, Any], ...] = ()
-    """Descriptions of hidden parameters, which follow the visible ones: how the host fills each."""
+    parameters: tuple[ParameterInfo, ...] = ()
+
+
+_STRING = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
+
+
+def from_ir(ir: str) -> dict[str, KernelInfo]:
+    """What a module of LLVM IR says about its kernels in `!tileiras.kernels`."""
+    named = re.search(rf"^!{re.escape(KERNELS_METADATA)} = !\{{([^}}]*)\}}", ir, re.MULTILINE)
+    kernels: dict[str, KernelInfo] = {}
+    for node in named.group(1).split(",") if named is not None else ():
+        line = re.search(rf"^{re.escape(node.strip())} = !\{{(.*)\}}$", ir, re.MULTILINE)
+        shared = re.search(r", i64 (\d+)", line.group(1)) if line is not None else None
+        if line is None or shared is None:
+            continue
+        name, *fields = [_unescaped(text) for text in _STRING.findall(line.group(1))]
+        parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
+        kernels[name] = KernelInfo(int(shared.group(1)), parameters)
+    return kernels
+
+
+def _unescaped(text: str) -> str:
+    data = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
+    return data.decode(errors="replace")
 
 
 def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Locatable | None = None) -> dict[str, Any]:
@@ -44,24 +73,22 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
                 f"Formal parameter space overflowed ({entry.parameter_bytes} bytes required, "
                 f"max {limit} bytes allowed) in function {entry.name}",
             )
-        parameters = []
-        visible = len(entry.parameters) - len(info.hidden)
-        for index, parameter in enumerate(entry.parameters[:visible]):
-            names, types = info.parameter_names, info.parameter_types
-            parameters.append(
-                {
-                    "name": names[index] if index < len(names) else parameter.name,
-                    "type": types[index] if index < len(types) else parameter.type,
-                    "offset": parameter.offset,
-                    "size": parameter.size,
-                }
-            )
-        hidden = [
-            {"name": parameter.name, "offset": parameter.offset, "size": parameter.size, **description}
-            for parameter, description in zip(entry.parameters[visible:], info.hidden)
-        ]
+        parameters: list[dict[str, Any]] = []
+        hidden: list[dict[str, Any]] = []
+        for index, parameter in enumerate(entry.parameters):
+            said = info.parameters[index] if index < len(info.parameters) else ParameterInfo()
+            described = {
+                "name": said.name or parameter.name,
+                "type": said.type or parameter.type,
+                "offset": parameter.offset,
+                "size": parameter.size,
+            }
+            if said.hidden:
+                hidden.append({**described, "fill": said.hidden})
+            else:
+                parameters.append(described)
         block = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
-        cluster = entry.dimensions("reqnctapercluster") or info.cluster
+        cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
         entries.append(
             {
                 "name": entry.name,

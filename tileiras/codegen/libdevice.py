@@ -20,8 +20,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from tileiras.codegen import toolkit
-from tileiras.codegen.target_machine import MODULE_HEADER, llvm_identity
+from tileiras.codegen.target_machine import llvm_identity
 from tileiras.diagnostics import CompileError, Diagnostic, Locatable
+from tileiras.targets.nvptx import MODULE_HEADER
 
 FILE = "nvvm/libdevice/libdevice.10.bc"
 PREFIX = "__nv_"

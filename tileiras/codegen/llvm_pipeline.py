@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 
 from tileiras.codegen import isolation
 from tileiras.codegen.libdevice import PREFIX as LIBDEVICE_PREFIX
-from tileiras.codegen.target_machine import MODULE_HEADER, Processor, llvm_ptx_feature, ptx_version
+from tileiras.codegen.target_machine import Processor, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER
 
 OPT_LEVELS = (0, 1, 2, 3)
-
-MIN_PTX_METADATA = "tileiras.min_ptx"
-"""Named metadata by which a module says which PTX version its inline assembly needs: `!{i32 major, i32 minor}`."""
 
 
 class Ptx(NamedTuple):

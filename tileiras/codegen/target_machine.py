@@ -13,20 +13,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.targets.nvptx import TRIPLE
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-TRIPLE = "nvptx64-nvidia-cuda"
-TRIPLES = ("nvptx64-nvidia-cuda", "nvptx-nvidia-cuda")
+TRIPLES = (TRIPLE, "nvptx-nvidia-cuda")
 """The 64-bit triple is the one we compile for; the 32-bit one is registered so that foreign IR can be looked up."""
-
-DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
-"""What LLVM 22 gives for nvptx64; written into every module so that linked-in code agrees with it."""
-
-
-MODULE_HEADER = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}"\n'
-"""The two lines that LLVM IR text for this target starts with."""
 
 
 class Processor(NamedTuple):

@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from .attributes import UnitAttr
 from .core import Operation
 from .fields import Field
 
@@ -277,6 +278,14 @@ def attribute_class(field: Field) -> type | None:
     if isinstance(constraint, type):
         return constraint
     return getattr(constraint, "attribute_class", None)
+
+
+def elided_unit(element: Optional) -> Any:
+    """The anchor of a group when it is a unit attribute, which the group's literal stands for."""
+    anchor = element.anchor
+    if isinstance(anchor, Variable) and attribute_class(anchor.field) is UnitAttr and len(element.then) > 1:
+        return anchor
+    return None
 
 
 class Format(NamedTuple):

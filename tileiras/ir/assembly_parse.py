@@ -7,10 +7,10 @@ report.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import lexer
+from .assembly_finish import finisher
 from .assembly_format import (
     AttrDict,
     Custom,
@@ -25,20 +25,13 @@ from .assembly_format import (
     Whitespace,
     attribute_class,
     compile_format,
+    elided_unit,
     typed_attribute,
 )
+from .assembly_fusion import fused_step, is_regular
 from .attributes import Attribute, DenseArrayAttr, EnumAttr, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr
-from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
+from .core import Operation
 from .fields import Field
-from .location import SourceLoc
-from .traits import (
-    AllTypesMatch,
-    AttrSizedOperandSegments,
-    AttrSizedResultSegments,
-    SameOperandsAndResultType,
-    SameTypeOperands,
-    SingleBlock,
-)
 from .types import Type, i1, i32
 
 if TYPE_CHECKING:
@@ -78,7 +71,7 @@ def format_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
 
 def _build_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
     steps = _compile(cls, compile_format(cls).elements)
-    finish = _finisher(cls)
+    finish = finisher(cls)
     operands, results = len(cls.operand_fields), len(cls.result_fields)
     only = steps[0] if len(steps) == 1 else None
 
@@ -104,11 +97,11 @@ def _compile(cls: type[Operation], elements: tuple) -> list[Step]:
     steps: list[Step] = []
     run: list = []
     for element in (*elements, None):
-        if element is not None and _is_regular(element):
+        if element is not None and is_regular(element):
             run.append(element)
             continue
         slow = [step for e in run for step in [_step(cls, e)] if step is not None]
-        steps += [_fused(tuple(run), slow)] if len(slow) > 1 else slow
+        steps += [fused_step(tuple(run), slow)] if len(slow) > 1 else slow
         run = []
         if element is not None:
             step = _step(cls, element)
@@ -413,7 +406,7 @@ def _optional(cls: type[Operation], element: Optional) -> Step:
     then = [e for e in element.then if not isinstance(e, Whitespace)]
     first = then[0]
     starts = _starts(cls, first)
-    elided = _elided_unit(element)
+    elided = elided_unit(element)
     otherwise = [step for e in element.otherwise for step in [_step(cls, e)] if step is not None]
     steps = [step for e in then if e is not elided for step in [_step(cls, e)] if step is not None]
     unit = elided.field.name if elided is not None and not element.inverted else None
@@ -465,14 +458,6 @@ def _probe(cls: type[Operation], element: Any) -> Callable[["Parser", OperationS
     raise FormatError(f"assembly format of '{cls.name}': an optional group cannot start with {element!r}")
 
 
-def _elided_unit(element: Optional) -> Any:
-    """The anchor of a group when it is a unit attribute, which the group's literal stands for."""
-    anchor = element.anchor
-    if isinstance(anchor, Variable) and attribute_class(anchor.field) is UnitAttr and len(element.then) > 1:
-        return anchor
-    return None
-
-
 def _oilist(cls: type[Operation], element: Oilist) -> Step:
     clauses = []
     for keyword, *rest in element.clauses:
@@ -502,300 +487,3 @@ def _oilist(cls: type[Operation], element: Oilist) -> Step:
                     again = True
 
     return oilist
-
-
-# ---- fused runs ------------------------------------------------------------------------------------------------------
-
-
-def _is_regular(element: Any) -> bool:
-    if isinstance(element, (Literal, Whitespace)):
-        return True
-    if isinstance(element, AttrDict):
-        return not element.properties
-    if isinstance(element, Variable):
-        field = element.field
-        if field.kind == "operand":
-            return field.arity != "variadic"
-        if field.kind != "attribute" or element.qualified:
-            return False
-        kind = attribute_class(field)
-        return kind is not None and issubclass(kind, EnumAttr) and kind.parse_parameters is None
-    if isinstance(element, TypeDirective):
-        return isinstance(element.variable, Variable) and element.variable.field.arity != "variadic"
-    if isinstance(element, Optional):
-        return (
-            not element.otherwise
-            and not element.inverted
-            and isinstance(element.then[0], Literal)
-            and all(_is_regular(e) or e is _elided_unit(element) for e in element.then)
-        )
-    return False
-
-
-class _Fusion:
-    """The expression of a run, and what each of its groups is."""
-
-    def __init__(self) -> None:
-        self.pattern = ""
-        self.operands: list[tuple[int, int]] = []
-        self.types: list[tuple[int, str, bool, int]] = []
-        self.units: list[tuple[int, str]] = []
-        self.enums: list[tuple[int, str, Any, Any]] = []
-        self.group = 0
-
-    def capture(self, pattern: str) -> int:
-        self.group += 1
-        self.pattern += f"({pattern})\\s*"
-        return self.group
-
-    def add(self, element: Any) -> None:
-        if isinstance(element, Literal):
-            word = element.text[-1].isalnum() or element.text[-1] == "_"
-            self.pattern += re.escape(element.text) + (r"(?![\w$.])" if word else "") + r"\s*"
-        elif isinstance(element, AttrDict):
-            self.pattern += r"(?!attributes\b)" if element.keyword else r"(?!\{)"
-        elif isinstance(element, Variable):
-            if element.field.kind == "operand":
-                optional = "" if element.field.arity == "one" else "?"
-                self.group += 1
-                self.pattern += f"({lexer.VALUE_USE}){optional}\\s*"
-                self.operands.append((self.group, element.position))
-            else:
-                self.add_enum(element.field)
-        elif isinstance(element, TypeDirective):
-            field = element.variable.field
-            group = self.capture(lexer.WHOLE_TYPE)
-            self.types.append((group, element.dialect or "", field.kind == "operand", element.variable.position))
-        elif isinstance(element, Optional):
-            self.add_optional(element)
-
-    def add_enum(self, field: Field) -> None:
-        kind = attribute_class(field)
-        cases = "|".join(sorted(map(re.escape, kind.cases), key=len, reverse=True))  # type: ignore[union-attr]
-        if kind.angled:  # type: ignore[union-attr]
-            self.group += 1
-            group = self.group
-            self.pattern += rf"<\s*({cases})\s*>\s*"
-        else:
-            group = self.capture(rf"(?:{cases})(?![\w$.])")
-        self.enums.append((group, field.name, kind, field.default))
-
-    def add_optional(self, element: Optional) -> None:
-        unit = _elided_unit(element)
-        self.pattern += "(?:"
-        for inner in element.then:
-            if inner is unit:
-                # An empty group that takes part exactly when the optional group does.
-                self.group += 1
-                self.pattern += "()"
-                self.units.append((self.group, unit.field.name))
-            else:
-                self.add(inner)
-        self.pattern += ")?"
-
-
-def _fused(run: tuple, slow: list[Step]) -> Step:
-    fusion = _Fusion()
-    for element in run:
-        fusion.add(element)
-    match = re.compile(fusion.pattern + lexer.TRIVIA).match
-    operands, types, units, enums = (tuple(x) for x in (fusion.operands, fusion.types, fusion.units, fusion.enums))
-    no_types: dict[str, Type] = {}
-
-    def one_by_one(parser: "Parser", state: OperationState) -> None:
-        for step in slow:
-            step(parser, state)
-
-    def fused(parser: "Parser", state: OperationState) -> None:
-        found = match(parser.text, parser.pos)
-        if found is None:
-            return one_by_one(parser, state)
-        known = parser._types_by_text
-        for group, dialect, of_operand, at in types:
-            text = found[group]
-            if text is not None:
-                type = known.get(dialect, no_types).get(text)
-                if type is None:
-                    return one_by_one(parser, state)
-                (state.operand_types if of_operand else state.result_types)[at] = type
-        for group, at in operands:
-            state.operands[at] = found[group]
-        if units:
-            for group, name in units:
-                if found[group] is not None:
-                    state.attributes[name] = UnitAttr()
-        if enums:
-            for group, name, kind, default in enums:
-                text = found[group]
-                if text is not None:
-                    value = kind(text)
-                    if value is not default:
-                        state.attributes[name] = value
-        parser.pos = found.end()
-
-    return fused
-
-
-# ---- finishing an operation ------------------------------------------------------------------------------------------
-
-
-def _matching(cls: type[Operation], name: str, of_result: bool) -> list[str]:
-    """Fields whose type is that of field `name`."""
-    found: list[str] = []
-    for trait in cls.trait_instances:
-        if isinstance(trait, AllTypesMatch) and name in trait.fields:
-            found += [other for other in trait.fields if other != name]
-        elif isinstance(trait, SameOperandsAndResultType):
-            found += [f.name for f in (*cls.operand_fields, *cls.result_fields) if f.name != name]
-        elif isinstance(trait, SameTypeOperands) and not of_result:
-            found += [f.name for f in cls.operand_fields if f.name != name]
-    return found
-
-
-def _source_of_type(cls: type[Operation], field: Field, spelled: set[tuple[str, int]]) -> tuple[str, Any]:
-    """("operand" | "result", position), ("type", type) or ("", None): where a field's type comes from."""
-    of_kind = cls.operand_fields if field.kind == "operand" else cls.result_fields
-    if (field.kind, of_kind.index(field)) in spelled:
-        return field.kind, of_kind.index(field)
-    constraint = field.constraint
-    if isinstance(constraint, Type):
-        return "type", constraint
-    if isinstance(constraint, type) and issubclass(constraint, Type) and constraint.name and not constraint.parameters:
-        return "type", constraint()
-    for name in _matching(cls, field.name, field.kind == "result"):
-        for kind, fields in (("operand", cls.operand_fields), ("result", cls.result_fields)):
-            for position, other in enumerate(fields):
-                if other.name == name and (kind, position) in spelled:
-                    return kind, position
-    return "", None
-
-
-def _spelled_types(elements: tuple) -> set[tuple[str, int]]:
-    found: set[tuple[str, int]] = set()
-    for element in elements:
-        if isinstance(element, TypeDirective) and isinstance(element.variable, Variable):
-            found.add((element.variable.field.kind, element.variable.position))
-        elif isinstance(element, Custom):
-            found |= {(a.field.kind, a.position) for a in element.arguments if a.of_type and not a.reference}
-        elif isinstance(element, FunctionalType):
-            found |= {(t.field.kind, t.position) for t in (element.inputs, element.results) if isinstance(t, Variable)}
-        elif isinstance(element, Optional):
-            found |= _spelled_types(element.then) | _spelled_types(element.otherwise)
-        elif isinstance(element, Oilist):
-            for clause in element.clauses:
-                found |= _spelled_types(clause)
-    return found
-
-
-def _finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Operation]:
-    """Resolves operands, infers types and makes the operation."""
-    spelled = _spelled_types(compile_format(cls).elements)
-    plans = [(at, f.arity, *_source_of_type(cls, f, spelled)) for at, f in enumerate(cls.operand_fields)]
-    result_plans = [(f.arity, *_source_of_type(cls, f, spelled)) for f in cls.result_fields]
-    infer = any(kind == "" for _, kind, _ in result_plans)
-    flexible = any(f.arity != "one" for f in cls.operand_fields)
-    operand_segments = cls.has_trait(AttrSizedOperandSegments)
-    result_segments = cls.has_trait(AttrSizedResultSegments)
-    implicit_regions = [f for f in cls.region_fields if not f.optional and not f.variadic]
-    single_block = cls.has_trait(SingleBlock)
-    create = cls.create
-
-    def type_from(state: OperationState, kind: str, source: Any) -> Any:
-        if kind == "operand":
-            return state.operand_types[source]
-        if kind == "result":
-            return state.result_types[source]
-        return source
-
-    def value_of(parser: "Parser", state: OperationState, use: Any, type: Any) -> Any:
-        if use.__class__ is str:
-            value = parser._values.get(use)
-            if value is not None and value.type is type:
-                return value
-            return parser.resolve_name(use, _offset_of_use(parser, use, state.offset), type)
-        return parser.resolve_name(use[0], use[1], type)
-
-    def operands_of(parser: "Parser", state: OperationState) -> tuple[list, list[int]]:
-        values: list = []
-        sizes: list[int] = []
-        for at, arity, kind, source in plans:
-            use = state.operands[at]
-            type = type_from(state, kind, source)
-            if arity == "variadic":
-                uses = use or []
-                if isinstance(type, list):
-                    if len(type) != len(uses):
-                        parser.error(state.offset, f"{len(uses)} operands present, but expected {len(type)}")
-                    values += [value_of(parser, state, u, t) for u, t in zip(uses, type)]
-                else:
-                    if type is None and kind == "operand" and uses:
-                        parser.error(state.offset, f"{len(uses)} operands present, but expected 0")
-                    values += [value_of(parser, state, u, type) for u in uses]
-                sizes.append(len(uses))
-            elif use is None:
-                if type is not None and kind == "operand" and source == at:
-                    parser.error(state.offset, "0 operands present, but expected 1")
-                sizes.append(0)
-            else:
-                if type is None and kind == "operand" and source == at and arity == "optional":
-                    parser.error(state.offset, "1 operands present, but expected 0")
-                if isinstance(type, list):
-                    type = type[0] if type else None
-                values.append(value_of(parser, state, use, type))
-                sizes.append(1)
-        return values, sizes
-
-    def finish(parser: "Parser", state: OperationState) -> Operation:
-        attributes = state.attributes
-        if state.all_operands is not None:
-            types = state.all_operand_types
-            values = parser.resolve_operands(state.all_operands, types, state.offset)
-        elif flexible:
-            values, sizes = operands_of(parser, state)
-            if operand_segments:
-                attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
-        else:
-            known = parser._values
-            operand_types, result_types, uses = state.operand_types, state.result_types, state.operands
-            values = []
-            for at, _, kind, source in plans:
-                type = (
-                    result_types[source]
-                    if kind == "result"
-                    else operand_types[source]
-                    if kind == "operand"
-                    else source
-                )
-                use = uses[at]
-                value = known.get(use) if use.__class__ is str else None
-                if value is None or value.type is not type:
-                    value = value_of(parser, state, use, type)
-                values.append(value)
-        if state.all_result_types is not None:
-            types = state.all_result_types
-        elif infer:
-            types = cls.infer_result_types(values, attributes)
-        else:
-            types = []
-            for arity, kind, source in result_plans:
-                type = type_from(state, kind, source)
-                if arity == "variadic" or isinstance(type, list):
-                    types += type or []
-                elif type is not None:
-                    types.append(type)
-            if result_segments:
-                sizes = [len(t) if isinstance(t, list) else int(t is not None) for t in state.result_types]
-                attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, sizes)
-        regions = state.regions
-        location = SourceLoc(parser.source, state.offset)
-        if implicit_regions and not regions and single_block:
-            parser.error(state.offset, f"'{cls.name}' needs a region")
-        return create(values, types, attributes, regions, state.successors, location)
-
-    return finish
-
-
-def _offset_of_use(parser: "Parser", name: str, start: int) -> int:
-    """Where an operand stands that a fused expression has read: the name's first use behind the operation's name."""
-    found = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
-    return found.start() if found is not None else start

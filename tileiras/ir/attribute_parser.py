@@ -1,16 +1,13 @@
-"""The half of the parser that knows no operations: tokens, types, attributes, aliases and locations."""
+"""The half of the parser that knows no operations: types, attributes and their aliases."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, NoReturn
-
-from tileiras.diagnostics import Diagnostic, Severity
+from typing import Any, Callable
 
 from . import lexer, registry
 from .attributes import (
     ArrayAttr,
-    Attribute,
     DenseArrayAttr,
     DenseElementsAttr,
     DictAttr,
@@ -21,21 +18,10 @@ from .attributes import (
     SymbolRefAttr,
     UnitAttr,
     VerifyError,
-    element_size,
 )
-from .float_format import bit_width, parse_decimal
-from .location import (
-    UNKNOWN_LOC,
-    CallSiteLoc,
-    FileLineColLoc,
-    FusedLoc,
-    Location,
-    NameLoc,
-    SourceLoc,
-    SourceText,
-)
+from .location import SourceText
+from .location_parser import LocationParser
 from .types import (
-    DYNAMIC,
     FLOAT_SEMANTICS,
     FloatType,
     FunctionType,
@@ -53,254 +39,27 @@ from .types import (
     none,
 )
 
-MAX_NESTING = 60
-"""Types, attributes and regions nest at most this deep: every consumer of the IR may then recurse over them."""
-
 _ALIAS_DEFINITION = re.compile(rf"^[ \t]*([#!]{lexer.BARE_ID})\s*=", re.MULTILINE)
 _INTEGER_TYPE = re.compile(r"i([1-9]\d*)\Z")
-_FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d+):(\d+)\){lexer.TRIVIA}')
-_ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}")
-_POSITION_END = re.compile(rf"to{lexer.TRIVIA}(?:(\d+){lexer.TRIVIA})?:{lexer.TRIVIA}(\d+){lexer.TRIVIA}")
 MAX_INTEGER_WIDTH = (1 << 24) - 1
 
 
-class ParseError(Exception):
-    """Text that is not what the grammar allows at `location`; `notes` are (location, message) pairs."""
-
-    def __init__(self, location: Location, message: str, notes: tuple = (), others: tuple = ()) -> None:
-        super().__init__(message)
-        self.location = location
-        self.message = message
-        self.notes = notes
-        self.others = others
-
-    def diagnostics(self) -> list[Diagnostic]:
-        own = Diagnostic(
-            Severity.ERROR, self.location, self.message, [Diagnostic.note(at, text) for at, text in self.notes]
-        )
-        return [own, *(d for other in self.others for d in other.diagnostics())]
-
-
-class AttributeParser:
-    """Reads attributes, types and locations from a text, starting at `offset`.
+class AttributeParser(LocationParser):
+    """Reads attributes, types and locations from a text.
 
     `default_dialect` is the dialect whose prefix may be left out at this point ("" for none).
     """
 
     def __init__(self, source: SourceText) -> None:
-        self.source = source
-        # The sentinel ends every scan, so that reading the next character needs no bounds check.
-        self.text = source.text + "\0"
+        super().__init__(source)
         self.default_dialect = ""
-        self._depth = 0
-        self._aliases: dict[str, Any] = {}
-        self._alias_ends: dict[str, int] = {}
+        self._types_by_text: dict[str, dict[str, Type]] = {}
+        # Aliases are read when they are first used, wherever they are defined; this finds their definitions.
         self._alias_starts: dict[str, int] = {}
+        self._alias_ends: dict[str, int] = {}
         self._aliases_open: list[str] = []
         for match in _ALIAS_DEFINITION.finditer(self.text):
             self._alias_starts.setdefault(match[1], match.start(1))
-        self._types_by_text: dict[str, dict[str, Type]] = {}
-        self._locations_by_text: dict[str, Location] = {}
-        self.pos = lexer.SKIP.match(self.text, 0).end()  # type: ignore[union-attr]
-
-    # ---- errors ------------------------------------------------------------------------------------------------------
-
-    @property
-    def offset(self) -> int:
-        """Offset of the next token, to give to `error` later."""
-        return self.pos
-
-    def location_at(self, offset: int) -> SourceLoc:
-        return SourceLoc(self.source, offset)
-
-    def error(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
-        raise ParseError(SourceLoc(self.source, min(offset, len(self.source.text))), message, notes)
-
-    def expected(self, what: str) -> NoReturn:
-        """Reports that the next token is not `what`.
-
-        At the start of a line the error stands behind the previous token, where the missing one belongs.
-        """
-        at = self.pos
-        gap = self.text[:at].rstrip()
-        if "\n" in self.text[len(gap) : at] or at >= len(self.source.text):
-            at = self._end_of_previous_token(at)
-        self.error(at, f"expected {what}")
-
-    def _end_of_previous_token(self, at: int) -> int:
-        """Skips white space and comments backwards."""
-        while True:
-            at = len(self.text[:at].rstrip().rstrip("\0").rstrip())
-            line_start = self.text.rfind("\n", 0, at) + 1
-            comment = self.text.find("//", line_start, at)
-            if comment < 0 or self.text.count('"', line_start, comment) % 2:
-                return at
-            at = comment
-            if not self.text[:at].strip():
-                return 0
-
-    def _enter(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            self.error(self.pos, f"nesting is deeper than {MAX_NESTING} levels")
-
-    # ---- tokens ------------------------------------------------------------------------------------------------------
-
-    def _advance(self, count: int) -> None:
-        self.pos = lexer.SKIP.match(self.text, self.pos + count).end()  # type: ignore[union-attr]
-
-    def at_end(self) -> bool:
-        return self.pos >= len(self.source.text)
-
-    def peek(self, literal: str) -> bool:
-        """Whether the next characters are `literal` (for words: the whole next word)."""
-        if not self.text.startswith(literal, self.pos):
-            return False
-        if literal[-1].isalnum() or literal[-1] == "_":
-            follow = self.text[self.pos + len(literal)]
-            return not (follow.isalnum() or follow in "_$.")
-        return literal != "-" or self.text[self.pos + 1] != ">"
-
-    def parse_optional_punctuation(self, literal: str) -> bool:
-        if not self.text.startswith(literal, self.pos):
-            return False
-        if literal in "-:" and self.text.startswith("->" if literal == "-" else "::", self.pos):
-            return False
-        self._advance(len(literal))
-        return True
-
-    def parse_punctuation(self, literal: str) -> None:
-        if not self.parse_optional_punctuation(literal):
-            self.expected(f"'{literal}'")
-
-    def parse_optional_keyword(self, word: str) -> bool:
-        if not self.text.startswith(word, self.pos):
-            return False
-        follow = self.text[self.pos + len(word)]
-        if follow.isalnum() or follow in "_$.":
-            return False
-        self._advance(len(word))
-        return True
-
-    def parse_keyword(self, word: str) -> None:
-        if not self.parse_optional_keyword(word):
-            self.expected(f"'{word}'")
-
-    def parse_optional_any_keyword(self) -> str | None:
-        match = lexer.KEYWORD.match(self.text, self.pos)
-        if match is None:
-            return None
-        self.pos = match.end()
-        return match[1]
-
-    def parse_any_keyword(self) -> str:
-        word = self.parse_optional_any_keyword()
-        if word is None:
-            self.expected("valid keyword")
-        return word
-
-    def parse_keyword_or_string(self) -> str:
-        word = self.parse_optional_any_keyword()
-        if word is None:
-            word = self.parse_optional_string()
-        if word is None:
-            self.expected("valid keyword or string")
-        return word
-
-    def parse_optional_string(self) -> str | None:
-        match = lexer.STRING_LITERAL.match(self.text, self.pos)
-        if match is None:
-            if self.text[self.pos] == '"':
-                self.error(self.pos, "expected '\"' in string literal")
-            return None
-        start = self.pos
-        self.pos = match.end()
-        try:
-            return lexer.unquote(match[1])
-        except lexer.BadEscape as bad:
-            self.error(start + bad.offset, str(bad))
-
-    def parse_string(self) -> str:
-        value = self.parse_optional_string()
-        if value is None:
-            self.expected("string")
-        return value
-
-    def parse_optional_integer(self) -> int | None:
-        match = lexer.INTEGER.match(self.text, self.pos)
-        if match is None:
-            return None
-        self.pos = match.end()
-        return int(match[1], 0) if "x" in match[1] else int(match[1])
-
-    def parse_integer(self) -> int:
-        value = self.parse_optional_integer()
-        if value is None:
-            self.expected("integer value")
-        return value
-
-    def parse_float_literal(self, type: Any = f64) -> int:
-        """Bits in `type` of a decimal or hexadecimal literal."""
-        match = lexer.NUMBER.match(self.text, self.pos)
-        if match is None:
-            self.expected("floating point literal")
-        start, literal = self.pos, match[1]
-        self.pos = match.end()
-        return self._float_bits(literal, type, start)
-
-    def _float_bits(self, literal: str, type: Any, start: int) -> int:
-        digits = literal.lstrip("+-")
-        if not digits.startswith("0x"):
-            return parse_decimal(literal, type)
-        if literal[0] == "-":
-            self.error(start, "hexadecimal float literal should not have a leading minus")
-        bits = int(digits, 16)
-        if bits >> bit_width(type):
-            self.error(start, "hexadecimal float constant out of range for type")
-        return bits
-
-    def parse_symbol_name(self) -> str:
-        match = lexer.SYMBOL.match(self.text, self.pos)
-        if match is None:
-            self.expected("valid '@'-identifier for attribute 'sym_name'")
-        self.pos = match.end()
-        name = match[1][1:]
-        return lexer.unquote(name) if name[0] == '"' else name
-
-    def parse_comma_separated(self, item: Callable[[], Any], open: str = "", close: str = "") -> list:
-        """Items between `open` and `close`; without them at least one item."""
-        items: list = []
-        if open:
-            self.parse_punctuation(open)
-            if self.parse_optional_punctuation(close):
-                return items
-        items.append(item())
-        while self.parse_optional_punctuation(","):
-            items.append(item())
-        if close and not self.parse_optional_punctuation(close):
-            self.expected(f"',' or '{close}'" if open else f"'{close}'")
-        return items
-
-    def parse_dimension_list(self, dynamic: bool = True) -> tuple[int, ...]:
-        """`4x?x` to (4, DYNAMIC); stops in front of the element type."""
-        shape = []
-        while True:
-            match = lexer.DIMENSION.match(self.text, self.pos)
-            if match is None:
-                self.pos = lexer.SKIP.match(self.text, self.pos).end()  # type: ignore[union-attr]
-                return tuple(shape)
-            size = match[1]
-            if size is None:
-                self.error(self.pos, "unranked types are not supported")
-            if size == "?":
-                if not dynamic:
-                    self.error(self.pos, "expected static shape")
-                shape.append(DYNAMIC)
-            else:
-                if int(size) >= 1 << 63:
-                    self.error(self.pos, "invalid dimension")
-                shape.append(int(size))
-            self.pos = match.end()
 
     # ---- types -------------------------------------------------------------------------------------------------------
 
@@ -735,108 +494,12 @@ class AttributeParser:
             self._resolve_alias(name, start)
         self.pos = self._alias_ends[name]
 
-    # ---- locations ---------------------------------------------------------------------------------------------------
-
-    def parse_optional_location(self) -> Location | None:
-        """`loc(...)`, None when the next token is something else."""
-        if not self.text.startswith("loc", self.pos):
-            return None
-        match = _FILE_LOC.match(self.text, self.pos)
-        if match is not None:
-            self.pos = match.end()
-            key = match[0]
-            found = self._locations_by_text.get(key)
-            if found is None:
-                found = self._locations_by_text[key] = FileLineColLoc(match[1], int(match[2]), int(match[3]))
-            return found
-        match = _ALIAS_LOC.match(self.text, self.pos)
-        if match is not None and match[1] in self._aliases:
-            found = self._aliases[match[1]]
-            if isinstance(found, Location):
-                self.pos = match.end()
-                return found
-        if not self.parse_optional_keyword("loc"):
-            return None
-        self.parse_punctuation("(")
-        found = self.parse_location_instance()
-        self.parse_punctuation(")")
-        return found
-
-    def parse_location(self) -> Location:
-        """A location in attribute position: `loc(...)`, an alias or a dialect's location attribute."""
-        found = self.parse_optional_location()
-        return found if found is not None else self.parse_location_instance()
-
-    def parse_location_instance(self) -> Location:
-        """What stands inside `loc(...)`."""
-        self._enter()
-        found = self._parse_location_instance()
-        self._depth -= 1
-        return found
-
-    def _parse_location_instance(self) -> Location:
-        start = self.pos
-        first = self.text[start]
-        if first == "#":
-            found = self._parse_hash_attribute()
-            if not isinstance(found, Location):
-                self.error(start, f"expected location, but found '{found}'")
-            return found
-        if first == '"':
-            return self._parse_file_or_name_location()
-        if self.parse_optional_keyword("unknown"):
-            return UNKNOWN_LOC
-        if self.parse_optional_keyword("callsite"):
-            self.parse_punctuation("(")
-            callee = self.parse_location_instance()
-            self.parse_keyword("at")
-            caller = self.parse_location_instance()
-            self.parse_punctuation(")")
-            return CallSiteLoc(callee, caller)
-        if self.parse_optional_keyword("fused"):
-            metadata = None
-            if self.parse_optional_punctuation("<"):
-                metadata = self.parse_attribute()
-                self.parse_punctuation(">")
-            return FusedLoc(self.parse_comma_separated(self.parse_location_instance, "[", "]"), metadata)
-        nested = self.parse_optional_location()
-        if nested is None:
-            self.expected("location instance")
-        return nested
-
-    def _parse_file_or_name_location(self) -> Location:
-        name = self.parse_string()
-        if self.parse_optional_punctuation(":"):
-            line = self._parse_position("line number in FileLineColLoc")
-            if not self.parse_optional_punctuation(":"):
-                return FileLineColLoc(name, line, 0)
-            column = self._parse_position("column number in FileLineColLoc")
-            end = _POSITION_END.match(self.text, self.pos)
-            if end is None:
-                return FileLineColLoc(name, line, column)
-            self.pos = end.end()
-            return FileLineColLoc(name, line, column, int(end[1]) if end[1] else line, int(end[2]))
-        if self.parse_optional_punctuation("("):
-            child = self.parse_location_instance()
-            self.parse_punctuation(")")
-            return NameLoc(name, child)
-        return NameLoc(name)
-
-    def _parse_position(self, what: str) -> int:
-        match = lexer.INTEGER.match(self.text, self.pos)
-        if match is None or match[1][0] == "-":
-            self.expected(f"integer {what}")
-        self.pos = match.end()
-        return int(match[1], 0)
-
     _KEYWORD_ATTRIBUTES: dict[str, Callable[["AttributeParser"], Any]] = {
         "true": _parse_true,
         "false": _parse_false,
         "unit": _parse_unit,
         "dense": _parse_dense,
         "array": _parse_dense_array,
-        "loc": parse_optional_location,
+        "loc": LocationParser.parse_optional_location,
     }
 
-
-__all__ = ["AttributeParser", "Attribute", "ParseError", "MAX_NESTING", "element_size"]

@@ -12,11 +12,12 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 
 from . import lexer, registry
-from .attribute_parser import MAX_NESTING, AttributeParser, ParseError
+from .attribute_parser import AttributeParser
 from .attributes import EnumAttr, IntegerAttr, VerifyError
 from .core import Block, Operation, Region, Value
 from .location import Location, SourceLoc, SourceText
-from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, SingleBlockImplicitTerminator
+from .token_reader import ParseError
+from .traits import IsolatedFromAbove, SingleBlock, SingleBlockImplicitTerminator, Terminator
 
 TOP_LEVEL_DIALECTS = ("builtin", "cuda_tile")
 """Dialects whose operations may be written without prefix outside of any operation."""
@@ -176,8 +177,6 @@ class Parser(AttributeParser):
 
     def terminate_block(self, block: Block, terminator: str, location: Location) -> None:
         """Appends an operand-less `terminator` unless the block ends with a terminator."""
-        from .traits import Terminator
-
         if block.last is None or not block.last.has_trait(Terminator):
             cls = registry.lookup_operation(terminator)
             assert cls is not None, terminator
@@ -600,18 +599,3 @@ def _guarded(parser: Parser, read: Callable[[], Any]) -> Any:
             [Diagnostic(Severity.ERROR, parser.location_at(parser.pos), "text is nested too deeply")],
             ExitCode.INVALID_INPUT,
         ) from None
-
-
-__all__ = [
-    "Argument",
-    "MAX_NESTING",
-    "NoTerminator",
-    "ParseError",
-    "Parser",
-    "UnregisteredOp",
-    "UnresolvedOperand",
-    "parse_attribute",
-    "parse_module",
-    "parse_operations",
-    "parse_type",
-]

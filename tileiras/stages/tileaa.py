@@ -11,9 +11,16 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
     """`source` is a verified cuda_tile.module, which is used up; the output is a verified builtin.module."""
     from tileiras.diagnostics import ExitCode
     from tileiras.ir import verify
+    from tileiras.ir.pass_manager import PassContext, PassManager
     from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa
+    from tileiras.passes.canonicalize import Canonicalize
+    from tileiras.passes.cse import CommonSubexpressionElimination
 
     target = TargetSpec(options.gpu_name, options.num_warps, options.num_ctas)
     module = convert_to_tileaa(source, target, context.engine)
+    # Front ends repeat themselves: the same tile block id, the same constant, the same view for each access.
+    PassManager([Canonicalize(), CommonSubexpressionElimination()], verify_each=False).run(
+        module, PassContext(context.engine)
+    )
     verify(module, code=ExitCode.COMPILE_FAILURE)
     return StageResult(module)

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 PREFIX = "llvm.nvvm."
 
+Version = tuple[int, int]
+
 # Effects. "none": depends on nothing but its operands. "convergent": also on which threads of the warp execute it.
 # "read"/"write"/"readwrite": memory. "barrier": orders memory between threads, convergent.
 EFFECTS = ("none", "convergent", "read", "write", "readwrite", "barrier")
@@ -109,7 +111,7 @@ def _mma() -> Iterator[Intrinsic]:
     """mma.sync; operands are the A, B and C fragments in PTX register order."""
     half2, i32, f32, f64 = "<2 x half>", "i32", "float", "double"
 
-    def row(name: str, a: int, b: int, element: str, accumulators: int, accumulator: str, sm: str, ptx: tuple[int, int]):
+    def row(name: str, a: int, b: int, element: str, accumulators: int, accumulator: str, sm: str, ptx: Version):
         operands = (element,) * (a + b) + (accumulator,) * accumulators
         result = "{" + ", ".join([accumulator] * accumulators) + "}"
         return Intrinsic(f"mma.{name}", result, operands, sm, ptx, "convergent")

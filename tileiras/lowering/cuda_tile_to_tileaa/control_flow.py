@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import nv_tileaa, scf
-from tileiras.ir import Region
+from tileiras.ir import Region, VerifyError
 
 from .rules import Table, flag
 
@@ -40,7 +40,14 @@ def _yield(op: Any, args: tuple, rewriter: Any) -> Any:
 
 
 def _continue(op: Any, args: tuple, rewriter: Any) -> Any:
+    if op.parent_op is None or op.parent_op.name != "cuda_tile.for":
+        raise early_exit()
     rewriter.insert(scf.YieldOp(list(args)))
+
+
+def early_exit() -> VerifyError:
+    """For an exit from inside a branch: scf regions end where they end."""
+    return VerifyError("leaving an enclosing region from inside a branch is not supported")
 
 
 def patterns() -> Table:

@@ -1,0 +1,320 @@
+"""Functions, globals and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.ir import (
+    ArrayAttr,
+    Attribute,
+    Block,
+    DictAttr,
+    HasParent,
+    IntegerAttr,
+    IsolatedFromAbove,
+    Region,
+    ReturnLike,
+    StringAttr,
+    Symbol,
+    SymbolRefAttr,
+    Type,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    i32,
+    optional_operand,
+    optional_result,
+    region,
+    variadic_operand,
+)
+
+from .attributes import FastmathFlagsAttr, LinkageAttr
+from .base import LLVMOp, alignment_attribute, check_alignment, llvm_type
+from .types import LLVMFunctionType, LLVMVoidType, void
+
+KERNEL = "nvvm.kernel"
+"""Unit attribute that makes a function an entry."""
+
+SHARED_MEMORY = "tileiras.shared_memory"
+"""Integer attribute of a kernel: bytes of dynamic shared memory that the launch provides."""
+
+PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
+"""String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
+
+HIDDEN_PARAMETER = "tileiras.hidden"
+"""String attribute of an argument that the host fills by itself; says how."""
+
+
+class LLVMFuncOp(LLVMOp):
+    """A function; without a body it is declared only.
+
+    Kernel attributes are nvvm's: `nvvm.kernel`, `nvvm.reqntid`, `nvvm.minctasm`, `nvvm.maxnreg`, `nvvm.cluster_dim`,
+    `nvvm.blocksareclusters`.  Argument attributes: `llvm.align`, `llvm.noalias`, `llvm.readonly`, `llvm.byval`,
+    `nvvm.grid_constant`.
+    """
+
+    name = "llvm.func"
+    traits = (IsolatedFromAbove, Symbol)
+    sym_name = attribute(StringAttr)
+    function_type = attribute(LLVMFunctionType)
+    linkage = attribute(LinkageAttr, optional=True)
+    arg_attrs = attribute(ArrayAttr, "one dictionary per argument", optional=True)
+    body = region(optional=True)
+
+    @classmethod
+    def define(
+        cls,
+        sym_name: str,
+        inputs: Sequence[Any],
+        result: Any = void,
+        *,
+        arg_attrs: Sequence[dict[str, Attribute]] | None = None,
+        attributes: dict[str, Attribute] | None = None,
+        **named: Any,
+    ) -> LLVMFuncOp:
+        """A function with an empty entry block that has the arguments."""
+        op = cls(
+            sym_name=StringAttr(sym_name),
+            function_type=LLVMFunctionType(result, inputs),
+            arg_attrs=ArrayAttr([DictAttr(a) for a in arg_attrs]) if arg_attrs and any(arg_attrs) else None,
+            body=Region([Block(inputs)]),
+            **named,
+        )
+        op.attributes.update(attributes or {})
+        return op
+
+    @classmethod
+    def declare(cls, sym_name: str, inputs: Sequence[Any], result: Any = void, **named: Any) -> LLVMFuncOp:
+        """A function that is defined elsewhere, such as in libdevice."""
+        return cls(sym_name=StringAttr(sym_name), function_type=LLVMFunctionType(result, inputs), **named)
+
+    @property
+    def is_declaration(self) -> bool:
+        return not self.regions or not self.regions[0].blocks
+
+    @property
+    def is_kernel(self) -> bool:
+        return KERNEL in self.attributes
+
+    def argument_attributes(self, number: int) -> dict[str, Attribute]:
+        """The attributes of one argument."""
+        return dict(self.arg_attrs.elements[number].items) if self.arg_attrs is not None else {}
+
+    def verify_op(self) -> None:
+        inputs = self.function_type.inputs
+        if self.arg_attrs is not None and len(self.arg_attrs) != len(inputs):
+            raise VerifyError(f"expects argument attribute array to have {len(inputs)} elements")
+        if self.is_kernel and not isinstance(self.function_type.result, LLVMVoidType):
+            raise VerifyError("Kernel functions do not support return with operands")
+        if self.is_declaration:
+            return
+        entry = self.regions[0].blocks[0]
+        types = tuple(argument.type for argument in entry.arguments)
+        if types != inputs:
+            raise VerifyError("entry block arguments do not match the function type")
+
+    def print_custom(self, printer: Any) -> None:
+        if self.linkage is not None and self.linkage.value != "external":
+            printer.write(f" {self.linkage.value}")
+        printer.write(" ")
+        printer.print_symbol_name(self.sym_name.value)
+        printer.write("(")
+        arguments = () if self.is_declaration else self.regions[0].blocks[0].arguments
+        for number, type in enumerate(self.function_type.inputs):
+            if number:
+                printer.write(", ")
+            if arguments:
+                printer.print_operand(arguments[number])
+                printer.write(": ")
+            printer.print_type(type)
+            printer.print_optional_attr_dict(self.argument_attributes(number))
+        printer.write(")")
+        if not isinstance(self.function_type.result, LLVMVoidType):
+            printer.write(" -> ")
+            printer.print_type(self.function_type.result)
+        elided = ("sym_name", "function_type", "linkage", "arg_attrs")
+        if any(name not in elided for name in self.attributes):
+            printer.write(" attributes")
+            printer.print_optional_attr_dict(self.attributes, elided)
+        if not self.is_declaration:
+            printer.write(" ")
+            printer.print_region(self.regions[0], entry_arguments=False)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> LLVMFuncOp:
+        linkage = next((LinkageAttr(word) for word in LinkageAttr.cases if parser.parse_optional_keyword(word)), None)
+        sym_name = parser.parse_symbol_name()
+        arguments: list[Any] = []
+        types: list[Any] = []
+        dictionaries: list[dict[str, Attribute]] = []
+
+        def parameter() -> None:
+            if parser.peek("%"):
+                argument = parser.parse_argument(with_type=True)
+                arguments.append(argument)
+                types.append(argument.type)
+                dictionaries.append(argument.attributes)
+            else:
+                types.append(parser.parse_type())
+                dictionaries.append(parser.parse_optional_attr_dict())
+
+        parser.parse_comma_separated(parameter, "(", ")")
+        result = parser.parse_type() if parser.parse_optional_punctuation("->") else void
+        attributes: dict[str, Attribute] = {
+            "sym_name": StringAttr(sym_name),
+            "function_type": LLVMFunctionType(result, types),
+        }
+        if linkage is not None:
+            attributes["linkage"] = linkage
+        if any(dictionaries):
+            attributes["arg_attrs"] = ArrayAttr([DictAttr(d) for d in dictionaries])
+        if parser.parse_optional_keyword("attributes"):
+            attributes.update(parser.parse_optional_attr_dict())
+        regions = [parser.parse_region(arguments)] if parser.peek("{") else [Region()]
+        return cls.create((), (), attributes, regions)
+
+
+class ReturnOp(LLVMOp):
+    name = "llvm.return"
+    traits = (ReturnLike, HasParent("llvm.func"))
+    arg = optional_operand(llvm_type)
+    assembly_format = "attr-dict ($arg^ `:` type($arg))?"
+
+    def verify_op(self) -> None:
+        function = self.parent_op
+        if not isinstance(function, LLVMFuncOp):
+            return
+        wanted = function.function_type.result
+        given = self.arg.type if self.arg is not None else void
+        if given is not wanted:
+            raise VerifyError(f"expected '{wanted}' to be returned, got '{given}'")
+
+
+class GlobalOp(LLVMOp):
+    """A variable of the module, in address space `addr_space`; without a value it is external.
+
+    Dynamic shared memory is `llvm.mlir.global external @smem() {addr_space = 3 : i32, alignment = 1024 : i64} :
+    !llvm.array<0 x i8>`: its size comes from the launch.
+    """
+
+    name = "llvm.mlir.global"
+    traits = (Symbol,)
+    sym_name = attribute(StringAttr)
+    global_type = attribute(Type)
+    linkage = attribute(LinkageAttr)
+    constant = attribute(UnitAttr, "never written", optional=True)
+    value = attribute(doc="initial value; a string for bytes", optional=True)
+    addr_space = attribute(IntegerAttr, optional=True)
+    alignment = attribute(IntegerAttr, "in bytes", optional=True)
+
+    def __init__(self, *, addr_space: Any = None, alignment: Any = None, **named: Any) -> None:
+        if isinstance(addr_space, int):
+            addr_space = IntegerAttr(addr_space, i32)
+        super().__init__(addr_space=addr_space, alignment=alignment_attribute(alignment), **named)
+
+    @property
+    def address_space(self) -> int:
+        return self.addr_space.value if self.addr_space is not None else 0
+
+    def verify_op(self) -> None:
+        check_alignment(self.alignment)
+        if self.value is None and self.constant is not None:
+            raise VerifyError("a constant needs a value")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(f" {self.linkage.value} ")
+        if self.constant is not None:
+            printer.write("constant ")
+        printer.print_symbol_name(self.sym_name.value)
+        printer.write("(")
+        if self.value is not None:
+            printer.print_attribute(self.value)
+        printer.write(")")
+        printer.print_optional_attr_dict(
+            self.attributes, ("sym_name", "global_type", "linkage", "constant", "value")
+        )
+        printer.write(" : ")
+        printer.print_type(self.global_type)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> GlobalOp:
+        linkage = next((word for word in LinkageAttr.cases if parser.parse_optional_keyword(word)), "external")
+        attributes: dict[str, Attribute] = {"linkage": LinkageAttr(linkage)}
+        if parser.parse_optional_keyword("constant"):
+            attributes["constant"] = UnitAttr()
+        attributes["sym_name"] = StringAttr(parser.parse_symbol_name())
+        parser.parse_punctuation("(")
+        if not parser.parse_optional_punctuation(")"):
+            attributes["value"] = parser.parse_attribute()
+            parser.parse_punctuation(")")
+        attributes.update(parser.parse_optional_attr_dict())
+        parser.parse_punctuation(":")
+        attributes["global_type"] = parser.parse_type()
+        return cls.create((), (), attributes)
+
+
+class CallOp(LLVMOp):
+    """A direct call."""
+
+    name = "llvm.call"
+    callee = attribute(SymbolRefAttr)
+    callee_operands = variadic_operand()
+    fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
+    no_memory = attribute(UnitAttr, "reads and writes nothing: a pure function of its operands", optional=True)
+    res = optional_result(llvm_type)
+    assembly_format = "$callee `(` $callee_operands `)` attr-dict `:` functional-type($callee_operands, $res)"
+
+
+class CallIntrinsicOp(LLVMOp):
+    """A call of an LLVM intrinsic by its full name."""
+
+    name = "llvm.call_intrinsic"
+    intrin = attribute(StringAttr)
+    args = variadic_operand()
+    fastmathFlags = attribute(FastmathFlagsAttr, optional=True)
+    res = optional_result(llvm_type)
+    assembly_format = "$intrin `(` $args `)` attr-dict `:` functional-type($args, $res)"
+
+    def verify_op(self) -> None:
+        if not self.intrin.value.startswith("llvm."):
+            raise VerifyError("intrinsic name must start with 'llvm.'")
+
+
+class InlineAsmOp(LLVMOp):
+    """PTX written out.  `$0` is the first output, then the inputs; several outputs make a struct.
+
+    Constraints (LLVM NVPTX): h 16 bit, r 32, l 64, q 128, f float, d double, b predicate, n immediate; `=x` an output,
+    a number ties an input to that output, `~{memory}` clobbers memory.
+    """
+
+    name = "llvm.inline_asm"
+    traits = ()
+    asm_string = attribute(StringAttr)
+    constraints = attribute(StringAttr)
+    asm_operands = variadic_operand()
+    has_side_effects = attribute(UnitAttr, optional=True)
+    min_ptx = attribute(StringAttr, "lowest PTX version of the instructions, such as \"8.1\"", optional=True)
+    res = optional_result(llvm_type)
+    assembly_format = (
+        "(`has_side_effects` $has_side_effects^)? attr-dict $asm_string `,` $constraints $asm_operands"
+        " `:` functional-type($asm_operands, $res)"
+    )
+
+    def verify_op(self) -> None:
+        letters = [c.strip() for c in self.constraints.value.split(",")] if self.constraints.value else []
+        inputs = [c for c in letters if not c.startswith(("=", "~"))]
+        outputs = [c for c in letters if c.startswith("=")]
+        if len(inputs) != len(self.asm_operands):
+            raise VerifyError(f"has {len(self.asm_operands)} operands for {len(inputs)} input constraints")
+        members = getattr(self.res.type, "elements", (self.res.type,)) if self.res is not None else ()
+        if len(outputs) != len(members):
+            raise VerifyError(f"has {len(members)} results for {len(outputs)} output constraints")
+        for constraint in letters:
+            # An unknown letter ends LLVM's process.
+            body = constraint.lstrip("=&")
+            if not (body in _ASM_LETTERS or body.isdigit() and int(body) < len(outputs) or body == "~{memory}"):
+                raise VerifyError(f"unknown asm constraint '{constraint}'")
+
+
+_ASM_LETTERS = frozenset("hrlqfdbnci")

@@ -1,0 +1,351 @@
+"""Float arithmetic with a rounding mode or approximation, and conversions that LLVM IR has no operation for.
+
+All of them take vectors as well and are then issued per element.  `ftz` flushes subnormal inputs and results of f32 to
+zero (PTX ISA, "Floating Point Instructions").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tileiras.dialects.llvm.base import float_like, llvm_type
+from tileiras.dialects.llvm.types import element_type
+from tileiras.ir import (
+    Attribute,
+    FloatType,
+    Pure,
+    UnitAttr,
+    VectorType,
+    VerifyError,
+    attribute,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i16,
+    operand,
+    result,
+)
+
+from .attributes import FPRoundingModeAttr
+from .base import Assembly, NVVMOp, intrinsic
+from .intrinsics import PTX70, PTX78, Intrinsic
+
+_SUFFIX = {f32: ".f", f64: ".d"}
+
+
+class _ElementwiseOp(NVVMOp):
+    __slots__ = ()
+    elementwise = True
+    mnemonic: ClassVar[str] = ""
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [operands[0].type]
+
+    def check_types(self) -> Any:
+        """The one element type of all operands and the result."""
+        types = {value.type for value in (*self.operands, *self.results)}
+        if len(types) != 1:
+            raise VerifyError("requires the same type for all operands and results")
+        return element_type(self.operands[0].type)
+
+
+class _RoundedOp(_ElementwiseOp):
+    """`rounding` defaults to rn."""
+
+    __slots__ = ()
+
+    def target(self) -> Intrinsic:
+        element = self.check_types()
+        suffix = _SUFFIX.get(element)
+        if suffix is None:
+            raise VerifyError(f"has no instruction with a rounding mode for '{element}'")
+        rounding = self.rounding.value if self.rounding is not None else "rn"
+        flush = ".ftz" if self.ftz is not None else ""
+        if rounding == "full":
+            suffix = ""
+        return intrinsic(f"{self.mnemonic}.{rounding}{flush}{suffix}")
+
+
+class _RoundedBinaryOp(_RoundedOp):
+    traits = (Pure,)
+    lhs = operand(float_like)
+    rhs = operand(float_like)
+    rounding = attribute(FPRoundingModeAttr, optional=True)
+    ftz = attribute(UnitAttr, "flush subnormals to zero", optional=True)
+    res = result(float_like)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($res)"
+
+
+class AddFOp(_RoundedBinaryOp):
+    """PTX has no `sub` with a rounding mode here: negate the right operand."""
+
+    name = "nvvm.addf"
+    mnemonic = "add"
+
+
+class MulFOp(_RoundedBinaryOp):
+    name = "nvvm.mulf"
+    mnemonic = "mul"
+
+
+class DivFOp(_RoundedBinaryOp):
+    """`approx` and `full` (2 ulp over the full range) are for f32."""
+
+    name = "nvvm.divf"
+    mnemonic = "div"
+
+
+class FmaOp(_RoundedOp):
+    name = "nvvm.fma"
+    mnemonic = "fma"
+    traits = (Pure,)
+    a = operand(float_like)
+    b = operand(float_like)
+    c = operand(float_like)
+    rounding = attribute(FPRoundingModeAttr, optional=True)
+    ftz = attribute(UnitAttr, optional=True)
+    res = result(float_like)
+    assembly_format = "$a `,` $b `,` $c attr-dict `:` type($res)"
+
+
+class _RoundedUnaryOp(_RoundedOp):
+    traits = (Pure,)
+    arg = operand(float_like)
+    rounding = attribute(FPRoundingModeAttr, optional=True)
+    ftz = attribute(UnitAttr, optional=True)
+    res = result(float_like)
+    assembly_format = "$arg attr-dict `:` type($res)"
+
+
+class SqrtOp(_RoundedUnaryOp):
+    name = "nvvm.sqrt"
+    mnemonic = "sqrt"
+
+
+class RcpOp(_RoundedUnaryOp):
+    """The reciprocal; `approx` exists with `ftz` only."""
+
+    name = "nvvm.rcp"
+    mnemonic = "rcp"
+
+
+class RsqrtOp(_ElementwiseOp):
+    """`rsqrt.approx`."""
+
+    name = "nvvm.rsqrt.approx"
+    traits = (Pure,)
+    arg = operand(float_like)
+    ftz = attribute(UnitAttr, optional=True)
+    res = result(float_like)
+    assembly_format = "$arg attr-dict `:` type($res)"
+
+    def target(self) -> Intrinsic:
+        element = self.check_types()
+        if element is f64 and self.ftz is None:
+            return intrinsic("rsqrt.approx.d")
+        if element is not f32:
+            raise VerifyError(f"has no instruction for '{element}'")
+        return intrinsic("rsqrt.approx.ftz.f" if self.ftz is not None else "rsqrt.approx.f")
+
+
+class _ApproximateOp(_ElementwiseOp):
+    """An approximation on f32, with a flushing form."""
+
+    traits = (Pure,)
+    arg = operand(float_like)
+    ftz = attribute(UnitAttr, optional=True)
+    res = result(float_like)
+    assembly_format = "$arg attr-dict `:` type($res)"
+    suffix: ClassVar[str] = ".f"
+
+    def target(self) -> Intrinsic | Assembly:
+        element = self.check_types()
+        if element is not f32:
+            raise VerifyError(f"has no instruction for '{element}'")
+        return intrinsic(f"{self.mnemonic}{'.ftz' if self.ftz is not None else ''}{self.suffix}")
+
+
+class Lg2Op(_ApproximateOp):
+    """`lg2.approx`: base-2 logarithm."""
+
+    name = "nvvm.lg2.approx"
+    mnemonic = "lg2.approx"
+
+
+class SinOp(_ApproximateOp):
+    name = "nvvm.sin.approx"
+    mnemonic = "sin.approx"
+
+
+class CosOp(_ApproximateOp):
+    name = "nvvm.cos.approx"
+    mnemonic = "cos.approx"
+
+
+class Ex2Op(_ApproximateOp):
+    """`ex2.approx`: base-2 exponential, on f32 and f16."""
+
+    name = "nvvm.ex2.approx"
+    mnemonic = "ex2.approx"
+    suffix = ".f32"
+
+    def target(self) -> Intrinsic | Assembly:
+        if element_type(self.arg.type) is f16 and self.ftz is None:
+            self.check_types()
+            return intrinsic("ex2.approx.f16")
+        return super().target()
+
+
+class TanhOp(_ApproximateOp):
+    """`tanh.approx`, on f32, f16 and bf16."""
+
+    name = "nvvm.tanh.approx"
+    forms: ClassVar[dict[FloatType, Assembly]] = {
+        f32: Assembly("tanh.approx.f32 $0, $1;", "=f,f", "75", PTX70),
+        f16: Assembly("tanh.approx.f16 $0, $1;", "=h,h", "75", PTX70),
+        bf16: Assembly("tanh.approx.bf16 $0, $1;", "=h,h", "90", PTX78),
+    }
+
+    def target(self) -> Assembly:
+        form = self.forms.get(self.check_types())
+        if form is None or self.ftz is not None:
+            raise VerifyError(f"has no instruction for '{self.arg.type}'")
+        return form
+
+
+class FMinOp(_ElementwiseOp):
+    """`min` of f32 or f64; `nan` gives NaN when either operand is NaN."""
+
+    name = "nvvm.fmin"
+    mnemonic = "fmin"
+    traits = (Pure,)
+    lhs = operand(float_like)
+    rhs = operand(float_like)
+    nan = attribute(UnitAttr, optional=True)
+    ftz = attribute(UnitAttr, optional=True)
+    res = result(float_like)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($res)"
+
+    def target(self) -> Intrinsic:
+        if self.check_types() is not f32:
+            raise VerifyError(f"has no instruction for '{self.lhs.type}'")
+        flush = ".ftz" if self.ftz is not None else ""
+        return intrinsic(f"{self.mnemonic}{flush}{'.nan' if self.nan is not None else ''}.f")
+
+
+class FMaxOp(FMinOp):
+    name = "nvvm.fmax"
+    mnemonic = "fmax"
+
+
+# Intrinsic names of conversions with a rounding mode: (source, target) -> the part before the mode.
+_CONVERSIONS = {
+    ("f64", "f32"): "d2f",
+    **{
+        (source, f"{sign}{bits}"): f"{letter}2{name}"
+        for source, letter in (("f32", "f"), ("f64", "d"))
+        for sign, bits, name in (("s", 32, "i"), ("u", 32, "ui"), ("s", 64, "ll"), ("u", 64, "ull"))
+    },
+    **{
+        (f"{sign}{bits}", target): f"{name}2{letter}"
+        for target, letter in (("f32", "f"), ("f64", "d"))
+        for sign, bits, name in (("s", 32, "i"), ("u", 32, "ui"), ("s", 64, "ll"), ("u", 64, "ull"))
+    },
+    ("f32", "bf16"): "f2bf16",
+}
+
+
+class CvtOp(NVVMOp):
+    """A conversion with a rounding mode, between floats or between a float and an integer.
+
+    `is_unsigned` says how an integer is read or written.  Rounding to nearest even between floats, and toward zero to
+    integers, are LLVM's own casts.
+    """
+
+    name = "nvvm.cvt"
+    elementwise = True
+    traits = (Pure,)
+    arg = operand(llvm_type)
+    rounding = attribute(FPRoundingModeAttr)
+    is_unsigned = attribute(UnitAttr, optional=True)
+    ftz = attribute(UnitAttr, optional=True)
+    res = result(llvm_type)
+    assembly_format = "$arg attr-dict `:` type($arg) `->` type($res)"
+
+    def target(self) -> Intrinsic:
+        source, target = self.arg.type, self.res.type
+        if _length(source) != _length(target):
+            raise VerifyError("operand and result must have as many elements")
+        names = [self._spelled(element_type(t)) for t in (source, target)]
+        stem = _CONVERSIONS.get((names[0], names[1]))
+        if stem is None:
+            raise VerifyError(f"has no instruction from '{source}' to '{target}'")
+        return intrinsic(f"{stem}.{self.rounding.value}{'.ftz' if self.ftz is not None else ''}")
+
+    def _spelled(self, type: Any) -> str:
+        if isinstance(type, FloatType):
+            return type.keyword
+        return ("u" if self.is_unsigned is not None else "s") + str(getattr(type, "width", 0))
+
+
+class CvtToTF32Op(NVVMOp):
+    """`cvt.rna.tf32.f32`: an f32 rounded to tf32, in 32 bits of an integer register."""
+
+    name = "nvvm.cvt.float.to.tf32"
+    elementwise = True
+    traits = (Pure,)
+    src = operand(llvm_type)
+    res = result(llvm_type)
+    assembly_format = "$src attr-dict `:` type($src) `->` type($res)"
+
+    def target(self) -> Intrinsic:
+        if element_type(self.src.type) is not f32 or str(element_type(self.res.type)) != "i32":
+            raise VerifyError("converts f32 to i32")
+        if _length(self.src.type) != _length(self.res.type):
+            raise VerifyError("operand and result must have as many elements")
+        return intrinsic("f2tf32.rna")
+
+
+class CvtPackF8Op(NVVMOp):
+    """Two f32 to two 8-bit floats in an i16: `hi` in the upper byte; saturates to the finite range."""
+
+    name = "nvvm.cvt.f32x2.to.f8x2"
+    traits = (Pure,)
+    hi = operand(f32)
+    lo = operand(f32)
+    kind = attribute(doc="`e4m3` or `e5m2`")
+    res = result(i16)
+    assembly_format = "$hi `,` $lo attr-dict `:` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i16]
+
+    def target(self) -> Intrinsic:
+        return intrinsic(f"ff.to.{self.kind.value}x2.rn")
+
+
+class CvtUnpackF8Op(NVVMOp):
+    """Two 8-bit floats in an i16 to `vector<2xf16>`, exactly."""
+
+    name = "nvvm.cvt.f8x2.to.f16x2"
+    traits = (Pure,)
+    src = operand(i16)
+    kind = attribute(doc="`e4m3` or `e5m2`")
+    res = result(VectorType((2,), f16))
+    assembly_format = "$src attr-dict `:` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [VectorType((2,), f16)]
+
+    def target(self) -> Intrinsic:
+        return intrinsic(f"{self.kind.value}x2.to.f16x2.rn")
+
+
+def _length(type: Any) -> int:
+    return type.shape[0] if isinstance(type, VectorType) else 1
+

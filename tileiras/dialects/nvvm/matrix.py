@@ -1,0 +1,169 @@
+"""Warp-level matrix instructions and asynchronous copies (PTX ISA, "mma", "ldmatrix", "cp.async")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects.llvm.base import llvm_type, pointer
+from tileiras.dialects.llvm.types import LLVMPointerType, llvm_text
+from tileiras.ir import (
+    AttrSizedOperandSegments,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    NoMemoryEffect,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    optional_operand,
+    result,
+    variadic_operand,
+)
+
+from .attributes import LoadCacheModifierAttr, MMALayoutAttr, MMATypeAttr
+from .base import NVVMOp, intrinsic
+from .intrinsics import Intrinsic
+
+
+class MmaOp(NVVMOp):
+    """`mma.sync`: D = A * B + C over a warp, A row-major, B column-major.
+
+    Operands are the registers of each fragment in PTX order: `<2 x half>` for f16, i32 (two bf16, one tf32, four 8-bit
+    values) for the other packed types, f64 for f64.  The result is a struct of the D registers.
+    """
+
+    name = "nvvm.mma.sync"
+    traits = (NoMemoryEffect, AttrSizedOperandSegments)
+    operandA = variadic_operand(llvm_type)
+    operandB = variadic_operand(llvm_type)
+    operandC = variadic_operand(llvm_type)
+    m = attribute(IntegerAttr)
+    n = attribute(IntegerAttr)
+    k = attribute(IntegerAttr)
+    multiplicandAPtxType = attribute(MMATypeAttr)
+    multiplicandBPtxType = attribute(MMATypeAttr)
+    accumulatorPtxType = attribute(MMATypeAttr)
+    res = result(llvm_type)
+    assembly_format = (
+        "`A` `[` $operandA `]` `B` `[` $operandB `]` `C` `[` $operandC `]` attr-dict"
+        " `:` functional-type(operands, results)"
+    )
+
+    def __init__(self, *operands: Any, shape: tuple[int, int, int] | None = None, **named: Any) -> None:
+        if shape is not None:
+            named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
+        super().__init__(*operands, **named)
+
+    def target(self) -> Intrinsic:
+        a, b, d = (t.value for t in (self.multiplicandAPtxType, self.multiplicandBPtxType, self.accumulatorPtxType))
+        shape = f"mma.m{self.m.value}n{self.n.value}k{self.k.value}.row.col"
+        if a == "f16":
+            name = f"{shape}.{d}.{d}"
+        elif a in ("e4m3", "e5m2"):
+            name = f"{shape}.{d}.{a}.{b}.{d}"
+        else:
+            name = f"{shape}.{a}" if a == b else f"{shape}.{a}.{b}"
+        row = intrinsic(name)
+        given = tuple(llvm_text(value.type) for value in self.operands)
+        if given != row.operands or llvm_text(self.res.type) != row.result:
+            raise VerifyError(
+                f"expects fragments ({', '.join(row.operands)}) -> {row.result}, got ({', '.join(given)})"
+                f" -> {llvm_text(self.res.type)}"
+            )
+        return row
+
+
+class LdMatrixOp(NVVMOp):
+    """`ldmatrix`: `num` 8x8 matrices of 16-bit elements from shared memory; lane l gives the address of row l."""
+
+    name = "nvvm.ldmatrix"
+    traits = (MemoryRead,)
+    ptr = operand(pointer)
+    num = attribute(IntegerAttr, "1, 2 or 4")
+    layout = attribute(MMALayoutAttr, "`col` transposes")
+    res = result(llvm_type)
+    assembly_format = "$ptr attr-dict `:` functional-type($ptr, $res)"
+
+    def target(self) -> Intrinsic:
+        _check_space(self.ptr, 3)
+        trans = ".trans" if self.layout.value == "col" else ""
+        row = intrinsic(f"ldmatrix.sync.aligned.m8n8.x{self.num.value}{trans}.b16.p3")
+        if llvm_text(self.res.type) != row.result:
+            raise VerifyError(f"expects result {row.result}")
+        return row
+
+
+class StMatrixOp(NVVMOp):
+    """`stmatrix`: the inverse of ldmatrix."""
+
+    name = "nvvm.stmatrix"
+    traits = (MemoryWrite,)
+    ptr = operand(pointer)
+    sources = variadic_operand(i32)
+    layout = attribute(MMALayoutAttr)
+    assembly_format = "$ptr `,` $sources attr-dict `:` type(operands)"
+
+    def target(self) -> Intrinsic:
+        _check_space(self.ptr, 3)
+        trans = ".trans" if self.layout.value == "col" else ""
+        return intrinsic(f"stmatrix.sync.aligned.m8n8.x{len(self.sources)}{trans}.b16.p3")
+
+
+class CpAsyncOp(NVVMOp):
+    """`cp.async`: 4, 8 or 16 bytes from global to shared memory; bytes from `cpSize` on are written as zero."""
+
+    name = "nvvm.cp.async.shared.global"
+    traits = (MemoryRead, MemoryWrite)
+    dst = operand(pointer)
+    src = operand(pointer)
+    cpSize = optional_operand(i32)
+    size = attribute(IntegerAttr, "bytes")
+    modifier = attribute(LoadCacheModifierAttr, "`cg` needs 16 bytes")
+    assembly_format = "$dst `,` $src (`,` $cpSize^)? attr-dict `:` type(operands)"
+
+    def target(self) -> Intrinsic:
+        _check_space(self.dst, 3)
+        _check_space(self.src, 1)
+        suffix = ".s" if self.cpSize is not None else ""
+        return intrinsic(f"cp.async.{self.modifier.value}.shared.global.{self.size.value}{suffix}")
+
+
+class CpAsyncCommitGroupOp(NVVMOp):
+    name = "nvvm.cp.async.commit.group"
+    traits = (MemoryRead, MemoryWrite)
+    assembly_format = "attr-dict"
+
+    def target(self) -> Intrinsic:
+        return intrinsic("cp.async.commit.group")
+
+
+class CpAsyncWaitGroupOp(NVVMOp):
+    """Waits until at most `n` of the thread's groups are in flight."""
+
+    name = "nvvm.cp.async.wait.group"
+    traits = (MemoryRead, MemoryWrite)
+    n = attribute(IntegerAttr)
+    assembly_format = "attr-dict"
+
+    def target(self) -> Intrinsic:
+        if self.n.value < 0:
+            raise VerifyError("expects a number of groups of at least 0")
+        return intrinsic("cp.async.wait.group")
+
+    def call_operands(self) -> list[Any]:
+        return [str(self.n.value)]
+
+
+class CpAsyncWaitAllOp(NVVMOp):
+    name = "nvvm.cp.async.wait.all"
+    traits = (MemoryRead, MemoryWrite)
+    assembly_format = "attr-dict"
+
+    def target(self) -> Intrinsic:
+        return intrinsic("cp.async.wait.all")
+
+
+def _check_space(value: Any, space: int) -> None:
+    if value.type is not LLVMPointerType(space):
+        raise VerifyError(f"expects a pointer into address space {space}, got '{value.type}'")

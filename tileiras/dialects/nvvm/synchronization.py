@@ -1,0 +1,273 @@
+"""Barriers, fences and warp-level exchange (PTX ISA, "Parallel Synchronization and Communication Instructions")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects.llvm.base import llvm_type, pointer
+from tileiras.ir import (
+    Attribute,
+    AttrSizedOperandSegments,
+    FloatType,
+    MemoryRead,
+    MemoryWrite,
+    NoMemoryEffect,
+    VerifyError,
+    attribute,
+    i1,
+    i32,
+    i64,
+    operand,
+    optional_operand,
+    result,
+)
+
+from .attributes import ReductionKindAttr, ShflKindAttr, VoteSyncKindAttr
+from .base import NVVMOp, intrinsic
+from .intrinsics import Intrinsic
+
+_BARRIER = (MemoryRead, MemoryWrite)
+
+
+class BarrierOp(NVVMOp):
+    """`bar.sync`: all threads of the CTA, or `numberOfThreads` of them, wait on barrier `barrierId` (0..15).
+
+    Every warp that takes part executes it as a whole.
+    """
+
+    name = "nvvm.barrier"
+    traits = (*_BARRIER, AttrSizedOperandSegments)
+    barrierId = optional_operand(i32)
+    numberOfThreads = optional_operand(i32)
+    assembly_format = "(`id` `=` $barrierId^)? (`number_of_threads` `=` $numberOfThreads^)? attr-dict"
+
+    def target(self) -> Intrinsic:
+        if self.numberOfThreads is not None:
+            if self.barrierId is None:
+                raise VerifyError("barrier id is missing, it should be set between 0 to 15")
+            return intrinsic("barrier.cta.sync.aligned.count")
+        return intrinsic("barrier.cta.sync.aligned.all")
+
+    def call_operands(self) -> list[Any]:
+        return list(self.operands) if self.barrierId is not None else ["0"]
+
+
+class BarrierArriveOp(NVVMOp):
+    """`bar.arrive`: counts this warp's threads as arrived and goes on."""
+
+    name = "nvvm.barrier.arrive"
+    traits = _BARRIER
+    barrierId = operand(i32)
+    numberOfThreads = operand(i32)
+    assembly_format = "`id` `=` $barrierId `number_of_threads` `=` $numberOfThreads attr-dict"
+
+    def target(self) -> Intrinsic:
+        return intrinsic("barrier.cta.arrive.aligned.count")
+
+
+class SyncWarpOp(NVVMOp):
+    """`bar.warp.sync`: the threads of the mask wait for each other."""
+
+    name = "nvvm.bar.warp.sync"
+    traits = _BARRIER
+    mask = operand(i32)
+    assembly_format = "$mask attr-dict `:` type($mask)"
+
+    def target(self) -> Intrinsic:
+        return intrinsic("bar.warp.sync")
+
+
+class ShflOp(NVVMOp):
+    """`shfl.sync`: a value of another lane of the warp.
+
+    `mask_and_clamp` is 31 for whole-warp `bfly`, `idx` and `down`, 0 for `up`.
+    """
+
+    name = "nvvm.shfl.sync"
+    traits = (NoMemoryEffect,)
+    thread_mask = operand(i32)
+    val = operand(llvm_type)
+    offset = operand(i32)
+    mask_and_clamp = operand(i32)
+    kind = attribute(ShflKindAttr)
+    res = result(llvm_type)
+    assembly_format = (
+        "$kind $thread_mask `,` $val `,` $offset `,` $mask_and_clamp attr-dict `:` type($val) `->` type($res)"
+    )
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [operands[1].type]
+
+    def target(self) -> Intrinsic:
+        if self.val.type is not self.res.type:
+            raise VerifyError("requires the value and the result to have one type")
+        return intrinsic(f"shfl.sync.{self.kind.value}.{self.val.type}")
+
+
+class VoteSyncOp(NVVMOp):
+    """`vote.sync`: what the lanes of the mask say to a predicate; a 32-bit mask of them for `ballot`."""
+
+    name = "nvvm.vote.sync"
+    traits = (NoMemoryEffect,)
+    mask = operand(i32)
+    pred = operand(i1)
+    kind = attribute(VoteSyncKindAttr)
+    res = result(llvm_type)
+    assembly_format = "$kind $mask `,` $pred attr-dict `->` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i32 if attributes["kind"].value == "ballot" else i1]  # type: ignore[attr-defined]
+
+    def target(self) -> Intrinsic:
+        if self.res.type is not (i32 if self.kind.value == "ballot" else i1):
+            raise VerifyError("ballot gives i32, the other kinds i1")
+        return intrinsic(f"vote.{self.kind.value}.sync")
+
+
+class ReduxOp(NVVMOp):
+    """`redux.sync`: a reduction over the lanes of the mask, the same result in all of them."""
+
+    name = "nvvm.redux.sync"
+    traits = (NoMemoryEffect,)
+    val = operand(llvm_type)
+    mask_and_clamp = operand(i32)
+    kind = attribute(ReductionKindAttr)
+    res = result(llvm_type)
+    assembly_format = "$kind $val `,` $mask_and_clamp attr-dict `:` type($val) `->` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [operands[0].type]
+
+    def target(self) -> Intrinsic:
+        kind = self.val.type
+        if kind is not self.res.type or isinstance(kind, FloatType) != self.kind.value.startswith("f"):
+            raise VerifyError("requires an operand and a result of the kind's type")
+        row = intrinsic(f"redux.sync.{self.kind.value}")
+        if str(kind) not in ("i32", "f32"):
+            raise VerifyError("reduces i32 and f32 only")
+        return row
+
+
+class ActiveMaskOp(NVVMOp):
+    name = "nvvm.activemask"
+    traits = (NoMemoryEffect,)
+    res = result(i32)
+    assembly_format = "attr-dict `:` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i32]
+
+    def target(self) -> Intrinsic:
+        return intrinsic("activemask")
+
+
+class _FixedOp(NVVMOp):
+    """An operation whose instruction is always the one of its name."""
+
+    __slots__ = ()
+    intrinsic_name = ""
+
+    def target(self) -> Intrinsic:
+        return intrinsic(self.intrinsic_name or self.name.removeprefix("nvvm."))
+
+
+class ClusterArriveOp(_FixedOp):
+    """Counts the thread as arrived at the cluster's barrier, releasing its writes."""
+
+    name = "nvvm.cluster.arrive"
+    intrinsic_name = "barrier.cluster.arrive.aligned"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class ClusterArriveRelaxedOp(_FixedOp):
+    name = "nvvm.cluster.arrive.relaxed"
+    intrinsic_name = "barrier.cluster.arrive.relaxed.aligned"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class ClusterWaitOp(_FixedOp):
+    name = "nvvm.cluster.wait"
+    intrinsic_name = "barrier.cluster.wait.aligned"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class GriddepcontrolWaitOp(_FixedOp):
+    """Waits for the grids this one depends on (programmatic dependent launch)."""
+
+    name = "nvvm.griddepcontrol.wait"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class GriddepcontrolLaunchDependentsOp(_FixedOp):
+    name = "nvvm.griddepcontrol.launch.dependents"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class FenceProxyAsyncOp(_FixedOp):
+    """Makes generic-proxy writes to shared memory visible to the async proxy."""
+
+    name = "nvvm.fence.proxy.async.shared_cta"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class FenceMbarrierInitOp(_FixedOp):
+    name = "nvvm.fence.mbarrier.init"
+    intrinsic_name = "fence.mbarrier_init.release.cluster"
+    traits = _BARRIER
+    assembly_format = "attr-dict"
+
+
+class MBarrierInitSharedOp(_FixedOp):
+    """Prepares an 8-byte barrier object in shared memory for `count` arrivals."""
+
+    name = "nvvm.mbarrier.init.shared"
+    traits = _BARRIER
+    addr = operand(pointer)
+    count = operand(i32)
+    assembly_format = "$addr `,` $count attr-dict `:` type(operands)"
+
+
+class MBarrierInvalSharedOp(_FixedOp):
+    name = "nvvm.mbarrier.inval.shared"
+    traits = _BARRIER
+    addr = operand(pointer)
+    assembly_format = "$addr attr-dict `:` type(operands)"
+
+
+class MBarrierArriveSharedOp(_FixedOp):
+    name = "nvvm.mbarrier.arrive.shared"
+    traits = _BARRIER
+    addr = operand(pointer)
+    res = result(i64)
+    assembly_format = "$addr attr-dict `:` type($addr) `->` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i64]
+
+
+class MBarrierTryWaitParityOp(_FixedOp):
+    """Whether the phase with this parity has completed; may say no too early, so it stands in a loop."""
+
+    name = "nvvm.mbarrier.try_wait.parity.shared"
+    intrinsic_name = "mbarrier.try.wait.parity.scope.cta.space.cta"
+    traits = _BARRIER
+    addr = operand(pointer)
+    phase = operand(i32)
+    res = result(i1)
+    assembly_format = "$addr `,` $phase attr-dict `:` type(operands) `->` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i1]

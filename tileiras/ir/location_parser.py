@@ -1,0 +1,121 @@
+"""Reading locations: `loc(...)` in all its forms."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from . import lexer
+from .location import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceText
+from .token_reader import TokenReader
+
+_FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d+):(\d+)\){lexer.TRIVIA}')
+_ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}")
+_POSITION_END = re.compile(rf"to{lexer.TRIVIA}(?:(\d+){lexer.TRIVIA})?:{lexer.TRIVIA}(\d+){lexer.TRIVIA}")
+
+
+class LocationParser(TokenReader):
+    """Reads locations; the attributes inside them are the subclass's matter."""
+
+    def __init__(self, source: SourceText) -> None:
+        super().__init__(source)
+        self._aliases: dict[str, Any] = {}
+        self._locations_by_text: dict[str, Location] = {}
+
+    def parse_attribute(self, type: Any = None) -> Any:
+        raise AssertionError("a location parser reads attributes as part of an attribute parser")
+
+    def _parse_hash_attribute(self) -> Any:
+        return self.parse_attribute()
+
+    def parse_optional_location(self) -> Location | None:
+        """`loc(...)`, None when the next token is something else."""
+        if not self.text.startswith("loc", self.pos):
+            return None
+        match = _FILE_LOC.match(self.text, self.pos)
+        if match is not None:
+            self.pos = match.end()
+            key = match[0]
+            found = self._locations_by_text.get(key)
+            if found is None:
+                found = self._locations_by_text[key] = FileLineColLoc(match[1], int(match[2]), int(match[3]))
+            return found
+        match = _ALIAS_LOC.match(self.text, self.pos)
+        if match is not None and match[1] in self._aliases:
+            found = self._aliases[match[1]]
+            if isinstance(found, Location):
+                self.pos = match.end()
+                return found
+        if not self.parse_optional_keyword("loc"):
+            return None
+        self.parse_punctuation("(")
+        found = self.parse_location_instance()
+        self.parse_punctuation(")")
+        return found
+
+    def parse_location(self) -> Location:
+        """A location in attribute position: `loc(...)`, an alias or a dialect's location attribute."""
+        found = self.parse_optional_location()
+        return found if found is not None else self.parse_location_instance()
+
+    def parse_location_instance(self) -> Location:
+        """What stands inside `loc(...)`."""
+        self._enter()
+        found = self._parse_location_instance()
+        self._depth -= 1
+        return found
+
+    def _parse_location_instance(self) -> Location:
+        start = self.pos
+        first = self.text[start]
+        if first == "#":
+            found = self._parse_hash_attribute()
+            if not isinstance(found, Location):
+                self.error(start, f"expected location, but found '{found}'")
+            return found
+        if first == '"':
+            return self._parse_file_or_name_location()
+        if self.parse_optional_keyword("unknown"):
+            return UNKNOWN_LOC
+        if self.parse_optional_keyword("callsite"):
+            self.parse_punctuation("(")
+            callee = self.parse_location_instance()
+            self.parse_keyword("at")
+            caller = self.parse_location_instance()
+            self.parse_punctuation(")")
+            return CallSiteLoc(callee, caller)
+        if self.parse_optional_keyword("fused"):
+            metadata = None
+            if self.parse_optional_punctuation("<"):
+                metadata = self.parse_attribute()
+                self.parse_punctuation(">")
+            return FusedLoc(self.parse_comma_separated(self.parse_location_instance, "[", "]"), metadata)
+        nested = self.parse_optional_location()
+        if nested is None:
+            self.expected("location instance")
+        return nested
+
+    def _parse_file_or_name_location(self) -> Location:
+        name = self.parse_string()
+        if self.parse_optional_punctuation(":"):
+            line = self._parse_position("line number in FileLineColLoc")
+            if not self.parse_optional_punctuation(":"):
+                return FileLineColLoc(name, line, 0)
+            column = self._parse_position("column number in FileLineColLoc")
+            end = _POSITION_END.match(self.text, self.pos)
+            if end is None:
+                return FileLineColLoc(name, line, column)
+            self.pos = end.end()
+            return FileLineColLoc(name, line, column, int(end[1]) if end[1] else line, int(end[2]))
+        if self.parse_optional_punctuation("("):
+            child = self.parse_location_instance()
+            self.parse_punctuation(")")
+            return NameLoc(name, child)
+        return NameLoc(name)
+
+    def _parse_position(self, what: str) -> int:
+        match = lexer.INTEGER.match(self.text, self.pos)
+        if match is None or match[1][0] == "-":
+            self.expected(f"integer {what}")
+        self.pos = match.end()
+        return int(match[1], 0)

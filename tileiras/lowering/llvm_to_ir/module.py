@@ -1,0 +1,175 @@
+"""A module of `llvm.func` and `llvm.mlir.global` to LLVM IR text.
+
+The text is a function of the module alone: functions and globals in order, declarations in order of first use, then
+metadata.  Locations are no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.dialects import llvm
+from tileiras.dialects.llvm.types import llvm_text
+from tileiras.ir import Location, Operation, UnitAttr, VerifyError
+from tileiras.targets.nvptx import KERNELS_METADATA, MIN_PTX_METADATA, MODULE_HEADER
+
+from .function import FunctionTranslation, checked_symbol
+from .literals import constant_text, escaped
+
+REFLECT_FTZ = "nvvm.reflect_ftz"
+"""Unit attribute of the module: libdevice takes its flushing variants."""
+
+
+class ModuleTranslation:
+    """The state of one module's translation."""
+
+    __slots__ = ("_declarations", "_defined", "_metadata", "_min_ptx", "_signatures", "_symbols", "chip")
+
+    def __init__(self, chip: str | None = None) -> None:
+        self.chip = chip
+        self._declarations: dict[str, str] = {}
+        self._signatures: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._defined: set[str] = set()
+        self._symbols: set[str] = set()
+        self._metadata: dict[str, int] = {}
+        self._min_ptx: tuple[int, int] = (0, 0)
+
+    # ---- used by the writers -----------------------------------------------------------------------------------------
+
+    def declare(self, name: str, result: str, types: Sequence[str]) -> None:
+        """Make sure that the module declares a function."""
+        if name in self._defined:
+            return
+        signature = (result, tuple(types))
+        known = self._signatures.setdefault(name, signature)
+        if known != signature:
+            raise VerifyError(f"calls '{name}' as {_spelled(signature)}, which is elsewhere {_spelled(known)}")
+        self._declarations.setdefault(name, f"declare {result} @{name}({', '.join(types)})")
+
+    def require_function(self, name: str, result: str, types: Sequence[str]) -> None:
+        """Check a call against the function's declaration in the module and declare it in the text."""
+        known = self._signatures.get(name)
+        if known is None:
+            raise VerifyError(f"'{name}' does not reference a valid function")
+        if known != (result, tuple(types)):
+            raise VerifyError(f"calls '{name}' as {_spelled((result, tuple(types)))}, which is {_spelled(known)}")
+        self.declare(name, result, types)
+
+    def require_symbol(self, name: str, location: Location) -> None:
+        if name not in self._symbols:
+            raise VerifyError(f"'{name}' does not name a global or function", location=location, prefix=False)
+
+    def metadata(self, content: str) -> str:
+        """The number of the metadata node `!{content}`."""
+        return f"!{self._metadata.setdefault(content, len(self._metadata))}"
+
+    def require_ptx(self, version: tuple[int, int]) -> None:
+        self._min_ptx = max(self._min_ptx, version)
+
+    # ---- the module --------------------------------------------------------------------------------------------------
+
+    def run(self, operations: Iterable[Operation], flush_to_zero: bool) -> str:
+        operations = list(operations)
+        functions = [op for op in operations if isinstance(op, llvm.LLVMFuncOp)]
+        for op in operations:
+            if not isinstance(op, (llvm.LLVMFuncOp, llvm.GlobalOp)):
+                raise VerifyError(f"'{op.name}' op cannot stand in an LLVM module", location=op.location, prefix=False)
+            self._symbols.add(op.sym_name.value)
+        for function in functions:
+            kind = function.function_type
+            signature = (llvm_text(kind.result), tuple(map(llvm_text, kind.inputs)))
+            self._signatures[function.sym_name.value] = signature
+            if not function.is_declaration:
+                self._defined.add(function.sym_name.value)
+        parts = [MODULE_HEADER]
+        parts += [_global_text(op) + "\n" for op in operations if isinstance(op, llvm.GlobalOp)]
+        for function in functions:
+            if not function.is_declaration:
+                parts.append("\n" + FunctionTranslation(self, function).run() + "\n")
+        if self._declarations:
+            parts.append("\n")
+        parts += [text + "\n" for text in self._declarations.values()]
+        flags = [self.metadata('i32 4, !"nvvm-reflect-ftz", i32 1')] if flush_to_zero else []
+        named = []
+        if flags:
+            named.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
+        if self._min_ptx > (0, 0):
+            node = self.metadata("i32 {}, i32 {}".format(*self._min_ptx))
+            named.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
+        kernels = [self.metadata(_kernel_metadata(f)) for f in functions if f.is_kernel and not f.is_declaration]
+        if kernels:
+            named.append(f"!{KERNELS_METADATA} = !{{{', '.join(kernels)}}}\n")
+        if self._metadata:
+            parts.append("\n")
+            parts += named
+            parts += [f"!{number} = !{{{content}}}\n" for content, number in self._metadata.items()]
+        return "".join(parts)
+
+
+def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
+    """What NAME.json says about a kernel and its PTX does not."""
+    shared: Any = function.attributes.get(llvm.SHARED_MEMORY)
+    fields = [f'!"{function.sym_name.value}"', f"i64 {shared.value if shared is not None else 0}"]
+    for number in range(len(function.function_type.inputs)):
+        attributes: dict[str, Any] = function.argument_attributes(number)
+        for key in (llvm.PARAMETER_NAME, llvm.PARAMETER_TYPE, llvm.HIDDEN_PARAMETER):
+            fields.append(f'!"{escaped(attributes[key].value) if key in attributes else ""}"')
+    return ", ".join(fields)
+
+
+def _spelled(signature: tuple[str, tuple[str, ...]]) -> str:
+    return f"{signature[0]} ({', '.join(signature[1])})"
+
+
+def _global_text(op: llvm.GlobalOp) -> str:
+    name = checked_symbol(op.sym_name.value, op)
+    linkage = op.linkage.value
+    if linkage == "external":
+        linkage = "external" if op.value is None else ""
+    space = f"addrspace({op.address_space})" if op.address_space else ""
+    keyword = "constant" if op.constant is not None else "global"
+    kind = llvm_text(op.global_type)
+    value: Any = op.value
+    initial = ""
+    if value is not None:
+        initial = " " + _initial_value(value)
+    elif op.linkage.value != "external":
+        # Shared memory has no initial value; LLVM wants one for a definition.
+        initial = " undef"
+    words = " ".join(word for word in (linkage, space, keyword, kind) if word)
+    alignment = f", align {op.alignment.value}" if op.alignment is not None else ""
+    return f"@{name} = {words}{initial}{alignment}"
+
+
+def _initial_value(value: Any) -> str:
+    from tileiras.ir import DenseElementsAttr
+
+    if isinstance(value, DenseElementsAttr) and not value.is_splat:
+        # An array constant; its vector spelling differs only in the brackets.
+        return "[" + constant_text(value)[1:-1] + "]"
+    if isinstance(value, DenseElementsAttr):
+        element = constant_text(value)
+        if element == "zeroinitializer":
+            return element
+        inner = element[len("splat (") : -1]
+        return "[" + ", ".join([inner] * value.type.num_elements) + "]"
+    return constant_text(value)
+
+
+def translate_module(module: Operation, chip: str | None = None) -> str:
+    """LLVM IR text of a module (an operation with one region of one block).
+
+    With a `chip`, operations that it does not have are errors at their location.  Raises CompileError.
+    """
+    operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
+    try:
+        return ModuleTranslation(chip).run(operations, isinstance(module.attributes.get(REFLECT_FTZ), UnitAttr))
+    except VerifyError as error:
+        notes = [Diagnostic.note(location, text) for location, text in error.notes]
+        location = error.location if error.location is not None else module.location
+        raise CompileError(
+            [Diagnostic(Severity.ERROR, location, error.message, notes)], ExitCode.COMPILE_FAILURE
+        ) from None
+

@@ -1,0 +1,57 @@
+"""nvvm operations to calls of intrinsics or inline assembly; element-wise ones on vectors to one call per element."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.dialects.llvm.types import element_type, llvm_text
+from tileiras.dialects.nvvm.base import Assembly, NVVMOp
+from tileiras.dialects.nvvm.intrinsics import Intrinsic, admits
+from tileiras.ir import VectorType, VerifyError
+
+if TYPE_CHECKING:
+    from .function import FunctionTranslation
+
+_POINTERS = {"p1": "ptr addrspace(1)", "p3": "ptr addrspace(3)"}
+
+
+def write(fn: FunctionTranslation, op: NVVMOp) -> str:
+    """The call; raises VerifyError when the module's chip does not have the instruction."""
+    target = op.target()
+    chip = fn.module.chip
+    if chip is not None and not admits(target.sm, chip):
+        needs = ", ".join("sm_" + code for code in target.sm.lstrip("=").split(","))
+        raise VerifyError(f"needs {needs}{'' if target.sm.startswith('=') else ' or newer'}, not {chip}")
+    if isinstance(target, Assembly):
+        fn.module.require_ptx(target.ptx)
+    values = op.call_operands()
+    result = op.results[0].type if op.results else None
+    if not (op.elementwise and isinstance(result, VectorType)):
+        names = [v if isinstance(v, str) else fn.name(v) for v in values]
+        return _call(fn, target, result, names, [v if isinstance(v, str) else v.type for v in values])
+    element = element_type(result)
+    whole = "poison"
+    count = result.shape[0]
+    for index in range(count):
+        parts = [fn.emit(f"extractelement {fn.typed(v)}, i32 {index}") for v in values]
+        part = fn.emit(_call(fn, target, element, parts, [element_type(v.type) for v in values]))
+        text = f"insertelement {llvm_text(result)} {whole}, {llvm_text(element)} {part}, i32 {index}"
+        if index + 1 == count:
+            return text
+        whole = fn.emit(text)
+    raise VerifyError("has a result without elements")
+
+
+def _call(
+    fn: FunctionTranslation, target: Intrinsic | Assembly, result: Any, names: list[str], types: list[Any]
+) -> str:
+    from .instructions import assembly_text
+
+    result_text = llvm_text(result) if result is not None else "void"
+    if isinstance(target, Assembly):
+        arguments = ", ".join(f"{llvm_text(t)} {n}" for n, t in zip(names, types))
+        return assembly_text(target.text, target.constraints, target.side_effects, result_text, arguments)
+    declared = [_POINTERS.get(t, t) for t in target.operands]
+    fn.module.declare("llvm.nvvm." + target.name, result_text, declared)
+    arguments = ", ".join(f"{t} {n}" for n, t in zip(names, declared))
+    return f"call {result_text} @llvm.nvvm.{target.name}({arguments})"

@@ -1,0 +1,26 @@
+"""`convert-cudatile-to-tileaa`: every `cuda_tile.module` inside becomes its functions and globals in nv_tileaa."""
+
+from __future__ import annotations
+
+from tileiras.ir import Operation, Pass
+from tileiras.ir.pass_manager import PassContext
+from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa
+
+
+class ConvertCudaTileToTileAA(Pass):
+    name = "convert-cudatile-to-tileaa"
+    anchor = "builtin.module"
+
+    compute_capability: str = "sm_90"
+    num_warps: int = 0
+    num_ctas: int = 0
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        target = TargetSpec(self.compute_capability, self.num_warps or None, self.num_ctas or None)
+        block = op.regions[0].block
+        for inner in block.operations:
+            if inner.name == "cuda_tile.module":
+                converted = convert_to_tileaa(inner, target, context.engine)
+                for function in converted.regions[0].block.operations:
+                    block.insert_before(function.detach(), inner)
+                inner.erase()

@@ -1,0 +1,42 @@
+"""PTX -> cubin through ptxas, and NAME.resources.json.
+
+In: the bytes of NAME.ptx.  Out: the bytes of NAME.cubin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.codegen import ptxas
+from tileiras.codegen.target_machine import processor
+from tileiras.diagnostics import CompileError
+from tileiras.stages import StageContext, StageOptions, StageResult
+
+
+def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
+    row = processor(options.gpu_name, context.location)
+    flags = [
+        flag
+        for name, flag in (("lineinfo", "--generate-line-info"), ("device-debug", "--device-debug"))
+        if options[name]
+    ]
+    assembled = ptxas.assemble(
+        source.decode(),
+        row.chip,
+        # ptxas refuses -g with optimisation.
+        opt_level=0 if options.device_debug else options.opt_level,
+        options=(*flags, *options.ptxas_options),
+        ptxas=options.ptxas,
+        engine=context.engine,
+        location=context.location,
+    )
+    resources = ptxas.resources_json(assembled.resources)
+    return StageResult(assembled.cubin, {".resources.json": resources.encode()})
+
+
+def tool_identity(options: Any) -> str:
+    """Which ptxas: part of the stage's key.  A missing one is told as such; the stage itself reports it."""
+    try:
+        return f"ptxas-{ptxas.version(ptxas.find(options.ptxas))}"
+    except CompileError:
+        return "ptxas-missing"

@@ -1,0 +1,67 @@
+"""LLVM IR -> PTX, and NAME.json.
+
+In: the bytes of NAME.ll.  Out: the bytes of NAME.ptx, whose bodies are LLVM's and whose headers are ours.
+
+Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process);
+libdevice is looked for only when the module calls it; then LLVM links, optimises and emits in a helper process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.codegen import admission, kernel_metadata, libdevice, llvm_pipeline, ptx
+from tileiras.codegen.target_machine import llvm_identity, processor
+from tileiras.diagnostics import CompileError
+from tileiras.stages import StageContext, StageOptions, StageResult
+
+RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free")
+"""Functions that the driver provides to every kernel (CUDA programming guide, "Formatted Output", "Assertion")."""
+
+
+def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
+    ir = source.decode()
+    row = processor(options.gpu_name, context.location)
+    required = admission.check(ir, row, context.location)
+    externals = llvm_pipeline.external_functions(ir)
+    wanted = [name for name in externals if name.startswith(libdevice.PREFIX)]
+    unknown = [name for name in externals if name not in wanted and name not in RUNTIME_FUNCTIONS]
+    if unknown:
+        raise CompileError.at(context.location, f"Unresolved extern function '{unknown[0]}'")
+    libraries = []
+    if wanted:
+        found = libdevice.find(options.libdevice, context.store)
+        if found is None:
+            raise libdevice.missing(wanted, context.location)
+        libraries.append(found.closure(wanted, context.location))
+    compiled = llvm_pipeline.compile_to_ptx(
+        ir,
+        row,
+        opt_level=options.opt_level,
+        requested_ptx=_version(options.ptx_version),
+        required_ptx=[*required, *([ptx.LANGUAGE_PTX] if options.tile_launch else [])],
+        libraries=libraries,
+        engine=context.engine,
+        location=context.location,
+    )
+    module = ptx.parse(compiled.text, context.location)
+    module.version = compiled.version
+    module.target = row.chip
+    if options.tile_launch:
+        for entry in module.entries:
+            entry.directives["language"] = ptx.TILE_LANGUAGE
+    document = kernel_metadata.describe(module, kernel_metadata.from_ir(ir), context.location)
+    return StageResult(str(module).encode(), {".json": kernel_metadata.to_json(document).encode()})
+
+
+def _version(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    major, _, minor = text.partition(".")
+    return (int(major), int(minor))
+
+
+def tool_identity(options: Any) -> str:
+    """Which LLVM and which libdevice: part of the stage's key.  A missing library is told as such, not as an error."""
+    found = libdevice.find(options.libdevice)
+    return f"{llvm_identity()} libdevice-{found.digest if found is not None else 'missing'}"
