@@ -500,9 +500,7 @@ class Parser(AttributeParser):
                 operations.append(self.parse_operation())
         self._report_undefined()
         if self._missing:
-            first_missing, *others = self._missing
-            first_missing.others = tuple(others)
-            raise first_missing
+            raise self._missing[0]
         return operations
 
 
@@ -585,8 +583,8 @@ def _guarded(parser: Parser, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except ParseError as error:
-        diagnostics = [*(d for m in parser._missing if m is not error for d in m.diagnostics()), *error.diagnostics()]
-        raise CompileError(diagnostics, ExitCode.INVALID_INPUT) from None
+        errors = [*parser._missing, *(() if error in parser._missing else (error,))]
+        raise CompileError([e.diagnostic() for e in errors], ExitCode.INVALID_INPUT) from None
     except VerifyError as error:
         # An attribute or type made by a hook that does not say where: the operation's name is the nearest place.
         raise CompileError(

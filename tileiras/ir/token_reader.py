@@ -18,18 +18,15 @@ MAX_NESTING = 60
 class ParseError(Exception):
     """Text that is not what the grammar allows at `location`; `notes` are (location, message) pairs."""
 
-    def __init__(self, location: Location, message: str, notes: tuple = (), others: tuple = ()) -> None:
+    def __init__(self, location: Location, message: str, notes: tuple = ()) -> None:
         super().__init__(message)
         self.location = location
         self.message = message
         self.notes = notes
-        self.others = others
 
-    def diagnostics(self) -> list[Diagnostic]:
-        own = Diagnostic(
-            Severity.ERROR, self.location, self.message, [Diagnostic.note(at, text) for at, text in self.notes]
-        )
-        return [own, *(d for other in self.others for d in other.diagnostics())]
+    def diagnostic(self) -> Diagnostic:
+        notes = [Diagnostic.note(at, text) for at, text in self.notes]
+        return Diagnostic(Severity.ERROR, self.location, self.message, notes)
 
 
 class TokenReader:
