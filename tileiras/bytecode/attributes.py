@@ -21,7 +21,6 @@ from tileiras.ir import (
     VerifyError,
     element_size,
     i1,
-    i8,
     i32,
     i64,
     lookup_attribute,
@@ -218,19 +217,15 @@ BY_CLASS: dict[type, Reader] = {
     DictAttr: _read_dictionary,
 }
 
-# Constraints that are not a class are told apart by MLIR's summaries of them.
-BY_DESCRIPTION: dict[str, Reader] = {
-    "bool attribute": _read_bool,
-    "1-bit signless integer attribute": _read_bool,
-    "8-bit signless integer attribute": _integer_reader(i8),
-    "32-bit signless integer attribute": _integer_reader(i32),
-    "64-bit signless integer attribute": _integer_reader(i64),
-    "i1 dense array attribute": _integers_reader(i1, 1),
-    "i32 dense array attribute": _integers_reader(i32, 4),
-    "i64 dense array attribute": _integers_reader(i64, 8),
-    "string attribute": _read_string,
-    "flat symbol reference attribute": _read_symbol,
+BY_VALUE_TYPE: dict[tuple[type, Any], Reader] = {
+    (IntegerAttr, i1): _read_bool,
+    (IntegerAttr, i32): _integer_reader(i32),
+    (IntegerAttr, i64): _integer_reader(i64),
+    (DenseArrayAttr, i1): _integers_reader(i1, 1),
+    (DenseArrayAttr, i32): _integers_reader(i32, 4),
+    (DenseArrayAttr, i64): _integers_reader(i64, 8),
 }
+"""Attributes that are written without their type, which the constraint fixes."""
 
 
 def is_flag(constraint: Any) -> bool:
@@ -239,18 +234,22 @@ def is_flag(constraint: Any) -> bool:
 
 
 def reader_of(constraint: Any) -> Reader:
-    """How an attribute with this constraint is written inside an operation."""
-    if isinstance(constraint, type):
-        if issubclass(constraint, EnumAttr):
-            return _enum_reader(constraint)
-        if constraint is lookup_attribute("cuda_tile.optimization_hints"):
-            return _read_hints
-        for known, reader in BY_CLASS.items():
-            if issubclass(constraint, known):
-                return reader
-    found = BY_DESCRIPTION.get(getattr(constraint, "description", None) or "")
-    # What is left is a closed set of attributes of different classes, which therefore carry their tag.
-    return found if found is not None else _read_predicate
+    """How an attribute with this constraint is written inside an operation.
+
+    A constraint is an attribute class, or says by `attribute_class` and `value_type` what it is narrowed from.
+    """
+    attribute_class = constraint if isinstance(constraint, type) else getattr(constraint, "attribute_class", None)
+    if attribute_class is None:
+        # A closed set of attributes of different classes, which therefore carry their tag.
+        return _read_predicate
+    if issubclass(attribute_class, EnumAttr):
+        return _enum_reader(attribute_class)
+    if attribute_class is lookup_attribute("cuda_tile.optimization_hints"):
+        return _read_hints
+    value_type = getattr(constraint, "value_type", None)
+    if value_type is not None:
+        return BY_VALUE_TYPE[attribute_class, value_type]
+    return BY_CLASS.get(attribute_class, _read_predicate)
 
 
 # ---- tagged encodings ------------------------------------------------------------------------------------------------
@@ -292,7 +291,7 @@ def read_tagged(tables: Tables, cursor: Cursor, what: str, depth: int = 0) -> An
         lower, upper = _read_optional_pair(cursor, "BoundedAttr", ("lower bound", "upper bound"))
         return _checked(cursor, start, lookup_attribute("cuda_tile.bounded"), lower, upper)
     if tag == SAME_ELEMENTS:
-        values = BY_DESCRIPTION["i64 dense array attribute"](tables, cursor, what, None)
+        values = BY_VALUE_TYPE[DenseArrayAttr, i64](tables, cursor, what, None)
         return _checked(cursor, start, lookup_attribute("cuda_tile.same_elements"), values.elements)
     if tag == DENSE:
         cursor.fail("unknown DenseElementsAttr based Attr", start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.ir import UNKNOWN_LOC, CallSiteLoc, Location, lookup_attribute
+from tileiras.ir import UNKNOWN_LOC, BytecodeLoc, CallSiteLoc, Location, lookup_attribute
 
 from .encoding import Cursor
 from .sections import ByteTable, StringTable
@@ -124,23 +124,24 @@ class LocationSequence:
         self.info = info
         self.at = start
 
-    def next(self, cursor: Cursor) -> Location:
+    def next(self, cursor: Cursor, start: int) -> Location:
+        """The location of the operation at `start`."""
         info = self.info
         at = self.at
         if at >= len(info.op_indices):
-            cursor.fail("failed to read operation location.")
+            cursor.fail("failed to read operation location.", start)
         self.at = at + 1
         index = info.op_indices[at]
         return info._cache.get(index) or info.location(index, cursor)
 
 
-class NoLocations:
-    """Locations of a function without debug information: where each operation stands in the bytecode."""
+class BytecodeOffsets:
+    """For a function without debug information: each operation is where it stands in the file."""
 
     __slots__ = ()
 
-    def next(self, cursor: Cursor) -> Location:
-        return UNKNOWN_LOC
+    def next(self, cursor: Cursor, start: int) -> Location:
+        return BytecodeLoc(cursor.filename, cursor.section, cursor.base + start)
 
 
 def _attribute(mnemonic: str) -> Any:

@@ -11,13 +11,11 @@ from typing import Any
 from tileiras.ir import (
     AttrSizedOperandSegments,
     Block,
-    BytecodeLoc,
     DenseArrayAttr,
     Operation,
     Region,
     Terminator,
     UnitAttr,
-    UnknownLoc,
     Value,
     i32,
 )
@@ -165,9 +163,7 @@ class FunctionReader:
         tables = self.tables
         opcode = varint("operation opcode")
         plan = self.table.plans.get(opcode) or self.table.plan(opcode, cursor, start)
-        location = self.locations.next(cursor)
-        if location.__class__ is UnknownLoc:
-            location = BytecodeLoc(cursor.filename, cursor.section, cursor.base + start)
+        location = self.locations.next(cursor, start)
 
         # Result types.
         count = plan.results

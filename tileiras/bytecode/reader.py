@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Container
 
 from tileiras.ir import (
-    UNKNOWN_LOC,
     Block,
     BytecodeLoc,
     DenseElementsAttr,
@@ -16,14 +15,13 @@ from tileiras.ir import (
     Region,
     StringAttr,
     UnitAttr,
-    UnknownLoc,
     i64,
     lookup_attribute,
     registry,
 )
 
 from .attributes import Tables, read_tagged
-from .debug_info import DebugInfo, LocationSequence, NoLocations
+from .debug_info import BytecodeOffsets, DebugInfo
 from .encoding import Cursor
 from .operations import FunctionReader
 from .sections import (
@@ -150,12 +148,11 @@ class BytecodeFile:
     def _entry(self, function: _Function) -> Operation:
         body = function.body
         type = self._signature(function)
-        locations: Any = NoLocations()
+        locations: Any = BytecodeOffsets()
+        location: Location = BytecodeLoc(self.filename, body.section, function.offset)
         if self.debug is not None and function.location:
             locations = self.debug.locations(function.location, body)
-        location: Location = locations.next(body) if isinstance(locations, LocationSequence) else UNKNOWN_LOC
-        if isinstance(location, UnknownLoc):
-            location = BytecodeLoc(self.filename, body.section, function.offset)
+            location = locations.next(body, 0)
         block = Block(type.inputs, [location] * len(type.inputs))
         FunctionReader(self.tables, body, locations).read_body(block)
         attributes: dict[str, Any] = {"sym_name": StringAttr(function.name), "function_type": type}
