@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
-from tileiras.ir import Operation, registry
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
+from tileiras.ir import Operation, VerifyError, registry
 
 from . import arithmetic, collectives, control_flow, conversions, entry, functions, memory, mma, shape
 from .types import tileaa_types
@@ -48,10 +48,17 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
     from tileiras.dialects.builtin import ModuleOp
     from tileiras.ir.conversion import ConversionTarget, apply_conversion
 
+    from .early_exits import structure_exits
+
     if not target.gpu_name:
         raise CompileError.at(
             module.location, "invalid or missing --compute-capability option", ExitCode.COMPILE_FAILURE
         )
+    try:
+        structure_exits(module)
+    except VerifyError as error:
+        found = [Diagnostic(Severity.ERROR, error.location, text) for text in (error.message, FAILURE)]
+        raise CompileError(found) from None
     apply_conversion(
         module,
         pattern_table(),

@@ -1,12 +1,13 @@
-"""Structured control flow: `for` and `if` whose regions end by handing over values."""
+"""Structured control flow; `early_exits` has seen to it that regions end by handing over values."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tileiras.dialects import nv_tileaa, scf
-from tileiras.ir import Region, VerifyError
+from tileiras.ir import Block, Region
 
+from .early_exits import shares_values
 from .rules import Table, flag
 
 
@@ -32,22 +33,31 @@ def _does_nothing(region: Region) -> bool:
     return last is region.blocks[0].first and last is not None and last.name == "cuda_tile.yield" and not last.operands
 
 
+def _loop(op: Any, args: tuple, rewriter: Any) -> Any:
+    """The body is the "before" region, which always runs; "after" hands the carried values on."""
+    before = rewriter.convert_region(op.regions[0])
+    passed = before.block.last.operands[1:]
+    types = [value.type for value in passed]
+    after = Block(types, [op.location] * len(types))
+    carried = after.arguments if shares_values(op) else after.arguments[len(op.results) :]
+    after.append(scf.YieldOp(list(carried), location=op.location))
+    new = rewriter.insert(scf.WhileOp(list(args), results_=types, before=before, after=Region([after])))
+    return new.results[: len(op.results)]
+
+
 def _yield(op: Any, args: tuple, rewriter: Any) -> Any:
-    """Ends a branch of `if`, or the function of a reduction."""
-    parent = op.parent_op
-    combines = parent is not None and parent.name in ("cuda_tile.reduce", "cuda_tile.scan")
-    rewriter.insert((nv_tileaa.YieldOp if combines else scf.YieldOp)(list(args)))
+    """Ends a branch of `if`, the function of a reduction, or a loop's body."""
+    parent = op.parent_op.name
+    if parent in ("cuda_tile.reduce", "cuda_tile.scan"):
+        rewriter.insert(nv_tileaa.YieldOp(list(args)))
+    elif parent == "cuda_tile.loop":
+        rewriter.insert(scf.ConditionOp(args[0], list(args[1:])))
+    else:
+        rewriter.insert(scf.YieldOp(list(args)))
 
 
 def _continue(op: Any, args: tuple, rewriter: Any) -> Any:
-    if op.parent_op is None or op.parent_op.name != "cuda_tile.for":
-        raise early_exit()
     rewriter.insert(scf.YieldOp(list(args)))
-
-
-def early_exit() -> VerifyError:
-    """For an exit from inside a branch: scf regions end where they end."""
-    return VerifyError("leaving an enclosing region from inside a branch is not supported")
 
 
 def patterns() -> Table:
@@ -55,5 +65,6 @@ def patterns() -> Table:
         "continue": _continue,
         "for": _for,
         "if": _if,
+        "loop": _loop,
         "yield": _yield,
     }

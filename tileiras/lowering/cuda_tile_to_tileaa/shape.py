@@ -30,9 +30,13 @@ def _iota(op: Any, args: tuple, rewriter: Any) -> Any:
 
 
 def _broadcast(op: Any, args: tuple, rewriter: Any) -> Any:
+    """A scalar that was made a tensor only to be broadcast is splat at once."""
     type = rewriter.convert_type(op.results[0].type)
     if args[0].type is type:
         return args[0]
+    source = args[0].defining_op
+    if isinstance(source, nv_tileaa.SplatOp):
+        return rewriter.insert(nv_tileaa.SplatOp(source.operands[0], result=type))
     return rewriter.insert(nv_tileaa.BroadcastOp(args[0], result=type))
 
 

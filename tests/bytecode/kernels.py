@@ -1,0 +1,223 @@
+"""cuTile kernels that between them use most of what the front end can write, as a corpus for the reader.
+
+`EXPORTS` follows the TILEIRAS_EXPORT convention; the second element of a value is the first bytecode version that has
+everything the kernel needs.
+"""
+
+import cuda.tile as ct
+
+
+@ct.kernel
+def vector_add(a, b, c, T: ct.Constant[int]):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i,), shape=(T,))
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=x + y)
+
+
+@ct.kernel
+def softmax(x, y, T: ct.Constant[int]):
+    i = ct.bid(0)
+    r = ct.load(x, index=(i, 0), shape=(1, T), padding_mode=ct.PaddingMode.NEG_INF)
+    m = ct.max(r, axis=1, keepdims=True)
+    e = ct.exp(r - m)
+    s = ct.sum(e, axis=1, keepdims=True)
+    ct.store(y, index=(i, 0), tile=e / s)
+
+
+@ct.kernel
+def matmul(A, B, C, tm: ct.Constant[int], tn: ct.Constant[int], tk: ct.Constant[int]):
+    bm = ct.bid(0)
+    bn = ct.bid(1)
+    acc = ct.full((tm, tn), 0, dtype=ct.float32)
+    for k in range(ct.num_tiles(A, axis=1, shape=(tm, tk))):
+        a = ct.load(A, index=(bm, k), shape=(tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        b = ct.load(B, index=(k, bn), shape=(tk, tn), padding_mode=ct.PaddingMode.ZERO)
+        acc = ct.mma(a, b, acc)
+    ct.store(C, index=(bm, bn), tile=ct.astype(acc, C.dtype))
+
+
+@ct.kernel
+def integer_matmul(A, B, C):
+    a = ct.load(A, index=(0, 0), shape=(32, 32))
+    b = ct.load(B, index=(0, 0), shape=(32, 32))
+    ct.store(C, index=(0, 0), tile=ct.mma(a, b, ct.zeros((32, 32), ct.int32)))
+
+
+@ct.kernel
+def integers(a, b, c):
+    x = ct.load(a, index=(ct.bid(0),), shape=(128,))
+    y = ct.load(b, index=(ct.bid(0),), shape=(128,))
+    z = (x + y) * (x - y) ^ (x & y) | (x << 3) | (y >> 2)
+    z = ct.where(x > y, z, -z) + ct.minimum(x, y) + ct.maximum(x, 7) + x // y + x % y
+    ct.store(c, index=(ct.bid(0),), tile=z + abs(x) + ~y)
+
+
+@ct.kernel
+def unsigned(a, c):
+    x = ct.load(a, index=(ct.bid(0),), shape=(128,))
+    y = ct.mulhi(x, x) + (x >> 2) + ct.minimum(x, 5)
+    ct.store(c, index=(ct.bid(0),), tile=ct.where(x < 9, y, x))
+
+
+@ct.kernel
+def floats(a, c):
+    x = ct.load(a, index=(ct.bid(0), 0), shape=(4, 64))
+    y = ct.sqrt(x) + ct.rsqrt(x) + ct.exp2(x) + ct.log(x) + ct.log2(x) + ct.sin(x) * ct.cos(x) - ct.tan(x)
+    y = y + ct.sinh(x) + ct.cosh(x) + ct.tanh(x) + ct.floor(x) + ct.ceil(x) + ct.abs(x) + ct.pow(x, y)
+    y = ct.where(x <= 1.5, y, -y) + ct.maximum(x, y) + ct.minimum(x, 0.25) + x / y
+    ct.store(c, index=(ct.bid(0), 0), tile=y)
+
+
+@ct.kernel
+def modes(a, c):
+    x = ct.load(a, index=(ct.bid(0),), shape=(64,))
+    y = ct.truediv(x, x, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
+    y = y + ct.sqrt(x, rounding_mode=ct.RoundingMode.APPROX) + ct.exp2(x, flush_to_zero=True)
+    y = ct.add(y, x, rounding_mode=ct.RoundingMode.RZ, flush_to_zero=True)
+    y = ct.mul(y, x, rounding_mode=ct.RoundingMode.RP) + ct.sub(y, x, rounding_mode=ct.RoundingMode.RM)
+    ct.store(c, index=(ct.bid(0),), tile=y)
+
+
+@ct.kernel
+def conversions(a, b, c, d):
+    x = ct.load(a, index=(0,), shape=(64,))
+    y = ct.astype(x, ct.float16)
+    z = ct.astype(ct.astype(y, ct.bfloat16), ct.float32) + ct.astype(ct.astype(x, ct.int32), ct.float32)
+    ct.store(b, index=(0,), tile=ct.astype(z, ct.int8))
+    ct.store(c, index=(0,), tile=ct.astype(z > 0.0, ct.int32) + ct.bitcast(z, ct.int32))
+    ct.store(d, index=(0,), tile=ct.astype(ct.astype(z, ct.int64), ct.uint32))
+
+
+@ct.kernel
+def shapes(a, c):
+    x = ct.load(a, index=(0, 0), shape=(16, 32))
+    y = ct.transpose(x) + ct.reshape(x, (32, 16))
+    z = ct.cat((y, y), 0)
+    w = ct.extract(z, index=(1, 0), shape=(16, 16))
+    v = ct.permute(ct.reshape(x, (4, 4, 32)), (2, 0, 1))
+    i = ct.arange(16, dtype=ct.int32)
+    ct.store(c, index=(0, 0), tile=w + ct.sum(ct.reshape(v, (16, 32)), axis=1) + ct.astype(i, ct.float32))
+
+
+@ct.kernel
+def reductions(a, c, d):
+    x = ct.load(a, index=(0, 0), shape=(16, 32))
+    ct.store(c, index=(0,), tile=ct.prod(x, axis=1) + ct.min(x, axis=1) + ct.cumsum(ct.max(x, axis=1), axis=0))
+    ct.store(d, index=(0,), tile=ct.argmax(x, axis=1) + ct.argmin(x, axis=1))
+
+
+@ct.kernel
+def gather(a, i, c):
+    idx = ct.load(i, index=(ct.bid(0),), shape=(64,))
+    x = ct.gather(a, idx)
+    y = ct.gather(a, idx, padding_value=3.0)
+    ct.scatter(c, idx, x + y)
+
+
+@ct.kernel
+def control_flow(a, c, n, flag):
+    x = ct.load(a, index=(ct.bid(0),), shape=(64,))
+    total = ct.zeros((64,), dtype=ct.float32)
+    for k in range(0, n, 2):
+        if k > flag:
+            total = total + x
+        else:
+            total = total * 2.0
+        for j in range(k):
+            if j == 5:
+                continue
+            total = total - 1.0
+    i = 0
+    while i < n:
+        total = total + 1.0
+        i = i + 1
+        if i > flag:
+            break
+    if flag == 3:
+        return
+    ct.store(c, index=(ct.bid(0),), tile=total)
+
+
+@ct.kernel
+def atomics(a, i, c):
+    idx = ct.load(i, index=(ct.bid(0),), shape=(64,))
+    old = ct.atomic_add(a, idx, 1)
+    old = old + ct.atomic_max(a, idx, old) + ct.atomic_xchg(a, idx, 2)
+    old = old + ct.atomic_cas(a, idx, old, 5)
+    ct.store(c, index=(ct.bid(0),), tile=old)
+
+
+@ct.kernel
+def debugging(a, x):
+    t = ct.load(a, index=(0,), shape=(8,))
+    ct.printf("value %f at %d\n", t, x)
+    ct.assert_(t > 0.0, "positive only")
+
+
+@ct.kernel
+def grid(a):
+    v = ct.bid(0) + ct.bid(1) * ct.num_blocks(0) + ct.bid(2) * ct.num_blocks(1)
+    ct.store(a, index=(0,), tile=ct.full((1,), v, dtype=ct.int32))
+
+
+@ct.kernel(num_ctas=2, occupancy=3)
+def hints(a, c):
+    x = ct.load(a, index=(ct.bid(0),), shape=(64,), latency=4)
+    ct.store(c, index=(ct.bid(0),), tile=x, allow_tma=False)
+
+
+@ct.kernel
+def constants(a, b):
+    ct.store(a, index=(0,), tile=ct.full((8,), float("nan"), ct.float64) + 1.0e-310)
+    ct.store(b, index=(0,), tile=ct.full((8,), True, ct.bool_))
+
+
+_1D = "f32[?]"
+EXPORTS = {
+    "vector_add_f32": (vector_add, "13.1", _1D, _1D, _1D, 1024),
+    "vector_add_f64": (vector_add, "13.1", "f64[?]", "f64[?]", "f64[?]", 256),
+    "vector_add_u8": (vector_add, "13.1", "u8[16*?]", "u8[16*?]", "u8[16*?]", 256),
+    "vector_add_fixed": (vector_add, "13.3", "f32[4096]", "f32[4096]", "f32[4096]", 256),
+    "softmax_f16": (softmax, "13.1", "f16[?, 8*?]", "f16[?, 8*?]", 512),
+    "softmax_f64": (softmax, "13.1", "f64[?, ?]", "f64[?, ?]", 64),
+    "matmul_f16": (matmul, "13.1", "f16[?, ?]", "f16[?, ?]", "f16[?, ?]", 128, 128, 64),
+    "matmul_f32": (matmul, "13.1", "f32[?, ?]", "f32[?, ?]", "f32[?, ?]", 32, 32, 16),
+    "matmul_tf32": (matmul, "13.1", "tf32[?, ?]", "tf32[?, ?]", "f32[?, ?]", 32, 32, 16),
+    "matmul_f8": (matmul, "13.1", "f8e4m3fn[?, ?]", "f8e4m3fn[?, ?]", "f32[?, ?]", 32, 32, 32),
+    "matmul_i8": (integer_matmul, "13.1", "i8[?, ?]", "u8[?, ?]", "i32[?, ?]"),
+    "integers_i32": (integers, "13.1", "i32[?]", "i32[?]", "i32[?]"),
+    "integers_i64": (integers, "13.1", "i64[?]", "i64[?]", "i64[?]"),
+    "unsigned_u32": (unsigned, "13.1", "u32[?]", "u32[?]"),
+    "floats_f32": (floats, "13.1", "f32[?, ?]", "f32[?, ?]"),
+    "floats_f64": (floats, "13.1", "f64[?, ?]", "f64[?, ?]"),
+    "modes_f32": (modes, "13.1", _1D, _1D),
+    "conversions": (conversions, "13.1", _1D, "i8[?]", "i32[?]", "u32[?]"),
+    "shapes": (shapes, "13.1", "f32[?, ?]", "f32[?, ?]"),
+    "reductions_f32": (reductions, "13.1", "f32[?, ?]", "f32[?]", "i32[?]"),
+    "reductions_i64": (reductions, "13.1", "i64[?, ?]", "i64[?]", "i32[?]"),
+    "gather": (gather, "13.1", _1D, "i32[?]", _1D),
+    "control_flow": (control_flow, "13.1", _1D, _1D, "i32", "i32"),
+    "atomics": (atomics, "13.1", "i32[?]", "i32[?]", "i32[?]"),
+    "debugging": (debugging, "13.2", _1D, "i32"),
+    "grid": (grid, "13.1", "i32[?]"),
+    "hints": (hints, "13.1", _1D, _1D),
+    "constants": (constants, "13.1", "f64[?]", "bool[?]"),
+}
+
+
+def export(name, version, gpu_code="sm_90"):
+    """The bytecode of one kernel of EXPORTS."""
+    import io
+
+    from cuda.tile.compilation import export_kernel
+
+    from tileiras.stages.export.signatures import kernel_signature
+
+    kernel, _, *parameters = EXPORTS[name]
+    output = io.BytesIO()
+    signature = kernel_signature(name, tuple(parameters))
+    export_kernel(
+        kernel, [signature], output, gpu_code=gpu_code, output_format="tileir_bytecode", bytecode_version=version
+    )
+    return output.getvalue()
