@@ -7,7 +7,6 @@ from typing import Any, Callable
 from tileiras.dialects import nv_tileaa
 from tileiras.ir import Operation, StringAttr
 
-from .control_flow import early_exit
 from .rules import Rule, Table
 
 
@@ -38,8 +37,6 @@ def _kernel_spec(op: Any, data: Any) -> Any:
 
 
 def _return(op: Any, args: tuple, rewriter: Any) -> None:
-    if op.parent_op is None or op.parent_op.name != "cuda_tile.entry":
-        raise early_exit()
     rewriter.insert(nv_tileaa.ReturnOp())
 
 
