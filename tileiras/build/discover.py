@@ -37,6 +37,10 @@ def entry_names(source: Source) -> list[str]:
         names = exported_names(source.data)
         if names is not None:
             return names
+    if source.kind == BYTECODE:
+        from tileiras import bytecode
+
+        return bytecode.entry_names(source.data, source.name)
     return _entries_by_reading(source)
 
 

@@ -92,7 +92,12 @@ def _run(given: Arguments) -> int:
     from tileiras.options import CompileOptions
 
     # The order of the checks is observable and the vendor's: file, its magic, GPU, level, debug.
-    source = units.Source.read(given.inputs[0])
+    name = given.inputs[0]
+    if name == "-":
+        data = sys.stdin.buffer.read()
+        source = units.Source(data, "<stdin>", None, units.kind_of(data))
+    else:
+        source = units.Source.read(name)
     emit = own.get("emit", "cubin")
     last, suffix = pipeline.emit_stage(emit)
     if given.options.get("gpu-name") is None and last.name != "read":
@@ -104,9 +109,13 @@ def _run(given: Arguments) -> int:
     artifact = api.compile_with(source, options, emit, entry=own.get("entry"))
     for diagnostic in artifact.diagnostics:
         print(diagnostic.render(), file=sys.stderr)
-    output = own.get("output-file") or os.path.splitext(os.path.basename(given.inputs[0]))[0] + suffix
+    output = own.get("output-file") or (_stem(name) + suffix if name != "-" else "-")
     _write(output, artifact.data)
     return ExitCode.SUCCESS
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _write(path: str, data: bytes) -> None:

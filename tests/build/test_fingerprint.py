@@ -1,0 +1,125 @@
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from project import CHECKOUT, Project, axpy, module
+
+from tileiras.build.fingerprint import CodeBase, stage_roots
+from tileiras.pipeline import STAGES, stage
+
+# What the build itself consists of: it moves bytes and decides nothing about them.
+BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.files")
+
+PERFORM = """
+import sys
+from tileiras.build.execute import Session, Step
+from tileiras.build.store import OFF, ArtifactStore
+from tileiras.options import CompileOptions
+from tileiras.pipeline import stage
+name, given, stem, source, entry, *locations = sys.argv[1:]
+row = stage(name)
+options = CompileOptions({"gpu-name": "sm_90"})
+step = Step(row, given, stem, [row.suffix], source, source, options, entry or None, locations)
+outcome = Session(ArtifactStore(OFF, print)).perform(step)
+assert outcome.error is None, outcome.error
+print("\\n".join(sorted(m for m in sys.modules if m.split(".")[0] == "tileiras")))
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    project = Project(tmp_path_factory.mktemp("built"))
+    project.write("kernels/k.mlir", module(axpy("first", operation="maxf")))
+    project.scons()
+    return project
+
+
+@pytest.mark.parametrize("name", [row.name for row in STAGES if row.name not in ("export", "cubin")])
+def test_every_module_that_a_stage_loads_is_in_its_fingerprint(built, name):
+    row = stage(name)
+    previous = STAGES[STAGES.index(row) - 1]
+    base = "build/sm_90/O3/kernels/k"
+    given = "kernels/k.mlir" if name == "read" else f"{base}/first{previous.suffix}"
+    locations = [] if name == "read" else [f"{base}/first.cuda_tile.loc"]
+    done = subprocess.run(
+        [sys.executable, "-c", PERFORM, name, given, "out/first", "kernels/k.mlir", "first", *locations],
+        cwd=built.folder,
+        env={**os.environ, "PYTHONPATH": CHECKOUT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    covered = set(CodeBase().closure(stage_roots(row))[0])
+    loaded = [m for m in done.stdout.split("\n") if m.startswith("tileiras.") and not m.startswith(BUILD)]
+    assert row.module_name in loaded
+    assert [m for m in loaded if m not in covered] == []
+
+
+def test_a_lowering_belongs_to_its_own_stage_only():
+    code = CodeBase()
+    for folder, owner in (
+        ("cuda_tile_to_tileaa", "tileaa"),
+        ("tileaa_to_tileas", "tileas"),
+        ("tileas_to_llvm", "llvm"),
+        ("llvm_to_ir", "llvm"),
+    ):
+        package = f"tileiras.lowering.{folder}"
+        owners = [row.name for row in STAGES if package in code.closure(stage_roots(row))[0]]
+        assert owners == [owner], package
+
+
+def small_package(folder) -> str:
+    files = {
+        "tileiras/__init__.py": "_LAZY = {'compile': 'tileiras.api'}\n",
+        "tileiras/api.py": "import everything\n",
+        "tileiras/ir/__init__.py": "_LAZY = {'parse': 'parser', 'show': 'printer'}\nfrom .core import Op\n",
+        "tileiras/ir/core.py": "",
+        "tileiras/ir/parser.py": "",
+        "tileiras/ir/printer.py": "",
+        "tileiras/stages/__init__.py": "",
+        "tileiras/stages/ptx.py": (
+            "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nimport numpy\n"
+            "if TYPE_CHECKING:\n    import tileiras.typing_only\n"
+            "def run():\n    from tileiras.ir import parse\n    from ..codegen import text\n"
+        ),
+        "tileiras/typing_only.py": "",
+        "tileiras/codegen/__init__.py": "",
+        "tileiras/codegen/text.py": "",
+    }
+    for name, text in files.items():
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+    return str(folder)
+
+
+def test_imports_are_followed_inside_functions_and_through_lazy_tables(tmp_path):
+    inside, outside = CodeBase(small_package(tmp_path)).closure(["tileiras.stages.ptx"])
+    assert inside == [
+        "tileiras", "tileiras.codegen", "tileiras.codegen.text", "tileiras.ir", "tileiras.ir.core",
+        "tileiras.ir.parser", "tileiras.stages", "tileiras.stages.ptx",
+    ]  # fmt: skip
+    assert "numpy" in outside
+
+
+def test_the_memo_of_imports_changes_nothing_but_the_time(tmp_path):
+    root = small_package(tmp_path / "package")
+    memo = str(tmp_path / "imports.json")
+    first = CodeBase(root, memo).fingerprint(stage("ptx"))
+    assert os.path.isfile(memo)
+    assert CodeBase(root, memo).fingerprint(stage("ptx")) == first
+    # A damaged memo is made again.
+    with open(memo, "w") as file:
+        file.write("{")
+    assert CodeBase(root, memo).fingerprint(stage("ptx")) == first
+    # The same content elsewhere is the same code, an edit is not.
+    moved = str(tmp_path / "moved")
+    shutil.copytree(root, moved)
+    assert CodeBase(moved, memo).fingerprint(stage("ptx")) == first
+    with open(os.path.join(moved, "tileiras", "codegen", "text.py"), "a") as file:
+        file.write("# edited\n")
+    assert CodeBase(moved, memo).fingerprint(stage("ptx")) != first
