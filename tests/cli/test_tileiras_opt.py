@@ -1,0 +1,96 @@
+"""The tileiras-opt program: parts, expected diagnostics, exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tileiras.cli.tileiras_opt import main, split_input
+from tileiras.diagnostics import CompileError
+from tileiras.expected_diagnostics import check_diagnostics
+from tileiras.ir import parse_module
+
+MODULE = "module {\n}\n"
+
+
+def run(tmp_path, capsys, text, *arguments):
+    path = tmp_path / "in.mlir"
+    path.write_text(text)
+    code = main([str(path), *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_prints_the_module(tmp_path, capsys):
+    assert run(tmp_path, capsys, MODULE) == (0, MODULE, "")
+
+
+def test_a_broken_text_exits_with_3_and_a_caret(tmp_path, capsys):
+    code, out, err = run(tmp_path, capsys, "module {\n  nosuch\n}\n")
+    assert (code, out) == (3, "")
+    assert err.splitlines()[1:] == ["  nosuch", "  ^"]
+
+
+@pytest.mark.parametrize("option", ["--no-such-pass", "--pass-pipeline=builtin.module(nosuch)", "--pass-pipeline=cse("])
+def test_a_wrong_pass_exits_with_2(tmp_path, capsys, option):
+    code, _, err = run(tmp_path, capsys, MODULE, option)
+    assert code == 2 and "error" in err
+
+
+def test_a_missing_input_exits_with_1(capsys):
+    assert main(["/nonexistent/in.mlir"]) == 1
+    assert "cannot open input file" in capsys.readouterr().err
+
+
+def test_two_inputs_are_refused(capsys):
+    assert main(["a", "b"]) == 1
+
+
+def test_parts_keep_their_line_numbers(tmp_path, capsys):
+    text = "module {\n}\n// -----\nmodule {\n  nosuch\n}\n// -----\nmodule @last {\n}\n"
+    code, out, err = run(tmp_path, capsys, text, "--split-input-file")
+    assert code == 3
+    assert ":5:3: error" in err
+    assert "module @last" in out and out.count("module") == 2
+    assert [part.count("\n") for part in split_input(text)] == [2, 6, 9]
+
+
+def test_output_goes_to_a_file(tmp_path, capsys):
+    target = tmp_path / "out.mlir"
+    code, out, _ = run(tmp_path, capsys, MODULE, "-o", str(target))
+    assert (code, out) == (0, "") and target.read_text() == MODULE
+
+
+@pytest.mark.parametrize(
+    ("comment", "failures"),
+    [
+        ("nosuch // expected-error {{custom op 'nosuch' is unknown}}", 0),
+        ("// expected-error @below {{custom op}}\nnosuch", 0),
+        ("// expected-error @+1 {{custom op}}\nnosuch", 0),
+        ("nosuch\n// expected-error @above {{custom op}}", 0),
+        ("nosuch\n\n// expected-error @-2 {{custom op}}", 0),
+        ("// expected-error-re @below {{custom op '{{[a-z]+}}' is}}\nnosuch", 0),
+        ("nosuch", 1),
+        ("nosuch // expected-error {{something else}}", 2),
+        ("nosuch // expected-warning {{custom op}}", 2),
+        ("// expected-error @+2 {{custom op}}\nnosuch\n", 2),
+        ("// expected-error @below {{custom op}}\n// expected-error @below {{custom op}}\nnosuch", 1),
+        ("// expected-error {{never}}", 1),
+    ],
+)
+def test_expected_diagnostics(comment, failures):
+    try:
+        parse_module(comment, "t.mlir")
+        diagnostics = []
+    except CompileError as error:
+        diagnostics = error.diagnostics
+    assert len(check_diagnostics(comment, "t.mlir", diagnostics)) == failures
+
+
+def test_round_trip_is_checked(tmp_path, capsys):
+    assert run(tmp_path, capsys, MODULE, "--verify-roundtrip")[0] == 0
+
+
+def test_passes_and_their_timing(tmp_path, capsys):
+    code, _, err = run(tmp_path, capsys, MODULE, "--cse", "--mlir-timing", "--mlir-print-ir-after-all")
+    assert code == 0
+    assert "IR Dump After cse" in err and "s  cse" in err
