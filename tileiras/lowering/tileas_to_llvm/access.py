@@ -1,0 +1,110 @@
+"""Loads and stores of one thread's vector: plain LLVM operations, or predicated PTX where a mask or an order asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.ir import Value, i16, i32, i64
+
+from .function import FunctionLowering
+from .types import count_of, element_of, vector_of
+
+_SPACES = {1: "global", 3: "shared"}
+_SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
+_LETTERS = {16: "h", 32: "r", 64: "l"}
+
+
+def ordering_of(op: Any) -> str:
+    """PTX's qualifiers for an operation's order and scope: `.acquire.gpu`, nothing for a weak access."""
+    semantic = op.mem_semantic.value
+    return "" if semantic == "weak" else f".{semantic}.{_SCOPES[op.mem_scope.value]}"
+
+
+def _words(type: Any) -> tuple[Any, int, int]:
+    """(register type, number of registers, bits of each in memory) of an access of this type."""
+    element = element_of(type)
+    total = element.width * count_of(type)
+    if total <= 16:
+        return i16, 1, total
+    if total == 64 and element.width != 64:
+        return i32, 2, 32
+    width = 64 if element.width == 64 else 32
+    return (i64 if width == 64 else i32), total // width, width
+
+
+def _instruction(name: str, ordering: str, space: int, count: int, bits: int) -> str:
+    vector = f".v{count}" if count > 1 else ""
+    return f"{name}{ordering}.{_SPACES[space]}{vector}.b{bits}"
+
+
+def _list(first: int, count: int) -> str:
+    names = [f"${first + i}" for i in range(count)]
+    return names[0] if count == 1 else "{" + ", ".join(names) + "}"
+
+
+def _address(index: int, offset: int) -> str:
+    return f"[${index}+{offset}]" if offset > 0 else f"[${index}{offset}]" if offset else f"[${index}]"
+
+
+def load_vector(
+    lowering: FunctionLowering,
+    pointer: Value,
+    offset: int,
+    type: Any,
+    predicate: Value | None = None,
+    other: Value | None = None,
+    ordering: str = "",
+) -> Value:
+    """A value of `type` from `pointer` + `offset` bytes, aligned to its size.
+
+    Where `predicate` is false memory is not touched and the value is `other` (zero without it).  `ordering` is as
+    `ordering_of` gives it.
+    """
+    emit = lowering.emit
+    space = pointer.type.address_space
+    if predicate is None and not ordering:
+        size = element_of(type).width * count_of(type) // 8
+        return emit.insert(llvm.LoadOp(emit.gep(pointer, offset), alignment=size, res=type))
+    word, count, bits = _words(type)
+    letter = _LETTERS[word.width]
+    outputs = [f"={letter}"] * count
+    text = f"{_instruction('ld', ordering, space, count, bits)} {_list(0, count)}, {_address(count, offset)};"
+    result = word if count == 1 else llvm.LLVMStructType([word] * count)
+    args: list[Value] = [pointer]
+    constraints = [*outputs, "l" if space == 1 else "r"]
+    if predicate is not None:
+        text = f"@${count + 1} {text}"
+        padding = emit.pack(other if other is not None else emit.zero(type), word)
+        args += [predicate, *(emit.extract(padding, i) for i in range(count))]
+        constraints += ["b", *map(str, range(count))]
+    loaded = emit.assembly(text, ",".join([*constraints, "~{memory}"]), args, result)
+    words = loaded if count == 1 else emit.build([emit.member(loaded, i) for i in range(count)])
+    return emit.unpack(words, type)
+
+
+def store_vector(
+    lowering: FunctionLowering,
+    pointer: Value,
+    offset: int,
+    value: Value,
+    predicate: Value | None = None,
+    ordering: str = "",
+) -> None:
+    """Stores to `pointer` + `offset` bytes, aligned to the value's size, where `predicate` holds."""
+    emit = lowering.emit
+    space = pointer.type.address_space
+    if predicate is None and not ordering:
+        size = element_of(value.type).width * count_of(value.type) // 8
+        emit.insert(llvm.StoreOp(value, emit.gep(pointer, offset), alignment=size))
+        return
+    word, count, bits = _words(value.type)
+    words = emit.pack(value, word)
+    text = f"{_instruction('st', ordering, space, count, bits)} {_address(0, offset)}, {_list(1, count)};"
+    args = [pointer, *(emit.extract(words, i) for i in range(count))]
+    constraints = ["l" if space == 1 else "r", *[_LETTERS[word.width]] * count]
+    if predicate is not None:
+        text = f"@${count + 1} {text}"
+        args.append(predicate)
+        constraints.append("b")
+    emit.assembly(text, ",".join([*constraints, "~{memory}"]), args)

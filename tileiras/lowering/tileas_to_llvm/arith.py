@@ -1,0 +1,232 @@
+"""Integer and float operations of arith: element by element, on whole fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import arith, llvm
+from tileiras.dialects import nv_tileas as tileas
+
+from tileiras.ir import DenseElementsAttr, FloatAttr, IntegerAttr, IntegerType, Value, element_type_of, i1
+
+from .floats import FROM_F32, from_f32, to_f32, widened
+from .function import FunctionLowering
+from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
+
+
+def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    """A constant fragment: each thread's registers pick their elements, which differ between threads only for data."""
+    emit = lowering.emit
+    value = op.value
+    element = element_type_of(value.type)
+    held = scalar_type(element)
+    if isinstance(value, (IntegerAttr, FloatAttr)):
+        pattern = value.unsigned if isinstance(value, IntegerAttr) else value.bits
+        return emit.bits([pattern], held)
+    assert isinstance(value, DenseElementsAttr)
+    layout = lowering.layout(op.result)
+    patterns = value.element_bits()
+    if value.is_splat:
+        return emit.bits([patterns[0]] * layout.registers, held)
+    return _spread(patterns, layout, held, lowering)
+
+
+def _spread(patterns: list[int], layout: Any, held: Any, lowering: FunctionLowering) -> Value:
+    """A constant whose elements differ: a tree of selects over the thread's bits that matter."""
+    emit = lowering.emit
+    bits = [("lane", i) for i, v in enumerate(layout.bases("lane")) if v]
+    bits += [("warp", i) for i, v in enumerate(layout.bases("warp")) if v]
+
+    def choose(remaining: list[tuple[str, int]], position: int) -> Value:
+        if not remaining:
+            return emit.bits([patterns[position ^ layout.apply(register=r)] for r in range(layout.registers)], held)
+        dim, bit = remaining[-1]
+        low = choose(remaining[:-1], position)
+        high = choose(remaining[:-1], position ^ layout.bases(dim)[bit])
+        return emit.select(emit.thread_bit(dim, bit), high, low)
+
+    return choose(bits, 0)
+
+
+def _binary(cls: type) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        return lowering.emit.insert(cls(*lowering.matched(args)))
+
+    return lower
+
+
+def _overflowing(cls: type) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        flags = {"nsw": ("nsw",), "nuw": ("nuw",), "nsw_nuw": ("nsw", "nuw")}.get(op.overflowFlags.value, ())
+        attribute = llvm.IntegerOverflowFlagsAttr(flags) if flags else None
+        return lowering.emit.insert(cls(*lowering.matched(args), overflowFlags=attribute))
+
+    return lower
+
+
+def _intrinsic(name: str) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        emit = lowering.emit
+        args = lowering.matched(args)
+        element = element_of(args[0].type)
+        if isinstance(element, IntegerType) and element.width == 1:
+            # No min and max of i1 in the back end: they are AND and OR (signed: the other way round).
+            conjunction = name in ("umin", "smax")
+            return emit.insert((llvm.AndOp if conjunction else llvm.OrOp)(*args))
+        return emit.intrinsic(name, *args)
+
+    return lower
+
+
+def _float_extreme(name: str) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        args = lowering.matched(args)
+        type = element_type_of(op.result.type)
+        return widened(type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
+
+    return lower
+
+
+def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    a, b = lowering.matched(args)
+    quotient = emit.insert(llvm.UDivOp(a, b))
+    rest = emit.insert(llvm.URemOp(a, b))
+    more = emit.icmp("ne", rest, emit.integer(0, rest.type))
+    return emit.insert(llvm.AddOp(quotient, emit.insert(llvm.ZExtOp(more, res=a.type))))
+
+
+def _rounded_div_signed(up: bool) -> Any:
+    """Truncating division corrected by one where the remainder says that the exact quotient lies further up or down."""
+
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        emit = lowering.emit
+        a, b = lowering.matched(args)
+        quotient = emit.insert(llvm.SDivOp(a, b))
+        rest = emit.insert(llvm.SRemOp(a, b))
+        zero = emit.integer(0, a.type)
+        inexact = emit.icmp("ne", rest, zero)
+        # The remainder has the dividend's sign: quotient is positive when it agrees with the divisor's.
+        mixed = emit.insert(llvm.XOrOp(rest, b))
+        sided = emit.icmp("sge" if up else "slt", mixed, zero)
+        step = emit.insert(llvm.ZExtOp(emit.insert(llvm.AndOp(inexact, sided)), res=a.type))
+        return emit.insert((llvm.AddOp if up else llvm.SubOp)(quotient, step))
+
+    return lower
+
+
+def compare_integers(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    a, b = lowering.matched(args)
+    return lowering.emit.icmp(op.predicate.value, a, b)
+
+
+def compare_floats(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    predicate = op.predicate.value
+    predicate = f"_{predicate}" if predicate in ("true", "false") else predicate
+    type = element_type_of(op.lhs.type)
+    a, b = (to_f32(type, v, lowering) if type.keyword not in NATIVE_FLOATS else v for v in lowering.matched(args))
+    return emit.insert(llvm.FCmpOp(a, b, predicate=llvm.FCmpPredicateAttr(predicate)))
+
+
+def select(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    condition, *values = args
+    if count_of(condition.type) > 1:
+        condition, *values = lowering.matched(args)
+    else:
+        values = lowering.matched(values)
+    return lowering.emit.select(condition, *values)
+
+
+def negate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    type = element_type_of(op.result.type)
+    return widened(type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values)))
+
+
+def _cast(cls: type) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        (value,) = args
+        result = lowering.like(value, op.result.type)
+        return value if value.type is result else lowering.emit.insert(cls(value, res=result))
+
+    return lower
+
+
+def _from_integer(cls: type) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        (value,) = args
+        type = element_type_of(op.result.type)
+        if type.keyword in NATIVE_FLOATS:
+            return lowering.emit.insert(cls(value, res=lowering.like(value, op.result.type)))
+        wide = lowering.emit.insert(cls(value, res=vector_of(FROM_F32, count_of(value.type))))
+        return from_f32(type, wide, lowering)
+
+    return lower
+
+
+def _to_integer(cls: type) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        (value,) = args
+        type = element_type_of(op.operand.type)
+        if type.keyword not in NATIVE_FLOATS:
+            value = to_f32(type, value, lowering)
+        result = lowering.like(value, op.result.type)
+        if element_of(result) is i1:
+            # A float converts to i1 by its truncated value, of which one bit remains.
+            wide = vector_of(IntegerType(32), count_of(value.type))
+            return lowering.emit.insert(llvm.TruncOp(lowering.emit.insert(cls(value, res=wide)), res=result))
+        return lowering.emit.insert(cls(value, res=result))
+
+    return lower
+
+
+def bitcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return lowering.emit.bitcast(args[0], lowering.like(args[0], op.result.type))
+
+
+def assume(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
+    """What is assumed was used when layouts and accesses were chosen."""
+    return args[0]
+
+
+PATTERNS: dict[type, Any] = {
+    arith.ConstantOp: constant,
+    arith.AddIOp: _overflowing(llvm.AddOp),
+    arith.SubIOp: _overflowing(llvm.SubOp),
+    arith.MulIOp: _overflowing(llvm.MulOp),
+    arith.ShLIOp: _overflowing(llvm.ShlOp),
+    arith.ShRSIOp: _binary(llvm.AShrOp),
+    arith.ShRUIOp: _binary(llvm.LShrOp),
+    arith.DivSIOp: _binary(llvm.SDivOp),
+    arith.DivUIOp: _binary(llvm.UDivOp),
+    arith.CeilDivUIOp: ceil_div_unsigned,
+    arith.CeilDivSIOp: _rounded_div_signed(up=True),
+    arith.FloorDivSIOp: _rounded_div_signed(up=False),
+    arith.RemSIOp: _binary(llvm.SRemOp),
+    arith.RemUIOp: _binary(llvm.URemOp),
+    arith.AndIOp: _binary(llvm.AndOp),
+    arith.OrIOp: _binary(llvm.OrOp),
+    arith.XOrIOp: _binary(llvm.XOrOp),
+    arith.MaxSIOp: _intrinsic("smax"),
+    arith.MaxUIOp: _intrinsic("umax"),
+    arith.MinSIOp: _intrinsic("smin"),
+    arith.MinUIOp: _intrinsic("umin"),
+    arith.MaximumFOp: _float_extreme("maximum"),
+    arith.MinimumFOp: _float_extreme("minimum"),
+    arith.MaxNumFOp: _float_extreme("maxnum"),
+    arith.MinNumFOp: _float_extreme("minnum"),
+    arith.NegFOp: negate,
+    arith.CmpIOp: compare_integers,
+    arith.CmpFOp: compare_floats,
+    arith.SelectOp: select,
+    arith.ExtSIOp: _cast(llvm.SExtOp),
+    arith.ExtUIOp: _cast(llvm.ZExtOp),
+    arith.TruncIOp: _cast(llvm.TruncOp),
+    arith.SIToFPOp: _from_integer(llvm.SIToFPOp),
+    arith.UIToFPOp: _from_integer(llvm.UIToFPOp),
+    arith.FPToSIOp: _to_integer(llvm.FPToSIOp),
+    arith.FPToUIOp: _to_integer(llvm.FPToUIOp),
+    arith.BitcastOp: bitcast,
+    tileas.AssumeOp: assume,
+}

@@ -1,0 +1,170 @@
+"""Conversions between layouts: emits the plan that the layout library makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Value, i1, i8, i32, i64
+from tileiras.layout import LinearLayout
+from tileiras.layout.convert import (
+    ConditionalXor,
+    NoConversion,
+    RegisterPermutation,
+    WarpShuffle,
+    plan_conversion,
+)
+from tileiras.layout.shared import SharedAccess, SharedPlan
+
+from .access import load_vector, store_vector
+from .function import FunctionLowering
+from .types import bit_width, count_of, element_of, vector_of
+
+FULL_WARP = -1  # member mask of warp-wide instructions: control flow is uniform
+
+
+def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
+    """A fragment of layout `source` as a fragment of layout `target`."""
+    emit = lowering.emit
+    element = element_of(value.type)
+    plan = plan_conversion(source, target, max(8, bit_width(element)))
+    if isinstance(plan, NoConversion):
+        return value
+    if isinstance(plan, RegisterPermutation):
+        return emit.shuffle(value, plan.source)
+    held = _as_data(value, lowering)
+    if isinstance(plan, WarpShuffle):
+        moved = _shuffle(held, plan, lowering)
+    else:
+        moved = _through_shared(held, plan, target.registers, lowering)
+    return _from_data(moved, element, lowering)
+
+
+def _as_data(value: Value, lowering: FunctionLowering) -> Value:
+    """Pointers as integers and truth values as bytes, which is what moves."""
+    element = element_of(value.type)
+    count = count_of(value.type)
+    if isinstance(element, llvm.LLVMPointerType):
+        return lowering.emit.insert(llvm.PtrToIntOp(value, res=vector_of(i64, count)))
+    if element is i1:
+        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
+    return value
+
+
+def _from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    type = vector_of(element, count_of(value.type))
+    if isinstance(element, llvm.LLVMPointerType):
+        return emit.insert(llvm.IntToPtrOp(value, res=type))
+    if element is i1:
+        return emit.insert(llvm.TruncOp(value, res=type))
+    return value
+
+
+# ---- within a warp -----------------------------------------------------------------------------------------------------
+
+
+def _conditional(value: Value, selects: Sequence[ConditionalXor], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    for select in selects:
+        swapped = emit.shuffle(value, [r ^ select.xor for r in range(count_of(value.type))])
+        value = emit.select(emit.thread_bit(select.dim, select.bit), swapped, value)
+    return value
+
+
+def shuffle_word(word: Value, mode: str, operand: Value, lowering: FunctionLowering) -> Value:
+    """One shuffle of a scalar of any width up to 64 bits; `mode` is bfly or idx."""
+    emit = lowering.emit
+    type = word.type
+    words = emit.pack(word, i32)
+    member, clamp = emit.integer(FULL_WARP), emit.integer(31)
+    parts = [
+        emit.nvvm(f"shfl.sync.{mode}.i32", (member, emit.extract(words, i), operand, clamp), i32)
+        for i in range(count_of(words.type))
+    ]
+    return emit.unpack(emit.build(parts), type)
+
+
+def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    handed = _conditional(value, plan.source_selects, lowering)
+    element = element_of(value.type)
+    bits = plan.packed_bits(element.width)
+    inside = sum(1 << b for b in bits)
+    if plan.identity_lane_map:
+        base = None
+    else:
+        base = emit.linear(plan.lane_map, plan.warp_map)
+    groups, parts = [], []
+    done: dict[tuple[tuple[int, ...], int], Value] = {}
+    for start in range(len(plan.registers)):
+        if start & inside:
+            continue
+        group = [start | sum(1 << bits[i] for i in range(len(bits)) if n >> i & 1) for n in range(1 << len(bits))]
+        sources = tuple(plan.registers[r] for r in group)
+        xor = plan.lane_xor[start]
+        found = done.get((sources, xor))
+        if found is None:
+            found = emit.shuffle(handed, sources)
+            if plan.moves(start):
+                if base is None:
+                    found = shuffle_word(found, "bfly", emit.integer(xor), lowering)
+                else:
+                    lane = emit.value(emit.xor(base, xor))
+                    found = shuffle_word(found, "idx", lane, lowering)
+            done[sources, xor] = found
+        groups.append(group)
+        parts.append(found)
+    got = emit.assemble(groups, parts, len(plan.registers))
+    return _conditional(got, plan.result_selects, lowering)
+
+
+# ---- through shared memory ---------------------------------------------------------------------------------------------
+
+
+def _addresses(access: SharedAccess, size: int, base: Value, lowering: FunctionLowering) -> list[tuple[Value, int]]:
+    """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it where
+    they share bits, and added as an immediate where they do not."""
+    emit = lowering.emit
+    shared_bits = access.thread_bits()
+    result = []
+    for offset in access.offsets:
+        mixed, plain = offset & shared_bits, offset & ~shared_bits
+
+        def make(mixed: int = mixed) -> Value:
+            thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
+            return emit.gep(base, emit.mul(thread, size))
+
+        key = ("shared address", access.lane_map, access.warp_map, mixed, size)
+        result.append((emit.once(key, make), plain * size))
+    return result
+
+
+def _through_shared(value: Value, plan: SharedPlan, registers: int, lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    element = element_of(value.type)
+    size = element.width // 8
+    base = lowering.shared(plan.bytes)
+    lowering.synchronization.before_scratch()
+    store, load = plan.store, plan.load
+    predicate = emit.thread_is_representative(store.lane_mask, store.warp_mask)
+    for group, (pointer, offset) in zip(store.registers, _addresses(store, size, base, lowering)):
+        store_vector(lowering, pointer, offset, emit.shuffle(value, group), predicate)
+    lowering.synchronization.barrier()
+    parts = [
+        load_vector(lowering, pointer, offset, vector_of(element, load.vector))
+        for pointer, offset in _addresses(load, size, base, lowering)
+    ]
+    lowering.synchronization.scratch_read()
+    return emit.assemble(load.registers, parts, registers)
+
+
+def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
+
+
+PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}
+
+__all__ = ["PATTERNS", "convert", "convert_layout", "shuffle_word"]

@@ -1,0 +1,161 @@
+"""Dots: matrix instructions on the fragments that the layouts promise, or multiply-adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import FloatType, IntegerType, Value, element_type_of
+from tileiras.layout import LinearLayout
+from tileiras.targets import Fragment, MmaAtom, mma_atom
+
+from .floats import to_f32, from_f32
+from .function import FunctionLowering
+from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
+
+FMA_ATOM = "universal_fma"
+
+
+def dot(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    name = op.atom.atom
+    if name == FMA_ATOM:
+        return _multiply_add(op, args, lowering)
+    return _matrix(op, args, mma_atom(name), lowering)
+
+
+def _positions(layout: LinearLayout) -> dict[tuple[int, ...], int]:
+    """Register number by the register's part of the coordinates."""
+    found: dict[tuple[int, ...], int] = {}
+    for register in range(layout.registers):
+        found.setdefault(layout.coordinates(layout.apply(register=register)), register)
+    return found
+
+
+# ---- multiply-add ------------------------------------------------------------------------------------------------------
+
+
+def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    """One vector multiply-add for each k: every accumulator with its row of A and its column of B."""
+    emit = lowering.emit
+    a, b, acc = args
+    layout_a, layout_b, layout_c = (lowering.layout(v) for v in (op.a, op.b, op.c))
+    where_a, where_b = _positions(layout_a), _positions(layout_b)
+    a = _as_accumulator(a, op.a, op.signedness_a, op.c, lowering)
+    b = _as_accumulator(b, op.b, op.signedness_b, op.c, lowering)
+    depth = op.a.type.shape[-1]
+    cells = [layout_c.coordinates(layout_c.apply(register=r)) for r in range(layout_c.registers)]
+    element = element_type_of(op.c.type)
+    wide = isinstance(element, FloatType) and element.keyword not in NATIVE_FLOATS
+    if wide:
+        acc = to_f32(element, acc, lowering)
+    for k in range(depth):
+        rows = emit.shuffle(a, [where_a[(*cell[:-1], k)] for cell in cells])
+        columns = emit.shuffle(b, [where_b[(*cell[:-2], k, cell[-1])] for cell in cells])
+        if isinstance(element, IntegerType):
+            acc = emit.insert(llvm.AddOp(acc, emit.insert(llvm.MulOp(rows, columns))))
+        else:
+            acc = emit.intrinsic("fma", rows, columns, acc)
+    return from_f32(element, acc, lowering) if wide else acc
+
+
+def _as_accumulator(value: Value, old: Value, signedness: Any, c: Value, lowering: FunctionLowering) -> Value:
+    """A factor's elements in the accumulator's type, exactly."""
+    emit = lowering.emit
+    source, target = element_type_of(old.type), element_type_of(c.type)
+    count = count_of(value.type)
+    if isinstance(source, IntegerType):
+        held = scalar_type(target)
+        if element_of(value.type) is held:
+            return value
+        signed = signedness is None or signedness.value == "signed"
+        return emit.insert((llvm.SExtOp if signed else llvm.ZExtOp)(value, res=vector_of(held, count)))
+    if source is target and source.keyword in NATIVE_FLOATS:
+        return value
+    if target.keyword == "f64":
+        return from_f32(target, to_f32(source, value, lowering), lowering) if source.keyword != "f64" else value
+    wide = to_f32(source, value, lowering)
+    return from_f32(target, wide, lowering) if target.keyword in ("f16", "bf16") else wide
+
+
+# ---- matrix instructions -----------------------------------------------------------------------------------------------
+
+
+def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
+    """One instruction for each atom-sized piece of this warp's share; k is the outermost loop, so that consecutive
+    instructions have different accumulators."""
+    emit = lowering.emit
+    a, b, c = args
+    layouts = [lowering.layout(v) for v in (op.a, op.b, op.c)]
+    where_a, where_b, where_c = map(_positions, layouts)
+    depth = op.a.type.shape[-1]
+    pieces = _pieces(layouts[2], atom.c)
+    accumulators = {}
+    for piece in pieces:
+        registers = [where_c[_moved(piece, basis)] for basis in _elements(atom.c)]
+        accumulators[piece] = _operands(c, registers, atom.c, lowering)
+    result = llvm.LLVMStructType([o.type for o in next(iter(accumulators.values()))])
+    factors: dict[tuple[str, tuple[int, ...]], list[Value]] = {}
+
+    def factor(which: str, value: Value, where: Any, fragment: Fragment, corner: tuple[int, ...]) -> list[Value]:
+        found = factors.get((which, corner))
+        if found is None:
+            registers = [where[_moved(corner, basis)] for basis in _elements(fragment)]
+            found = factors[which, corner] = _operands(value, registers, fragment, lowering)
+        return found
+
+    for k in range(0, depth, atom.shape[2]):
+        for piece in pieces:
+            *lead, m, n = piece
+            rows = factor("a", a, where_a, atom.a, (*lead, m, k))
+            columns = factor("b", b, where_b, atom.b, (*lead, k, n))
+            out = emit.nvvm(atom.intrinsic, (*rows, *columns, *accumulators[piece]), result)
+            accumulators[piece] = [emit.member(out, i) for i in range(len(result.elements))]
+    return _gather(accumulators, where_c, atom.c, layouts[2], element_of(c.type), lowering)
+
+
+def _elements(fragment: Fragment) -> list[tuple[int, int]]:
+    """Coordinates of a thread's elements inside the atom, in operand order."""
+    bases = fragment.bases["register"]
+    found = []
+    for number in range(1 << len(bases)):
+        chosen = [bases[i] for i in range(len(bases)) if number >> i & 1]
+        found.append((sum(b[0] for b in chosen), sum(b[1] for b in chosen)))
+    return found
+
+
+def _moved(corner: tuple[int, ...], basis: tuple[int, int]) -> tuple[int, ...]:
+    return (*corner[:-2], corner[-2] + basis[0], corner[-1] + basis[1])
+
+
+def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
+    """Corners of the atom-sized pieces that a warp's registers cover, relative to the warp's own place."""
+    inside = fragment.elements
+    return [layout.coordinates(layout.apply(register=r)) for r in range(0, layout.registers, inside)]
+
+
+def _operands(value: Value, registers: list[int], fragment: Fragment, lowering: FunctionLowering) -> list[Value]:
+    """A fragment's elements as the instruction's operands."""
+    emit = lowering.emit
+    operands = []
+    for start in range(0, len(registers), fragment.packing):
+        part = emit.shuffle(value, registers[start : start + fragment.packing])
+        operands.append(emit.pack(part, IntegerType(32)) if fragment.operand_type == "i32" else part)
+    return operands
+
+
+def _gather(
+    accumulators: dict, where: Any, fragment: Fragment, layout: LinearLayout, element: Any, lowering: FunctionLowering
+) -> Value:
+    emit = lowering.emit
+    scalars: list[Value | None] = [None] * layout.registers
+    for piece, operands in accumulators.items():
+        for i, basis in enumerate(_elements(fragment)):
+            operand = operands[i // fragment.packing]
+            scalar = emit.extract(operand, i % fragment.packing) if fragment.packing > 1 else operand
+            scalars[where[_moved(piece, basis)]] = scalar
+    return emit.build([s for s in scalars if s is not None])
+
+
+PATTERNS: dict[type, Any] = {tileas.DotOp: dot}

@@ -1,0 +1,399 @@
+"""Builds llvm operations: constants, arithmetic that folds what is known, vectors, and the thread's own numbers.
+
+Two places receive operations.  The current block receives what depends on values of the function.  The prologue, which
+becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is made
+once and dominates everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.ir import (
+    Block,
+    DenseArrayAttr,
+    DenseElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Location,
+    Operation,
+    StringAttr,
+    UNKNOWN_LOC,
+    UnitAttr,
+    Value,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from tileiras.layout import gf2
+
+from .types import count_of, element_of, vector_of
+
+Number = Value | int
+
+
+class Emitter:
+    """Emits into `block`, with `location` on every operation."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.prologue = Block()
+        self.location: Location = UNKNOWN_LOC
+        self._constants: dict[Any, Value] = {}
+        self._numbers: dict[Value, int] = {}
+        self._special: dict[Any, Value] = {}
+
+    # -- insertion ------------------------------------------------------------------------------------------------------
+
+    def insert(self, op: Operation) -> Any:
+        """Inserts and returns the operation's result (the operation itself when it has none)."""
+        op.location = self.location
+        self.block.append(op)
+        return op.results[0] if op.results else op
+
+    @contextmanager
+    def in_prologue(self):
+        """What is emitted inside depends on constants and the thread's numbers only."""
+        block, self.block = self.block, self.prologue
+        location, self.location = self.location, UNKNOWN_LOC
+        try:
+            yield self
+        finally:
+            self.block, self.location = block, location
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The value made by `make` in the prologue, remembered under `key`."""
+        found = self._special.get(key)
+        if found is None:
+            with self.in_prologue():
+                found = self._special[key] = make()
+        return found
+
+    # -- constants ------------------------------------------------------------------------------------------------------
+
+    def _constant(self, attribute: Any, type: Any) -> Value:
+        key = (attribute, type)
+        found = self._constants.get(key)
+        if found is None:
+            op = llvm.ConstantOp(attribute, type)
+            self.prologue.append(op)
+            found = self._constants[key] = op.results[0]
+            if isinstance(attribute, IntegerAttr):
+                self._numbers[found] = attribute.value
+        return found
+
+    def integer(self, value: int, type: Any = i32) -> Value:
+        """An integer; for a vector type, of equal elements."""
+        if isinstance(type, VectorType):
+            return self.dense([value] * type.shape[0], type.element_type)
+        return self._constant(IntegerAttr(value, type), type)
+
+    def floating(self, value: float, type: Any) -> Value:
+        """A float; for a vector type, of equal elements."""
+        element = element_of(type)
+        return self.bits([FloatAttr.from_float(value, element).bits] * count_of(type), element)
+
+    def dense(self, values: Sequence[int], element: Any) -> Value:
+        """A constant of integers, a scalar for one."""
+        mask = (1 << element.width) - 1
+        return self.bits([v & mask for v in values], element)
+
+    def bits(self, patterns: Sequence[int], element: Any) -> Value:
+        """A constant from the elements' bit patterns, a scalar for one."""
+        if len(patterns) == 1:
+            (pattern,) = patterns
+            attribute = IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
+            return self._constant(attribute, element)
+        size = max(1, element.width // 8)
+        type = VectorType((len(patterns),), element)
+        data = b"".join(p.to_bytes(size, "little") for p in patterns)
+        return self._constant(DenseElementsAttr(type, data), type)
+
+    def poison(self, type: Any) -> Value:
+        key = ("poison", type)
+        return self.once(key, lambda: self.insert(llvm.PoisonOp(res=type)))
+
+    def zero(self, type: Any) -> Value:
+        return self.once(("zero", type), lambda: self.insert(llvm.ZeroOp(res=type)))
+
+    def number(self, value: Number) -> int | None:
+        """The number, when it is known now."""
+        return value if isinstance(value, int) else self._numbers.get(value)
+
+    def value(self, value: Number, type: Any = i32) -> Value:
+        return self.integer(value, type) if isinstance(value, int) else value
+
+    # -- integer arithmetic on scalars, folded ---------------------------------------------------------------------------
+
+    def add(self, a: Number, b: Number, type: Any = i32) -> Number:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return x + y
+        if x == 0:
+            return b
+        if y == 0:
+            return a
+        return self.insert(llvm.AddOp(self.value(a, type), self.value(b, type)))
+
+    def sub(self, a: Number, b: Number, type: Any = i32) -> Number:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return x - y
+        if y == 0:
+            return a
+        return self.insert(llvm.SubOp(self.value(a, type), self.value(b, type)))
+
+    def mul(self, a: Number, b: Number, type: Any = i32) -> Number:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return x * y
+        if x == 0 or y == 0:
+            return 0
+        if x == 1:
+            return b
+        if y == 1:
+            return a
+        for number, other in ((x, b), (y, a)):
+            if number is not None and number > 0 and number & (number - 1) == 0:
+                return self.shl(other, number.bit_length() - 1, type)
+        return self.insert(llvm.MulOp(self.value(a, type), self.value(b, type)))
+
+    def shl(self, a: Number, count: int, type: Any = i32) -> Number:
+        x = self.number(a)
+        if x is not None:
+            return x << count
+        return a if count == 0 else self.insert(llvm.ShlOp(self.value(a, type), self.integer(count, type)))
+
+    def lshr(self, a: Value, count: int, type: Any = i32) -> Value:
+        return a if count == 0 else self.insert(llvm.LShrOp(a, self.integer(count, type)))
+
+    def and_(self, a: Value, mask: Number, type: Any = i32) -> Value:
+        return self.insert(llvm.AndOp(a, self.value(mask, type)))
+
+    def xor(self, a: Number, b: Number, type: Any = i32) -> Number:
+        x, y = self.number(a), self.number(b)
+        if x is not None and y is not None:
+            return x ^ y
+        if x == 0:
+            return b
+        if y == 0:
+            return a
+        return self.insert(llvm.XOrOp(self.value(a, type), self.value(b, type)))
+
+    def sext(self, value: Number, type: Any = i64) -> Number:
+        """A signed integer at least as wide as `type`'s width."""
+        if isinstance(value, int) or value.type is type:
+            return value
+        known = self.number(value)
+        if known is not None:
+            return known
+        if value.type.width > type.width:
+            return self.insert(llvm.TruncOp(value, res=type))
+        return self.insert(llvm.SExtOp(value, res=type))
+
+    def zext(self, value: Number, type: Any) -> Number:
+        if isinstance(value, int) or value.type is type:
+            return value
+        return self.insert(llvm.ZExtOp(value, res=type))
+
+    def icmp(self, predicate: str, a: Value, b: Value) -> Value:
+        return self.insert(llvm.ICmpOp(a, b, predicate=llvm.ICmpPredicateAttr(predicate)))
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        return a if a is b else self.insert(llvm.SelectOp(condition, a, b))
+
+    def both(self, a: Value | None, b: Value | None) -> Value | None:
+        """The conjunction of two conditions, where None is always true."""
+        if a is None:
+            return b
+        return a if b is None else self.insert(llvm.AndOp(a, b))
+
+    # -- vectors --------------------------------------------------------------------------------------------------------
+
+    def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
+        """The elements at these positions, as one value."""
+        if not isinstance(vector.type, VectorType):
+            return vector if len(positions) == 1 else self.splat(vector, len(positions))
+        if tuple(positions) == tuple(range(vector.type.shape[0])):
+            return vector
+        if len(positions) == 1:
+            return self.insert(llvm.ExtractElementOp(vector, self.integer(positions[0])))
+        mask = DenseArrayAttr(i32, positions)
+        return self.insert(llvm.ShuffleVectorOp(vector, self.poison(vector.type), mask=mask))
+
+    def extract(self, vector: Value, position: int) -> Value:
+        return self.shuffle(vector, (position,))
+
+    def splat(self, scalar: Value, count: int) -> Value:
+        """A vector of equal elements."""
+        if count == 1:
+            return scalar
+        type = VectorType((count,), scalar.type)
+        known = self.number(scalar)
+        if known is not None:
+            return self.integer(known, type)
+        first = self.insert(llvm.InsertElementOp(self.poison(type), scalar, self.integer(0)))
+        return self.shuffle(first, (0,) * count)
+
+    def build(self, scalars: Sequence[Value]) -> Value:
+        """One value of these elements."""
+        if len(scalars) == 1:
+            return scalars[0]
+        if all(s is scalars[0] for s in scalars):
+            return self.splat(scalars[0], len(scalars))
+        vector = self.poison(VectorType((len(scalars),), scalars[0].type))
+        for i, scalar in enumerate(scalars):
+            vector = self.insert(llvm.InsertElementOp(vector, scalar, self.integer(i)))
+        return vector
+
+    def concat(self, parts: Sequence[Value]) -> Value:
+        """Values of equal type end to end: a tree of shuffles, so that the number of operations is that of the parts."""
+        parts = list(parts)
+        if len(parts) > 1 and not isinstance(parts[0].type, VectorType):
+            return self.build(parts)
+        while len(parts) > 1:
+            joined = []
+            for i in range(0, len(parts) - 1, 2):
+                a, b = parts[i], parts[i + 1]
+                positions = DenseArrayAttr(i32, range(2 * count_of(a.type)))
+                joined.append(self.insert(llvm.ShuffleVectorOp(a, b, mask=positions)))
+            if len(parts) % 2:
+                # Only powers of two are joined, so an odd one out never occurs below the top.
+                raise ValueError("concat of a number of parts that is not a power of two")
+            parts = joined
+        return parts[0]
+
+    def assemble(self, groups: Sequence[Sequence[int]], parts: Sequence[Value], count: int) -> Value:
+        """A fragment of `count` registers from parts; part i holds the registers `groups[i]` in this order."""
+        order = [register for group in groups for register in group]
+        joined = self.concat(parts)
+        where = {}
+        for position, register in enumerate(order):
+            where.setdefault(register, position)
+        return self.shuffle(joined, [where[r] for r in range(count)])
+
+    def map_scalars(self, function: Callable[..., Value], *vectors: Value) -> Value:
+        """`function` on each element in turn, for operations that exist on scalars only."""
+        count = max(count_of(v.type) for v in vectors)
+        return self.build([function(*(self.extract(v, i) for v in vectors)) for i in range(count)])
+
+    def bitcast(self, value: Value, type: Any) -> Value:
+        return value if value.type is type else self.insert(llvm.BitcastOp(value, res=type))
+
+    def pack(self, value: Value, word: Any) -> Value:
+        """Elements reinterpreted as words of the integer type `word`; a part of a word is zero-extended."""
+        element = element_of(value.type)
+        total = count_of(value.type) * element.width
+        if total < word.width:
+            whole = self.bitcast(value, IntegerType(total))
+            return self.insert(llvm.ZExtOp(whole, res=word))
+        return self.bitcast(value, vector_of(word, total // word.width))
+
+    def unpack(self, words: Value, type: Any) -> Value:
+        """The inverse of pack."""
+        total = count_of(type) * element_of(type).width
+        if total < words.type.width if not isinstance(words.type, VectorType) else False:
+            words = self.insert(llvm.TruncOp(words, res=IntegerType(total)))
+        return self.bitcast(words, type)
+
+    # -- calls ----------------------------------------------------------------------------------------------------------
+
+    def nvvm(self, name: str, args: Sequence[Value] = (), result: Any = None) -> Any:
+        """A call of `llvm.nvvm.<name>`."""
+        return self.insert(llvm.CallIntrinsicOp(list(args), intrin=StringAttr(f"llvm.nvvm.{name}"), res=result))
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        """One of LLVM's own intrinsics, overloaded on its operands."""
+        return self.insert(llvm.INTRINSIC_OPS[name](*args))
+
+    def assembly(self, text: str, constraints: str, args: Sequence[Value], result: Any = None, effects: bool = True) -> Any:
+        """Inline PTX; several outputs make a struct."""
+        flag = UnitAttr() if effects else None
+        return self.insert(
+            llvm.InlineAsmOp(
+                list(args),
+                asm_string=StringAttr(text),
+                constraints=StringAttr(constraints),
+                has_side_effects=flag,
+                res=result,
+            )
+        )
+
+    def member(self, struct: Value, position: int) -> Value:
+        return self.insert(llvm.ExtractValueOp(struct, position=DenseArrayAttr(i64, (position,))))
+
+    def gep(self, base: Value, offset: Number, *, inbounds: bool = False) -> Value:
+        """`base` moved by bytes."""
+        if self.number(offset) == 0:
+            return base
+        known = self.number(offset)
+        if known is not None and -(1 << 31) < known < 1 << 31:
+            offset = known
+        elif known is not None:
+            offset = self.integer(known, i64)
+        return self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds))
+
+    # -- the thread -----------------------------------------------------------------------------------------------------
+
+    @property
+    def thread(self) -> Value:
+        return self.once("tid", lambda: self.nvvm("read.ptx.sreg.tid.x", (), i32))
+
+    @property
+    def lane(self) -> Value:
+        return self.once("lane", lambda: self.and_(self.thread, 31))
+
+    @property
+    def warp(self) -> Value:
+        return self.once("warp", lambda: self.lshr(self.thread, 5))
+
+    def thread_bit(self, dim: str, bit: int) -> Value:
+        """Whether a bit of the lane or warp number is set."""
+        position = bit + (5 if dim == "warp" else 0)
+
+        def make() -> Value:
+            return self.icmp("ne", self.and_(self.thread, 1 << position), self.integer(0))
+
+        return self.once(("bit", position), make)
+
+    def linear(self, lane: Sequence[int], warp: Sequence[int]) -> Number:
+        """The image of the thread under a linear map, given the columns of lane and warp bits (GF(2))."""
+        columns = (*lane, *(0,) * (5 - len(lane)), *warp)
+        if not any(columns):
+            return 0
+
+        def make() -> Value:
+            result: Number = 0
+            for mask, shift in gf2.shifted_masks(columns):
+                part = self.and_(self.thread, mask)
+                part = self.shl(part, shift) if shift >= 0 else self.lshr(part, -shift)
+                # Terms of one map can meet in a bit, so they are XORed; where they cannot, LLVM sees an OR.
+                result = self.xor(result, part)
+            return result
+
+        return self.once(("linear", columns), make)
+
+    def thread_is_representative(self, lane_mask: int, warp_mask: int) -> Value | None:
+        """Whether all these bits of lane and warp are clear; None when there are none."""
+        mask = lane_mask | warp_mask << 5
+        if not mask:
+            return None
+
+        def make() -> Value:
+            return self.icmp("eq", self.and_(self.thread, mask), self.integer(0))
+
+        return self.once(("representative", mask), make)
+
+    def program_id(self, axis: str) -> Value:
+        return self.once(("ctaid", axis), lambda: self.nvvm(f"read.ptx.sreg.ctaid.{axis}", (), i32))
+
+    def num_programs(self, axis: str) -> Value:
+        return self.once(("nctaid", axis), lambda: self.nvvm(f"read.ptx.sreg.nctaid.{axis}", (), i32))
+
+    def true(self) -> Value:
+        return self.integer(1, i1)

@@ -1,0 +1,197 @@
+"""One `nv_tileaa.func` of nv_tileas operations to one `llvm.func`.
+
+Patterns are a table from operation class to a function `(op, args, lowering) -> result | sequence of results | None`.
+`args` are the operands as LLVM values: a vector for a tensor with several registers, a scalar otherwise; views, memrefs and
+tokens have no LLVM value and are read from their defining operation instead (args holds None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import (
+    Block,
+    DenseArrayAttr,
+    IntegerAttr,
+    Operation,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    Value,
+    VerifyError,
+    i32,
+)
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import layout_of
+from tileiras.targets import Target
+
+from .emitter import Emitter
+from .synchronization import Synchronization
+from .types import count_of, element_of, fragment_type, scalar_type
+
+Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
+
+SHARED_ARENA = "smem"
+"""The one array of dynamic shared memory; its size comes from the launch."""
+
+FAILURE = "failed to convert nv_tileas to llvm"
+
+_NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
+
+
+class FunctionLowering:
+    """The state of one function's lowering; patterns use `emit` and the helpers below."""
+
+    def __init__(
+        self,
+        func: aa.FuncOp,
+        patterns: Mapping[type[Operation], Pattern],
+        target: Target,
+        engine: DiagnosticEngine,
+        flush_to_zero: bool = False,
+    ) -> None:
+        self.func = func
+        self.target = target
+        self.engine = engine
+        self.flush_to_zero = flush_to_zero
+        self.patterns = patterns
+        self.num_warps = func.kernel_spec.num_warps or 4
+        self.facts = DivisibilityAnalysis(func)
+        self.values: dict[Value, Any] = {}
+        self.declared: dict[str, llvm.LLVMFuncOp] = {}
+        self.shared_bytes = 0
+        inputs = [fragment_type(t) for t in func.function_type.inputs]
+        attributes: dict[str, Any] = {
+            "nvvm.kernel": UnitAttr(),
+            "nvvm.reqntid": DenseArrayAttr(i32, (32 * self.num_warps,)),
+        }
+        if func.kernel_spec.occupancy:
+            attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
+        self.result = llvm.LLVMFuncOp.define(func.sym_name.value, inputs, attributes=attributes, location=func.location)
+        self.entry = self.result.body.blocks[0]
+        self.emit = Emitter(self.entry)
+        self.synchronization = Synchronization(self)
+
+    # -- running --------------------------------------------------------------------------------------------------------
+
+    def run(self) -> llvm.LLVMFuncOp:
+        """The lowered function.  Raises CompileError (code 5) with what failed, located."""
+        old = self.func.body.blocks[0]
+        for argument, new in zip(old.arguments, self.entry.arguments):
+            self.values[argument] = new
+        self.block(old)
+        first = self.entry.first
+        for op in list(self.emit.prologue.operations):
+            op.detach()
+            self.entry.insert_before(op, first)
+        if self.shared_bytes:
+            self.result.attributes["nvvm.shared_bytes"] = IntegerAttr(self.shared_bytes, i32)
+        return self.result
+
+    def block(self, block: Block) -> None:
+        """Lowers the operations of a block to the current place."""
+        for op in block.operations:
+            self.operation(op)
+
+    def operation(self, op: Operation) -> None:
+        pattern = self.patterns.get(type(op))
+        if pattern is None:
+            raise self.failure(op, f"failed to legalize operation '{op.name}'")
+        self.emit.location = op.location
+        try:
+            args = [self.values.get(v) for v in op.operands]
+            new = pattern(op, args, self)
+        except VerifyError as error:
+            raise self.failure(op, f"'{op.name}' op {error.message}" if error.prefix else error.message) from None
+        results = op.results
+        if not results:
+            return
+        if len(results) == 1 and (new is None or isinstance(new, Value)):
+            new = (new,)
+        for result, value in zip(results, new):
+            if value is not None:
+                self.values[result] = value
+
+    def failure(self, op: Operation, message: str) -> CompileError:
+        self.engine.error(op.location, message)
+        self.engine.error(op.location, FAILURE)
+        return CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
+
+    # -- what patterns ask ----------------------------------------------------------------------------------------------
+
+    def value(self, old: Value) -> Any:
+        """The LLVM value of an operand."""
+        return self.values[old]
+
+    def layout(self, value: Value) -> LinearLayout:
+        """The layout of a tensor; a scalar is held once by every thread."""
+        if isinstance(value.type, TensorType):
+            return layout_of(value.type)
+        return LinearLayout({"lane": (0,) * 5, "warp": (0,) * (self.num_warps.bit_length() - 1)}, ())
+
+    def matched(self, args: Sequence[Value]) -> list[Value]:
+        """The arguments with scalars spread over the vectors beside them.
+
+        In a function all of them agree; in a combiner, whose body is written for scalars, constants do not.
+        """
+        count = max(count_of(a.type) for a in args)
+        return [a if count_of(a.type) == count else self.emit.splat(a, count) for a in args]
+
+    def like(self, value: Value, type: Any) -> Any:
+        """The LLVM type with the elements of `type` (a type of nv_tileas) and as many of them as `value` has."""
+        element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
+        count = count_of(value.type)
+        from .types import vector_of
+
+        return vector_of(element, count)
+
+    def library_call(self, name: str, args: Sequence[Value], result: Any) -> Value:
+        """A call of a libdevice function on scalars."""
+        if name not in self.declared:
+            types = [a.type for a in args]
+            self.declared[name] = llvm.LLVMFuncOp.declare(name, types, result)
+        from tileiras.ir import SymbolRefAttr
+
+        return self.emit.insert(
+            llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result)
+        )
+
+    def shared(self, size: int) -> Value:
+        """The base of a scratch area of `size` bytes in shared memory.
+
+        Every use of scratch begins at the start of the arena: a use is over when its loads have been made, and the barrier
+        before the next one's stores keeps them apart (`Synchronization.before_scratch`).
+        """
+        self.shared_bytes = max(self.shared_bytes, size)
+        if self.shared_bytes > self.target.shared_per_cta:
+            raise VerifyError(
+                f"needs {self.shared_bytes} bytes of shared memory, {self.target.name} has {self.target.shared_per_cta}",
+                prefix=False,
+            )
+        pointer = llvm.LLVMPointerType(3)
+        symbol = StringAttr(SHARED_ARENA)
+        from tileiras.ir import SymbolRefAttr
+
+        return self.emit.once(
+            "smem", lambda: self.emit.insert(llvm.AddressOfOp(global_name=SymbolRefAttr(symbol.value), res=pointer))
+        )
+
+    def new_block(self, types: Sequence[Any] = ()) -> Block:
+        """A block at the end of the function."""
+        block = Block(types)
+        self.result.body.append(block)
+        return block
+
+    @staticmethod
+    def element(value: Value) -> Any:
+        return element_of(value.type)
+
+
+def has_no_value(type: Any) -> bool:
+    """Whether values of the type exist at compile time only."""
+    return isinstance(type, _NO_VALUE)

@@ -1,0 +1,114 @@
+"""Functions of math: the instruction where it is accurate enough or was asked for, libdevice otherwise.
+
+libdevice has f32 and f64; narrower floats are computed in f32, whose error disappears in the rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tileiras.dialects import llvm, math
+from tileiras.ir import Value, VerifyError, element_type_of, f32, i32
+
+from .floats import from_f32, to_f32
+from .function import FunctionLowering
+from .types import count_of, vector_of
+
+
+class Function(NamedTuple):
+    """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
+
+    The instruction's name stands before `.f`, with `.ftz` between when subnormals are flushed.
+    """
+
+    f32: str
+    f64: str
+    approx: str | None = None
+
+
+# Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
+FUNCTIONS: dict[type, Function] = {
+    math.ExpOp: Function("__nv_expf", "__nv_exp"),
+    math.Exp2Op: Function("__nv_exp2f", "__nv_exp2", "ex2.approx"),
+    math.LogOp: Function("__nv_logf", "__nv_log"),
+    math.Log2Op: Function("__nv_log2f", "__nv_log2", "lg2.approx"),
+    math.RsqrtOp: Function("__nv_rsqrtf", "__nv_rsqrt", "rsqrt.approx"),
+    math.SinOp: Function("__nv_sinf", "__nv_sin", "sin.approx"),
+    math.CosOp: Function("__nv_cosf", "__nv_cos", "cos.approx"),
+    math.TanOp: Function("__nv_tanf", "__nv_tan"),
+    math.SinhOp: Function("__nv_sinhf", "__nv_sinh"),
+    math.CoshOp: Function("__nv_coshf", "__nv_cosh"),
+    math.TanhOp: Function("__nv_tanhf", "__nv_tanh", "tanh.approx"),
+    math.PowFOp: Function("__nv_powf", "__nv_pow"),
+    math.Atan2Op: Function("__nv_atan2f", "__nv_atan2"),
+}
+
+
+def function(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    row = FUNCTIONS[type(op)]
+    args = lowering.matched(args)
+    kind = element_type_of(op.result.type)
+    if kind.keyword == "f64":
+        return emit.map_scalars(lambda *xs: lowering.library_call(row.f64, xs, kind), *args)
+    wide = [to_f32(kind, a, lowering) for a in args]
+    approx = getattr(op, "approx", None) is not None
+    flush = getattr(op, "flush_to_zero", None) is not None
+    if row.approx is not None and (approx or (flush and row.approx in ("ex2.approx", "rsqrt.approx"))):
+        ending = f"{row.approx}.ftz.f" if flush and row.approx != "tanh.approx" else f"{row.approx}.f"
+        ending = "tanh.approx.f32" if row.approx == "tanh.approx" else ending
+        result = emit.map_scalars(lambda x: _approximation(ending, x, lowering), *wide)
+    else:
+        result = emit.map_scalars(lambda *xs: lowering.library_call(row.f32, xs, f32), *wide)
+    return from_f32(kind, result, lowering)
+
+
+def _approximation(name: str, x: Value, lowering: FunctionLowering) -> Value:
+    if name == "tanh.approx.f32":
+        return lowering.emit.assembly("tanh.approx.f32 $0, $1;", "=f,f", (x,), f32, effects=False)
+    return lowering.emit.nvvm(name, (x,), f32)
+
+
+def _rounding(name: str) -> Any:
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        from .floats import widened
+
+        kind = element_type_of(op.result.type)
+        return widened(kind, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
+
+    return lower
+
+
+def absolute_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    (value,) = args
+    negative = emit.icmp("slt", value, emit.integer(0, value.type))
+    return emit.select(negative, emit.insert(llvm.SubOp(emit.integer(0, value.type), value)), value)
+
+
+def power_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    """A float to an integer power; libdevice takes the exponent as i32."""
+    emit = lowering.emit
+    base, exponent = lowering.matched(args)
+    kind = element_type_of(op.result.type)
+    width = element_type_of(op.rhs.type).width
+    if width > 32:
+        raise VerifyError("exponents wider than 32 bits are not supported")
+    if width < 32:
+        exponent = emit.insert(llvm.SExtOp(exponent, res=vector_of(i32, count_of(exponent.type))))
+    if kind.keyword == "f64":
+        return emit.map_scalars(lambda x, n: lowering.library_call("__nv_powi", (x, n), kind), base, exponent)
+    wide = to_f32(kind, base, lowering)
+    result = emit.map_scalars(lambda x, n: lowering.library_call("__nv_powif", (x, n), f32), wide, exponent)
+    return from_f32(kind, result, lowering)
+
+
+PATTERNS: dict[type, Any] = {
+    **{cls: function for cls in FUNCTIONS},
+    math.AbsFOp: _rounding("fabs"),
+    math.CeilOp: _rounding("ceil"),
+    math.FloorOp: _rounding("floor"),
+    math.AbsIOp: absolute_integer,
+    math.FPowIOp: power_integer,
+}

@@ -1,0 +1,146 @@
+"""Reductions: inside the thread, between the lanes of a warp by butterflies, between warps through shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Value, i1, i8
+from tileiras.layout.reduce import SharedReduction, plan_reduction
+
+from .access import load_vector, store_vector
+from .convert_layout import convert, shuffle_word
+from .function import FunctionLowering
+from .types import count_of, element_of, vector_of
+
+Values = list[Value]
+
+
+def combine(op: Any, left: Values, right: Values, lowering: FunctionLowering) -> Values:
+    """The combiner's body on whole fragments."""
+    block = op.body.block
+    for argument, value in zip(block.arguments, [*left, *right]):
+        lowering.values[argument] = value
+    for inner in block.operations:
+        if inner is block.last:
+            break
+        lowering.operation(inner)
+    lowering.emit.location = op.location
+    count = count_of(left[0].type)
+    yielded = [lowering.value(v) for v in block.last.operands]
+    return [v if count_of(v.type) == count else lowering.emit.splat(v, count) for v in yielded]
+
+
+def reduce(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
+    layout = lowering.layout(op.inputs[0])
+    plan = plan_reduction(layout, op.dim.value)
+    current = _in_thread(op, list(args), plan.register_groups, lowering)
+    for bit in plan.lane_bits:
+        current = combine(op, current, [_butterfly(v, bit, lowering) for v in current], lowering)
+    if plan.shared is not None:
+        current = _across_warps(op, current, plan.shared, lowering)
+    results = []
+    for value, result in zip(current, op.results):
+        wanted = lowering.layout(result)
+        results.append(convert(value, plan.result, wanted, lowering) if wanted.shape == plan.result.shape else value)
+    return results
+
+
+def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowering: FunctionLowering) -> Values:
+    """Halves of neighbouring elements against each other, all result registers at once: a tree, the same in every thread."""
+    emit = lowering.emit
+    length = len(groups[0])
+    # Register order: element j of every group, then element j + 1 of every group.
+    current = [emit.shuffle(v, [group[j] for j in range(length) for group in groups]) for v in values]
+    results = len(groups)
+    while length > 1:
+        even = [j * results + i for j in range(0, length, 2) for i in range(results)]
+        odd = [j * results + i for j in range(1, length, 2) for i in range(results)]
+        left = [emit.shuffle(v, even) for v in current]
+        right = [emit.shuffle(v, odd) for v in current]
+        current = combine(op, left, right, lowering)
+        length //= 2
+    return current
+
+
+def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
+    """The value of the lane whose number differs in one bit, words at a time."""
+    from tileiras.dialects import llvm
+
+    emit = lowering.emit
+    element = element_of(value.type)
+    count = count_of(value.type)
+    if element is i1:
+        wide = emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
+        return emit.insert(llvm.TruncOp(_butterfly(wide, bit, lowering), res=value.type))
+    per_word = max(1, min(count, 32 // element.width))
+    groups = [range(i, i + per_word) for i in range(0, count, per_word)]
+    distance = emit.integer(1 << bit)
+    parts = [shuffle_word(emit.shuffle(value, list(group)), "bfly", distance, lowering) for group in groups]
+    return emit.concat(parts)
+
+
+def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: FunctionLowering) -> Values:
+    """Each warp's partial results side by side in shared memory, read and combined by all."""
+    from tileiras.dialects import llvm
+
+    emit = lowering.emit
+    synchronization = lowering.synchronization
+    narrow = [element_of(v.type) is i1 for v in values]
+    values = [
+        emit.insert(llvm.ZExtOp(v, res=vector_of(i8, count_of(v.type)))) if small else v
+        for v, small in zip(values, narrow)
+    ]
+    sizes = [element_of(v.type).width // 8 for v in values]
+    starts, total = [], 0
+    for size in sizes:
+        starts.append(total)
+        total += -(-stage.elements * size // 16) * 16
+    base = lowering.shared(total)
+    synchronization.before_scratch()
+    predicate = emit.thread_is_representative(stage.lane_mask, stage.warp_mask)
+    occupied = 0
+    for column in (*stage.lane_map, *stage.warp_map):
+        occupied |= column
+
+    def address(offset: int, size: int, group: bool) -> tuple[Value, int]:
+        mixed, plain = offset & occupied, offset & ~occupied
+
+        def make() -> Value:
+            position = emit.mul(emit.xor(emit.linear(stage.lane_map, stage.warp_map), mixed), stage.groups)
+            if group:
+                position = emit.add(position, emit.linear((), stage.group_map))
+            return emit.gep(base, emit.mul(position, size))
+
+        return emit.once(("partial", stage, mixed, size, group), make), plain * stage.groups * size
+
+    for value, size, start in zip(values, sizes, starts):
+        for register, offset in enumerate(stage.offsets):
+            pointer, bytes_ = address(offset, size, True)
+            store_vector(lowering, pointer, start + bytes_, emit.extract(value, register), predicate)
+    synchronization.barrier()
+    gathered = []
+    for value, size, start in zip(values, sizes, starts):
+        element = element_of(value.type)
+        step = min(stage.groups, 16 // size)
+        rows = []
+        for offset in stage.offsets:
+            pointer, bytes_ = address(offset, size, False)
+            parts = [
+                load_vector(lowering, pointer, start + bytes_ + first * size, vector_of(element, step))
+                for first in range(0, stage.groups, step)
+            ]
+            rows.append(emit.concat(parts))
+        gathered.append(emit.concat(rows))
+    synchronization.scratch_read()
+    gathered = [
+        emit.insert(llvm.TruncOp(v, res=vector_of(i1, count_of(v.type)))) if small else v
+        for v, small in zip(gathered, narrow)
+    ]
+    results = len(stage.offsets)
+    groups = [[i * stage.groups + g for g in range(stage.groups)] for i in range(results)]
+    return _in_thread(op, gathered, groups, lowering)
+
+
+PATTERNS: dict[type, Any] = {tileas.ReduceOp: reduce}

@@ -1,0 +1,103 @@
+"""Operations that make and reshape tensors, and the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Value, i32
+from tileiras.layout import LinearLayout
+
+from .convert_layout import convert
+from .function import FunctionLowering
+from .types import scalar_type
+
+
+def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return lowering.emit.splat(args[0], lowering.layout(op.result).registers)
+
+
+def unsplat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return lowering.emit.extract(args[0], 0)
+
+
+def coordinate(layout: LinearLayout, axis: int, type: Any, lowering: FunctionLowering) -> Value:
+    """The coordinate along `axis` of each register's element: the thread's part once, the registers' as constants."""
+    emit = lowering.emit
+    lanes, warps = layout.coordinate_columns("lane", axis), layout.coordinate_columns("warp", axis)
+
+    def make() -> Value:
+        thread = emit.linear(lanes, warps)
+        constants = [layout.coordinates(layout.apply(register=r))[axis] for r in range(layout.registers)]
+        if isinstance(thread, int):
+            return emit.dense(constants, type)
+        occupied = 0
+        for column in (*lanes, *warps):
+            occupied |= column
+        if type.width > 32:
+            thread = emit.insert(llvm.ZExtOp(thread, res=type))
+        elif type.width < 32:
+            thread = emit.insert(llvm.TruncOp(thread, res=type))
+        spread = emit.splat(thread, layout.registers)
+        if not any(constants):
+            return spread
+        if any(c & occupied for c in constants):
+            return emit.insert(llvm.XOrOp(spread, emit.dense(constants, type)))
+        return emit.insert(llvm.AddOp(spread, emit.dense(constants, type)))
+
+    return emit.once(("coordinate", layout, axis, type), make)
+
+
+def make_range(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return coordinate(lowering.layout(op.result), 0, scalar_type(op.result.type.element_type), lowering)
+
+
+def view(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    source = lowering.layout(op.operand).reshape(op.result.type.shape)
+    return convert(args[0], source, lowering.layout(op.result), lowering)
+
+
+def permute(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    source = lowering.layout(op.operand).permute(op.permutation.elements)
+    return convert(args[0], source, lowering.layout(op.result), lowering)
+
+
+def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    """Each element of the result is the one whose coordinate is 0 along the broadcast dimensions."""
+    source, target = lowering.layout(op.operand), lowering.layout(op.result)
+    narrow = op.operand.type.shape
+
+    def project(flat: int) -> int:
+        return source.flatten([c if n > 1 else 0 for c, n in zip(target.coordinates(flat), narrow)])
+
+    return convert(args[0], source, target.map_bases(project, narrow), lowering)
+
+
+def program_id(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    return _resized(lowering.emit.program_id(op.axis.value), op, lowering)
+
+
+def num_programs(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    return _resized(lowering.emit.num_programs(op.axis.value), op, lowering)
+
+
+def _resized(value: Value, op: Any, lowering: FunctionLowering) -> Value:
+    type = scalar_type(op.result.type)
+    if type is i32:
+        return value
+    cls = llvm.ZExtOp if type.width > 32 else llvm.TruncOp
+    return lowering.emit.insert(cls(value, res=type))
+
+
+PATTERNS: dict[type, Any] = {
+    tileas.SplatOp: splat,
+    tileas.UnsplatOp: unsplat,
+    tileas.MakeRangeOp: make_range,
+    tileas.ViewOp: view,
+    tileas.PermuteOp: permute,
+    tileas.BroadcastOp: broadcast,
+    tileas.GetProgramIdOp: program_id,
+    tileas.GetNumProgramsOp: num_programs,
+}

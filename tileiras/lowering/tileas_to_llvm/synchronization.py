@@ -1,0 +1,168 @@
+"""Barriers: between uses of scratch memory, and along tokens.
+
+Operations of nv_tileas are executed by all threads of a CTA, each on its share.  A token edge from one memory operation to
+another says that the second sees the first's effect; when another thread made that effect, a barrier has to stand between.
+It need not when both only read, or when both touch the same addresses from the same threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.ir import BlockArgument, MemoryWrite, Operation, Value
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+_VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
+_POINTED = (aa.LoadOp, aa.StoreOp)
+_MEMORY = (*_VIEWED, *_POINTED, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
+
+
+class Synchronization:
+    """Where barriers stand already, on the way through the function.
+
+    Every memory operation gets a time when it is emitted; a barrier makes all earlier effects visible.  On the way into a loop
+    the operations of its body count as emitted, since an earlier iteration may have run them.
+    """
+
+    def __init__(self, lowering: FunctionLowering) -> None:
+        self._lowering = lowering
+        self._time = 1
+        self._barrier = 0
+        self._scratch_read = 0
+        self._emitted: dict[Operation, int] = {}
+
+    def barrier(self) -> None:
+        """All threads of the CTA arrive, and see what any of them wrote to shared or global memory before."""
+        emit = self._lowering.emit
+        self._time += 1
+        self._barrier = self._time
+        emit.nvvm("barrier.cta.sync.aligned.all", (emit.integer(0),))
+
+    # -- scratch --------------------------------------------------------------------------------------------------------
+
+    def before_scratch(self) -> None:
+        """Before stores to scratch: earlier loads from it must be over in all threads."""
+        if self._scratch_read > self._barrier:
+            self.barrier()
+
+    def scratch_read(self) -> None:
+        """After loads from scratch."""
+        self._time += 1
+        self._scratch_read = self._time
+
+    # -- tokens ---------------------------------------------------------------------------------------------------------
+
+    def before_access(self, op: Operation) -> None:
+        """Before a memory operation: a barrier if its token asks for one."""
+        token = getattr(op, "token", None)
+        if token is not None:
+            sources: dict[Operation, bool] = {}
+            _collect(token, sources, set(), False)
+            if any(self._emitted.get(s, 0) > self._barrier and _conflict(s, op, c) for s, c in sources.items()):
+                self.barrier()
+        self._time += 1
+        self._emitted[op] = self._time
+
+    # -- control flow ---------------------------------------------------------------------------------------------------
+
+    def enter_loop(self, op: Operation) -> int:
+        """State to restore after a loop that may not run; inside, earlier iterations are behind."""
+        saved = self._barrier
+        self._time += 1
+        for inner in op.walk():
+            if isinstance(inner, _MEMORY):
+                self._emitted[inner] = self._time
+        # An earlier iteration may have read scratch after its last barrier.
+        self._scratch_read = self._time
+        return saved
+
+    def leave_loop(self, saved: int) -> None:
+        self._barrier = saved
+
+    def branch_state(self) -> int:
+        return self._barrier
+
+    def join(self, before: int, ends: list[int]) -> None:
+        """After a branch: a barrier stands between only if every way had one."""
+        self._barrier = min(ends, default=before)
+
+    def restore(self, state: int) -> None:
+        self._barrier = state
+
+
+def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
+    """The memory operations that a token waits for; true for those that may be of an earlier iteration."""
+    if (token, carried) in seen or (token, True) in seen:
+        return
+    seen.add((token, carried))
+
+    def look(value: Value, around: bool = False) -> None:
+        _collect(value, found, seen, carried or around)
+
+    if isinstance(token, BlockArgument):
+        owner: Any = token.block.parent_op
+        if isinstance(owner, scf.ForOp):
+            look(owner.init_args[token.index - 1])
+            look(owner.yield_op.operands[token.index - 1], True)
+        elif isinstance(owner, scf.WhileOp):
+            if token.block is owner.before.block:
+                look(owner.inits[token.index])
+                look(owner.after.block.last.operands[token.index], True)
+            else:
+                look(owner.before.block.last.args[token.index])
+        return
+    op: Any = token.defining_op
+    if isinstance(op, scf.ForOp):
+        look(op.init_args[token.index])
+        # After the loop the values inside are those of whichever iteration was the last.
+        look(op.yield_op.operands[token.index], True)
+    elif isinstance(op, scf.IfOp):
+        for region in op.regions:
+            look(region.block.last.operands[token.index])
+    elif isinstance(op, scf.WhileOp):
+        look(op.before.block.last.args[token.index], True)
+    elif isinstance(op, _MEMORY):
+        found[op] = found.get(op, False) or carried
+        # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
+        if op.token is not None:
+            look(op.token)
+    else:
+        for operand in op.operands:
+            if isinstance(operand.type, aa.MemTokenType):
+                look(operand)
+
+
+def _conflict(first: Any, second: Any, carried: bool) -> bool:
+    """Whether some thread's access of `second` may need another thread's access of `first` to be over.
+
+    `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
+    """
+    if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
+        return False
+    if isinstance(first, _VIEWED) and isinstance(second, _VIEWED):
+        view = first.view
+        if view is not second.view or first.data.type is not second.data.type:
+            return True
+        # Tiles of a partition are disjoint or equal; equal ones are laid out alike over the threads.
+        partition = view.type.traversal_strides == view.type.shape
+        if partition and (not carried or not _in_loop(view)):
+            return False
+        return carried or list(first.coords) != list(second.coords)
+    if isinstance(first, _POINTED) and isinstance(second, _POINTED):
+        return carried or first.pointer is not second.pointer
+    return True
+
+
+def _in_loop(value: Value) -> bool:
+    """Whether a value is made anew in every iteration of some loop."""
+    op = value.defining_op
+    parent = op.parent_op if op is not None else None
+    while parent is not None:
+        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
+            return True
+        parent = parent.parent_op
+    return False

@@ -1,0 +1,62 @@
+"""How types of nv_tileas are held by a thread: LLVM types, and fragments of tensors.
+
+A tensor with a layout of R registers becomes one LLVM vector of R elements, or a plain value when R is 1; scalars stay
+scalars.  8- and 4-bit floats travel as i8, tf32 as f32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import FloatType, IndexType, IntegerType, TensorType, VectorType, VerifyError, f32, i8, i64
+from tileiras.layout.encoding import layout_of
+
+NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def scalar_type(type: Any) -> Any:
+    """The LLVM type of one element; raises VerifyError for a type that no thread can hold."""
+    if isinstance(type, FloatType):
+        if type.keyword in NATIVE_FLOATS:
+            return type
+        return f32 if type.keyword == "tf32" else i8
+    if isinstance(type, IntegerType):
+        return i8 if type.width == 4 else type
+    if isinstance(type, IndexType):
+        return i64
+    if isinstance(type, aa.PtrType):
+        return llvm.LLVMPointerType(type.address_space)
+    raise VerifyError(f"values of type '{type}' have no register form", prefix=False)
+
+
+def memory_type(type: Any) -> Any:
+    """The LLVM type of one element in memory: i1 takes a byte."""
+    scalar = scalar_type(type)
+    return i8 if isinstance(scalar, IntegerType) and scalar.width == 1 else scalar
+
+
+def bit_width(type: Any) -> int:
+    """Bits of one element's LLVM type; pointers have 64."""
+    return 64 if isinstance(type, llvm.LLVMPointerType) else type.width
+
+
+def vector_of(element: Any, count: int) -> Any:
+    """`count` elements as one value."""
+    return element if count == 1 else VectorType((count,), element)
+
+
+def count_of(type: Any) -> int:
+    return type.shape[0] if isinstance(type, VectorType) else 1
+
+
+def element_of(type: Any) -> Any:
+    return type.element_type if isinstance(type, VectorType) else type
+
+
+def fragment_type(type: Any) -> Any:
+    """The LLVM type of a thread's share of a value."""
+    if isinstance(type, TensorType):
+        return vector_of(scalar_type(type.element_type), layout_of(type).registers)
+    return scalar_type(type)
