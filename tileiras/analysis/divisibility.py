@@ -97,7 +97,8 @@ class DivisibilityAnalysis:
             elif isinstance(op, scf.IfOp):
                 self._if(op)
             else:
-                rule = RULES.get(type(op))
+                # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
+                rule = RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
                 if rule is not None:
                     self._facts[op.results[0]] = rule(op, self)
 

@@ -90,7 +90,7 @@ class FunctionLowering:
             op.detach()
             self.entry.insert_before(op, first)
         if self.shared_bytes:
-            self.result.attributes["nvvm.shared_bytes"] = IntegerAttr(self.shared_bytes, i32)
+            self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
         return self.result
 
     def block(self, block: Block) -> None:

@@ -1,0 +1,91 @@
+"""nv_tileas to the llvm and nvvm dialects: what every thread does with its share of every tile.
+
+A tensor becomes one LLVM vector with an element for each register of its layout, scalars stay scalars, structured control
+flow becomes blocks.  Files are op families: `arith`, `floats`, `math`, `shape`, `memory` (with `views` for addresses and
+`access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`; `synchronization` places barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation
+from tileiras.targets import Target
+
+from . import arith, control_flow, convert_layout, dot, floats, math, memory, reduce, shape
+from .function import SHARED_ARENA, FunctionLowering, Pattern
+
+_FAMILIES = (arith, floats, math, shape, memory, convert_layout, reduce, dot, control_flow)
+
+PATTERNS: Mapping[type[Operation], Pattern] = {
+    cls: pattern for family in _FAMILIES for cls, pattern in family.PATTERNS.items()
+}
+
+
+def convert_tileas_to_llvm(module: Operation, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Converts the functions and globals of `module`, a builtin module, in place.
+
+    Raises CompileError (code 5) with located diagnostics.
+    """
+    engine = engine if engine is not None else DiagnosticEngine()
+    body = module.regions[0].blocks[0]
+    declared: dict[str, Operation] = {}
+    needs_shared = False
+    for op in list(body.operations):
+        if isinstance(op, aa.FuncOp):
+            lowering = FunctionLowering(op, PATTERNS, target, engine)
+            body.insert_before(lowering.run(), op)
+            for name, declaration in lowering.declared.items():
+                declared.setdefault(name, declaration)
+            needs_shared |= lowering.shared_bytes > 0
+        elif isinstance(op, aa.GlobalOp):
+            body.insert_before(_global(op), op)
+        else:
+            continue
+        op.erase()
+    first = body.first
+    if needs_shared:
+        body.insert_before(_shared_arena(), first)
+    for declaration in declared.values():
+        body.append(declaration)
+
+
+def _shared_arena() -> Operation:
+    """Aligned for the widest swizzle; a size of zero makes it extern in PTX, sized by the launch."""
+    from tileiras.ir import i8
+
+    return llvm.GlobalOp(
+        sym_name=_string(SHARED_ARENA),
+        global_type=llvm.LLVMArrayType(0, i8),
+        linkage=llvm.LinkageAttr("external"),
+        addr_space=3,
+        alignment=1024,
+    )
+
+
+def _global(op: Any) -> Operation:
+    value = op.value
+    element = value.type.element_type
+    alignment = op.alignment.value if op.alignment is not None else max(1, element.width // 8)
+    return llvm.GlobalOp(
+        sym_name=op.sym_name,
+        global_type=llvm.LLVMArrayType(value.type.num_elements, memory.memory_type(element)),
+        linkage=llvm.LinkageAttr("internal"),
+        value=value,
+        addr_space=1,
+        alignment=alignment,
+        location=op.location,
+    )
+
+
+def _string(text: str) -> Any:
+    from tileiras.ir import StringAttr
+
+    return StringAttr(text)
+
+
+__all__ = ["PATTERNS", "convert_tileas_to_llvm"]

@@ -1,0 +1,279 @@
+"""Loads and stores of tiles, through views and through tiles of pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import FloatType, Value, element_type_of, i1, i8
+from tileiras.layout import LinearLayout
+from tileiras.layout.memory import register_groups
+
+from .access import load_vector, ordering_of, store_vector
+from .function import FunctionLowering
+from .types import count_of, element_of, fragment_type, memory_type, scalar_type, vector_of
+from .views import TileAddresses
+
+
+def _vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
+    """The register bits that one access of `vector_size` elements along `axis` covers."""
+    registers = layout.bases("register")
+    shift = layout.dim_shift(axis)
+    return tuple(registers.index(1 << shift + i) for i in range(vector_size.bit_length() - 1))
+
+
+def _in_memory(value: Value, lowering: FunctionLowering) -> Value:
+    """Elements as they are stored: truth values as bytes."""
+    if element_of(value.type) is i1:
+        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count_of(value.type))))
+    return value
+
+
+def _in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
+    if held is i1:
+        emit = lowering.emit
+        return emit.icmp("ne", value, emit.integer(0, value.type))
+    return value
+
+
+# ---- through views -----------------------------------------------------------------------------------------------------
+
+
+def _padding_bits(kind: str, type: Any) -> int:
+    """The bit pattern of a view's padding value; integers pad with zero."""
+    if kind == "zero" or not isinstance(type, FloatType):
+        return 0
+    s = type.semantics
+    sign = 1 << s.width - 1
+    exponent = ((1 << s.exponent_bits) - 1) << s.width - 1 - s.exponent_bits
+    return {
+        "neg_zero": sign,
+        "pos_inf": exponent,
+        "neg_inf": sign | exponent,
+        # The quiet NaN: all exponent bits and the highest mantissa bit; formats without infinities have one NaN, all ones.
+        "nan": exponent | 1 << s.width - 2 - s.exponent_bits if s.has_infinity else sign - 1,
+    }[kind]
+
+
+def _padding(view: Any, count: int, lowering: FunctionLowering) -> Value:
+    """`count` elements of what the view reads outside its memref."""
+    type = view.element_type
+    kind = view.padding.value if view.padding is not None else "zero"
+    return lowering.emit.bits([_padding_bits(kind, type)] * count, memory_type(type))
+
+
+def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    lowering.synchronization.before_access(op)
+    emit = lowering.emit
+    layout = lowering.layout(op.data)
+    addresses = TileAddresses(op, layout, lowering)
+    element = memory_type(addresses.view.element_type)
+    held = scalar_type(addresses.view.element_type)
+    size = op.atom.vector_size
+    axis = addresses.fastest() if addresses.rank else 0
+    ordering = ordering_of(op)
+
+    def load(width: int, masked: bool) -> Value:
+        groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
+        type = vector_of(element, width)
+        padding = _padding(addresses.view, width, lowering) if masked else None
+        parts = []
+        for group in groups:
+            pointer, offset = addresses.address(group[0])
+            mask = addresses.mask(group[0]) if masked else None
+            parts.append(load_vector(lowering, pointer, offset, type, mask, padding, ordering))
+        return emit.assemble(groups, parts, layout.registers)
+
+    if addresses.run_is_uniform(axis, size):
+        value = load(size, True)
+    else:
+        value = _split_by_bounds(addresses, lambda masked: load(1 if masked else size, masked), lowering)
+    return [_in_registers(value, held, lowering), None]
+
+
+def _split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
+    """A tile wholly inside is accessed with whole vectors, one at an edge element by element.  The condition is the same in
+    all threads."""
+    emit = lowering.emit
+    inside = addresses.whole_tile_inside()
+    if inside is None:
+        return access(False)
+    fast, slow = lowering.new_block(), lowering.new_block()
+    emit.insert(llvm.CondBrOp(inside, [], [], trueDest=fast, falseDest=slow))
+    results = []
+    for block, masked in ((fast, False), (slow, True)):
+        emit.block = block
+        addresses.forget()
+        results.append((access(masked), emit.block))
+    values = [value for value, _ in results]
+    join = lowering.new_block([] if values[0] is None else [values[0].type])
+    for value, block in results:
+        emit.block = block
+        emit.insert(llvm.BrOp([] if value is None else [value], dest=join))
+    emit.block = join
+    addresses.forget()
+    return join.arguments[0] if join.arguments else None
+
+
+def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    lowering.synchronization.before_access(op)
+    emit = lowering.emit
+    layout = lowering.layout(op.data)
+    addresses = TileAddresses(op, layout, lowering)
+    value = _in_memory(args[0], lowering)
+    free = layout.free_variable_masks()
+    representative = emit.thread_is_representative(free["lane"], free["warp"])
+    size = op.atom.vector_size
+    axis = addresses.fastest() if addresses.rank else 0
+    ordering = ordering_of(op)
+
+    def store(width: int, masked: bool) -> None:
+        groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
+        for group in groups:
+            if group[0] & free["register"]:
+                continue
+            pointer, offset = addresses.address(group[0])
+            mask = addresses.mask(group[0]) if masked else None
+            store_vector(
+                lowering, pointer, offset, emit.shuffle(value, group), emit.both(representative, mask), ordering
+            )
+
+    if addresses.run_is_uniform(axis, size):
+        store(size, True)
+    else:
+        _split_by_bounds(addresses, lambda masked: store(1 if masked else size, masked), lowering)
+    return [None]
+
+
+# ---- through tiles of pointers -----------------------------------------------------------------------------------------
+
+
+def _pointer_groups(op: Any, layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
+    size = op.atom.vector_size
+    if size == 1:
+        return register_groups(layout.registers, ())
+    # The vector runs along whichever dimension the layout's lowest register steps through.
+    first = layout.bases("register")
+    for axis in range(len(layout.shape)):
+        if all(1 << layout.dim_shift(axis) + i in first for i in range(size.bit_length() - 1)):
+            if layout.shape[axis] >= size and first[0] == 1 << layout.dim_shift(axis):
+                return register_groups(layout.registers, _vector_bits(layout, axis, size))
+    return register_groups(layout.registers, ())
+
+
+def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    lowering.synchronization.before_access(op)
+    emit = lowering.emit
+    layout = lowering.layout(op.data)
+    groups = _pointer_groups(op, layout)
+    type = element_type_of(op.data.type)
+    element, held = memory_type(type), scalar_type(type)
+    pointers = lowering.value(op.pointer)
+    mask = lowering.value(op.mask) if op.mask is not None else None
+    other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
+    ordering = ordering_of(op)
+    parts = []
+    for group in groups:
+        parts.append(
+            load_vector(
+                lowering,
+                emit.extract(pointers, group[0]),
+                0,
+                vector_of(element, len(group)),
+                _at(mask, group[0], lowering),
+                None if other is None else emit.shuffle(other, group),
+                ordering,
+            )
+        )
+    value = emit.assemble(groups, parts, layout.registers)
+    return [_in_registers(value, held, lowering), None]
+
+
+def _at(mask: Value | None, register: int, lowering: FunctionLowering) -> Value | None:
+    if mask is None or lowering.emit.number(mask) in (1, -1):
+        return None
+    return lowering.emit.extract(mask, register)
+
+
+def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    lowering.synchronization.before_access(op)
+    emit = lowering.emit
+    layout = lowering.layout(op.data)
+    pointers = lowering.value(op.pointer)
+    value = _in_memory(lowering.value(op.data), lowering)
+    mask = lowering.value(op.mask) if op.mask is not None else None
+    free = layout.free_variable_masks()
+    representative = emit.thread_is_representative(free["lane"], free["warp"])
+    ordering = ordering_of(op)
+    for group in _pointer_groups(op, layout):
+        if group[0] & free["register"]:
+            continue
+        predicate = emit.both(representative, _at(mask, group[0], lowering))
+        pointer = emit.extract(pointers, group[0])
+        store_vector(lowering, pointer, 0, emit.shuffle(value, group), predicate, ordering)
+    return [None]
+
+
+# ---- pointers ----------------------------------------------------------------------------------------------------------
+
+
+def add_pointer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    pointer, offset = lowering.matched(args)
+    pointee = memory_type(element_type_of(op.pointer.type).pointee)
+    return lowering.emit.insert(llvm.GEPOp.at(pointer, [offset], pointee, inbounds=False, res=pointer.type))
+
+
+def pointer_to_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return lowering.emit.insert(llvm.PtrToIntOp(args[0], res=lowering.like(args[0], op.result.type)))
+
+
+def integer_to_pointer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return lowering.emit.insert(llvm.IntToPtrOp(args[0], res=lowering.like(args[0], op.result.type)))
+
+
+def same_value(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
+    return args[0]
+
+
+def nothing(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    """Views, memrefs and tokens: read from the operation where they are used."""
+    return [None] * len(op.results)
+
+
+def dim_size(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    memref: Any = op.source.defining_op
+    size = memref.size(op.dim.value)
+    type = scalar_type(op.result.type)
+    if isinstance(size, int):
+        return emit.integer(size, type)
+    value = lowering.value(size)
+    return emit.value(emit.sext(value, type), type)
+
+
+def get_global(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    from tileiras.ir import SymbolRefAttr
+
+    return lowering.emit.insert(
+        llvm.AddressOfOp(global_name=SymbolRefAttr(op.symbol.root), res=fragment_type(op.result.type))
+    )
+
+
+PATTERNS: dict[type, Any] = {
+    tileas.TiledLoadOp: tiled_load,
+    tileas.TiledStoreOp: tiled_store,
+    tileas.LoadOp: load,
+    tileas.StoreOp: store,
+    tileas.AddPtrOp: add_pointer,
+    tileas.PtrToIntOp: pointer_to_integer,
+    tileas.IntToPtrOp: integer_to_pointer,
+    tileas.PtrBitcastOp: same_value,
+    tileas.MakeMemRefOp: nothing,
+    tileas.BlockTileOp: nothing,
+    tileas.CreateMemTokenOp: nothing,
+    tileas.JoinMemTokenOp: nothing,
+    tileas.GetDimSizeOp: dim_size,
+    tileas.GetGlobalOp: get_global,
+}

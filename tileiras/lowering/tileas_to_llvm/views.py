@@ -1,0 +1,201 @@
+"""Addresses and bounds of tiles cut from a memref.
+
+The address of an element is base + sum over dimensions of (tile start + thread's place + register's place) * stride.  All that
+depends on the thread is computed once; a register's place adds a constant where the stride is known, and otherwise selects one
+of a few row bases, each made from another by one addition.  Multiplying every register's constant by a run-time stride
+instead makes LLVM's code generation quadratic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import DYNAMIC, Value, VerifyError, i32, i64
+from tileiras.layout import LinearLayout
+
+from .emitter import Number
+from .function import FunctionLowering
+from .types import memory_type
+
+
+class TileAddresses:
+    """The addresses of one tiled access by the current thread; everything is emitted on demand, at the current place."""
+
+    def __init__(self, op: Any, layout: LinearLayout, lowering: FunctionLowering) -> None:
+        self._lowering = lowering
+        self._emit = lowering.emit
+        self.layout = layout
+        self.view = op.view.type
+        cut = op.view.defining_op
+        memref = cut.source.defining_op if isinstance(cut, aa.BlockTileOp) else None
+        if not isinstance(memref, aa.MakeMemRefOp):
+            raise VerifyError("expects a view whose memref is known here")
+        if self.view.sparse_dim is not None:
+            raise VerifyError("gather and scatter through a view are not supported")
+        self._memref = memref
+        self.element_bytes = max(1, memory_type(self.view.element_type).width // 8)
+        self.rank = len(self.view.shape)
+        emit = self._emit
+        self.starts: list[Number] = []
+        self._sizes: list[Number] = []
+        self._strides: list[Number] = []
+        for d in range(self.rank):
+            dim = self.view.dim_map[d]
+            coordinate = emit.sext(lowering.value(op.coords[d]))
+            self.starts.append(emit.mul(coordinate, self.view.traversal_strides[d], i64))
+            self._sizes.append(self._extent(memref.size(dim)))
+            self._strides.append(self._extent(memref.stride(dim)))
+        # Bits of each coordinate that the thread decides; a register's constant is added where it has other bits.
+        self._thread_bits = []
+        for d in range(self.rank):
+            bits = 0
+            for column in (*layout.coordinate_columns("lane", d), *layout.coordinate_columns("warp", d)):
+                bits |= column
+            self._thread_bits.append(bits)
+        self._bases: dict[tuple, Value] = {}
+        self._limits: dict[tuple[int, int], Value | None] = {}
+        self._inside: dict[tuple[int, int], Value | None] = {}
+
+    def _extent(self, extent: Any) -> Number:
+        if isinstance(extent, int):
+            return extent
+        return self._emit.sext(self._lowering.value(extent))
+
+    def _split(self, register: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """A register's coordinates as (bits shared with the thread's part, the others)."""
+        coordinates = self.layout.coordinates(self.layout.apply(register=register))
+        mixed = tuple(c & bits for c, bits in zip(coordinates, self._thread_bits))
+        return mixed, tuple(c & ~bits for c, bits in zip(coordinates, self._thread_bits))
+
+    def _place(self, dim: int, mixed: int) -> Number:
+        """The thread's coordinate in the tile along a dimension, with a register's shared bits XORed in."""
+        layout = self.layout
+        lanes, warps = layout.coordinate_columns("lane", dim), layout.coordinate_columns("warp", dim)
+        emit = self._emit
+
+        def make() -> Any:
+            return emit.zext(emit.xor(emit.linear(lanes, warps), mixed), i64)
+
+        if not any((*lanes, *warps)):
+            return mixed
+        return emit.once(("place", lanes, warps, mixed), make)
+
+    def forget(self) -> None:
+        """Values made so far do not dominate the block that is emitted next."""
+        self._bases.clear()
+        self._limits.clear()
+        self._inside.clear()
+
+    # -- addresses ------------------------------------------------------------------------------------------------------
+
+    def address(self, register: int) -> tuple[Value, int]:
+        """(pointer, bytes to add) of a register's element."""
+        mixed, plain = self._split(register)
+        immediate = 0
+        rows = [0] * self.rank
+        for d, (place, stride) in enumerate(zip(plain, self._strides)):
+            if isinstance(stride, int):
+                immediate += place * stride * self.element_bytes
+            else:
+                rows[d] = place
+        return self._row_base(mixed, tuple(rows)), immediate
+
+    def _row_base(self, mixed: tuple[int, ...], rows: tuple[int, ...]) -> Value:
+        found = self._bases.get((mixed, rows))
+        if found is None:
+            emit = self._emit
+            for d, place in enumerate(rows):
+                if place:
+                    low = place & -place
+                    before = self._row_base(mixed, (*rows[:d], place ^ low, *rows[d + 1 :]))
+                    found = emit.gep(before, self._multiple(d, low.bit_length() - 1))
+                    break
+            else:
+                found = self._thread_base(mixed)
+            self._bases[mixed, rows] = found
+        return found
+
+    def _multiple(self, dim: int, power: int) -> Number:
+        """Bytes from one row to the 2**power-th next."""
+        return self._emit.shl(self._emit.mul(self._strides[dim], self.element_bytes, i64), power, i64)
+
+    def _thread_base(self, mixed: tuple[int, ...]) -> Value:
+        emit = self._emit
+        offset: Number = 0
+        for d in range(self.rank):
+            index = emit.add(self.starts[d], self._place(d, mixed[d]), i64)
+            offset = emit.add(offset, emit.mul(index, self._strides[d], i64), i64)
+        base = self._lowering.value(self._memref.base)
+        return emit.gep(base, emit.mul(offset, self.element_bytes, i64))
+
+    # -- bounds ---------------------------------------------------------------------------------------------------------
+
+    def _surely_inside(self, dim: int) -> bool:
+        """Whether the whole tile is known to be inside the memref along a dimension."""
+        start, size = self._emit.number(self.starts[dim]), self._sizes[dim]
+        return start is not None and isinstance(size, int) and 0 <= start and start + self.view.shape[dim] <= size
+
+    def mask(self, register: int) -> Value | None:
+        """Whether a register's element is inside; None when it surely is."""
+        mixed, plain = self._split(register)
+        inside = None
+        for d in range(self.rank):
+            if not self._surely_inside(d):
+                inside = self._emit.both(inside, self._dim_mask(d, mixed[d], plain[d]))
+        return inside
+
+    def _dim_mask(self, dim: int, mixed: int, place: int) -> Value:
+        emit = self._emit
+        key = (dim, mixed | place)
+        found = self._inside.get(key)
+        if found is None:
+            found = emit.icmp("sgt", self._limit(dim, mixed), emit.integer(place))
+            self._inside[key] = found
+        return found
+
+    def _limit(self, dim: int, mixed: int) -> Value:
+        """How many places from the thread's own on are inside, as i32: 0 to the tile's size."""
+        found = self._limits.get((dim, mixed))
+        if found is None:
+            emit = self._emit
+            size = emit.value(self._sizes[dim], i64)
+            first = emit.value(emit.add(self.starts[dim], self._place(dim, mixed), i64), i64)
+            left = emit.value(emit.sub(size, first, i64), i64)
+            left = emit.intrinsic("smin", left, emit.integer(self.view.shape[dim], i64))
+            # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
+            start = emit.value(self.starts[dim], i64)
+            if emit.number(self.starts[dim]) is None:
+                left = emit.select(emit.icmp("slt", start, emit.integer(0, i64)), emit.integer(0, i64), left)
+            found = emit.insert(llvm.TruncOp(left, res=i32))
+            self._limits[dim, mixed] = found
+        return found
+
+    def run_is_uniform(self, axis: int, run: int) -> bool:
+        """Whether `run` aligned neighbours along `axis` are surely inside or outside together."""
+        if run == 1 or self._surely_inside(axis):
+            return True
+        facts = self._lowering.facts
+        size = self._memref.size(self.view.dim_map[axis])
+        multiple = size & -size if isinstance(size, int) and size else None if isinstance(size, int) else facts.divisor(size)
+        step = self.view.traversal_strides[axis]
+        return (multiple is None or multiple >= run) and (step & -step) >= run
+
+    def whole_tile_inside(self) -> Value | None:
+        """One condition, equal in all threads: no element of the tile is outside.  None when that is known."""
+        emit = self._emit
+        inside = None
+        for d in range(self.rank):
+            if self._surely_inside(d):
+                continue
+            start = emit.value(self.starts[d], i64)
+            end = emit.value(emit.add(start, self.view.shape[d], i64), i64)
+            fits = emit.icmp("sle", end, emit.value(self._sizes[d], i64))
+            inside = emit.both(inside, emit.both(fits, emit.icmp("sge", start, emit.integer(0, i64))))
+        return inside
+
+    def fastest(self) -> int:
+        """The tile dimension along which neighbours are adjacent in memory."""
+        strides = [self._memref.result.type.strides[self.view.dim_map[d]] for d in range(self.rank)]
+        return min(range(self.rank), key=lambda d: (strides[d] == DYNAMIC, strides[d] if strides[d] != DYNAMIC else 0, -d))
