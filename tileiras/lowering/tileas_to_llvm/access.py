@@ -8,7 +8,7 @@ from tileiras.dialects import llvm
 from tileiras.ir import Value, i16, i32, i64
 
 from .function import FunctionLowering
-from .types import count_of, element_of, vector_of
+from .types import count_of, element_of
 
 _SPACES = {1: "global", 3: "shared"}
 _SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}

@@ -7,7 +7,6 @@ from typing import Any
 
 from tileiras.dialects import arith, llvm
 from tileiras.dialects import nv_tileas as tileas
-
 from tileiras.ir import DenseElementsAttr, FloatAttr, IntegerAttr, IntegerType, Value, element_type_of, i1
 
 from .floats import FROM_F32, from_f32, to_f32, widened

@@ -13,6 +13,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.ir import (
+    UNKNOWN_LOC,
     Block,
     DenseArrayAttr,
     DenseElementsAttr,
@@ -22,7 +23,6 @@ from tileiras.ir import (
     Location,
     Operation,
     StringAttr,
-    UNKNOWN_LOC,
     UnitAttr,
     Value,
     VectorType,
@@ -107,7 +107,9 @@ class Emitter:
         """A constant from the elements' bit patterns, a scalar for one."""
         if len(patterns) == 1:
             (pattern,) = patterns
-            attribute = IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
+            attribute = (
+                IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
+            )
             return self._constant(attribute, element)
         size = max(1, element.width // 8)
         type = VectorType((len(patterns),), element)
@@ -311,7 +313,9 @@ class Emitter:
         """One of LLVM's own intrinsics, overloaded on its operands."""
         return self.insert(llvm.INTRINSIC_OPS[name](*args))
 
-    def assembly(self, text: str, constraints: str, args: Sequence[Value], result: Any = None, effects: bool = True) -> Any:
+    def assembly(
+        self, text: str, constraints: str, args: Sequence[Value], result: Any = None, effects: bool = True
+    ) -> Any:
         """Inline PTX; several outputs make a struct."""
         flag = UnitAttr() if effects else None
         return self.insert(

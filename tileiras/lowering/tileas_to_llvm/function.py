@@ -157,9 +157,7 @@ class FunctionLowering:
             self.declared[name] = llvm.LLVMFuncOp.declare(name, types, result)
         from tileiras.ir import SymbolRefAttr
 
-        return self.emit.insert(
-            llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result)
-        )
+        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
 
     def shared(self, size: int) -> Value:
         """The base of a scratch area of `size` bytes in shared memory.

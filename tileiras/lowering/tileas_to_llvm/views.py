@@ -164,6 +164,7 @@ class TileAddresses:
             first = emit.value(emit.add(self.starts[dim], self._place(dim, mixed), i64), i64)
             left = emit.value(emit.sub(size, first, i64), i64)
             left = emit.intrinsic("smin", left, emit.integer(self.view.shape[dim], i64))
+            left = emit.intrinsic("smax", left, emit.integer(0, i64))
             # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
             start = emit.value(self.starts[dim], i64)
             if emit.number(self.starts[dim]) is None:
@@ -178,7 +179,9 @@ class TileAddresses:
             return True
         facts = self._lowering.facts
         size = self._memref.size(self.view.dim_map[axis])
-        multiple = size & -size if isinstance(size, int) and size else None if isinstance(size, int) else facts.divisor(size)
+        multiple = (
+            size & -size if isinstance(size, int) and size else None if isinstance(size, int) else facts.divisor(size)
+        )
         step = self.view.traversal_strides[axis]
         return (multiple is None or multiple >= run) and (step & -step) >= run
 
@@ -198,4 +201,6 @@ class TileAddresses:
     def fastest(self) -> int:
         """The tile dimension along which neighbours are adjacent in memory."""
         strides = [self._memref.result.type.strides[self.view.dim_map[d]] for d in range(self.rank)]
-        return min(range(self.rank), key=lambda d: (strides[d] == DYNAMIC, strides[d] if strides[d] != DYNAMIC else 0, -d))
+        return min(
+            range(self.rank), key=lambda d: (strides[d] == DYNAMIC, strides[d] if strides[d] != DYNAMIC else 0, -d)
+        )
