@@ -8,7 +8,7 @@ entry, in order:
     i32=5  f32=0.5  i1=1         a scalar
     f32[64,64]=zeros             a pointer to fresh memory: zeros, ones, full(X), arange, arange(START,STEP),
                                  random(SEED) in [0,1), normal(SEED), integers(SEED,LOW,HIGH)
-    f32[64,60:64]=zeros          60 of 64 columns: the row-major array of the sizes after the colons, cut to those before
+    f32[64,60:64]=zeros          60 of 64 columns: an array of the sizes after the colons, cut to those before them
     @data.npy  bf16@bits.npy     a pointer to the array of a file, its bits read as another type of the same size
     &0  &0+128                   the same pointer as argument 0, or that many elements behind it
     array:f32[64,60:64]=zeros    the slots of a cuTile Python array: pointer, every size, every stride in elements
@@ -150,7 +150,7 @@ def parse_argument(text: str, earlier: list[Argument]) -> Argument:
             raise UsageError(f"'{text}' names no earlier argument") from None
         if array is None:
             raise UsageError(f"argument {number} is not an array")
-        shifted = array.reshape(-1)[skip:]
+        shifted = array.reshape(-1)[skip:] if skip else array
         if not np.shares_memory(shifted, array) and shifted.size:
             raise UsageError(f"argument {number} is not contiguous, so '{text}' has no meaning")
         return Argument(shifted, [shifted])
@@ -201,7 +201,8 @@ def compile_for(options: Any) -> tuple[str, dict[str, Any] | None]:
 
     import tileiras
 
-    artifact = tileiras.compile(options.input, gpu_name=options.gpu_name, opt_level=options.opt_level, entry=options.entry)
+    level = options.opt_level
+    artifact = tileiras.compile(options.input, gpu_name=options.gpu_name, opt_level=level, entry=options.entry)
     kernel = artifact.kernels[0]
     metadata = kernel.artifacts.get(".json")
     return artifact.text, None if metadata is None else json.loads(metadata)

@@ -15,7 +15,15 @@ _EXPORTS = {
     "SimulationError": "errors",
 }
 
-__all__ = ["InterpreterError", "EmulatorError", "Memory", "MemoryAccessError", "SimulationError", "emulate", "interpret"]
+__all__ = [
+    "EmulatorError",
+    "InterpreterError",
+    "Memory",
+    "MemoryAccessError",
+    "SimulationError",
+    "emulate",
+    "interpret",
+]
 
 
 def __getattr__(name: str):

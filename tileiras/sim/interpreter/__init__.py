@@ -47,15 +47,23 @@ def load_module(source: Any, filename: str | None = None) -> Operation:
     if isinstance(source, bytes | bytearray | memoryview):
         source = bytes(source)
         if source.startswith(_MAGIC):
-            from tileiras.bytecode import read_bytecode
+            from tileiras.bytecode import read_module
 
-            return read_bytecode(source, filename or "<bytecode>")
-        source = source.decode("utf-8")
-    from tileiras.ir import parse_module, verify
+            module = read_module(source, filename or "<bytecode>")
+        else:
+            module = _parse(source.decode("utf-8"), filename)
+    else:
+        module = _parse(source, filename)
+    from tileiras.ir import verify
 
-    module = parse_module(source, filename or "<string>")
     verify(module)
     return module
+
+
+def _parse(text: str, filename: str | None) -> Operation:
+    from tileiras.ir import parse_module
+
+    return parse_module(text, filename or "<string>")
 
 
 def _items(module: Operation, name: str) -> list[Operation]:

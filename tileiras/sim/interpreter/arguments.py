@@ -69,7 +69,8 @@ def bind_arguments(memory: Memory, types, args) -> list[np.ndarray]:
             bound.append(_scalar(value, element, position))
         elif isinstance(value, np.ndarray):
             if not _is_memory_for(value, pointee):
-                raise ArgumentMismatch(f"argument {position} is an array of {value.dtype}, the parameter points to {pointee}")
+                message = f"argument {position} is an array of {value.dtype}, the parameter points to {pointee}"
+                raise ArgumentMismatch(message)
             bound.append(np.array(memory.allocate(value, name=f"argument {position}"), np.int64))
         else:
             try:

@@ -257,7 +257,8 @@ def shli(machine, op):
     back = np.where(inside, amount, 0).astype(lhs.dtype)
     broken = np.zeros(np.shape(result), bool)
     if promise in ("no_signed_wrap", "no_wrap"):
-        broken = broken | ~inside | ((signed(result, width) >> back.astype(result.dtype)) != signed(wrap(lhs, width), width))
+        restored = signed(result, width) >> back.astype(result.dtype)
+        broken = broken | ~inside | (restored != signed(wrap(lhs, width), width))
     if promise in ("no_unsigned_wrap", "no_wrap"):
         broken = broken | ~inside | ((unsigned(result, width) >> back) != lhs)
     return np.where(broken, undefined(np.shape(result), _element(op)), result)

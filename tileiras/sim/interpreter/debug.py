@@ -37,7 +37,7 @@ def _check_div_by(predicate, value, value_type) -> str | None:
 
 def _check_bounded(predicate, value, value_type) -> str | None:
     numbers = np.ravel(signed(value, value_type.element_type.width)).astype(np.int64)
-    for bound, outside in ((predicate.lb, np.less), (predicate.ub, np.greater)):
+    for bound, outside in ((predicate.lower, np.less), (predicate.upper, np.greater)):
         if bound is not None and outside(numbers, bound).any():
             return f"element {int(numbers[outside(numbers, bound)][0])}"
     return None
@@ -45,7 +45,7 @@ def _check_bounded(predicate, value, value_type) -> str | None:
 
 def _check_same_elements(predicate, value, value_type) -> str | None:
     values = np.asarray(value)
-    sizes = list(predicate.values)
+    sizes = list(predicate.elements)
     starts = [np.arange(extent) // size * size for extent, size in zip(values.shape, sizes)]
     heads = values[np.ix_(*starts)] if starts else values
     return None if (heads == values).all() else f"groups of {sizes} with different elements"

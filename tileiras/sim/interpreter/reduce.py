@@ -25,7 +25,8 @@ def _combiner(machine, op):
 
     def at_once(elements, accumulators):
         shape = elements[0].shape
-        return [np.broadcast_to(v, shape).astype(t, copy=False) for v, t in zip(evaluate(elements, accumulators), dtypes)]
+        results = evaluate(elements, accumulators)
+        return [np.broadcast_to(value, shape).astype(dtype, copy=False) for value, dtype in zip(results, dtypes)]
 
     def one_by_one(elements, accumulators):
         shape = elements[0].shape

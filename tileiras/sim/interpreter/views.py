@@ -96,9 +96,8 @@ def locate(machine, view: TileView, op) -> tuple[np.ndarray, np.ndarray]:
         coordinates = coordinates.reshape(along)
         valid = (coordinates >= 0) & (coordinates < tensor.shape[dim])
         if position < len(promised) and list(promised)[position] and not valid.all():
-            raise Undefined(
-                f"leaves the tensor along dimension {dim} (size {tensor.shape[dim]}), which 'inbounds' promises not to do"
-            )
+            size = tensor.shape[dim]
+            raise Undefined(f"leaves the tensor along dimension {dim} (size {size}), which 'inbounds' rules out")
         offsets = offsets + np.where(valid, coordinates, 0) * tensor.strides[dim]
         inside = inside & valid
     shape = view.tile_shape

@@ -1,0 +1,23 @@
+"""Every example, interpreted, does what its comment says."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+import tileiras
+from tileiras.sim import interpret
+
+from example_cases import CASE_IDS, CASES, Case, check
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_example_interprets(case: Case) -> None:
+    if case.path.suffix == ".py":
+        pytest.importorskip("cuda.tile")
+    arguments = case.make_arguments()
+    expected = case.reference(copy.deepcopy(arguments))
+    interpret(tileiras.parse(case.path), case.entry, case.grid, arguments)
+    for position, values in expected.items():
+        check(arguments[position], values, case.ulps)
