@@ -197,7 +197,7 @@ def _matmul_f16(m: int, n: int, k: int) -> Case:
 CASES = [
     _vector_add(2048),
     _vector_add(2500),
-    _vector_add(1500, "vector_add.tileirbc"),
+    _vector_add(1500, "vector_add_bytecode.tileirbc"),
     _saxpy(2048, 2048),
     _saxpy(1300, 1500),
     _relu_add_2d(64, 128, 128),
