@@ -75,7 +75,7 @@ def _entry(module: Operation, name: str | None) -> Operation:
     if name is None and len(entries) == 1:
         return next(iter(entries.values()))
     if name not in entries:
-        raise KeyError(f"no entry '{name}'; the module has {', '.join(entries) or 'none'}")
+        raise ArgumentMismatch(f"no entry '{name}'; the module has {', '.join(entries) or 'none'}")
     return entries[name]
 
 
@@ -95,7 +95,7 @@ def _load_globals(module: Operation, memory: Memory) -> dict[str, int]:
 def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
     sizes = (grid,) if isinstance(grid, int) else tuple(int(size) for size in grid)
     if not 1 <= len(sizes) <= 3 or any(not 1 <= size < 1 << 24 for size in sizes):
-        raise ValueError(f"a grid has one to three sizes from 1 to 2^24-1, got {grid}")
+        raise ArgumentMismatch(f"a grid has one to three sizes from 1 to 2^24-1, got {grid}")
     return (*sizes, 1, 1, 1)[:3]
 
 
@@ -110,7 +110,7 @@ def interpret(
     unsigned integers of the same size.  An integer for a pointer is an address that a :class:`tileiras.sim.Memory`
     gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
 
-    Raises CompileError when the source is not valid, ArgumentMismatch when the arguments do not fit, InterpreterError
+    Raises CompileError when the source is not valid, ArgumentMismatch when entry, grid or arguments do not fit, InterpreterError
     (located at the operation) when the kernel does what has no meaning.
     """
     module = load_module(source)
