@@ -164,8 +164,9 @@ def parse_argument(text: str, earlier: list[Argument]) -> Argument:
     elif "[" in head:
         array = _array(head, how)
     else:
+        dtype = element_dtype(head)
         value = _numbers(how, head, 1, 1)[0]
-        return Argument(None, [element_dtype(head).type(value) if head[0] in "fbt" else int(value)])
+        return Argument(None, [int(value) if dtype.kind in "bi" else dtype.type(value)])
     if described == text:
         return Argument(array, [array])
     strides = [stride // array.itemsize for stride in array.strides]
