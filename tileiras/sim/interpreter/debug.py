@@ -37,7 +37,7 @@ def _check_div_by(predicate, value, value_type) -> str | None:
 
 def _check_bounded(predicate, value, value_type) -> str | None:
     numbers = np.ravel(signed(value, value_type.element_type.width)).astype(np.int64)
-    for bound, outside in ((predicate.lower, np.less), (predicate.upper, np.greater)):
+    for bound, outside in ((predicate.lb, np.less), (predicate.ub, np.greater)):
         if bound is not None and outside(numbers, bound).any():
             return f"element {int(numbers[outside(numbers, bound)][0])}"
     return None
