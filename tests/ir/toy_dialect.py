@@ -32,6 +32,7 @@ from tileiras.ir import (
     optional_operand,
     region,
     register_type_directive,
+    registry,
     result,
     successor,
     variadic_operand,
@@ -80,11 +81,21 @@ class FileAttr(Attribute):
     asm_alias = "file"
 
 
-class PlaceAttr(Attribute, Location):
-    """A dialect's own location."""
+class PlaceLoc(Location):
+    """A dialect's own location: named and printed like an attribute."""
 
+    __slots__ = ("where", "file")
     name = "toy.place"
-    parameters = ("where", "file")
+
+    def __init__(self, where: Location, file: FileAttr) -> None:
+        self.where = where
+        self.file = file
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlaceLoc) and (self.where, self.file) == (other.where, other.file)
+
+    def __hash__(self) -> int:
+        return hash((self.where, self.file))
 
     def resolve(self) -> Any:
         return self.where.resolve()
@@ -97,7 +108,7 @@ class PlaceAttr(Attribute, Location):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "PlaceAttr":
+    def parse_parameters(cls, parser: Any) -> "PlaceLoc":
         parser.parse_punctuation("<")
         where = parser.parse_location()
         parser.parse_keyword("in")
@@ -105,7 +116,8 @@ class PlaceAttr(Attribute, Location):
         parser.parse_punctuation(">")
         return cls(where, file)
 
-    asm_alias = "loc"
+
+registry.ATTRIBUTES[PlaceLoc.name] = PlaceLoc  # type: ignore[assignment]
 
 
 class ModuleOp(Operation):

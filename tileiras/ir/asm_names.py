@@ -13,7 +13,7 @@ from typing import Any, Iterable
 
 from .attributes import Attribute
 from .core import Block, Operation, Region, Value
-from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc
+from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc, UnknownLoc
 from .types import Type
 
 _NOT_IN_NAMES = re.compile(r"[^\w$.\-]")
@@ -233,7 +233,7 @@ class AliasNames:
             return entry.depth + (entry.name is not None)
         item = self.canonical(item) if isinstance(item, Location) else item
         is_location = isinstance(item, Location)
-        name = (item.asm_alias if isinstance(item, Attribute) else None) or ("loc" if is_location else None)
+        name = "loc" if is_location else item.asm_alias
         entry = self._entries[item] = _Entry(item, name, deferred)
         entry.is_type = isinstance(item, Type)
         entry.depth = max((self.visit(child, deferred) for child in self._children(item)), default=0)
@@ -246,10 +246,13 @@ class AliasNames:
             inner = [item.callee, item.caller]
         elif isinstance(item, FusedLoc):
             inner = [*([item.metadata] if item.metadata is not None else ()), *item.locations]
+        elif isinstance(item, (FileLineColLoc, UnknownLoc)):
+            inner = []
         elif isinstance(item, Attribute):
             inner = _parts(item.values)
         else:
-            inner = []
+            # A dialect's own location: its fields.
+            inner = _parts(tuple(getattr(item, name) for name in type(item).__slots__))
         return [self.canonical(x) if isinstance(x, Location) else x for x in inner]
 
 

@@ -12,7 +12,6 @@ from . import lexer
 from .asm_names import AliasNames, ValueNames
 from .attributes import (
     ArrayAttr,
-    Attribute,
     DenseArrayAttr,
     DenseElementsAttr,
     DictAttr,
@@ -48,8 +47,7 @@ OpPrinter = Callable[[Any, "Printer"], None]
 class Printer:
     """Writes one operation with everything in it, or single attributes and types.
 
-    `generic` prints every operation in the generic form, `locations` adds `loc(...)`; `elide` cuts the prefixes of the
-    default dialect (False: full names).
+    `generic` prints every operation in the generic form, `locations` adds `loc(...)`.
     """
 
     def __init__(self, *, generic: bool = False, locations: bool = False) -> None:
@@ -168,6 +166,7 @@ class Printer:
         # What is used, and where first, only printing tells: a hook may leave out a location or print an attribute
         # in a form of its own.  So everything is printed once to a list that is thrown away.
         rehearsal = _AliasCollector(self)
+        rehearsal.default_dialect = self.default_dialect
         rehearsal._print_operation(root)
         rehearsal._found.assign()
         return rehearsal._found
@@ -342,7 +341,7 @@ class Printer:
         spell = _SPELLINGS.get(attribute.__class__)
         if spell is not None:
             return spell(self, attribute, elision)
-        if isinstance(attribute, Location) and not isinstance(attribute, Attribute):
+        if _is_plain_location(attribute):
             return self._location_text(attribute)
         if isinstance(attribute, EnumAttr) and attribute.as_integer:
             return f"{attribute.number} : i32"
@@ -454,8 +453,8 @@ class Printer:
             inner = ", ".join(map(self._inner_location_text, location.locations))
             metadata = location.metadata
             return f"fused{f'<{self.attribute_text(metadata)}>' if metadata is not None else ''}[{inner}]"
-        if isinstance(location, Attribute):
-            return self._spell(location, "never")
+        if _is_dialect_location(location):
+            return f"#{location.name}{self.parameters_text(location)}"  # type: ignore[attr-defined]
         # A position that has no textual form (an offset in a bytecode file) keeps its description as a name.
         return lexer.quote(str(location))
 
@@ -500,7 +499,13 @@ _SPELLINGS: dict[type, Callable[[Printer, Any, str], str]] = {
 
 
 def _is_plain_location(item: Any) -> bool:
-    return isinstance(item, Location) and not isinstance(item, Attribute)
+    """Whether a location is written `loc(...)`, also where an attribute stands."""
+    return isinstance(item, Location) and not _is_dialect_location(item)
+
+
+def _is_dialect_location(location: Any) -> bool:
+    """Locations that dialects declare have a name and parameters, as attributes do."""
+    return isinstance(location, Location) and getattr(location, "print_parameters", None) is not None
 
 
 def symbol_text(name: str) -> str:
@@ -546,12 +551,15 @@ def print_generic(op: Operation, printer: Printer) -> None:
 # ---- entry points ----------------------------------------------------------------------------------------------------
 
 
-def print_op(op: Operation, *, generic: bool = False, locations: bool = False) -> str:
+def print_op(op: Operation, *, generic: bool = False, locations: bool = False, default_dialect: str = "") -> str:
     """The text of an operation and all inside it, with a newline at the end.
 
     `locations` adds `loc(...)` to operations and block arguments, through aliases defined behind the text.
+    `default_dialect` is the dialect whose prefix `op` itself goes without, as if it stood in a module of that dialect.
     """
-    return Printer(generic=generic, locations=locations).print_top_level(op)
+    printer = Printer(generic=generic, locations=locations)
+    printer.default_dialect = default_dialect
+    return printer.print_top_level(op)
 
 
 def attribute_text(attribute: Any) -> str:
