@@ -9,14 +9,14 @@ _EXPORTS = {
     "interpret": "interpreter",
     "InterpreterError": "interpreter",
     "emulate": "emulator",
-    "EmulatorError": "emulator",
+    "EmulationError": "emulator",
     "Memory": "memory",
     "MemoryAccessError": "memory",
     "SimulationError": "errors",
 }
 
 __all__ = [
-    "EmulatorError",
+    "EmulationError",
     "InterpreterError",
     "Memory",
     "MemoryAccessError",
