@@ -1,0 +1,161 @@
+"""CTA barriers: bar and barrier .sync, .arrive and .red (PTX ISA, "Parallel Synchronization and Communication").
+
+A barrier counts threads in whole warps, all of the block's live threads by default.  The 16 barriers of a block hold
+an arrival count and the running reduction; a barrier that fills is reset before its threads go on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .program import Decoder, Instruction, Modifiers, instruction
+from .ptx_parser import Immediate
+from .types import PRED, U32
+
+BARRIERS = 16
+
+
+class Barriers:
+    """The barriers of all blocks of a batch, arrays of shape (blocks, 16)."""
+
+    def __init__(self, batch) -> None:
+        self.batch = batch
+        shape = (batch.count, BARRIERS)
+        self.threads = np.zeros(shape, np.int64)  # arrived, single threads
+        self.rounded = np.zeros(shape, np.int64)  # arrived, in whole warps
+        self.expected = np.zeros(shape, np.int64)  # explicit count, 0 for all live threads
+        self.population = np.zeros(shape, np.int64)  # arrived with a true predicate
+        self.used = False
+
+    def arrive(self, group, item: Instruction, number: np.ndarray, count: np.ndarray | None, predicate=None) -> None:
+        """Count the group's active threads in; ``number`` and ``count`` are one element or one per thread."""
+        self.used = True
+        active = group.active_lanes()
+        warps = np.flatnonzero(active.any(1))
+        lanes = warps * 32 + active[warps].argmax(1)
+        number = np.broadcast_to(number, (group.n,))[lanes].astype(np.int64)
+        if (number >= BARRIERS).any():
+            group.fault(f"barrier {int(number.max())} does not exist, a block has {BARRIERS}", item)
+        where = (group.warp_cta[warps], number)
+        np.add.at(self.threads, where, active[warps].sum(1))
+        np.add.at(self.rounded, where, 32)
+        if count is not None:
+            wanted = np.broadcast_to(count, (group.n,))[lanes].astype(np.int64)
+            if (bad := (wanted % 32 != 0) | (wanted == 0)).any():
+                group.fault(f"a barrier for {int(wanted[bad][0])} threads, not a multiple of the warp size", item)
+            earlier = self.expected[where]
+            if ((earlier != 0) & (earlier != wanted)).any():
+                group.fault("warps arrive at one barrier with different thread counts", item)
+            self.expected[where] = wanted
+        if predicate is not None:
+            votes = (np.broadcast_to(predicate, (group.n,)).reshape(-1, 32) & active)[warps].sum(1)
+            np.add.at(self.population, where, votes)
+
+    def release(self) -> None:
+        """Let the threads of every barrier that has filled go on."""
+        if not self.used:
+            return
+        default = (self.threads >= self.batch.live_threads[:, None]) & (self.threads > 0)
+        full = np.where(self.expected > 0, self.rounded >= self.expected, default)
+        if not full.any():
+            return
+        for number in np.flatnonzero(full.any(0)).tolist():
+            blocks = full[:, number]
+            for group in self.batch.groups:
+                if group.barrier is None:
+                    continue
+                lanes = (group.barrier == number) & blocks[group.cta]
+                if not lanes.any():
+                    continue
+                for entry in group.pending:
+                    entry(group, lanes, number, self)
+                group.unpark(lanes)
+        for state in (self.threads, self.rounded, self.expected, self.population):
+            state[full] = 0
+
+
+def _deliver(slot: int, operation: str, resume: int):
+    """What a reduction's threads get when the barrier fills."""
+
+    def deliver(group, lanes, number, barriers) -> None:
+        lanes = lanes & (group.resume == resume)
+        if not lanes.any():
+            return
+        votes = barriers.population[group.cta, number]
+        if operation == "popc":
+            value = votes.astype(np.uint32)
+        elif operation == "or":
+            value = votes > 0
+        else:
+            value = votes >= barriers.threads[group.cta, number]
+        group.R[slot] = np.where(lanes, value, group.R[slot])
+
+    return deliver
+
+
+@instruction("bar", "barrier")
+def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    modifiers.take("cta")
+    if modifiers.take("warp"):
+        modifiers.take("sync")
+        decoder.begin_collective(decoder.src(decoder.operands(1)[0], U32))
+        decoder.emit(lambda group: None)
+        return
+    if modifiers.take("cluster"):
+        raise decoder.unsupported("cluster barriers")
+    aligned = item.opcode == "bar" or modifiers.take("aligned")
+    operation = modifiers.take("red") and (modifiers.take("popc", "and", "or") or "")
+    arrive_only = modifiers.take("arrive")
+    if operation is None and not arrive_only and not modifiers.take("sync"):
+        raise decoder.unsupported()
+    types = modifiers.types()
+    if operation is None and types:
+        raise decoder.unsupported()
+    operands = list(item.operands)
+    result = operands.pop(0) if operation is not None else None
+    predicate_operand = operands.pop() if operation is not None else None
+    if aligned:
+        decoder.begin_collective(None)
+    number_operand = operands[0]
+    if isinstance(number_operand, Immediate) and not 0 <= number_operand.value < BARRIERS:
+        raise decoder.error(f"barrier {number_operand.value} does not exist, a block has {BARRIERS}")
+    number = decoder.src(number_operand, U32)
+    count = decoder.src(operands[1], U32) if len(operands) > 1 else None
+    predicate = decoder.src(predicate_operand, PRED) if predicate_operand is not None else None
+    slot = None
+    if result is not None:
+        slot = decoder.dst(result, U32 if operation == "popc" else PRED)
+    fresh = []
+
+    def terminate(group) -> None:
+        R = group.R
+        barriers = group.batch.barriers
+        if predicate is not None and slot is not None and not any(entry is fresh[0] for entry in group.pending):
+            group.pending.append(fresh[0])
+        barriers.arrive(
+            group, item, R[number], None if count is None else R[count], None if predicate is None else R[predicate],
+        )
+        if arrive_only:
+            group.goto(following.index)
+        else:
+            group.park(following.index, R[number])
+        barriers.release()
+
+    following = decoder.end_block(terminate)
+
+    def deliver(group, lanes, at, barriers) -> None:
+        _deliver(slot, operation, following.index)(group, lanes, at, barriers)
+
+    fresh.append(deliver)
+
+
+@instruction("membar", "fence")
+def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """Memory is sequentially consistent here, so a fence of the generic proxy has nothing to do."""
+    known = (
+        "cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "proxy", "alias", "async", "global",
+        "mbarrier_init", "shared::cta", "shared::cluster", "sync_restrict",
+    )
+    while modifiers.take(*known):
+        continue
+    decoder.operands(0)

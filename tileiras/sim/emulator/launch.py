@@ -1,0 +1,202 @@
+"""`emulate`: one launch of an entry with NumPy arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..memory import Memory
+from . import ptx_parser, rounding
+from .errors import EmulationError
+from .program import Program, decode
+from .ptx_parser import Module, Variable
+from .scheduler import Launch
+
+#: Dynamic shared memory when nobody says how much: what sm_90 allows a block to opt in to (227 KiB), less what
+#: variables of fixed size take.
+_MOST_SHARED = 232448
+_INDEX_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+class EmulationResult:
+    """``instruction_counts``: opcode with modifiers -> times a warp issued it (also under a false guard);
+    ``steps``: their sum; ``output``: what the kernel printed."""
+
+    __slots__ = ("instruction_counts", "output", "steps")
+
+    def __init__(self, launch: Launch) -> None:
+        counts: Counter[str] = Counter()
+        for block, times in zip(launch.program.blocks, launch.block_counts):
+            if times:
+                for item in block.instructions:
+                    counts[".".join((item.opcode, *item.modifiers))] += times
+        self.instruction_counts: dict[str, int] = dict(sorted(counts.items()))
+        self.steps = launch.steps
+        self.output = "".join(launch.output)
+
+
+@functools.lru_cache(maxsize=32)
+def _parse(text: str) -> Module:
+    return ptx_parser.parse(text)
+
+
+@functools.lru_cache(maxsize=32)
+def _program(text: str, entry: str) -> Program:
+    return decode(_parse(text), entry)
+
+
+def emulate(
+    ptx: str,
+    entry: str,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    block: int | Sequence[int] | None = None,
+    cluster: Sequence[int] | None = None,
+    shared_memory: int | None = None,
+    seed: int | None = 0,
+    step_limit: int = 1 << 32,
+    check_uninitialised: bool = True,
+) -> EmulationResult:
+    """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
+
+    ``args`` are the entry's parameters in order: NumPy arrays are pointers (views of one base array point into one
+    allocation), integers are scalars or addresses that a `tileiras.sim.Memory` gave out, NumPy scalars and Python
+    numbers are scalars of the parameter's width, bytes fill a parameter of that many bytes.
+
+    ``metadata`` is the content of a NAME.json; it gives what PTX cannot say: parameter types, block and cluster shape
+    where the PTX has no `.reqntid`, dynamic shared memory in bytes.  ``block``, ``cluster`` and ``shared_memory``
+    override both.
+
+    ``seed`` chooses the order in which warps advance; None runs all warps in lock step, which is the fastest.
+    ``step_limit`` bounds the instructions issued, in warps.  ``check_uninitialised``: reading shared memory that
+    was never written is an error, as is a shuffle from a lane that does not take part.
+
+    Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
+    misaligned, a deadlock, a trap, a failed device assertion, the step limit.  Raises TypeError and ValueError for
+    arguments that do not fit the entry.
+    """
+    program = _program(ptx, entry)
+    kernel = _kernel(metadata, entry)
+    directives = program.entry.directives
+    block_shape = _shape(
+        block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
+    )
+    cluster_shape = _shape(cluster or directives.get("reqnctapercluster") or kernel.get("cluster") or (1,), "cluster", entry)
+    grid_shape = _shape(grid, "grid", entry)
+    if program.entry.directives.get("blocksareclusters") is not None:
+        grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
+    for axis, (blocks, limit, members) in enumerate(zip(grid_shape, _INDEX_LIMITS, cluster_shape)):
+        if not 1 <= blocks <= limit:
+            raise ValueError(f"grid dimension {axis} is {blocks}, outside 1 to {limit}")
+        if blocks % members:
+            raise ValueError(f"grid dimension {axis}, {blocks}, is not a multiple of the cluster's {members}")
+    if np.prod(block_shape) > 1024:
+        raise ValueError(f"a block of {int(np.prod(block_shape))} threads; the limit is 1024")
+    memory = Memory.scratch()
+    parameters = _parameters(program, kernel, memory, args)
+    dynamic = 0
+    if program.dynamic_align:
+        dynamic = shared_memory if shared_memory is not None else kernel.get("shared_memory")
+        if dynamic is None:
+            dynamic = _MOST_SHARED - program.shared_bytes
+    launch = Launch(
+        program, memory, grid_shape, block_shape, cluster_shape, dynamic, parameters, seed, step_limit,
+        check_uninitialised,
+    )
+    launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
+    launch.run()
+    return EmulationResult(launch)
+
+
+def _shape(given, what: str, entry: str) -> tuple[int, int, int]:
+    if given is None:
+        raise ValueError(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
+    values = (given,) if isinstance(given, int | np.integer) else tuple(given)
+    if not 1 <= len(values) <= 3 or any(int(v) < 1 for v in values):
+        raise ValueError(f"a {what} shape has one to three positive extents, got {given!r}")
+    return (*(int(v) for v in values), *(1,) * (3 - len(values)))
+
+
+def _kernel(metadata: Mapping[str, Any] | None, entry: str) -> Mapping[str, Any]:
+    if metadata is None:
+        return {}
+    if "kernels" not in metadata:
+        return metadata
+    for kernel in metadata["kernels"]:
+        if kernel["name"] == entry:
+            return kernel
+    raise ValueError(f"the metadata has no kernel '{entry}'")
+
+
+def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, args: Sequence[Any]) -> bytes:
+    """The kernel parameter space."""
+    formal = program.entry.params
+    if kernel.get("hidden_parameters"):
+        raise EmulationError("the entry has hidden parameters, which the emulator does not fill")
+    if len(args) != len(formal):
+        raise TypeError(f"{program.entry.name} takes {len(formal)} arguments, {len(args)} are given")
+    types = [parameter.get("type", "") for parameter in kernel.get("parameters", ())]
+    data = bytearray(max(1, program.parameter_bytes))
+    for number, (parameter, value) in enumerate(zip(formal, args)):
+        raw = _argument(number, parameter, types[number] if number < len(types) else "", memory, value)
+        at = program.parameter_offsets[parameter.name]
+        data[at : at + len(raw)] = raw
+    return bytes(data)
+
+
+def _argument(number: int, parameter: Variable, type_name: str, memory: Memory, value: Any) -> bytes:
+    size = parameter.size
+    if isinstance(value, np.ndarray):
+        if size != 8:
+            raise TypeError(f"argument {number} is an array, but the parameter is a scalar of {size} bytes")
+        return memory.allocate(value, name=f"argument {number}").to_bytes(8, "little")
+    if isinstance(value, bytes | bytearray):
+        if len(value) != size:
+            raise ValueError(f"argument {number} has {len(value)} bytes, the parameter {size}")
+        return bytes(value)
+    floating = parameter.type.kind == "float" or type_name in rounding.FORMATS
+    if isinstance(value, np.generic) and not isinstance(value, np.bool_):
+        if value.dtype.itemsize == size and (value.dtype.kind not in "iu" or not floating):
+            return value.tobytes()
+        value = value.item()
+    if isinstance(value, bool | np.bool_):
+        value = int(value)
+    if isinstance(value, float) or floating and isinstance(value, int):
+        name = type_name if type_name in rounding.FORMATS else {2: "f16", 4: "f32", 8: "f64"}.get(size)
+        if name is None or rounding.FORMATS[name].bits != 8 * size:
+            raise TypeError(f"argument {number} is a float, but the parameter has {size} bytes")
+        with np.errstate(all="ignore"):
+            return rounding.encode(np.array([float(value)]), name).tobytes()
+    if isinstance(value, int):
+        if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
+            raise ValueError(f"argument {number}, {value}, does not fit the parameter's {size} bytes")
+        return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+    raise TypeError(f"argument {number} of type {type(value).__name__} is neither an array nor a number")
+
+
+def _allocate_variables(module: Module, memory: Memory) -> dict[str, int]:
+    """Addresses of the module's `.global` and `.const` variables, initialised for this launch."""
+    addresses, arrays = {}, {}
+    for variable in module.variables.values():
+        if variable.space not in ("global", "const"):
+            continue
+        data = np.zeros(max(1, variable.size), np.uint8)
+        data[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
+        arrays[variable.name] = data
+        addresses[variable.name] = memory.allocate(data, alignment=max(256, variable.align), name=variable.name)
+    for variable in module.variables.values():
+        for offset, symbol, addend, size in variable.references:
+            if symbol not in addresses:
+                raise EmulationError(f"the initialiser of '{variable.name}' refers to '{symbol}', which has no address")
+            raw = (addresses[symbol] + addend).to_bytes(8, "little")[:size]
+            arrays[variable.name][offset : offset + size] = np.frombuffer(raw, np.uint8)
+    for variable in module.variables.values():
+        if variable.space == "const":
+            memory.find(addresses[variable.name]).writable = False
+    return addresses

@@ -1,0 +1,677 @@
+"""PTX text to a module of declarations and instructions (PTX ISA, "Syntax", "State Spaces, Types, and Variables").
+
+Names are resolved here: registers and variables through nested `{ }` scopes, labels at the end of each function body
+(a label may be used before it stands, and inline assembly brings scopes with labels of their own).  What instructions
+mean is none of the parser's business; their operands are kept as small tuples-like objects.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import struct
+from collections.abc import Iterator
+
+from .errors import EmulationError
+from .types import TYPES, PtxType
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+      |(?P<string>"(?:[^"\\]|\\.)*")
+      |(?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+          |(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
+      |(?P<name>\.?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
+      |(?P<punctuation>[{}()\[\],;:|!@+\-<>=])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+_SPACES = ("global", "const", "shared", "local", "param")
+_IGNORED_DIRECTIVES = {".pragma", ".loc", ".file", ".section", ".language", ".alias", ".branchtargets"}
+
+
+class Register:
+    """A virtual register; ``index`` numbers the registers of its function."""
+
+    __slots__ = ("index", "name", "type")
+
+    def __init__(self, name: str, type: PtxType, index: int) -> None:
+        self.name = name
+        self.type = type
+        self.index = index
+
+
+class Variable:
+    """A variable of a state space: ``size`` bytes (0 for `name[]`), initial ``data``, and address references in it."""
+
+    __slots__ = ("align", "data", "name", "references", "size", "space", "type")
+
+    def __init__(self, name: str, space: str, type: PtxType, size: int, align: int) -> None:
+        self.name = name
+        self.space = space
+        self.type = type
+        self.size = size
+        self.align = align
+        self.data = b""
+        self.references: list[tuple[int, str, int, int]] = []  # (offset, symbol, addend, bytes)
+
+
+class Immediate:
+    """A literal.  ``float_bits`` is (width, bits) for `0f`/`0d` literals; ``value`` an int or float."""
+
+    __slots__ = ("float_bits", "value")
+
+    def __init__(self, value: int | float, float_bits: tuple[int, int] | None = None) -> None:
+        self.value = value
+        self.float_bits = float_bits
+
+
+class Special:
+    """A special register such as `%tid.x`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Symbol:
+    """A use of a variable, function or label name; ``target`` is a Variable, a Function, a Label or the bare name."""
+
+    __slots__ = ("name", "offset", "target")
+
+    def __init__(self, name: str, target: object, offset: int = 0) -> None:
+        self.name = name
+        self.target = target
+        self.offset = offset
+
+
+class Address:
+    """`[base + offset]`; base is a Register, a Symbol, or None for an absolute address."""
+
+    __slots__ = ("base", "offset")
+
+    def __init__(self, base: object, offset: int) -> None:
+        self.base = base
+        self.offset = offset
+
+
+class Negated:
+    """`!p`."""
+
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: object) -> None:
+        self.operand = operand
+
+
+class Group:
+    """Several operands in one place: `{a, b}`, `(a, b)` of a call, or `p|q`; ``form`` is the opening character."""
+
+    __slots__ = ("form", "items")
+
+    def __init__(self, form: str, items: list) -> None:
+        self.form = form
+        self.items = items
+
+
+class Sink:
+    """`_`: a result that is not wanted."""
+
+    __slots__ = ()
+
+
+class Label:
+    __slots__ = ("name", "position")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.position = -1  # index of the instruction that follows
+
+
+class Instruction:
+    """``opcode`` is the part before the first dot, ``modifiers`` the rest; ``guard`` the predicate and its negation."""
+
+    __slots__ = ("guard", "line", "modifiers", "opcode", "operands", "text")
+
+    def __init__(self, opcode: str, modifiers: list[str], operands: list, guard, line: int, text: str) -> None:
+        self.opcode = opcode
+        self.modifiers = modifiers
+        self.operands = operands
+        self.guard: tuple[Register, bool] | None = guard
+        self.line = line
+        self.text = text
+
+
+class Function:
+    """An entry or a device function; ``body`` is None for a declaration."""
+
+    __slots__ = (
+        "body", "directives", "is_entry", "labels", "name", "params", "registers", "results", "variables",
+    )
+
+    def __init__(self, name: str, is_entry: bool) -> None:
+        self.name = name
+        self.is_entry = is_entry
+        self.params: list[Variable] = []
+        self.results: list[Variable] = []
+        self.directives: dict[str, tuple[int, ...]] = {}
+        self.body: list[Instruction] | None = None
+        self.labels: list[Label] = []
+        self.registers: list[Register] = []
+        self.variables: list[Variable] = []
+
+
+class Module:
+    """``lines`` are the lines of the text, for messages."""
+
+    def __init__(self) -> None:
+        self.version = ""
+        self.target = ""
+        self.functions: dict[str, Function] = {}
+        self.variables: dict[str, Variable] = {}
+
+    @property
+    def entries(self) -> list[str]:
+        return [f.name for f in self.functions.values() if f.is_entry]
+
+
+class _Scope:
+    __slots__ = ("labels", "names", "parent")
+
+    def __init__(self, parent: _Scope | None) -> None:
+        self.parent = parent
+        self.names: dict[str, object] = {}
+        self.labels: dict[str, Label] = {}
+
+    def find(self, name: str) -> object | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if (found := scope.names.get(name)) is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def find_label(self, name: str) -> Label | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if (found := scope.labels.get(name)) is not None:
+                return found
+            scope = scope.parent
+        return None
+
+
+class Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        self.tokens = list(self._tokenise())
+        self.at = 0
+        self.module = Module()
+        self.scope = _Scope(None)
+        self.function: Function | None = None
+        self.pending: list[tuple[Symbol, _Scope, int]] = []
+
+    # -- tokens ----------------------------------------------------------------------------------------------------
+
+    def _tokenise(self) -> Iterator[tuple[str, str, int]]:
+        position, text, match = 0, self.text, _TOKEN.match
+        while position < len(text):
+            found = match(text, position)
+            if found is None:
+                raise EmulationError(
+                    f"unexpected character {text[position]!r}", line=self.line_of(position),
+                    text=self._line_text(position),
+                )
+            kind = found.lastgroup
+            if kind != "skip":
+                yield kind, found.group(), position
+            position = found.end()
+        yield "end", "", len(text)
+
+    def line_of(self, position: int) -> int:
+        return bisect.bisect_right(self.line_starts, position)
+
+    def _line_text(self, position: int) -> str:
+        return self.text[self.line_starts[self.line_of(position) - 1] :].split("\n", 1)[0].strip()
+
+    def error(self, message: str) -> EmulationError:
+        position = self.tokens[self.at][2]
+        return EmulationError(message, line=self.line_of(position), text=self._line_text(position))
+
+    def peek(self, what: str) -> bool:
+        return self.tokens[self.at][1] == what
+
+    def accept(self, what: str) -> bool:
+        if self.tokens[self.at][1] == what:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, what: str) -> None:
+        if not self.accept(what):
+            raise self.error(f"expected '{what}', found '{self.tokens[self.at][1]}'")
+
+    def name(self) -> str:
+        kind, text, _ = self.tokens[self.at]
+        if kind != "name":
+            raise self.error(f"expected a name, found '{text}'")
+        self.at += 1
+        return text
+
+    def integer(self) -> int:
+        negative = self.accept("-")
+        kind, text, _ = self.tokens[self.at]
+        if kind != "number":
+            raise self.error(f"expected an integer, found '{text}'")
+        self.at += 1
+        value = _number(text).value
+        return -int(value) if negative else int(value)
+
+    def skip_statement(self) -> None:
+        while self.tokens[self.at][0] != "end" and not self.accept(";"):
+            self.at += 1
+
+    # -- module ----------------------------------------------------------------------------------------------------
+
+    def parse(self) -> Module:
+        while self.tokens[self.at][0] != "end":
+            self._top_level()
+        return self.module
+
+    def _top_level(self) -> None:
+        kind, text, position = self.tokens[self.at]
+        if text == ".version":
+            self.module.version = self.tokens[self.at + 1][1]
+            self.at += 2
+        elif text == ".target":
+            self.at += 1
+            self.module.target = self.name()
+            while self.accept(","):
+                self.name()
+        elif text == ".address_size":
+            self.at += 2
+        elif text in (".visible", ".extern", ".weak", ".common"):
+            self.at += 1
+        elif text in (".entry", ".func"):
+            self.at += 1
+            self._function(text == ".entry")
+        elif text[1:] in _SPACES and text[0] == ".":
+            for variable in self._variables():
+                self.module.variables[variable.name] = variable
+                self.scope.names[variable.name] = variable
+        elif text in (".file", ".loc"):
+            line = self.line_of(position)
+            while self.tokens[self.at][0] != "end" and self.line_of(self.tokens[self.at][2]) == line:
+                self.at += 1
+        elif text == ".section":
+            while not self.accept("{"):
+                self.at += 1
+            while not self.accept("}"):
+                self.at += 1
+        elif text in (".pragma", ".alias") or text == ";":
+            self.skip_statement()
+        else:
+            raise self.error(f"unexpected '{text}' at module level")
+
+    def _function(self, is_entry: bool) -> None:
+        results: list[Variable] = []
+        while self.tokens[self.at][1] in (".noreturn", ".attribute", ".unified"):
+            self.at += 1
+        if self.accept("("):
+            results = self._parameters()
+        function = Function(self.name(), is_entry)
+        function.results = results
+        if self.accept("("):
+            function.params = self._parameters()
+        while self.tokens[self.at][1].startswith("."):
+            directive = self.name()
+            values = []
+            while self.tokens[self.at][0] == "number":
+                values.append(self.integer())
+                if not self.accept(","):
+                    break
+            if directive in _IGNORED_DIRECTIVES:
+                while not (self.peek("{") or self.peek(";") or self.tokens[self.at][1].startswith(".")):
+                    self.at += 1
+                continue
+            function.directives[directive[1:]] = tuple(values)
+        known = self.module.functions.get(function.name)
+        if self.accept(";"):
+            if known is None:
+                self.module.functions[function.name] = function
+            return
+        self.module.functions[function.name] = function
+        self.expect("{")
+        self._body(function)
+
+    def _parameters(self) -> list[Variable]:
+        parameters = []
+        while not self.accept(")"):
+            if self.accept(","):
+                continue
+            text = self.name()
+            if text == ".reg":
+                raise self.error("register parameters are not supported")
+            if text != ".param":
+                raise self.error(f"expected a parameter, found '{text}'")
+            parameters.append(self._variable("param"))
+        return parameters
+
+    def _variables(self) -> list[Variable]:
+        space = self.name()[1:]
+        first = self._variable(space)
+        variables = [first]
+        self._initialiser(first)
+        while self.accept(","):
+            more = self._declarator(space, first.type, first.align)
+            self._initialiser(more)
+            variables.append(more)
+        self.expect(";")
+        return variables
+
+    def _variable(self, space: str) -> Variable:
+        align, type_, vector = 0, None, 1
+        while self.tokens[self.at][1].startswith("."):
+            directive = self.name()
+            if directive == ".align":
+                align = self.integer()
+            elif directive in (".v2", ".v4"):
+                vector = int(directive[2:])
+            elif directive[1:] in TYPES:
+                type_ = TYPES[directive[1:]]
+            elif directive in (".ptr", ".global", ".const", ".shared", ".local", ".param", ".volatile"):
+                if directive == ".ptr" and align:
+                    pass
+                # `.ptr .space .align n` describes the pointee; the parameter's own alignment is its type's.
+                while directive == ".ptr" and self.tokens[self.at][1].startswith("."):
+                    if self.name() == ".align":
+                        self.integer()
+            elif directive.startswith(".attribute"):
+                self.expect("(")
+                while not self.accept(")"):
+                    self.at += 1
+            else:
+                raise self.error(f"unexpected '{directive}' in a declaration")
+        if type_ is None:
+            raise self.error("a declaration without a type")
+        return self._declarator(space, type_, align, vector)
+
+    def _declarator(self, space: str, type_: PtxType, align: int, vector: int = 1) -> Variable:
+        name = self.name()
+        if self.accept("<"):
+            raise self.error("parameterised variable names are only supported for registers")
+        size = type_.bytes * vector
+        natural = size
+        while self.accept("["):
+            size *= 0 if self.peek("]") else self.integer()
+            self.expect("]")
+        return Variable(name, space, type_, size, align or natural)
+
+    def _initialiser(self, variable: Variable) -> None:
+        if not self.accept("="):
+            return
+        data = bytearray()
+        element = variable.type.bytes
+
+        def item() -> None:
+            if self.accept("{"):
+                while not self.accept("}"):
+                    item()
+                    self.accept(",")
+                return
+            kind, text, _ = self.tokens[self.at]
+            if kind == "name":
+                self.at += 1
+                if text == "generic":
+                    self.expect("(")
+                    text = self.name()
+                    self.expect(")")
+                addend = 0
+                while self.peek("+") or self.peek("-"):
+                    negative = self.accept("-") or (self.expect("+"), False)[1]
+                    addend += -self.integer() if negative else self.integer()
+                variable.references.append((len(data), text, addend, element))
+                data.extend(bytes(element))
+                return
+            negative = self.accept("-")
+            number = _number(self.tokens[self.at][1])
+            self.at += 1
+            data.extend(_encode(number, negative, variable.type))
+
+        item()
+        variable.data = bytes(data)
+        if not variable.size:
+            variable.size = len(data)
+
+    # -- bodies ----------------------------------------------------------------------------------------------------
+
+    def _body(self, function: Function) -> None:
+        self.function = function
+        function.body = []
+        outer = self.scope
+        self.scope = _Scope(outer)
+        self.pending = []
+        for variable in (*function.params, *function.results):
+            self.scope.names[variable.name] = variable
+        depth = 1
+        while depth:
+            kind, text, position = self.tokens[self.at]
+            if kind == "end":
+                raise self.error(f"the body of {function.name} does not end")
+            if text == "{":
+                self.at += 1
+                depth += 1
+                self.scope = _Scope(self.scope)
+            elif text == "}":
+                self.at += 1
+                depth -= 1
+                self.scope = self.scope.parent
+            elif text == ".reg":
+                self.at += 1
+                self._registers()
+            elif text[0] == "." and text[1:] in _SPACES:
+                for variable in self._variables():
+                    self.scope.names[variable.name] = variable
+                    function.variables.append(variable)
+            elif text == ".loc":
+                line = self.line_of(position)
+                while self.line_of(self.tokens[self.at][2]) == line and not self.peek("}"):
+                    self.at += 1
+            elif text == ".pragma":
+                self.skip_statement()
+            elif text == ";":
+                self.at += 1
+            elif kind == "name" and self.tokens[self.at + 1][1] == ":":
+                self.at += 2
+                self._label(text)
+            else:
+                function.body.append(self._instruction())
+        for symbol, scope, at in self.pending:
+            label = scope.find_label(symbol.name)
+            if label is None and (found := self.module.functions.get(symbol.name)) is not None:
+                symbol.target = found
+            elif label is not None:
+                symbol.target = label
+        self.scope = outer
+
+    def _label(self, name: str) -> None:
+        label = Label(name)
+        label.position = len(self.function.body)
+        self.scope.labels[name] = label
+        self.function.labels.append(label)
+        # `name: .branchtargets L0, L1;` and `name: .callprototype ...;`
+        if self.accept(".branchtargets"):
+            targets = []
+            while not self.accept(";"):
+                symbol = Symbol(self.name(), None)
+                self.pending.append((symbol, self.scope, self.at))
+                targets.append(symbol)
+                self.accept(",")
+            self.scope.names[name] = Group("{", targets)
+        elif self.accept(".callprototype"):
+            self.skip_statement()
+
+    def _registers(self) -> None:
+        type_ = None
+        vector = 1
+        while self.tokens[self.at][1].startswith("."):
+            directive = self.name()[1:]
+            if directive in ("v2", "v4"):
+                vector = int(directive[1:])
+            elif directive in TYPES:
+                type_ = TYPES[directive]
+            else:
+                raise self.error(f"unknown register type '.{directive}'")
+        if vector != 1:
+            raise self.error("vector registers are not supported")
+        while True:
+            name = self.name()
+            if self.accept("<"):
+                count = self.integer()
+                self.expect(">")
+                for number in range(count):
+                    self._register(f"{name}{number}", type_)
+            else:
+                self._register(name, type_)
+            if not self.accept(","):
+                break
+        self.expect(";")
+
+    def _register(self, name: str, type_: PtxType) -> None:
+        register = Register(name, type_, len(self.function.registers))
+        self.function.registers.append(register)
+        self.scope.names[name] = register
+
+    def _instruction(self) -> Instruction:
+        start = self.tokens[self.at][2]
+        guard = None
+        if self.accept("@"):
+            negated = self.accept("!")
+            register = self.scope.find(self.name())
+            if not isinstance(register, Register):
+                raise self.error("a guard that is not a declared predicate register")
+            guard = (register, negated)
+        head = self.name().split(".")
+        operands: list = []
+        while not self.peek(";"):
+            operands.append(self._operand())
+            if not self.accept(","):
+                break
+        if not self.peek(";"):
+            raise self.error(f"unexpected '{self.tokens[self.at][1]}' in an instruction")
+        end = self.tokens[self.at][2]
+        self.at += 1
+        text = " ".join(self.text[start : end + 1].split())
+        return Instruction(head[0], head[1:], operands, guard, self.line_of(start), text)
+
+    def _operand(self):
+        operand = self._simple_operand()
+        if self.accept("|"):
+            operand = Group("|", [operand, self._simple_operand()])
+        return operand
+
+    def _simple_operand(self):
+        kind, text, _ = self.tokens[self.at]
+        if text in ("{", "("):
+            self.at += 1
+            close = "}" if text == "{" else ")"
+            items = []
+            while not self.accept(close):
+                items.append(self._operand())
+                if not self.accept(","):
+                    self.expect(close)
+                    break
+            return Group(text, items)
+        if text == "[":
+            self.at += 1
+            return self._address()
+        if text == "!":
+            self.at += 1
+            return Negated(self._simple_operand())
+        if text in ("-", "+"):
+            self.at += 1
+            number = self._simple_operand()
+            if not isinstance(number, Immediate):
+                raise self.error("a sign before something that is not a number")
+            return Immediate(-number.value) if text == "-" else number
+        if kind == "number":
+            self.at += 1
+            return _number(text)
+        if kind == "name":
+            self.at += 1
+            return self._named(text)
+        raise self.error(f"unexpected '{text}' in an instruction")
+
+    def _named(self, text: str):
+        if text == "_":
+            return Sink()
+        found = self.scope.find(text)
+        if isinstance(found, Register | Group):
+            return found
+        if found is None and text.startswith("%"):
+            return Special(text)
+        symbol = Symbol(text, found)
+        if found is None:
+            self.pending.append((symbol, self.scope, self.at))
+        if self.peek("+") or self.peek("-"):
+            negative = self.tokens[self.at][1] == "-"
+            self.at += 1
+            symbol.offset = -self.integer() if negative else self.integer()
+        return symbol
+
+    def _address(self):
+        """The inside of `[...]`; with several comma-separated parts (tensor copies) the result is a Group '['."""
+        parts: list = []
+        while True:
+            if self.peek("{"):
+                parts.append(self._simple_operand())
+            elif self.tokens[self.at][0] == "number" or self.peek("-"):
+                parts.append(Address(None, self.integer()))
+            else:
+                base = self._named(self.name())
+                offset = 0
+                while self.peek("+") or self.peek("-"):
+                    negative = self.tokens[self.at][1] == "-"
+                    self.at += 1
+                    offset += -self.integer() if negative else self.integer()
+                if isinstance(base, Symbol):
+                    offset += base.offset
+                    base.offset = 0
+                parts.append(Address(base, offset))
+            if not self.accept(","):
+                break
+        self.expect("]")
+        return parts[0] if len(parts) == 1 else Group("[", parts)
+
+
+def _number(text: str) -> Immediate:
+    lower = text.lower()
+    if lower.startswith("0f"):
+        bits = int(text[2:], 16)
+        return Immediate(struct.unpack("<f", struct.pack("<I", bits))[0], (32, bits))
+    if lower.startswith("0d"):
+        bits = int(text[2:], 16)
+        return Immediate(struct.unpack("<d", struct.pack("<Q", bits))[0], (64, bits))
+    if lower.startswith("0x"):
+        return Immediate(int(lower.rstrip("u"), 16))
+    if lower.startswith("0b"):
+        return Immediate(int(lower[2:].rstrip("u"), 2))
+    if "." in text or "e" in lower:
+        return Immediate(float(text))
+    digits = lower.rstrip("u")
+    return Immediate(int(digits, 8) if len(digits) > 1 and digits[0] == "0" else int(digits))
+
+
+def _encode(number: Immediate, negative: bool, type_: PtxType) -> bytes:
+    if number.float_bits is not None and number.float_bits[0] == type_.bits and not negative:
+        return number.float_bits[1].to_bytes(type_.bytes, "little")
+    if type_.kind == "float" and type_.bits in (32, 64):
+        value = -float(number.value) if negative else float(number.value)
+        return struct.pack("<f" if type_.bits == 32 else "<d", value)
+    value = -int(number.value) if negative else int(number.value)
+    return (value & ((1 << type_.bits) - 1)).to_bytes(type_.bytes, "little")
+
+
+def parse(text: str) -> Module:
+    """The module that a PTX text declares; raises EmulationError with the line of what does not parse."""
+    return Parser(text).parse()

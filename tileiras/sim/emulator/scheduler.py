@@ -1,0 +1,142 @@
+"""Launching: the argument list, batches of thread blocks, barriers, and the order in which groups of warps advance.
+
+Thread blocks run in batches.  Within a batch a group holds the warps of one number in all its blocks (one group of all
+warps without a seed), and the scheduler advances groups in an order drawn from the seed, each until it blocks or for a
+number of instructions drawn too.  Every such order is one that the hardware may take.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+
+from .barrier import Barriers
+from .errors import EmulationError
+from .program import Program
+from .warps import WarpGroup
+
+#: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
+_GROUP_THREADS = 8192
+_SHARED_BUDGET = 256 << 20
+_LOCAL_BUDGET = 64 << 20
+
+
+class Launch:
+    """One kernel launch; ``threads`` is the number of threads of a block."""
+
+    def __init__(
+        self, program: Program, memory, grid, block, cluster, dynamic_shared: int, parameters: bytes,
+        seed: int | None, step_limit: int, check_uninitialised: bool,
+    ) -> None:
+        self.program = program
+        self.memory = memory
+        self.grid = grid
+        self.block = block
+        self.cluster = cluster
+        self.threads = block[0] * block[1] * block[2]
+        self.random = Random(seed) if seed is not None else None
+        self.step_limit = step_limit
+        self.check_uninitialised = check_uninitialised
+        self.steps = 0
+        self.bank_conflicts = Counter()
+        self.output: list[str] = []
+        self.block_counts = [0] * len(program.blocks)
+        self.registers = list(program.registers)
+        self.dynamic_shared = dynamic_shared
+        start = program.shared_bytes
+        if program.dynamic_align:
+            start = -(-start // program.dynamic_align) * program.dynamic_align
+        self.shared_bytes = start + dynamic_shared
+        self.local_stride = -(-program.local_bytes // 16) * 16
+        self._bind(parameters, start)
+
+    def _bind(self, parameters: bytes, dynamic_start: int) -> None:
+        """Give the slots that are known at launch their values."""
+        program, registers = self.program, self.registers
+        for slot, offset, storage in program.parameters:
+            registers[slot] = np.frombuffer(parameters, storage, 1, offset)
+        for slot, offset in program.dynamic_slots:
+            registers[slot] = np.array([dynamic_start + offset], np.uint64)
+        if program.parameter_addresses:
+            data = np.frombuffer(parameters, np.uint8)
+            base = self.memory.allocate(data, name="the kernel's parameters")
+            for slot, offset in program.parameter_addresses:
+                registers[slot] = np.array([base + offset], np.uint64)
+
+    def bind_addresses(self, addresses: dict[str, int]) -> None:
+        for slot, name, offset in self.program.addresses:
+            self.registers[slot] = np.array([addresses[name] + offset], np.uint64)
+
+    def run(self) -> None:
+        total = self.grid[0] * self.grid[1] * self.grid[2]
+        warps = -(-self.threads // 32)
+        size = _GROUP_THREADS // (32 if self.random is not None else 32 * warps)
+        size = min(size, _SHARED_BUDGET // max(1, self.shared_bytes))
+        size = max(1, min(size, _LOCAL_BUDGET // max(1, self.local_stride * self.threads)))
+        per_cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        size = max(per_cluster, size // per_cluster * per_cluster)
+        order = _cluster_order(self.grid, self.cluster)
+        with np.errstate(all="ignore"):
+            for start in range(0, total, size):
+                Batch(self, order[:, start : start + size]).run()
+
+
+def _cluster_order(grid, cluster) -> np.ndarray:
+    """(3, blocks): the block ids, the blocks of a cluster next to each other in rank order."""
+    clusters = [g // c for g, c in zip(grid, cluster)]
+    gz, gy, gx, cz, cy, cx = (
+        axis.reshape(-1) for axis in np.indices((*clusters[::-1], *cluster[::-1]), dtype=np.int64)
+    )
+    return np.stack([gx * cluster[0] + cx, gy * cluster[1] + cy, gz * cluster[2] + cz])
+
+
+class Batch:
+    """Thread blocks that are resident together; ``ctaid`` is (3, blocks)."""
+
+    def __init__(self, launch: Launch, ctaid: np.ndarray) -> None:
+        self.launch = launch
+        self.ctaid = ctaid
+        self.count = ctaid.shape[1]
+        self.shared_stride = -(-launch.shared_bytes // 128) * 128
+        self.shared = np.full(self.count * self.shared_stride, 0xCD, np.uint8)
+        self.shared_written = np.zeros(self.shared.size, bool) if launch.check_uninitialised else None
+        warps = -(-launch.threads // 32)
+        every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
+        if launch.random is None:
+            self.groups = [WarpGroup(self, every)]
+        else:
+            self.groups = [WarpGroup(self, every[every[:, 1] == warp]) for warp in range(warps)]
+        self.live_threads = np.full(self.count, launch.threads)
+        self.barriers = Barriers(self)
+
+    def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
+        cta = group.cta if leaving is None else group.cta[leaving]
+        self.live_threads -= np.bincount(cta, minlength=self.count)
+        self.barriers.release()
+
+    def run(self) -> None:
+        random = self.launch.random
+        waiting = [group for group in self.groups]
+        while waiting:
+            before = self.launch.steps
+            if random is not None:
+                random.shuffle(waiting)
+            for group in waiting:
+                group.run(1 << 40 if random is None or random.random() < 0.5 else random.randrange(1, 300))
+            waiting = [group for group in waiting if not group.done]
+            if waiting and self.launch.steps == before:
+                self._deadlock(waiting)
+
+    def _deadlock(self, groups: list[WarpGroup]) -> None:
+        lines = []
+        for group in groups:
+            for cta, warp, reason in group.waiting():
+                block = tuple(int(v) for v in self.ctaid[:, cta])
+                lines.append((block, warp, f"  block {block} warp {warp} waits at {reason}"))
+        lines.sort()
+        shown = [text for _, _, text in lines[:16]]
+        if len(lines) > 16:
+            shown.append(f"  and {len(lines) - 16} more warps")
+        raise EmulationError("deadlock: no warp can go on\n" + "\n".join(shown))

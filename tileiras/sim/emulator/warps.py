@@ -1,0 +1,338 @@
+"""A group of warps that move together: the unit the scheduler advances and the instructions are vectorised over.
+
+The threads of a group are the lanes of whole warps, possibly of several thread blocks.  While they are all at one
+place, ``pcs`` is None and ``pc`` is the block they are at; once they part, ``pcs`` has a block number per thread and
+the lowest-numbered block that can run is run for the threads that are there, so that threads meet again where paths
+join (LLVM lays blocks out in an order that makes this the immediate post-dominator nearly always; where it does
+not, instructions that need the lanes of a warp together wait for them, as the PTX ISA has it for `.sync`).
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from .errors import EmulationError
+from .ptx_parser import Instruction
+
+#: Block numbers of threads that wait at a barrier and of threads that have exited.
+PARKED = 2**31 - 2
+DEAD = 2**31 - 1
+
+# Every so many choices among diverged paths, the highest-numbered is taken: a thread that spins on a lock held by a
+# lane further on must not keep that lane from running (independent thread scheduling, sm_70 and later).
+_FAIRNESS = 256
+
+
+class WarpGroup:
+    """``R`` is the register file, ``mask`` the threads a step applies to (None: all)."""
+
+    __slots__ = (
+        "R", "barrier", "batch", "cta", "done", "lane", "launch", "live", "local", "mask", "n", "pc", "pcs", "pending",
+        "program", "resume", "selections", "shared_base", "thread", "warp_cta", "async_copies", "async_groups",
+    )
+
+    def __init__(self, batch, warps: np.ndarray) -> None:
+        """``warps`` has a row (block's position in the batch, warp number in the block) per warp."""
+        self.batch = batch
+        self.launch = batch.launch
+        self.program = batch.launch.program
+        count = len(warps)
+        self.n = count * 32
+        self.warp_cta = warps[:, 0].astype(np.int64)
+        self.cta = np.repeat(self.warp_cta, 32)
+        self.lane = np.tile(np.arange(32, dtype=np.uint32), count)
+        self.thread = (np.repeat(warps[:, 1].astype(np.int64), 32) * 32 + self.lane).astype(np.int64)
+        live = self.thread < batch.launch.threads
+        self.live: np.ndarray | None = None if live.all() else live
+        self.shared_base = self.cta * batch.shared_stride
+        self.local = np.full(self.n * batch.launch.local_stride, 0xCD, np.uint8)
+        self.mask = self.live
+        self.pc = 0
+        self.pcs: np.ndarray | None = None
+        self.resume: np.ndarray | None = None
+        self.barrier: np.ndarray | None = None
+        self.pending: list = []
+        self.done = False
+        self.selections = 0
+        self.async_copies: list = []
+        self.async_groups = np.zeros(1, np.int64)
+        self.R = list(batch.launch.registers)
+        self._fill_specials()
+
+    # -- special registers -----------------------------------------------------------------------------------------
+
+    def thread_ids(self) -> np.ndarray:
+        """(3, n): x, y, z of every thread."""
+        x, y, _ = self.launch.block
+        return np.stack([self.thread % x, self.thread // x % y, self.thread // (x * y)])
+
+    def _fill_specials(self) -> None:
+        specials = self.program.specials
+        if not specials:
+            return
+        launch = self.launch
+        cluster = launch.cluster
+        ctaid = self.batch.ctaid[:, self.cta]
+        within = ctaid % np.array(cluster)[:, None]
+        tids = self.thread_ids()
+        vectors = {
+            "%tid": tids, "%ntid": launch.block, "%ctaid": ctaid, "%nctaid": launch.grid,
+            "%clusterid": ctaid // np.array(cluster)[:, None],
+            "%nclusterid": [g // c for g, c in zip(launch.grid, cluster)],
+            "%cluster_ctaid": within, "%cluster_nctaid": cluster,
+        }
+        warps = -(-launch.threads // 32)
+        bit = np.uint32(1) << self.lane
+        below = bit - np.uint32(1)
+        scalars = {
+            "%laneid": self.lane, "%warpid": self.thread // 32, "%nwarpid": warps, "%smid": 0, "%nsmid": 1,
+            "%gridid": 1, "%lanemask_eq": bit, "%lanemask_lt": below, "%lanemask_le": below | bit,
+            "%lanemask_gt": ~(below | bit), "%lanemask_ge": ~below,
+            "%cluster_ctarank": within[0] + cluster[0] * (within[1] + cluster[1] * within[2]),
+            "%cluster_nctarank": cluster[0] * cluster[1] * cluster[2],
+            "%is_explicit_cluster": int(cluster != (1, 1, 1)), "%dynamic_smem_size": launch.dynamic_shared,
+            "%total_smem_size": launch.shared_bytes, "%aggr_smem_size": launch.shared_bytes,
+            "%reserved_smem_offset_begin": 0,
+        }
+        for name, slot in specials.items():
+            head, _, axis = name.partition(".")
+            value = vectors[head]["xyz".index(axis)] if axis else scalars[name]
+            value = np.atleast_1d(np.asarray(value))
+            if value.size > 1 and (value == value[0]).all():
+                value = value[:1]
+            self.R[slot] = value.astype(self.R[slot].dtype)
+
+    def clock(self, shift: int, storage: np.dtype) -> np.ndarray:
+        return np.array([self.launch.steps >> shift & (1 << 8 * storage.itemsize) - 1], storage)
+
+    # -- reading and writing ---------------------------------------------------------------------------------------
+
+    def write(self, slot: int, value: np.ndarray) -> None:
+        """Set a slot for the active threads; ``value`` in storage type."""
+        mask = self.mask
+        self.R[slot] = value if mask is None else np.where(mask, value, self.R[slot])
+
+    def write_buffer(self, slot: int, offset: int, value: np.ndarray) -> None:
+        """Set bytes from ``offset`` on of a parameter buffer for the active threads."""
+        old = self.R[slot]
+        raw = np.ascontiguousarray(value).view(np.uint8).reshape(value.size, -1)
+        rows = max(len(raw), len(old)) if self.mask is None else self.n
+        new = np.array(np.broadcast_to(old, (rows, old.shape[1])))
+        if self.mask is None:
+            new[:, offset : offset + raw.shape[1]] = raw
+        else:
+            raw = np.broadcast_to(raw, (rows, raw.shape[1]))
+            new[self.mask, offset : offset + raw.shape[1]] = raw[self.mask]
+        self.R[slot] = new
+
+    def full(self, slot: int) -> np.ndarray:
+        """A slot's value with one element per thread."""
+        value = self.R[slot]
+        return value if value.size == self.n else np.broadcast_to(value, (self.n,))
+
+    def active(self) -> np.ndarray:
+        """Numbers of the active threads."""
+        return np.arange(self.n) if self.mask is None else np.flatnonzero(self.mask)
+
+    def active_lanes(self) -> np.ndarray:
+        """(warps, 32) bool: the active threads."""
+        if self.mask is None:
+            return np.ones((self.n // 32, 32), bool)
+        return self.mask.reshape(-1, 32)
+
+    def fault(self, message: str, item: Instruction, thread: int | None = None, address: int | None = None) -> NoReturn:
+        """Raise EmulationError at an instruction, for a thread of the group (the first active one when None)."""
+        if thread is None:
+            active = self.active()
+            thread = int(active[0]) if active.size else 0
+        raise EmulationError(
+            message, line=item.line, text=item.text, thread=tuple(int(v) for v in self.thread_ids()[:, thread]),
+            block=tuple(int(v) for v in self.batch.ctaid[:, self.cta[thread]]), address=address,
+        )
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def goto(self, target: int) -> None:
+        if self.pcs is None:
+            self.pc = target
+        else:
+            self.pcs[self.mask] = target
+
+    def branch(self, chosen: np.ndarray, taken: int, following: int) -> None:
+        """Send the active threads to ``taken`` where ``chosen``, else to ``following``."""
+        if chosen.size == 1:
+            self.goto(taken if chosen[0] else following)
+            return
+        if self.mask is not None:
+            chosen = chosen & self.mask
+        count = np.count_nonzero(chosen)
+        if count == 0:
+            self.goto(following)
+        elif count == (self.n if self.mask is None else np.count_nonzero(self.mask)):
+            self.goto(taken)
+        else:
+            if self.pcs is None:
+                self._part()
+            pcs = self.pcs
+            if self.mask is None:
+                pcs[:] = following
+            else:
+                pcs[self.mask] = following
+            pcs[chosen] = taken
+
+    def branch_many(self, targets: np.ndarray) -> None:
+        """Send every active thread to its own block number."""
+        if targets.size == 1:
+            self.goto(int(targets[0]))
+            return
+        if self.pcs is None:
+            self._part()
+        self.pcs[:] = targets if self.mask is None else np.where(self.mask, targets, self.pcs)
+
+    def _part(self) -> None:
+        self.pcs = np.full(self.n, self.pc, np.int32)
+        if self.live is not None:
+            self.pcs[~self.live] = DEAD
+
+    def exit(self) -> None:
+        """End the active threads."""
+        leaving = self.mask
+        if self.pcs is None:
+            self.done = True
+            self._part()
+            self.pcs[:] = DEAD
+        else:
+            self.pcs[leaving] = DEAD
+        before = self.live
+        self.live = np.zeros(self.n, bool) if leaving is None else (~leaving if before is None else before & ~leaving)
+        self.done = not self.live.any()
+        for copy in self.async_copies:
+            copy.land(self, leaving)
+        self.batch.threads_exit(self, leaving)
+
+    def park(self, resume: int, barrier: np.ndarray) -> None:
+        """Stop the active threads at a barrier (``barrier``: id per thread); they continue at block ``resume``."""
+        if self.pcs is None:
+            self._part()
+        if self.resume is None:
+            self.resume = np.zeros(self.n, np.int32)
+            self.barrier = np.full(self.n, -1, np.int8)
+        mask = slice(None) if self.mask is None else self.mask
+        self.pcs[mask] = PARKED
+        self.resume[mask] = resume
+        self.barrier[mask] = np.broadcast_to(barrier, (self.n,))[mask]
+
+    def unpark(self, lanes: np.ndarray) -> None:
+        self.pcs[lanes] = self.resume[lanes]
+        self.barrier[lanes] = -1
+
+    def _select(self) -> int:
+        """Choose the block to run next and set the mask; -1 when no thread can run."""
+        pcs = self.pcs
+        lowest = int(pcs.min())
+        if lowest >= PARKED:
+            return -1
+        self.selections += 1
+        if self.selections % _FAIRNESS == 0:
+            candidates = np.unique(pcs[pcs < PARKED])[::-1].tolist()
+        else:
+            candidates = [lowest]
+        mask = self._choose(candidates)
+        if mask is None:
+            mask = self._choose(np.unique(pcs[pcs < PARKED]).tolist())
+            if mask is None:
+                return -1
+        chosen = int(pcs[int(mask.argmax())])
+        self.mask = mask
+        members = np.count_nonzero(mask)
+        if members == (self.n if self.live is None else np.count_nonzero(self.live)):
+            self.pcs = None
+            self.pc = chosen
+            self.mask = self.live
+        return chosen
+
+    def _choose(self, candidates: list[int]) -> np.ndarray | None:
+        for candidate in candidates:
+            mask = self.pcs == candidate
+            collective = self.program.blocks[candidate].collective
+            if collective is not None:
+                mask = self._complete(collective, mask)
+                if not mask.any():
+                    continue
+            return mask
+        return None
+
+    def _complete(self, collective, mask: np.ndarray) -> np.ndarray:
+        """The threads of ``mask`` whose warp (or member mask) has all of its live lanes in ``mask``."""
+        here = mask.reshape(-1, 32)
+        live = np.ones_like(here) if self.live is None else self.live.reshape(-1, 32)
+        if collective.members is None:
+            return (here & (here == live).all(1, keepdims=True)).reshape(-1)
+        here_bits = np.packbits(here, axis=1, bitorder="little").view(np.uint32)
+        live_bits = np.packbits(live, axis=1, bitorder="little").view(np.uint32)
+        wanted = self.full(collective.members).reshape(-1, 32) & live_bits
+        return mask & ((wanted & ~here_bits) == 0).reshape(-1)
+
+    def run(self, budget: int) -> None:
+        """Advance until no thread can, or ``budget`` instructions have been issued."""
+        blocks = self.program.blocks
+        launch = self.launch
+        counts = launch.block_counts
+        while budget > 0 and not self.done:
+            if self.pcs is None:
+                at = self.pc
+                self.mask = self.live
+            else:
+                at = self._select()
+                if at < 0:
+                    return
+            block = blocks[at]
+            for step in block.steps:
+                step(self)
+            mask = self.mask
+            warps = self.n // 32 if mask is None else int(np.count_nonzero(mask.reshape(-1, 32).any(1)))
+            counts[at] += warps
+            length = len(block.instructions)
+            budget -= length
+            launch.steps += length * warps
+            if launch.steps > launch.step_limit:
+                self.fault(f"the step limit of {launch.step_limit} was reached", _representative(block, blocks))
+            block.terminator(self)
+
+    def waiting(self) -> list[tuple[int, int, str]]:
+        """(block's position in the batch, warp number, what it waits for) of every warp that has not ended."""
+        report = []
+        blocks = self.program.blocks
+        for warp in range(self.n // 32):
+            lanes = slice(warp * 32, warp * 32 + 32)
+            if self.pcs is None:
+                continue
+            reasons = set()
+            for lane in range(lanes.start, lanes.stop):
+                pc = int(self.pcs[lane])
+                if pc == PARKED:
+                    item = _last_before(blocks, int(self.resume[lane]))
+                    reasons.add(f"line {item.line}: {item.text} (barrier {int(self.barrier[lane])})")
+                elif pc != DEAD:
+                    item = _representative(blocks[pc], blocks)
+                    reasons.add(f"line {item.line}: {item.text} (lanes of the warp are missing)")
+            if reasons:
+                number = int(self.thread[lanes.start]) // 32
+                report.append((int(self.warp_cta[warp]), number, "; ".join(sorted(reasons))))
+        return report
+
+
+def _representative(block, blocks) -> Instruction:
+    for each in blocks[block.index :]:
+        if each.instructions:
+            return each.instructions[0]
+    return _last_before(blocks, len(blocks))
+
+
+def _last_before(blocks, index: int) -> Instruction:
+    for block in reversed(blocks[:index]):
+        if block.instructions:
+            return block.instructions[-1]
+    return Instruction("", [], [], None, 0, "")
