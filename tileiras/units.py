@@ -20,7 +20,7 @@ PYTHON = "python"
 
 BYTECODE_MAGIC = b"\x7fTileIR\x00"
 
-SUFFIXES = {".mlir": TEXT, ".tileirbc": BYTECODE, ".py": PYTHON}
+SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
 """What the suffix of a source file says about its content."""
 
 MLIR_BYTECODE_HINT = b"e IR byt"

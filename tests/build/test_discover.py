@@ -62,6 +62,14 @@ def test_imports_beside_a_file_are_followed(tmp_path):
     ]  # fmt: skip
 
 
+def test_sources_of_one_name_have_artifacts_of_their_own(tmp_path):
+    for name in ("vadd.py", "vadd.tileirbc", "saxpy.tileirbc"):
+        (tmp_path / name).write_text("")
+    assert discover.artifact_stem(str(tmp_path / "vadd.py")) == "vadd"
+    assert discover.artifact_stem(str(tmp_path / "vadd.tileirbc")) == "vadd-tileirbc"
+    assert discover.artifact_stem(str(tmp_path / "saxpy.tileirbc")) == "saxpy"
+
+
 @pytest.mark.parametrize("name", ["vadd", "matmul_f16.128x128", "a$b"])
 def test_an_ordinary_entry_names_its_files(name):
     assert file_stem(name) == name

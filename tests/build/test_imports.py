@@ -1,6 +1,6 @@
-"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- passes, lowering, schedule, codegen <-
-stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of the
-compiler."""
+"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- passes, lowering, schedule, codegen
+<- stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of
+the compiler."""
 
 from tileiras.build.fingerprint import CodeBase
 
@@ -18,9 +18,10 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # The command-line driver of the simulator reads arguments for both of its back ends; it is a program.
+SIM_SHARED = ("", "sim", "sim.memory", "sim.errors")
 SIM_ALLOWED = {
-    "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.memory", "sim.errors", "sim.interpreter", "sim", ""},
-    "emulator": {"sim.memory", "sim.errors", "sim.emulator", "sim", ""},
+    "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.interpreter", *SIM_SHARED},
+    "emulator": {"sim.emulator", *SIM_SHARED},
 }
 
 

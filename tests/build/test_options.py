@@ -67,7 +67,9 @@ def test_gpu_names_are_the_chips_of_the_target_table():
 
 def test_variables_become_construction_variables():
     found = construction_variables({"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "ftz": "1"})
-    assert found == {"TILE_SM": "sm_90,sm_100", "TILE_OPT": 2, "TILE_EMIT": "", "TILE_OPTIONS": {"num-warps": 8, "ftz": True}}
+    assert found == {
+        "TILE_SM": "sm_90,sm_100", "TILE_OPT": 2, "TILE_EMIT": "", "TILE_OPTIONS": {"num-warps": 8, "ftz": True},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

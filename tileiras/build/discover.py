@@ -94,6 +94,29 @@ def _exports(path: str) -> bool:
         return re.search(rb"^" + EXPORT_NAME.encode() + rb"\b", file.read(), re.MULTILINE) is not None
 
 
+def artifact_stem(path: str) -> str:
+    """What the artifacts of a source are called: its name without the suffix.
+
+    Of sources that differ in their suffix only (a Python file and the bytecode it exports), all but one keep it:
+    `vadd.py` gives `vadd`, `vadd.tileirbc` beside it `vadd-tileirbc`.
+    """
+    stem, own = os.path.splitext(path)
+    name = os.path.basename(stem)
+    for suffix in SUFFIXES:
+        if suffix == own:
+            break
+        if os.path.isfile(stem + suffix):
+            return f"{name}-{own.removeprefix('.')}"
+    return name
+
+
+def has_front_end() -> bool:
+    """Whether cuTile Python is installed."""
+    from importlib import util
+
+    return util.find_spec("cuda") is not None and util.find_spec("cuda.tile") is not None
+
+
 def imported_files(path: str) -> list[str]:
     """The files beside a Python file that it imports, directly or through one another; found without running any."""
     base = os.path.dirname(path)

@@ -170,10 +170,16 @@ def targets(sm: str | Iterable[str]) -> list[str]:
 
 
 def tile_tree(env: Any, directory: Any, **keywords: Any) -> list[Any]:
-    """`tile_kernel` for every kernel source below a directory, in alphabetical order."""
+    """`tile_kernel` for every kernel source below a directory, in alphabetical order.
+
+    Python sources are passed over, with a line saying so, where the front end that reads them is not installed.
+    """
     top = env.Dir(directory)
     nodes: list[Any] = []
     for path in discover.kernel_files(top.srcnode().abspath):
+        if path.endswith(".py") and not discover.has_front_end():
+            print(f"tileiras: {top.File(path)} needs cuTile Python, which is not installed (extra 'cutile'): skipped")
+            continue
         nodes += tile_kernel(env, top.File(path), **keywords)
     return nodes
 
@@ -189,7 +195,11 @@ def _declare(
     path = node.srcnode().abspath
     names = list(only) if only is not None else _entries(path, name)
     stem = os.path.join(
-        env.subst("$TILE_BUILDDIR"), options["gpu-name"], f"O{options['opt-level']}", os.path.splitext(name)[0]
+        env.subst("$TILE_BUILDDIR"),
+        options["gpu-name"],
+        f"O{options['opt-level']}",
+        os.path.dirname(name),
+        discover.artifact_stem(path),
     )
     python = path.endswith(".py")
     current = node

@@ -1,0 +1,81 @@
+"""cuTile Python kernels as build sources."""
+
+import pytest
+from project import Project
+
+pytest.importorskip("cuda.tile", reason="cuTile Python is not installed")
+
+KERNEL = """\
+import cuda.tile as ct
+
+from helper import twice
+
+
+@ct.kernel
+def scale(a, b, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(b, index=(i,), tile=twice(ct.load(a, index=(i,), shape=(T,))))
+
+
+TILEIRAS_EXPORT = {
+    "scale_128": (scale, "f32[?]", "f32[?]", 128),
+    "scale_256": (scale, "f32[?]", "f32[?]", 256),
+}
+"""
+
+HELPER = """\
+def twice(x):
+    return x + x
+"""
+
+WHOLE = ["export", "read", *["tileaa", "tileas", "llvm", "ptx"] * 2]
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.write("kernels/scale.py", KERNEL)
+    made.write("kernels/helper.py", HELPER)
+    return made
+
+
+def test_every_signature_is_a_kernel_of_its_own(project):
+    assert sorted(project.scons().stages) == sorted(WHOLE)
+    folder = "build/sm_90/O3/kernels/scale"
+    for name in ("scale_128", "scale_256"):
+        assert f".visible .entry {name}(".encode() in project.read(f"{folder}/{name}.ptx")
+    assert project.scons().stages == []
+
+
+def test_an_edit_in_an_imported_file_exports_again(project):
+    project.scons()
+    project.write("kernels/helper.py", HELPER.replace("x + x", "x * x"))
+    assert sorted(project.scons().stages) == sorted(WHOLE)
+    project.write("kernels/helper.py", HELPER)
+    back = project.scons()
+    assert back.stages == [] and sorted(back.cached) == sorted(WHOLE)
+
+
+def test_a_comment_in_a_kernel_stops_at_the_module(project):
+    project.scons()
+    project.write("kernels/scale.py", KERNEL.replace("    i = ct", "    # the block\n    i = ct"))
+    assert project.scons().stages == ["export", "read"]
+
+
+def test_an_error_in_a_kernel_points_into_the_python_file(project):
+    project.write("kernels/scale.py", KERNEL.replace("twice(ct.load", "twice(ct.lode"))
+    build = project.scons(expect=2)
+    assert "kernels/scale.py:9:" in build.errors and "lode" in build.errors
+
+
+def test_artifacts_do_not_name_the_place_of_the_tree(tmp_path):
+    made = []
+    for folder in ("one", "two/deeper"):
+        project = Project(tmp_path / folder)
+        project.write("kernels/scale.py", KERNEL)
+        project.write("kernels/helper.py", HELPER)
+        project.scons("emit=cuda_tile")
+        made.append(project.artifacts())
+    assert made[0] == made[1]
+    for name, data in made[0].items():
+        assert str(tmp_path).encode() not in data, name

@@ -1,0 +1,106 @@
+"""The tool in somebody else's SConstruct."""
+
+import os
+import shutil
+
+import pytest
+from project import CHECKOUT, Project, axpy, module
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
+    return made
+
+
+def test_tile_kernel_returns_the_products_of_every_entry_and_target(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ, TILE_OPT=3)
+nodes = env.TileKernel("kernels/k.mlir", sm=["sm_80", "sm_90"], num_warps=8)
+print("nodes:", *map(str, nodes))
+only = env.TileKernel("kernels/k.mlir", sm="sm_100", entries=["second"], emit="tileas")
+print("only:", *map(str, only))
+""")  # fmt: skip
+    build = project.scons("-n")
+    assert "nodes: " + " ".join(
+        f"build/{sm}/O3/kernels/k/{entry}.ptx" for sm in ("sm_80", "sm_90") for entry in ("first", "second")
+    ) in build.output  # fmt: skip
+    assert "only: build/sm_100/O3/kernels/k/second.tileas.mlir" in build.output
+
+
+def test_an_unknown_option_is_refused_where_it_is_written(project):
+    project.write("SConstruct", """
+from tileiras.build import tool
+env = Environment(tools=[tool])
+env.TileKernel("kernels/k.mlir", num_wraps=8)
+""")  # fmt: skip
+    build = project.scons(expect=2)
+    assert "unknown option 'num_wraps' (did you mean 'num-warps'?)" in build.errors + build.output
+
+
+def test_stages_can_be_called_one_by_one(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ, TILE_SM="sm_90", TILE_OPT=3)
+aa = env.TileAA("out/one", env.TileRead("out/one", "kernels/one.mlir")[0])
+ll = env.TileLLVM("out/one", env.TileAS("out/one", aa[0])[0])
+env.TilePTX("out/one", ll[0])
+""")  # fmt: skip
+    project.write("kernels/one.mlir", module(axpy("one")))
+    project.scons("out/one.ptx")
+    alone = project.artifacts("out")
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ)
+env.TileKernel("kernels/one.mlir")
+""")  # fmt: skip
+    assert project.scons().stages == []
+    assert project.artifacts()["sm_90/O3/kernels/one/one.ptx"] == alone["one.ptx"]
+
+
+def test_the_shim_in_site_scons_does_not_stand_in_for_the_package(project):
+    shutil.copytree(os.path.join(CHECKOUT, "site_scons"), project.path("site_scons"))
+    project.write("SConstruct", """
+import os
+import tileiras
+first = Environment(tools=["default", "tileiras"], ENV=os.environ)
+second = Environment(tools=["default", "tileiras"], ENV=os.environ)
+from tileiras.diagnostics import CompileError
+import tileiras.options
+assert tileiras.options.GPU_NAMES and tileiras.__version__
+second.TileTree("kernels", emit="cuda_tile")
+""")  # fmt: skip
+    assert project.scons().stages == ["read"]
+
+
+def test_nothing_is_built_by_help_or_a_dry_run_and_clean_removes_everything(project):
+    assert project.scons("-h").stages == []
+    assert [line for line in project.scons("-n").output.split("\n") if line.startswith("  PTX")] != []
+    assert not os.path.exists(project.path("build"))
+    project.scons("emit=tileas")
+    assert project.artifacts()
+    project.scons("-c", "emit=tileas")
+    assert project.artifacts() == {}
+
+
+def test_parallel_builds_make_the_same_artifacts(project):
+    project.write("kernels/other.mlir", module(axpy("third", width=512), axpy("fourth", operation="subf")))
+    project.scons("-j4")
+    parallel = project.artifacts()
+    project.delete_build()
+    project.store = "off"
+    project.scons("-j1")
+    assert project.artifacts() == parallel
+
+
+def test_spaces_and_letters_of_any_alphabet_in_paths(tmp_path):
+    project = Project(tmp_path / "a b")
+    project.write("kernels/größe 1/k.mlir", module(axpy("first")))
+    project.scons()
+    assert "sm_90/O3/kernels/größe 1/k/first.ptx" in project.artifacts()
+    assert project.scons().stages == []

@@ -1,0 +1,66 @@
+"""The wheel that is made from the tree works from site-packages of an environment that has nothing else of ours."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+from project import CHECKOUT, SCONSTRUCT, axpy, module
+
+
+def run(*command: str, cwd: str, **environment: str) -> str:
+    cleared = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TILEIRAS_CACHE_DIR")}
+    done = subprocess.run(
+        command, cwd=cwd, env={**cleared, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> str:
+    """The folder of programs of an environment in which the wheel is installed."""
+    folder = str(tmp_path_factory.mktemp("wheel"))
+    tree = os.path.join(folder, "tree")
+    shutil.copytree(
+        os.path.join(CHECKOUT, "tileiras"), os.path.join(tree, "tileiras"), ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(os.path.join(CHECKOUT, name), tree)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    run(*pip, "wheel", "--no-deps", "--wheel-dir", folder, tree, cwd=folder)
+    (wheel,) = [name for name in os.listdir(folder) if name.endswith(".whl")]
+    empty = os.path.join(folder, "empty")
+    run(sys.executable, "-m", "venv", "--without-pip", empty, cwd=folder)
+    programs = os.path.join(empty, "bin")
+    own = run(
+        os.path.join(programs, "python"), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
+    ).strip()
+    run(*pip, "--python", os.path.join(programs, "python"), "install", "--no-deps", "--no-index",
+        os.path.join(folder, wheel), cwd=folder)  # fmt: skip
+    # The dependencies are those of the environment that runs the tests; what stands in our own comes first.
+    with open(os.path.join(own, "dependencies.pth"), "w") as file:
+        file.write(sysconfig.get_path("purelib") + "\n" + sysconfig.get_path("platlib") + "\n")
+    return programs
+
+
+def test_the_installed_program_compiles_a_kernel(environment, tmp_path):
+    (tmp_path / "k.mlir").write_text(module(axpy("first")))
+    where = run(
+        os.path.join(environment, "python"), "-c", "import tileiras; print(tileiras.__file__)", cwd=str(tmp_path)
+    )
+    assert os.path.dirname(environment) in where
+    program = os.path.join(environment, "tileiras")
+    run(program, "k.mlir", "--gpu-name", "sm_90", "--emit", "ptx", "-o", "k.ptx", cwd=str(tmp_path))
+    assert ".visible .entry first" in (tmp_path / "k.ptx").read_text()
+
+
+def test_the_installed_tool_builds_a_tree(environment, tmp_path):
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "k.mlir").write_text(module(axpy("first")))
+    (tmp_path / "SConstruct").write_text(SCONSTRUCT)
+    python = os.path.join(environment, "python")
+    run(python, "-m", "SCons", cwd=str(tmp_path), TILEIRAS_CACHE_DIR="off")
+    assert ".visible .entry first" in (tmp_path / "build/sm_90/O3/kernels/k/first.ptx").read_text()
