@@ -9,7 +9,7 @@ from tileiras.layout.linear_layout import LinearLayout, log2_exact
 
 
 class _Tiler:
-    """Hands out basis vectors along tile dimensions, low bits first; past the tile they are zero, that is, replicate."""
+    """Hands out basis vectors along tile dimensions, low bits first; past the tile they are zero (replicate)."""
 
     __slots__ = ("_shifts", "shape", "used")
 
@@ -45,10 +45,11 @@ def blocked(
     warps: Sequence[int],
     order: Sequence[int],
 ) -> LinearLayout:
-    """Each thread holds a block of `size_per_thread`, lanes and warps are grids of such blocks, registers repeat the whole.
+    """Each thread holds a block of `size_per_thread`, lanes and warps are grids of such blocks, registers repeat the
+    whole.
 
-    All sequences have one entry for each tile dimension; `order` lists the dimensions, fastest first.  A tile smaller than
-    this pattern leaves lanes and warps with replicated data (zero bases).
+    All sequences have one entry for each tile dimension; `order` lists the dimensions, fastest first.  A tile smaller
+    than this pattern leaves lanes and warps with replicated data (zero bases).
     """
     tiler = _Tiler(shape)
     register = [v for axis in order for v in tiler.take(axis, size_per_thread[axis])]
@@ -152,8 +153,8 @@ def row_major_shared(shape: Sequence[int]) -> LinearLayout:
 def swizzled_shared(shape: Sequence[int], element_bits: int, span: int) -> LinearLayout:
     """The hardware's swizzle of `span` bytes (128, 64, 32) for a row-major [rows, columns] tile, or 16 for none.
 
-    Byte address bits 4.. are XORed with bits 7.. (PTX ISA, tensor swizzling modes); the pattern repeats every 8 * span bytes,
-    which is the alignment the buffer needs.  Columns beyond the span start a new [rows, span] block.
+    Byte address bits 4.. are XORed with bits 7.. (PTX ISA, tensor swizzling modes); the pattern repeats every 8 * span
+    bytes, which is the alignment the buffer needs.  Columns beyond the span start a new [rows, span] block.
     """
     rows, columns = shape
     per_span = span * 8 // element_bits

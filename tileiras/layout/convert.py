@@ -49,7 +49,7 @@ class WarpShuffle:
     """Movement between the lanes of a warp in three steps.
 
     1. For each of `source_selects` in turn: new[r] = old[r ^ xor] where the thread's bit is set.
-    2. got[r] = new[registers[r]] of lane `lane_map(lane) ^ warp_map(warp) ^ lane_xor[r]`; the own lane needs no shuffle.
+    2. got[r] = new[registers[r]] of lane `lane_map(lane) ^ warp_map(warp) ^ lane_xor[r]`; the own needs no shuffle.
     3. For each of `result_selects` in turn: out[r] = got[r ^ xor] where the bit is set.
 
     Result registers that differ only in `packed` bits come from the same lane and travel in one 32-bit word.
@@ -90,7 +90,8 @@ class WarpShuffle:
         return words * len(seen)
 
     def cost(self, element_bits: int) -> float:
-        # A shuffle occupies the load/store pipe like a shared access of one wavefront; a select is one of four ALU slots.
+        # A shuffle occupies the load/store pipe like a shared access of one wavefront; a select is one of four ALU
+        # slots.
         words = max(1, -(-element_bits // WORD_BITS))
         selects = len(self.source_selects) * self.source_registers + len(self.result_selects) * len(self.registers)
         return self.shuffles(element_bits) + 0.25 * words * selects
@@ -171,9 +172,9 @@ def _shuffle(src: LinearLayout, dst: LinearLayout, found: _Sources) -> WarpShuff
     lane_registers = [r for r, _ in found.lane]
     lane_lanes = [s for _, s in found.lane]
 
-    # Which source register a lane hands out may depend on the source lane only: out of the lane columns, an independent set
-    # defines that dependence as a linear map; other columns must agree with it, or be made independent by letting the result
-    # pick another register there (result_selects).
+    # Which source register a lane hands out may depend on the source lane only: out of the lane columns, an
+    # independent set defines that dependence as a linear map; other columns must agree with it, or be made independent
+    # by letting the result pick another register there (result_selects).
     echelon = gf2.Echelon()
     values: list[int] = []
 

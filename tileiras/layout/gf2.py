@@ -1,7 +1,8 @@
 """Linear algebra over GF(2) on vectors packed into Python integers.
 
-A vector is an int, bit i being coordinate i; addition is XOR.  A linear map is the list of the images of its unit vectors
-(its columns).  Everything a layout needs is application, rank, and solving with a preference among the unknowns.
+A vector is an int, bit i being coordinate i; addition is XOR.  A linear map is the list of the images of its unit
+vectors (its columns).  Everything a layout needs is application, rank, and solving with a preference among the
+unknowns.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Echelon:
         return sorted(self._rows)
 
     def reduce(self, vector: int) -> tuple[int, int]:
-        """(remainder, combination): `vector` equals the remainder plus the added vectors selected by the combination."""
+        """(remainder, combination): `vector` is the remainder plus the added vectors that the combination selects."""
         combination = 0
         for pivot in range(vector.bit_length() - 1, -1, -1):
             if vector >> pivot & 1:
@@ -68,7 +69,7 @@ class Echelon:
         return self.reduce(vector)[0] == 0
 
     def solve(self, vector: int) -> int | None:
-        """The combination of added vectors that gives `vector` (free unknowns 0), or None when it is outside the span."""
+        """The combination of added vectors that gives `vector` (free unknowns 0), None outside the span."""
         rest, combination = self.reduce(vector)
         return None if rest else combination
 
@@ -98,8 +99,8 @@ def right_inverse(columns: Sequence[int], bits: int) -> list[int] | None:
 def shifted_masks(columns: Sequence[int]) -> list[tuple[int, int]]:
     """The map as the XOR of `(x & mask) << shift` terms (negative shift: to the right), ordered by shift.
 
-    Every (input bit i, output bit o) entry of the matrix goes to the term of shift o - i, so index expressions cost one AND
-    and one shift for each diagonal of the matrix instead of one select for each bit.
+    Every (input bit i, output bit o) entry of the matrix goes to the term of shift o - i, so index expressions cost
+    one AND and one shift for each diagonal of the matrix instead of one select for each bit.
     """
     terms: dict[int, int] = {}
     for i, column in enumerate(columns):

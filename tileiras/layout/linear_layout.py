@@ -1,11 +1,12 @@
 """Linear layouts: which element of a tile each register of each thread holds.
 
-A layout is a linear map over GF(2) from the bits of labelled hardware indices to the bits of an element's position in the
-tile (Zhou et al., "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2", 2025).  Positions are
-flattened row-major, so the last dimension has the lowest bits and a basis is a single integer; reshaping costs nothing.
+A layout is a linear map over GF(2) from the bits of labelled hardware indices to the bits of an element's position in
+the tile (Zhou et al., "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2", 2025).
+Positions are flattened row-major, so the last dimension has the lowest bits and a basis is a single integer; reshaping
+costs nothing.
 
-A distributed layout maps `register, lane, warp, block`; a shared-memory layout maps `offset`, counted in elements.  A zero
-basis, or one that depends on earlier ones, replicates data along that bit.
+A distributed layout maps `register, lane, warp, block`; a shared-memory layout maps `offset`, counted in elements.  A
+zero basis, or one that depends on earlier ones, replicates data along that bit.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class LinearLayout:
                     raise ValueError(f"basis {vector} of '{name}' lies outside a tile of {size} elements")
         self._hash = hash((self._bases, self.shape))
 
-    # -- construction ---------------------------------------------------------------------------------------------------
+    # -- construction -------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_coordinates(cls, bases: Mapping[str, Iterable[Sequence[int]]], shape: Sequence[int]) -> LinearLayout:
@@ -88,7 +89,7 @@ class LinearLayout:
         """All `size` values of `dim` hold the first element."""
         return cls({dim: [0] * log2_exact(size)}, shape)
 
-    # -- queries --------------------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -204,7 +205,8 @@ class LinearLayout:
         return self.rank == len(self.columns)
 
     def free_variable_masks(self) -> dict[str, int]:
-        """For each input dimension the bits whose basis depends on the bases before it (registers, lanes, warps, blocks).
+        """For each input dimension the bits whose basis depends on the bases before it (registers, lanes, warps,
+        blocks).
 
         Threads and registers with all free bits 0 hold every element exactly once, so stores and atomics run there.
         """
@@ -218,7 +220,7 @@ class LinearLayout:
             masks[name] = mask
         return masks
 
-    # -- algebra --------------------------------------------------------------------------------------------------------
+    # -- algebra ------------------------------------------------------------------------------------------------------
 
     def _with(self, bases: Mapping[str, Iterable[int]], shape: Sequence[int] | None = None) -> LinearLayout:
         return LinearLayout(bases, self.shape if shape is None else shape)
@@ -231,7 +233,7 @@ class LinearLayout:
         return self._with({**dict(self._bases), dim: tuple(vectors)})
 
     def product(self, other: LinearLayout) -> LinearLayout:
-        """`self` as the inner tile, repeated as `other` says: bases concatenate, other's coordinates scale by self's sizes."""
+        """`self` as the inner tile, repeated as `other` says, whose coordinates scale by self's sizes."""
         if len(self.shape) != len(other.shape):
             raise ValueError("layouts of different rank have no product")
         shape = tuple(a * b for a, b in zip(self.shape, other.shape))
@@ -255,13 +257,13 @@ class LinearLayout:
         return self.map_bases(lambda v: gf2.apply(columns, v), shape)
 
     def inverse(self) -> tuple[int, ...]:
-        """For each flattened bit the concatenated hardware index that holds it; ValueError unless square and of full rank."""
+        """For each flattened bit the concatenated hardware index that holds it; ValueError unless of full rank."""
         if not (self.is_injective and self.is_surjective):
             raise ValueError("the layout is not invertible")
         return self.right_inverse()
 
     def right_inverse(self) -> tuple[int, ...]:
-        """For each flattened bit one hardware index that holds it, by registers before lanes before warps before blocks."""
+        """For each flattened bit one hardware index that holds it, registers preferred to lanes, lanes to warps."""
         columns = gf2.right_inverse(self.columns, self.out_bits)
         if columns is None:
             raise ValueError("the layout does not hold every element")
@@ -311,7 +313,7 @@ class LinearLayout:
             quotient[name] = rest
         return LinearLayout(quotient, shape)
 
-    # -- shape operations: data stays where it is ------------------------------------------------------------------------
+    # -- shape operations: data stays where it is ---------------------------------------------------------------------
 
     def reshape(self, shape: Sequence[int]) -> LinearLayout:
         layout = self._with(dict(self._bases), shape)
@@ -336,7 +338,7 @@ class LinearLayout:
         return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
 
     def shrink(self, shape: Sequence[int]) -> LinearLayout:
-        """The layout that a tile of `shape` (sizes 1 where it will be broadcast) needs to become this one without movement."""
+        """The layout that a tile of `shape` (sizes 1 where it will be broadcast) needs to become this one in place."""
         if len(shape) != len(self.shape) or any(b not in (1, a) for a, b in zip(self.shape, shape)):
             raise ValueError(f"{list(shape)} does not broadcast to {list(self.shape)}")
         shifts = _dim_shifts(shape)
@@ -349,8 +351,8 @@ class LinearLayout:
     def broadcast(self, shape: Sequence[int]) -> LinearLayout:
         """A layout for this tile broadcast to `shape` that moves nothing between threads.
 
-        Free lane and warp bits take the new elements first, lowest bits of the last broadcast dimension first; what is left
-        becomes registers above the present ones.
+        Free lane and warp bits take the new elements first, lowest bits of the last broadcast dimension first; what is
+        left becomes registers above the present ones.
         """
         if len(shape) != len(self.shape) or any(a not in (1, b) for a, b in zip(self.shape, shape)):
             raise ValueError(f"{list(self.shape)} does not broadcast to {list(shape)}")

@@ -23,8 +23,8 @@ def access_elements(element_bits: int, divisibility: int, access_bits: int = ACC
 
 
 def dimension_order(strides: Sequence[int | None]) -> tuple[int, ...]:
-    """Tile dimensions, fastest in memory first.  None is a stride not known before run time: slower than a known one; among
-    equals the later dimension is the faster."""
+    """Tile dimensions, fastest in memory first.  None is a stride not known before run time: slower than a known one;
+    among equals the later dimension is the faster."""
     return tuple(sorted(range(len(strides)), key=lambda d: (strides[d] is None, abs(strides[d] or 0), -d)))
 
 
@@ -40,10 +40,10 @@ def coalesced(
 ) -> LinearLayout:
     """The blocked layout for a global access of a tile.
 
-    `order`: dimensions, fastest in memory first.  `contiguous`: how many elements along `order[0]` are known to be adjacent
-    in memory (and to share one mask value); `divisibility`: bytes that divide the address of each such run.  A thread gets at
-    most a 16-byte vector, and no more than its share of the tile, so that small tiles still use all threads; lanes then run
-    along the rows, then warps.
+    `order`: dimensions, fastest in memory first.  `contiguous`: how many elements along `order[0]` are known to be
+    adjacent in memory (and to share one mask value); `divisibility`: bytes that divide the address of each such run.  A
+    thread gets at most a 16-byte vector, and no more than its share of the tile, so that small tiles still use all
+    threads; lanes then run along the rows, then warps.
     """
     size = 1
     for n in shape:

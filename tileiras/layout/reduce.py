@@ -13,8 +13,8 @@ class SharedReduction:
     """The stage across warps: one thread of each group stores a partial result, all read the group's partials.
 
     Addresses are in elements: `(lane_map(lane) ^ warp_map(warp) ^ offsets[r]) * groups + group`, where `group` is
-    `group_map(warp)` for the store and runs over `groups` for the loads.  `lane_mask` and `warp_mask`: threads with any of
-    these bits set hold copies and do not store.
+    `group_map(warp)` for the store and runs over `groups` for the loads.  `lane_mask` and `warp_mask`: threads with
+    any of these bits set hold copies and do not store.
     """
 
     groups: int
@@ -32,8 +32,8 @@ class ReductionPlan:
     """Reduction along `axis`: first in a thread, then between lanes, then between warps.
 
     `register_groups[i]` lists, in the order of the reduced coordinate, the source registers that combine into result
-    register i; `lane_bits` are the butterflies; `shared` is the last stage or None.  `result` is the layout that comes out: the
-    slice, held by every thread of a group.
+    register i; `lane_bits` are the butterflies; `shared` is the last stage or None.  `result` is the layout that comes
+    out: the slice, held by every thread of a group.
     """
 
     axis: int
@@ -44,7 +44,7 @@ class ReductionPlan:
 
 
 def mixes_axes(layout: LinearLayout, axis: int) -> bool:
-    """Whether some basis moves along `axis` and another dimension at once: such a tile is converted before it is reduced."""
+    """Whether some basis moves along `axis` and another dimension at once: such a tile has to be converted first."""
     mask = layout.dim_mask(axis)
     return any(v & mask and v & ~mask for v in layout.columns)
 

@@ -1,9 +1,9 @@
 """Conversion through shared memory: the buffer's own layout, access widths, and bank conflicts.
 
-The buffer's layout maps offsets to tile positions.  Its offset bits fall into three groups, lowest first: those inside one
-vector access, those that choose the bank (together 128 bytes), and the segment bits above.  Threads of one wavefront conflict
-when they differ in segment bits only, so the layout is chosen to keep the lanes of both sides out of the segment (Zhou et al.
-2025, optimal swizzling).
+The buffer's layout maps offsets to tile positions.  Its offset bits fall into three groups, lowest first: those inside
+one vector access, those that choose the bank (together 128 bytes), and the segment bits above.  Threads of one
+wavefront conflict when they differ in segment bits only, so the layout is chosen to keep the lanes of both sides out
+of the segment (Zhou et al. 2025, optimal swizzling).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class SharedAccess:
     """One side's accesses to the buffer.  All addresses are in elements; the address map is linear.
 
     Access i moves `registers[i]`, consecutive elements, at address
-    `lane_map(lane) ^ warp_map(warp) ^ offsets[i]`.  `lane_mask` and `warp_mask` are the thread's free bits: threads with any of
-    them set hold copies and need not store.
+    `lane_map(lane) ^ warp_map(warp) ^ offsets[i]`.  `lane_mask` and `warp_mask` are the thread's free bits: threads
+    with any of them set hold copies and need not store.
     """
 
     registers: tuple[tuple[int, ...], ...]
@@ -51,7 +51,7 @@ class SharedAccess:
         return mask
 
     def wavefronts(self, element_bits: int) -> int:
-        """Predicted wavefronts of one warp: a 16-byte access takes 4, an 8-byte one 2, each times the conflict degree."""
+        """Predicted wavefronts of one warp: a 16-byte access takes 4, an 8-byte one 2, times the degree."""
         return len(self.registers) * _access_wavefronts(self.vector * element_bits) * self.degree
 
 
@@ -59,8 +59,8 @@ class SharedAccess:
 class SharedPlan:
     """Store the source, barrier, load the result.
 
-    `offsets` is the buffer's layout: tile position of each offset bit.  `element_bits` is the stored width (i1 and 4-bit
-    elements are widened to 8 by whoever emits the plan).  The buffer needs `bytes` bytes, aligned to 16.
+    `offsets` is the buffer's layout: tile position of each offset bit.  `element_bits` is the stored width (i1 and
+    4-bit elements are widened to 8 by whoever emits the plan).  The buffer needs `bytes` bytes, aligned to 16.
     """
 
     offsets: tuple[int, ...]
@@ -116,8 +116,8 @@ def _lanes_in_flight(lanes: Sequence[int], access_bits: int) -> list[int]:
 def conflict_degree(
     offsets: Sequence[int], lanes: Sequence[int], vector_bits: int, element_bits: int, access_bits: int
 ) -> int:
-    """Wavefronts for each ideal one.  `offsets`: buffer layout whose lowest `vector_bits` bits lie inside one 32-bit word or
-    wider vector; `access_bits`: width of this side's access."""
+    """Wavefronts for each ideal one.  `offsets`: buffer layout whose lowest `vector_bits` bits lie inside one 32-bit
+    word or wider vector; `access_bits`: width of this side's access."""
     inside = vector_bits
     bank = max(0, (BANK_BYTES * 8 // element_bits).bit_length() - 1 - inside)
     segment = offsets[inside + bank :]
@@ -127,7 +127,7 @@ def conflict_degree(
 def optimal_offsets(
     src: LinearLayout, dst: LinearLayout, vector: Sequence[int], store_bits: int, load_bits: int, element_bits: int
 ) -> list[int]:
-    """Buffer layout for accesses of these widths with the least conflicts: `vector` bases, then bank, then segment bases."""
+    """Buffer layout for accesses of these widths with the least conflicts: `vector`, then bank, then segment bases."""
     bits = src.out_bits
     words = len(vector)
     tile_src = [v for v in _lanes_in_flight(src.bases("lane"), store_bits) if v and v not in vector]
@@ -137,7 +137,8 @@ def optimal_offsets(
     segment = gf2.complement([*vector, *tile_src, *tile_dst], bits)[:wanted]
     only_src = [v for v in tile_src if v not in tile_dst]
     only_dst = [v for v in tile_dst if v not in tile_src]
-    # A sum of one lane basis of each side lies in neither span: free for both. A basis itself costs its side a factor of two.
+    # A sum of one lane basis of each side lies in neither span: free for both. A basis itself costs its side a factor
+    # of two.
     candidates = [a ^ b for a, b in zip(only_src, only_dst)]
     candidates += [v for pair in zip(only_src, only_dst) for v in pair]
     candidates += [*only_src[len(only_dst) :], *only_dst[len(only_src) :]]
@@ -165,7 +166,8 @@ def _vector_choices(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
         head = common[:n]
         for mine, other, is_source in ((source, dst, True), (result, src, False)):
             rest = [v for v in mine if v not in head]
-            # Registers of one side that are lanes of the other: the other side's lanes then read parts of the same word.
+            # Registers of one side that are lanes of the other: the other side's lanes then read parts of the same
+            # word.
             rest.sort(key=lambda v: v not in other.bases("lane"))
             for extra in range(min(len(rest), widest - n) + 1):
                 vector = (*head, *rest[:extra])

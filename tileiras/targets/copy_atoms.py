@@ -8,7 +8,7 @@ from tileiras.targets.sm import Target
 
 
 class CopyAtom(NamedTuple):
-    """One kind of movement.  `widths`: bytes of one access of a thread; `alignment`: of its address, as a share of the width."""
+    """One kind of movement.  `widths`: bytes of one access of a thread, whose address is a multiple of them."""
 
     name: str
     source: str

@@ -1,8 +1,8 @@
 """Matrix-multiply instructions: shapes, types, and which element each register of each lane holds.
 
-Source: PTX ISA, "Matrix Fragments for mma.*" of every shape.  Coordinates are [m, k] for A, [k, n] for B, [m, n] for C and D.
-A register basis indexes the elements of a thread in the instruction's operand order; elements that share a 32-bit operand
-are the lowest register bits, element 0 in the low half.
+Source: PTX ISA, "Matrix Fragments for mma.*" of every shape.  Coordinates: A [m, k], B [k, n], C and D [m, n].
+A register basis indexes the elements of a thread in the instruction's operand order; elements that share a 32-bit
+operand are the lowest register bits, element 0 in the low half.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Fragment(NamedTuple):
 class MmaAtom(NamedTuple):
     """`d = a @ b + c` by one warp.
 
-    `intrinsic` is the name after `llvm.nvvm.`; element types are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`, `i8` ...;
-    an integer type carries its signedness as `s8` or `u8`).
+    `intrinsic` is the name after `llvm.nvvm.`; element types are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`,
+    `i8` ...; an integer type carries its signedness as `s8` or `u8`).
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The GPUs: limits and features of each SM.
 
-Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory, threads, CTAs, registers, clusters); PTX ISA,
-"Release Notes" (lowest PTX version whose `.target` accepts the chip) and "Target ISA Notes" of the instruction behind each
-feature.  Where the programming guide has no column for a chip, the row is that of its family.
+Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory, threads, CTAs, registers, clusters); PTX
+ISA, "Release Notes" (lowest PTX version whose `.target` accepts the chip) and "Target ISA Notes" of the instruction
+behind each feature.  Where the programming guide has no column for a chip, the row is that of its family.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads and stores of one thread's vector: plain LLVM operations, or predicated PTX where a mask or an order asks for it."""
+"""Loads and stores of one vector: plain LLVM operations, or predicated PTX where a mask or an order asks for it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i1, i8, i32, i64
 from tileiras.layout import LinearLayout
@@ -63,7 +63,7 @@ def _from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
     return value
 
 
-# ---- within a warp -----------------------------------------------------------------------------------------------------
+# ---- within a warp --------------------------------------------------------------------------------------------------
 
 
 def _conditional(value: Value, selects: Sequence[ConditionalXor], lowering: FunctionLowering) -> Value:
@@ -81,7 +81,7 @@ def shuffle_word(word: Value, mode: str, operand: Value, lowering: FunctionLower
     words = emit.pack(word, i32)
     member, clamp = emit.integer(FULL_WARP), emit.integer(31)
     parts = [
-        emit.nvvm(f"shfl.sync.{mode}.i32", (member, emit.extract(words, i), operand, clamp), i32)
+        emit.insert(nvvm.ShflOp(member, emit.extract(words, i), operand, clamp, kind=nvvm.ShflKindAttr(mode)))
         for i in range(count_of(words.type))
     ]
     return emit.unpack(emit.build(parts), type)
@@ -121,12 +121,12 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
     return _conditional(got, plan.result_selects, lowering)
 
 
-# ---- through shared memory ---------------------------------------------------------------------------------------------
+# ---- through shared memory ------------------------------------------------------------------------------------------
 
 
 def _addresses(access: SharedAccess, size: int, base: Value, lowering: FunctionLowering) -> list[tuple[Value, int]]:
-    """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it where
-    they share bits, and added as an immediate where they do not."""
+    """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it
+    where they share bits, and added as an immediate where they do not."""
     emit = lowering.emit
     shared_bits = access.thread_bits()
     result = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, Value, element_type_of
 from tileiras.layout import LinearLayout
@@ -33,7 +33,7 @@ def _positions(layout: LinearLayout) -> dict[tuple[int, ...], int]:
     return found
 
 
-# ---- multiply-add ------------------------------------------------------------------------------------------------------
+# ---- multiply-add ---------------------------------------------------------------------------------------------------
 
 
 def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -79,7 +79,7 @@ def _as_accumulator(value: Value, old: Value, signedness: Any, c: Value, lowerin
     return from_f32(target, wide, lowering) if target.keyword in ("f16", "bf16") else wide
 
 
-# ---- matrix instructions -----------------------------------------------------------------------------------------------
+# ---- matrix instructions --------------------------------------------------------------------------------------------
 
 
 def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
@@ -95,6 +95,11 @@ def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLow
     for piece in pieces:
         registers = [where_c[_moved(piece, basis)] for basis in _elements(atom.c)]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
+    types = {
+        "multiplicandAPtxType": _ptx_type(atom.a_type),
+        "multiplicandBPtxType": _ptx_type(atom.b_type),
+        "accumulatorPtxType": _ptx_type(atom.c_type),
+    }
     result = llvm.LLVMStructType([o.type for o in next(iter(accumulators.values()))])
     factors: dict[tuple[str, tuple[int, ...]], list[Value]] = {}
 
@@ -110,9 +115,16 @@ def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLow
             *lead, m, n = piece
             rows = factor("a", a, where_a, atom.a, (*lead, m, k))
             columns = factor("b", b, where_b, atom.b, (*lead, k, n))
-            out = emit.nvvm(atom.intrinsic, (*rows, *columns, *accumulators[piece]), result)
+            out = emit.insert(nvvm.MmaOp(rows, columns, accumulators[piece], shape=atom.shape, res=result, **types))
             accumulators[piece] = [emit.member(out, i) for i in range(len(result.elements))]
     return _gather(accumulators, where_c, atom.c, layouts[2], element_of(c.type), lowering)
+
+
+_PTX_TYPES = {"i32": "s32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+
+
+def _ptx_type(name: str) -> nvvm.MMATypeAttr:
+    return nvvm.MMATypeAttr(_PTX_TYPES.get(name, name))
 
 
 def _elements(fragment: Fragment) -> list[tuple[int, int]]:

@@ -1,8 +1,8 @@
 """Builds llvm operations: constants, arithmetic that folds what is known, vectors, and the thread's own numbers.
 
 Two places receive operations.  The current block receives what depends on values of the function.  The prologue, which
-becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is made
-once and dominates everything.
+becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is
+made once and dominates everything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     UNKNOWN_LOC,
     Block,
@@ -26,7 +26,6 @@ from tileiras.ir import (
     UnitAttr,
     Value,
     VectorType,
-    i1,
     i32,
     i64,
 )
@@ -48,7 +47,7 @@ class Emitter:
         self._numbers: dict[Value, int] = {}
         self._special: dict[Any, Value] = {}
 
-    # -- insertion ------------------------------------------------------------------------------------------------------
+    # -- insertion ----------------------------------------------------------------------------------------------------
 
     def insert(self, op: Operation) -> Any:
         """Inserts and returns the operation's result (the operation itself when it has none)."""
@@ -74,7 +73,7 @@ class Emitter:
                 found = self._special[key] = make()
         return found
 
-    # -- constants ------------------------------------------------------------------------------------------------------
+    # -- constants ----------------------------------------------------------------------------------------------------
 
     def _constant(self, attribute: Any, type: Any) -> Value:
         key = (attribute, type)
@@ -130,7 +129,7 @@ class Emitter:
     def value(self, value: Number, type: Any = i32) -> Value:
         return self.integer(value, type) if isinstance(value, int) else value
 
-    # -- integer arithmetic on scalars, folded ---------------------------------------------------------------------------
+    # -- integer arithmetic on scalars, folded ------------------------------------------------------------------------
 
     def add(self, a: Number, b: Number, type: Any = i32) -> Number:
         x, y = self.number(a), self.number(b)
@@ -215,7 +214,7 @@ class Emitter:
             return b
         return a if b is None else self.insert(llvm.AndOp(a, b))
 
-    # -- vectors --------------------------------------------------------------------------------------------------------
+    # -- vectors ------------------------------------------------------------------------------------------------------
 
     def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
         """The elements at these positions, as one value."""
@@ -254,7 +253,7 @@ class Emitter:
         return vector
 
     def concat(self, parts: Sequence[Value]) -> Value:
-        """Values of equal type end to end: a tree of shuffles, so that the number of operations is that of the parts."""
+        """Values of equal type end to end: a tree of shuffles, as many operations as parts."""
         parts = list(parts)
         if len(parts) > 1 and not isinstance(parts[0].type, VectorType):
             return self.build(parts)
@@ -303,11 +302,11 @@ class Emitter:
             words = self.insert(llvm.TruncOp(words, res=IntegerType(total)))
         return self.bitcast(words, type)
 
-    # -- calls ----------------------------------------------------------------------------------------------------------
+    # -- calls --------------------------------------------------------------------------------------------------------
 
-    def nvvm(self, name: str, args: Sequence[Value] = (), result: Any = None) -> Any:
-        """A call of `llvm.nvvm.<name>`."""
-        return self.insert(llvm.CallIntrinsicOp(list(args), intrin=StringAttr(f"llvm.nvvm.{name}"), res=result))
+    def register(self, name: str) -> Value:
+        """A special register such as `tid.x`; the same for the whole life of the thread."""
+        return self.once(("sreg", name), lambda: self.insert(nvvm.SPECIAL_REGISTERS[name]()))
 
     def intrinsic(self, name: str, *args: Value) -> Value:
         """One of LLVM's own intrinsics, overloaded on its operands."""
@@ -342,11 +341,11 @@ class Emitter:
             offset = self.integer(known, i64)
         return self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds))
 
-    # -- the thread -----------------------------------------------------------------------------------------------------
+    # -- the thread ---------------------------------------------------------------------------------------------------
 
     @property
     def thread(self) -> Value:
-        return self.once("tid", lambda: self.nvvm("read.ptx.sreg.tid.x", (), i32))
+        return self.register("tid.x")
 
     @property
     def lane(self) -> Value:
@@ -392,12 +391,3 @@ class Emitter:
             return self.icmp("eq", self.and_(self.thread, mask), self.integer(0))
 
         return self.once(("representative", mask), make)
-
-    def program_id(self, axis: str) -> Value:
-        return self.once(("ctaid", axis), lambda: self.nvvm(f"read.ptx.sreg.ctaid.{axis}", (), i32))
-
-    def num_programs(self, axis: str) -> Value:
-        return self.once(("nctaid", axis), lambda: self.nvvm(f"read.ptx.sreg.nctaid.{axis}", (), i32))
-
-    def true(self) -> Value:
-        return self.integer(1, i1)

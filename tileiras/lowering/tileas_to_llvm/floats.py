@@ -1,7 +1,7 @@
 """Float arithmetic with rounding modes and flushing, and conversions between float types.
 
-f16, bf16, f32 and f64 are LLVM's own.  Narrower floats are converted to f32 (through f16, which holds all of them), computed
-there, and converted back: the hardware has no arithmetic on them.
+f16, bf16, f32 and f64 are LLVM's own.  Narrower floats are converted to f32 (through f16, which holds all of them),
+computed there, and converted back: the hardware has no arithmetic on them.
 """
 
 from __future__ import annotations
@@ -9,19 +9,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, Value, VectorType, VerifyError, element_type_of, f16, f32, i8, i16, i32
+from tileiras.ir import (
+    FloatType,
+    IntegerType,
+    StringAttr,
+    UnitAttr,
+    Value,
+    VectorType,
+    VerifyError,
+    element_type_of,
+    f32,
+    i8,
+    i16,
+    i32,
+)
 
 from .function import FunctionLowering
-from .types import NATIVE_FLOATS, count_of, element_of, vector_of
+from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
 
 FROM_F32 = f32
 
 # PTX suffixes of rounding modes.
-ROUNDING = {"nearest_even": "rn", "zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}
-_SUFFIX = {"f32": "f", "f64": "d"}
-_FP8 = {"f8E4M3FN": "e4m3x2", "f8E5M2": "e5m2x2"}
+ROUNDING = {
+    "nearest_even": "rn",
+    "zero": "rz",
+    "negative_inf": "rm",
+    "positive_inf": "rp",
+    "approx": "approx",
+    "full": "full",
+}
+_FP8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
 
 
 def widened(
@@ -34,7 +53,7 @@ def widened(
     return from_f32(type, compute([to_f32(type, a, lowering) for a in args]), lowering)
 
 
-# ---- conversions -------------------------------------------------------------------------------------------------------
+# ---- conversions ----------------------------------------------------------------------------------------------------
 
 
 def to_f32(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
@@ -57,18 +76,19 @@ def to_f32(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
         nan = emit.icmp("eq", bits, emit.integer(255, bits.type))
         return emit.bitcast(emit.select(nan, emit.integer(0x7FFFFFFF, bits.type), shifted), wide)
     if keyword in _FP8 and lowering.target.has("fp8_conversion"):
-        halves = _pairs(value, f"{_FP8[keyword]}.to.f16x2.rn", lowering)
+        halves = _pairs(value, _FP8[keyword], lowering)
         return emit.insert(llvm.FPExtOp(halves, res=wide))
     return _decode(type, value, lowering)
 
 
-def _pairs(value: Value, name: str, lowering: FunctionLowering) -> Value:
+def _pairs(value: Value, kind: str, lowering: FunctionLowering) -> Value:
     """8-bit floats to f16 two at a time."""
     emit = lowering.emit
     count = count_of(value.type)
     source = emit.build([value, value]) if count == 1 else value
     words = emit.bitcast(source, vector_of(i16, max(2, count) // 2))
-    parts = [emit.nvvm(name, (emit.extract(words, i),), VectorType((2,), f16)) for i in range(max(2, count) // 2)]
+    named = StringAttr(kind)
+    parts = [emit.insert(nvvm.CvtUnpackF8Op(emit.extract(words, i), kind=named)) for i in range(max(2, count) // 2)]
     joined = emit.concat(parts)
     return emit.extract(joined, 0) if count == 1 else joined
 
@@ -114,9 +134,9 @@ def from_f32(type: FloatType, value: Value, lowering: FunctionLowering) -> Value
         return round_to_tf32(value, lowering)
     if keyword in _FP8 and lowering.target.has("fp8_conversion"):
         source = emit.build([value, value]) if count == 1 else value
-        # The first argument goes to the high half (PTX ISA, cvt to packed types).
+        kind = StringAttr(_FP8[keyword])
         words = [
-            emit.nvvm(f"ff.to.{_FP8[keyword]}.rn", (emit.extract(source, 2 * i + 1), emit.extract(source, 2 * i)), i16)
+            emit.insert(nvvm.CvtPackF8Op(emit.extract(source, 2 * i + 1), emit.extract(source, 2 * i), kind=kind))
             for i in range(max(2, count) // 2)
         ]
         packed = emit.bitcast(emit.build(words), VectorType((max(2, count),), i8))
@@ -144,93 +164,73 @@ def fp_to_fp(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
     if source is target:
         return value
     emit = lowering.emit
-    mode = ROUNDING.get(op.rounding_mode.value)
+    mode = op.rounding_mode.value
     native = source.keyword in NATIVE_FLOATS and target.keyword in NATIVE_FLOATS
+    result = vector_of(scalar_type(target), count_of(value.type))
     if native and target.width > source.width:
-        return emit.insert(llvm.FPExtOp(value, res=vector_of(target, count_of(value.type))))
-    if mode != "rn" and target.width < source.width:
-        if (source.keyword, target.keyword) == ("f64", "f32"):
-            return emit.map_scalars(lambda x: emit.nvvm(f"d2f.{mode}", (x,), f32), value)
-        raise VerifyError(f"rounding mode '{op.rounding_mode.value}' is not supported from '{source}' to '{target}'")
+        return emit.insert(llvm.FPExtOp(value, res=result))
+    if mode != "nearest_even" and target.semantics.mantissa_bits < source.semantics.mantissa_bits:
+        return emit.insert(nvvm.CvtOp(value, rounding=nvvm.FPRoundingModeAttr(ROUNDING[mode]), res=result))
     if native and target.width < source.width:
         return emit.insert(llvm.FPTruncOp(value, res=vector_of(target, count_of(value.type))))
     return from_f32(target, to_f32(source, value, lowering), lowering)
 
 
-# ---- arithmetic --------------------------------------------------------------------------------------------------------
+# ---- arithmetic -----------------------------------------------------------------------------------------------------
 
 _OPERATIONS = {"add": llvm.FAddOp, "sub": llvm.FSubOp, "mul": llvm.FMulOp, "div": llvm.FDivOp}
+_ROUNDED = {"add": nvvm.AddFOp, "sub": nvvm.AddFOp, "mul": nvvm.MulFOp, "div": nvvm.DivFOp}
 
 
-def _is_flushing(op: Any, type: FloatType) -> bool:
-    return op.flush_to_zero is not None and type.keyword == "f32"
+def _rounding(op: Any, type: FloatType) -> dict[str, Any] | None:
+    """The attributes of the instruction with a rounding mode, None when LLVM's own operation does the same."""
+    flushing = op.flush_to_zero is not None and type.keyword == "f32"
+    mode = ROUNDING[op.rounding_mode.value]
+    if mode == "rn" and not flushing:
+        return None
+    return {"rounding": nvvm.FPRoundingModeAttr(mode), "ftz": UnitAttr() if flushing else None}
 
 
 def _arithmetic(name: str) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
         type = element_type_of(op.result.type)
-        args = lowering.matched(args)
-        mode = op.rounding_mode.value
-        if mode == "nearest_even" and not _is_flushing(op, type):
-            return widened(type, args, lowering, lambda values: emit.insert(_OPERATIONS[name](*values)))
-        if mode in ("approx", "full"):
-            if name != "div":
-                raise VerifyError(f"rounding mode '{mode}' does not apply")
-            flush = ".ftz" if _is_flushing(op, type) else ""
-            if mode == "full":
-                return emit.map_scalars(lambda x, y: emit.nvvm(f"div.full{flush}", (x, y), f32), *args)
-            return emit.map_scalars(lambda x, y: emit.nvvm(f"div.approx{flush}.f", (x, y), f32), *args)
-        suffix = _directed(op, type)
-
-        def one(x: Value, y: Value) -> Value:
-            if name == "sub":  # PTX rounds x + (-y) like x - y, and there is no intrinsic for the difference
-                return emit.nvvm(f"add.{suffix}", (x, emit.insert(llvm.FNegOp(y))), type)
-            return emit.nvvm(f"{name}.{suffix}", (x, y), type)
-
-        return emit.map_scalars(one, *args)
+        lhs, rhs = lowering.matched(args)
+        rounding = _rounding(op, type)
+        if rounding is None:
+            return widened(type, (lhs, rhs), lowering, lambda values: emit.insert(_OPERATIONS[name](*values)))
+        if name == "sub":
+            # PTX rounds x + (-y) as it does x - y, and LLVM has no intrinsic for the difference.
+            rhs = emit.insert(llvm.FNegOp(rhs))
+        return emit.insert(_ROUNDED[name](lhs, rhs, **rounding))
 
     return lower
-
-
-def _directed(op: Any, type: FloatType) -> str:
-    """`rz.ftz.f`: the ending of an intrinsic with a rounding mode."""
-    if type.keyword not in _SUFFIX:
-        raise VerifyError(f"rounding mode '{op.rounding_mode.value}' is not supported for '{type}'")
-    flush = ".ftz" if _is_flushing(op, type) else ""
-    return f"{ROUNDING[op.rounding_mode.value]}{flush}.{_SUFFIX[type.keyword]}"
 
 
 def fma(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = element_type_of(op.result.type)
     args = lowering.matched(args)
-    if op.rounding_mode.value == "nearest_even" and not _is_flushing(op, type):
+    rounding = _rounding(op, type)
+    if rounding is None:
         return widened(type, args, lowering, lambda values: emit.intrinsic("fma", *values))
-    name = f"fma.{_directed(op, type)}"
-    return emit.map_scalars(lambda x, y, z: emit.nvvm(name, (x, y, z), type), *args)
+    return emit.insert(nvvm.FmaOp(*args, **rounding))
 
 
 def sqrt(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = element_type_of(op.result.type)
-    (value,) = args
-    mode = op.rounding_mode.value
-    flush = ".ftz" if _is_flushing(op, type) else ""
-    if mode == "approx":
-        return emit.map_scalars(lambda x: emit.nvvm(f"sqrt.approx{flush}.f", (x,), f32), value)
-    if type.keyword in _SUFFIX and (mode != "nearest_even" or flush):
-        return emit.map_scalars(lambda x: emit.nvvm(f"sqrt.{_directed(op, type)}", (x,), type), value)
-    if type.keyword in _SUFFIX:
-        return emit.intrinsic("sqrt", value)
+    rounding = _rounding(op, type)
+    if rounding is not None:
+        return emit.insert(nvvm.SqrtOp(args[0], **rounding))
+    if type.keyword in ("f32", "f64"):
+        return emit.intrinsic("sqrt", args[0])
     # f32 has more than twice the bits of every narrower type plus two: rounding twice is rounding once.
-    return from_f32(type, emit.intrinsic("sqrt", to_f32(type, value, lowering)), lowering)
+    return from_f32(type, emit.intrinsic("sqrt", to_f32(type, args[0], lowering)), lowering)
 
 
 def _high_product(signed: bool) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        from tileiras.ir import IntegerType
-
         emit = lowering.emit
         a, b = lowering.matched(args)
         width = element_of(a.type).width

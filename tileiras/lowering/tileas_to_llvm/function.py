@@ -1,8 +1,8 @@
 """One `nv_tileaa.func` of nv_tileas operations to one `llvm.func`.
 
 Patterns are a table from operation class to a function `(op, args, lowering) -> result | sequence of results | None`.
-`args` are the operands as LLVM values: a vector for a tensor with several registers, a scalar otherwise; views, memrefs and
-tokens have no LLVM value and are read from their defining operation instead (args holds None).
+`args` are the operands as LLVM values: a vector for a tensor with several registers, a scalar otherwise; views,
+memrefs and tokens have no LLVM value and are read from their defining operation instead (args holds None).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FunctionLowering:
         self.emit = Emitter(self.entry)
         self.synchronization = Synchronization(self)
 
-    # -- running --------------------------------------------------------------------------------------------------------
+    # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> llvm.LLVMFuncOp:
         """The lowered function.  Raises CompileError (code 5) with what failed, located."""
@@ -122,7 +122,7 @@ class FunctionLowering:
         self.engine.error(op.location, FAILURE)
         return CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
-    # -- what patterns ask ----------------------------------------------------------------------------------------------
+    # -- what patterns ask --------------------------------------------------------------------------------------------
 
     def value(self, old: Value) -> Any:
         """The LLVM value of an operand."""
@@ -162,13 +162,14 @@ class FunctionLowering:
     def shared(self, size: int) -> Value:
         """The base of a scratch area of `size` bytes in shared memory.
 
-        Every use of scratch begins at the start of the arena: a use is over when its loads have been made, and the barrier
-        before the next one's stores keeps them apart (`Synchronization.before_scratch`).
+        Every use of scratch begins at the start of the arena: a use is over when its loads have been made, and the
+        barrier before the next one's stores keeps them apart (`Synchronization.before_scratch`).
         """
         self.shared_bytes = max(self.shared_bytes, size)
         if self.shared_bytes > self.target.shared_per_cta:
             raise VerifyError(
-                f"needs {self.shared_bytes} bytes of shared memory, {self.target.name} has {self.target.shared_per_cta}",
+                f"needs {self.shared_bytes} bytes of shared memory,"
+                f" {self.target.name} has {self.target.shared_per_cta}",
                 prefix=False,
             )
         pointer = llvm.LLVMPointerType(3)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tileiras.dialects import llvm, math
-from tileiras.ir import Value, VerifyError, element_type_of, f32, i32
+from tileiras.dialects import llvm, math, nvvm
+from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
 
 from .floats import from_f32, to_f32
 from .function import FunctionLowering
@@ -19,27 +19,28 @@ from .types import count_of, vector_of
 class Function(NamedTuple):
     """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
 
-    The instruction's name stands before `.f`, with `.ftz` between when subnormals are flushed.
+    `is_accurate`: the instruction is what the library's function consists of, so it also serves flushing operations.
     """
 
     f32: str
     f64: str
-    approx: str | None = None
+    approx: type | None = None
+    is_accurate: bool = False
 
 
 # Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
 FUNCTIONS: dict[type, Function] = {
     math.ExpOp: Function("__nv_expf", "__nv_exp"),
-    math.Exp2Op: Function("__nv_exp2f", "__nv_exp2", "ex2.approx"),
+    math.Exp2Op: Function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True),
     math.LogOp: Function("__nv_logf", "__nv_log"),
-    math.Log2Op: Function("__nv_log2f", "__nv_log2", "lg2.approx"),
-    math.RsqrtOp: Function("__nv_rsqrtf", "__nv_rsqrt", "rsqrt.approx"),
-    math.SinOp: Function("__nv_sinf", "__nv_sin", "sin.approx"),
-    math.CosOp: Function("__nv_cosf", "__nv_cos", "cos.approx"),
+    math.Log2Op: Function("__nv_log2f", "__nv_log2", nvvm.Lg2Op),
+    math.RsqrtOp: Function("__nv_rsqrtf", "__nv_rsqrt", nvvm.RsqrtOp, True),
+    math.SinOp: Function("__nv_sinf", "__nv_sin", nvvm.SinOp),
+    math.CosOp: Function("__nv_cosf", "__nv_cos", nvvm.CosOp),
     math.TanOp: Function("__nv_tanf", "__nv_tan"),
     math.SinhOp: Function("__nv_sinhf", "__nv_sinh"),
     math.CoshOp: Function("__nv_coshf", "__nv_cosh"),
-    math.TanhOp: Function("__nv_tanhf", "__nv_tanh", "tanh.approx"),
+    math.TanhOp: Function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp),
     math.PowFOp: Function("__nv_powf", "__nv_pow"),
     math.Atan2Op: Function("__nv_atan2f", "__nv_atan2"),
 }
@@ -55,19 +56,13 @@ def function(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
     wide = [to_f32(kind, a, lowering) for a in args]
     approx = getattr(op, "approx", None) is not None
     flush = getattr(op, "flush_to_zero", None) is not None
-    if row.approx is not None and (approx or (flush and row.approx in ("ex2.approx", "rsqrt.approx"))):
-        ending = f"{row.approx}.ftz.f" if flush and row.approx != "tanh.approx" else f"{row.approx}.f"
-        ending = "tanh.approx.f32" if row.approx == "tanh.approx" else ending
-        result = emit.map_scalars(lambda x: _approximation(ending, x, lowering), *wide)
+    if row.approx is not None and (approx or flush and row.is_accurate):
+        # tanh.approx has no flushing form: it keeps subnormals, which flushing permits.
+        named = {"ftz": UnitAttr()} if flush and row.approx is not nvvm.TanhOp else {}
+        result = emit.insert(row.approx(*wide, **named))
     else:
         result = emit.map_scalars(lambda *xs: lowering.library_call(row.f32, xs, f32), *wide)
     return from_f32(kind, result, lowering)
-
-
-def _approximation(name: str, x: Value, lowering: FunctionLowering) -> Value:
-    if name == "tanh.approx.f32":
-        return lowering.emit.assembly("tanh.approx.f32 $0, $1;", "=f,f", (x,), f32, effects=False)
-    return lowering.emit.nvvm(name, (x,), f32)
 
 
 def _rounding(name: str) -> Any:

@@ -38,7 +38,7 @@ def _in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
     return value
 
 
-# ---- through views -----------------------------------------------------------------------------------------------------
+# ---- through views --------------------------------------------------------------------------------------------------
 
 
 def _padding_bits(kind: str, type: Any) -> int:
@@ -52,7 +52,8 @@ def _padding_bits(kind: str, type: Any) -> int:
         "neg_zero": sign,
         "pos_inf": exponent,
         "neg_inf": sign | exponent,
-        # The quiet NaN: all exponent bits and the highest mantissa bit; formats without infinities have one NaN, all ones.
+        # The quiet NaN: all exponent bits and the highest mantissa bit; formats without infinities have one NaN, all
+        # ones.
         "nan": exponent | 1 << s.width - 2 - s.exponent_bits if s.has_infinity else sign - 1,
     }[kind]
 
@@ -94,8 +95,8 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
 
 
 def _split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
-    """A tile wholly inside is accessed with whole vectors, one at an edge element by element.  The condition is the same in
-    all threads."""
+    """A tile wholly inside is accessed with whole vectors, one at an edge element by element.  The condition is the
+    same in all threads."""
     emit = lowering.emit
     inside = addresses.whole_tile_inside()
     if inside is None:
@@ -147,7 +148,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     return [None]
 
 
-# ---- through tiles of pointers -----------------------------------------------------------------------------------------
+# ---- through tiles of pointers --------------------------------------------------------------------------------------
 
 
 def _pointer_groups(op: Any, layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
@@ -216,7 +217,7 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     return [None]
 
 
-# ---- pointers ----------------------------------------------------------------------------------------------------------
+# ---- pointers -------------------------------------------------------------------------------------------------------
 
 
 def add_pointer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:

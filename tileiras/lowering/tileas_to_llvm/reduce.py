@@ -48,7 +48,7 @@ def reduce(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values
 
 
 def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowering: FunctionLowering) -> Values:
-    """Halves of neighbouring elements against each other, all result registers at once: a tree, the same in every thread."""
+    """Neighbours against each other, all result registers at once: a tree, the same in every thread."""
     emit = lowering.emit
     length = len(groups[0])
     # Register order: element j of every group, then element j + 1 of every group.

@@ -76,11 +76,11 @@ def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Val
 
 
 def program_id(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    return _resized(lowering.emit.program_id(op.axis.value), op, lowering)
+    return _resized(lowering.emit.register(f"ctaid.{op.axis.value}"), op, lowering)
 
 
 def num_programs(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    return _resized(lowering.emit.num_programs(op.axis.value), op, lowering)
+    return _resized(lowering.emit.register(f"nctaid.{op.axis.value}"), op, lowering)
 
 
 def _resized(value: Value, op: Any, lowering: FunctionLowering) -> Value:

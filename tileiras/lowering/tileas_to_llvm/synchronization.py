@@ -1,8 +1,8 @@
 """Barriers: between uses of scratch memory, and along tokens.
 
-Operations of nv_tileas are executed by all threads of a CTA, each on its share.  A token edge from one memory operation to
-another says that the second sees the first's effect; when another thread made that effect, a barrier has to stand between.
-It need not when both only read, or when both touch the same addresses from the same threads.
+Operations of nv_tileas are executed by all threads of a CTA, each on its share.  A token edge from one memory
+operation to another says that the second sees the first's effect; when another thread made that effect, a barrier has
+to stand between. It need not when both only read, or when both touch the same addresses from the same threads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import scf
+from tileiras.dialects import nvvm, scf
 from tileiras.ir import BlockArgument, MemoryWrite, Operation, Value
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _MEMORY = (*_VIEWED, *_POINTED, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCA
 class Synchronization:
     """Where barriers stand already, on the way through the function.
 
-    Every memory operation gets a time when it is emitted; a barrier makes all earlier effects visible.  On the way into a loop
-    the operations of its body count as emitted, since an earlier iteration may have run them.
+    Every memory operation gets a time when it is emitted; a barrier makes all earlier effects visible.  On the way
+    into a loop the operations of its body count as emitted, since an earlier iteration may have run them.
     """
 
     def __init__(self, lowering: FunctionLowering) -> None:
@@ -37,12 +37,11 @@ class Synchronization:
 
     def barrier(self) -> None:
         """All threads of the CTA arrive, and see what any of them wrote to shared or global memory before."""
-        emit = self._lowering.emit
         self._time += 1
         self._barrier = self._time
-        emit.nvvm("barrier.cta.sync.aligned.all", (emit.integer(0),))
+        self._lowering.emit.insert(nvvm.BarrierOp())
 
-    # -- scratch --------------------------------------------------------------------------------------------------------
+    # -- scratch ------------------------------------------------------------------------------------------------------
 
     def before_scratch(self) -> None:
         """Before stores to scratch: earlier loads from it must be over in all threads."""
@@ -54,7 +53,7 @@ class Synchronization:
         self._time += 1
         self._scratch_read = self._time
 
-    # -- tokens ---------------------------------------------------------------------------------------------------------
+    # -- tokens -------------------------------------------------------------------------------------------------------
 
     def before_access(self, op: Operation) -> None:
         """Before a memory operation: a barrier if its token asks for one."""
@@ -67,7 +66,7 @@ class Synchronization:
         self._time += 1
         self._emitted[op] = self._time
 
-    # -- control flow ---------------------------------------------------------------------------------------------------
+    # -- control flow -------------------------------------------------------------------------------------------------
 
     def enter_loop(self, op: Operation) -> int:
         """State to restore after a loop that may not run; inside, earlier iterations are behind."""

@@ -1,9 +1,9 @@
 """Addresses and bounds of tiles cut from a memref.
 
-The address of an element is base + sum over dimensions of (tile start + thread's place + register's place) * stride.  All that
-depends on the thread is computed once; a register's place adds a constant where the stride is known, and otherwise selects one
-of a few row bases, each made from another by one addition.  Multiplying every register's constant by a run-time stride
-instead makes LLVM's code generation quadratic.
+The address of an element is base + sum over dimensions of (tile start + thread's place + register's place) * stride.
+All that depends on the thread is computed once; a register's place adds a constant where the stride is known, and
+otherwise selects one of a few row bases, each made from another by one addition.  Multiplying every register's
+constant by a run-time stride instead makes LLVM's code generation quadratic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .types import memory_type
 
 
 class TileAddresses:
-    """The addresses of one tiled access by the current thread; everything is emitted on demand, at the current place."""
+    """The addresses of one tiled access by the current thread; emitted on demand, at the current place."""
 
     def __init__(self, op: Any, layout: LinearLayout, lowering: FunctionLowering) -> None:
         self._lowering = lowering
@@ -88,7 +88,7 @@ class TileAddresses:
         self._limits.clear()
         self._inside.clear()
 
-    # -- addresses ------------------------------------------------------------------------------------------------------
+    # -- addresses ----------------------------------------------------------------------------------------------------
 
     def address(self, register: int) -> tuple[Value, int]:
         """(pointer, bytes to add) of a register's element."""
@@ -130,7 +130,7 @@ class TileAddresses:
         base = self._lowering.value(self._memref.base)
         return emit.gep(base, emit.mul(offset, self.element_bytes, i64))
 
-    # -- bounds ---------------------------------------------------------------------------------------------------------
+    # -- bounds -------------------------------------------------------------------------------------------------------
 
     def _surely_inside(self, dim: int) -> bool:
         """Whether the whole tile is known to be inside the memref along a dimension."""

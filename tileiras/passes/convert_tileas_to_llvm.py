@@ -1,0 +1,18 @@
+"""`convert-tileas-to-llvm`: what each thread does, in the llvm and nvvm dialects."""
+
+from __future__ import annotations
+
+from tileiras.ir import Operation, Pass
+from tileiras.ir.pass_manager import PassContext
+from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
+from tileiras.targets import target
+
+
+class ConvertTileASToLLVM(Pass):
+    name = "convert-tileas-to-llvm"
+    anchor = "builtin.module"
+
+    compute_capability: str = "sm_90"
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        convert_tileas_to_llvm(op, target(self.compute_capability), context.engine)
