@@ -65,9 +65,9 @@ def _plain(elements: Any, rewriter: Any) -> Any:
 
 
 PREDICATES: dict[str, Callable[[Any], Any]] = {
-    "cuda_tile.div_by": lambda p: nv_tileaa.DivByAttr(p.divisor, p.every, p.along),
-    "cuda_tile.bounded": lambda p: nv_tileaa.BoundedAttr(p.lower, p.upper),
-    "cuda_tile.same_elements": lambda p: nv_tileaa.SameElementsAttr(p.elements),
+    "cuda_tile.div_by": lambda p: nv_tileaa.DivByAttr(*p.values),
+    "cuda_tile.bounded": lambda p: nv_tileaa.BoundedAttr(*p.values),
+    "cuda_tile.same_elements": lambda p: nv_tileaa.SameElementsAttr(*p.values),
 }
 
 
