@@ -36,8 +36,8 @@ def _does_nothing(region: Region) -> bool:
 def _loop(op: Any, args: tuple, rewriter: Any) -> Any:
     """The body is the "before" region, which always runs; "after" hands the carried values on."""
     before = rewriter.convert_region(op.regions[0])
-    passed = before.block.last.operands[1:]
-    types = [value.type for value in passed]
+    # The old operations stay in their blocks, behind the new ones, until the conversion is over.
+    types = [rewriter.value(value).type for value in before.block.last.operands[1:]]
     after = Block(types, [op.location] * len(types))
     carried = after.arguments if shares_values(op) else after.arguments[len(op.results) :]
     after.append(scf.YieldOp(list(carried), location=op.location))
