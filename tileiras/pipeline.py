@@ -14,6 +14,8 @@ compilation of one entry.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tileiras.diagnostics import CompileError, ExitCode
@@ -159,8 +161,18 @@ def run_stage(stage: Stage, source: Any, options: CompileOptions, context: Stage
     """Runs one stage.  Whatever goes wrong comes out as a CompileError with a place in the user's source."""
     import importlib
 
-    try:
+    with reported(stage, context):
         result = importlib.import_module(stage.module_name).run(source, stage.select(options), context)
+    if context.engine.has_errors:
+        raise CompileError(context.engine.diagnostics)
+    return result
+
+
+@contextlib.contextmanager
+def reported(stage: Stage, context: StageContext) -> Iterator[None]:
+    """Makes a CompileError with a place of whatever is raised inside."""
+    try:
+        yield
     except CompileError as error:
         raise _located(error, context) from None
     # A mistake in the compiler must reach the user as a message about their kernel, not as a traceback; the traceback
@@ -175,9 +187,6 @@ def run_stage(stage: Stage, source: Any, options: CompileOptions, context: Stage
             f"internal error in stage '{stage.name}': {type(error).__name__}: {error} "
             "(set TILEIRAS_TRACEBACK=1 to see where)",
         ) from error
-    if context.engine.has_errors:
-        raise CompileError(context.engine.diagnostics)
-    return result
 
 
 def _located(error: CompileError, context: StageContext) -> CompileError:

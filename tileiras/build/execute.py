@@ -6,6 +6,7 @@ whole or not at all.  Nothing here knows SCons.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -124,11 +125,9 @@ class Session:
             said = locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
             return self._finish(step, record, said, cached=True)
         context = StageContext(source_name=step.source_name, source_path=step.source_path, store=self.store)
+        works_on_ir = pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE
         try:
-            if pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE:
-                with _compiling:
-                    artifacts = self._run(step, data, context)
-            else:
+            with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
                 artifacts = self._run(step, data, context)
         except CompileError as error:
             return self._failed(step, error, context.engine.diagnostics)
