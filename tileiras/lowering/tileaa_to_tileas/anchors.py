@@ -129,6 +129,28 @@ class MemoryLayouts:
         axis = access.order[0]
         return 1 << len(vector_registers(layout, axis, access.element_bits, contiguous=run, divisibility=divisibility))
 
+    def sectors(self, op: Operation, layout: LinearLayout) -> int:
+        """32-byte sectors that a warp touches when the operation runs in `layout`, summed over its accesses.
+
+        The memory system moves whole sectors (CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory").
+        """
+        access = self.accesses[op]
+        axis = access.order[0]
+        element_bytes = max(1, access.element_bits // 8)
+        vector = self.vector_size(op, layout)
+        lanes = layout.coordinate_columns("lane", axis)
+        rest = [v & ~layout.dim_mask(axis) for v in layout.bases("lane")]
+        touched = set()
+        for lane in range(32):
+            along = other = 0
+            for bit in range(5):
+                if lane >> bit & 1:
+                    along ^= lanes[bit]
+                    other ^= rest[bit]
+            first = along * element_bytes
+            touched.update((other, sector) for sector in range(first // 32, (first + vector * element_bytes - 1) // 32 + 1))
+        return len(touched) * max(1, layout.registers // vector)
+
     def default(self, shape: tuple[int, ...]) -> LinearLayout:
         """A layout for a tile that no memory operation of this shape anchors: row-major."""
         order = tuple(range(len(shape) - 1, -1, -1))

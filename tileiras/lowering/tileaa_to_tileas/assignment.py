@@ -126,21 +126,17 @@ class LayoutAssignment:
     # ---- stores ------------------------------------------------------------------------------------------------------
 
     def store_layout(self, op: Operation) -> LinearLayout:
-        """Where the data of a store should be: as it is, unless rearranging it first saves many accesses."""
+        """Where the data of a store should be: as it is, unless rearranging it first saves much traffic."""
         anchor = self.memory.layout(op)
         current = self.layout(data_of(op))
         if current is None or current == anchor:
             return anchor
-        as_is = self._accesses(op, current)
-        rearranged = self._accesses(op, anchor)
         access = self.memory.accesses[op]
         tile_bytes = data_of(op).type.num_elements * access.element_bits // 8
         # A trip through shared memory costs two barriers and a store and a load of every element; it pays once it
-        # replaces at least three quarters of the accesses of a tile that is not small.
-        return anchor if as_is >= 4 * rearranged and tile_bytes >= SMALL_TILE_BYTES else current
-
-    def _accesses(self, op: Operation, layout: LinearLayout) -> int:
-        return max(1, layout.registers // self.memory.vector_size(op, layout))
+        # halves the traffic of a tile that is not small.
+        wasteful = self.memory.sectors(op, current) >= 2 * self.memory.sectors(op, anchor)
+        return anchor if wasteful and tile_bytes >= SMALL_TILE_BYTES else current
 
 
 SMALL_TILE_BYTES = 4096
