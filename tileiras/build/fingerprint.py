@@ -138,7 +138,11 @@ class CodeBase:
     def _save_memo(self) -> None:
         if self._memo_path is None or not self._memo_grew:
             return
-        current = {f"{module}:{f.digest}": [f.imports, f.lazy] for module, f in self._files.items() if f is not None}
+        # What this process did not look at is kept; of what it did, only the content as it is now.
+        current = {key: known for key, known in self._memo.items() if key.partition(":")[0] not in self._files}
+        for module, file in self._files.items():
+            if file is not None:
+                current[f"{module}:{file.digest}"] = [file.imports, file.lazy]
         try:
             write_atomically(self._memo_path, json.dumps(current, sort_keys=True).encode())
         except OSError:
