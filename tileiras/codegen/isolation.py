@@ -60,6 +60,8 @@ class Helper:
             try:
                 os.close(self._requests)
                 os.close(self._replies)
+                # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
+                os.dup2(self._stderr.fileno(), 1)
                 os.dup2(self._stderr.fileno(), 2)
                 _serve(request_read, reply_write)
                 code = 0

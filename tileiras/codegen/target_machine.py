@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.targets.nvptx import TRIPLE
+from tileiras.targets.sm import TARGETS
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
@@ -42,43 +43,14 @@ class Processor(NamedTuple):
         return self.chip[-1] if self.chip[-1] in "af" else ""
 
 
-def _processors(rows: Iterable[tuple[str, tuple[int, int]]], llvm_cpu: str | None = None) -> list[Processor]:
-    return [Processor(f"sm_{code}", llvm_cpu or f"sm_{code}", ptx) for code, ptx in rows]
+# sm_107 is not in LLVM 22: base-level code for sm_100 is legal on it (the PTX ISA's forward compatibility of targets
+# without a suffix), so it is compiled as that and the module header names the chip.
+_LLVM_CPU = {"sm_107": "sm_100"}
 
-
-# Lowest versions: found by asking LLVM 22.1 for every (processor, version) pair, and equal to the PTX ISA's release
-# notes. sm_107 is not in LLVM 22: base-level code for sm_100 is legal on it (the PTX ISA's forward compatibility of
-# targets without a suffix), so it is compiled as that and the module header names the chip.
+# The lowest versions of the target table are also LLVM's: asked of LLVM 22.1 for every (processor, version) pair.
 PROCESSORS: dict[str, Processor] = {
-    p.chip: p
-    for p in _processors(
-        (
-            ("75", (6, 3)),
-            ("80", (7, 0)),
-            ("86", (7, 1)),
-            ("87", (7, 4)),
-            ("88", (9, 0)),
-            ("89", (7, 8)),
-            ("90", (7, 8)),
-            ("90a", (8, 0)),
-            ("100", (8, 6)),
-            ("100a", (8, 6)),
-            ("100f", (8, 8)),
-            ("103", (8, 8)),
-            ("103a", (8, 8)),
-            ("103f", (8, 8)),
-            ("110", (9, 0)),
-            ("110a", (9, 0)),
-            ("110f", (9, 0)),
-            ("120", (8, 7)),
-            ("120a", (8, 7)),
-            ("120f", (8, 8)),
-            ("121", (8, 8)),
-            ("121a", (8, 8)),
-            ("121f", (8, 8)),
-        )
-    )
-    + _processors([("107", (9, 4))], llvm_cpu="sm_100")
+    target.name: Processor(target.name, _LLVM_CPU.get(target.name, target.name), target.ptx)
+    for target in TARGETS.values()
 }
 
 # The `+ptxNN` features of LLVM 22. A version between two of them is served by the next one; a version above the last
