@@ -53,7 +53,7 @@ from .location import (
     SourceText,
     UnknownLoc,
 )
-from .registry import lookup_attribute, lookup_operation, lookup_type
+from .registry import lookup_attribute, lookup_operation, lookup_type, register_type_directive
 from .traits import (
     AllElementTypesMatch,
     AllRanksMatch,
@@ -130,7 +130,6 @@ _LAZY = {
     "Argument": "parser",
     "UnresolvedOperand": "parser",
     "parse_operations": "parser",
-    "register_type_directive": "assembly_format",
     "verify": "verifier",
     "PatternRewriter": "rewrite",
     "RewritePattern": "rewrite",

@@ -31,13 +31,9 @@ from typing import Any, NamedTuple
 from .attributes import UnitAttr
 from .core import Operation
 from .fields import Field
+from .registry import TYPE_DIRECTIVES, register_type_directive
 
-TYPE_DIRECTIVES: dict[str, str] = {}
-"""Name of a `custom<Name>(type(...))` directive -> the dialect whose prefix it leaves out."""
-
-
-def register_type_directive(name: str, dialect: str) -> None:
-    TYPE_DIRECTIVES[name] = dialect
+__all__ = ["Format", "compile_format", "register_type_directive"]
 
 
 class FormatError(ValueError):

@@ -78,14 +78,15 @@ def _build_reader(cls: type[Operation]) -> Callable[["Parser", int], Operation]:
     def read(parser: "Parser", offset: int) -> Operation:
         state = OperationState(offset, operands, results)
         outer = parser._frame
-        parser._frame = (cls, offset)
+        parser._frame = (cls, offset, True)
         if only is not None:
             only(parser, state)
         else:
             for step in steps:
                 step(parser, state)
+        op = finish(parser, state)
         parser._frame = outer
-        return finish(parser, state)
+        return op
 
     return read
 

@@ -108,7 +108,7 @@ class AttributeParser(LocationParser):
         start = self.pos
         found = self._parse_type_text()
         if found is None and match is not None:
-            self.error(start, f"unknown type: {match[1]}")
+            self.fail(start, f"unknown type: {match[1]}")
         return found
 
     def _parse_type_text(self) -> Type | None:
@@ -125,7 +125,7 @@ class AttributeParser(LocationParser):
         integer = _INTEGER_TYPE.match(word)
         if integer is not None:
             if int(integer[1]) > MAX_INTEGER_WIDTH:
-                self.error(start, f"integer bitwidth is limited to {MAX_INTEGER_WIDTH} bits")
+                self.fail(start, f"integer bitwidth is limited to {MAX_INTEGER_WIDTH} bits")
             self.pos = match.end()
             return IntegerType(int(integer[1]))
         if word in FLOAT_SEMANTICS:
@@ -169,10 +169,10 @@ class AttributeParser(LocationParser):
         self.parse_punctuation(">")
         self._depth -= 1
         if isinstance(element, (ShapedType, FunctionType, NoneType)):
-            self.error(start, f"invalid {word} element type: {element}")
+            self.fail(start, f"invalid {word} element type: {element}")
         if word == "vector":
             if any(size == 0 for size in shape):
-                self.error(start, "vector types must have positive constant sizes")
+                self.fail(start, "vector types must have positive constant sizes")
             return VectorType(shape, element)
         return TensorType(shape, element, encoding)
 
@@ -180,7 +180,7 @@ class AttributeParser(LocationParser):
         start = self.pos
         match = lexer.BANG.match(self.text, start)
         if match is None:
-            self.error(start, "invalid type identifier")
+            self.fail(start, "invalid type identifier")
         name = match[1][1:]
         if "." not in name:
             if self.text[match.end(1)] == "<":  # !dialect<mnemonic ...>
@@ -193,7 +193,7 @@ class AttributeParser(LocationParser):
             self.pos = match.end()
             found = self._resolve_alias("!" + name, start)
             if found is None:
-                self.error(start, f"undefined symbol alias id '{name}'")
+                self.fail(start, f"undefined symbol alias id '{name}'")
             return found
         self.pos = match.end()
         return self._parse_parameters(self._dialect_class(registry.lookup_type, name, start, "type"), start)
@@ -203,8 +203,8 @@ class AttributeParser(LocationParser):
         if cls is None:
             dialect, _, mnemonic = name.partition(".")
             if registry.load_dialect(dialect):
-                self.error(start, f"unknown {kind} `{mnemonic}` in dialect `{dialect}`")
-            self.error(
+                self.fail(start, f"unknown {kind} `{mnemonic}` in dialect `{dialect}`")
+            self.fail(
                 start,
                 f"{'!' if kind == 'type' else '#'}{name} is an unregistered {kind}: dialect '{dialect}' is not known",
             )
@@ -228,9 +228,9 @@ class AttributeParser(LocationParser):
             else:
                 found = cls(*self.parse_comma_separated(self._parse_parameter, "<", ">"))
         except VerifyError as error:
-            self.error(start, error.message)
+            self.fail(start, error.message)
         except TypeError as error:  # a wrong number of parameters; the class names what it takes
-            self.error(start, str(error))
+            self.fail(start, str(error))
         self._depth -= 1
         return found
 
@@ -268,7 +268,7 @@ class AttributeParser(LocationParser):
     def parse_enum_keyword(self, cls: type[EnumAttr]) -> Any:
         found = self.parse_optional_enum_keyword(cls)
         if found is None:
-            self.error(self.pos, f"expected {cls.name} to be one of: {', '.join(cls.cases)}")
+            self.fail(self.pos, f"expected {cls.name} to be one of: {', '.join(cls.cases)}")
         return found
 
     # ---- attributes --------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ class AttributeParser(LocationParser):
         start = self.pos
         match = lexer.HASH.match(self.text, start)
         if match is None:
-            self.error(start, "invalid attribute name")
+            self.fail(start, "invalid attribute name")
         name = match[1][1:]
         self.pos = match.end()
         if "." in name:
@@ -349,7 +349,7 @@ class AttributeParser(LocationParser):
             return found
         found = self._resolve_alias("#" + name, start)
         if found is None:
-            self.error(start, f"undefined symbol alias id '{name}'")
+            self.fail(start, f"undefined symbol alias id '{name}'")
         return found
 
     def _parse_number(self, type: Any) -> Any:
@@ -366,23 +366,23 @@ class AttributeParser(LocationParser):
                 type = f64 if "." in literal else i64
         if isinstance(type, FloatType):
             if "." not in literal and "x" not in literal:
-                self.error(
+                self.fail(
                     start,
                     "unexpected decimal integer literal for a floating point value",
                     ((self.location_at(start), "add a trailing dot to make the literal a float"),),
                 )
             return FloatAttr(self._float_bits(literal, type, start), type)
         if not isinstance(type, (IntegerType, IndexType)):
-            self.error(start, "integer literal not valid for specified type")
+            self.fail(start, "integer literal not valid for specified type")
         if "." in literal:
-            self.error(start, "floating point value not valid for specified type")
+            self.fail(start, "floating point value not valid for specified type")
         return IntegerAttr(self._integer_in_range(literal, type, start), type)
 
     def _integer_in_range(self, literal: str, type: Any, start: int) -> int:
         value = int(literal, 0) if "x" in literal else int(literal)
         width = type.width
         if not -(1 << (width - 1)) <= value < 1 << width:
-            self.error(start, "integer constant out of range for attribute")
+            self.fail(start, "integer constant out of range for attribute")
         return value
 
     def parse_attribute_dictionary(self) -> dict[str, Any]:
@@ -398,9 +398,9 @@ class AttributeParser(LocationParser):
             self.pos = match.end()
             key = lexer.unquote(match[1]) if match[1][0] == '"' else match[1]
             if not key:
-                self.error(start, "expected valid attribute name")
+                self.fail(start, "expected valid attribute name")
             if key in found:
-                self.error(start, f"duplicate key '{key}' in dictionary attribute")
+                self.fail(start, f"duplicate key '{key}' in dictionary attribute")
             found[key] = self.parse_attribute() if self.parse_optional_punctuation("=") else UnitAttr()
 
         self.parse_comma_separated(entry, "{", "}")
@@ -414,7 +414,7 @@ class AttributeParser(LocationParser):
         self.parse_punctuation("<")
         type = self.parse_type()
         if not isinstance(type, (IntegerType, FloatType)) or type.width not in (1, 8, 16, 32, 64):
-            self.error(self.pos, "expected integer or float type of at least one byte")
+            self.fail(self.pos, "expected integer or float type of at least one byte")
         values: list = []
         if self.parse_optional_punctuation(":"):
             values = self.parse_comma_separated(lambda: self._parse_array_element(type))
@@ -449,7 +449,7 @@ class AttributeParser(LocationParser):
         self.parse_punctuation(":")
         type = self.parse_type()
         if not isinstance(type, ShapedType):
-            self.error(start, "elements literal must be a shaped type")
+            self.fail(start, "elements literal must be a shaped type")
         return literal.build(self, type, type.element_type)
 
     # ---- aliases -----------------------------------------------------------------------------------------------------
@@ -463,7 +463,7 @@ class AttributeParser(LocationParser):
         if start is None:
             return None
         if name in self._aliases_open:
-            self.error(use, f"alias '{name}' refers to itself")
+            self.fail(use, f"alias '{name}' refers to itself")
         self._aliases_open.append(name)
         saved, saved_depth = self.pos, self._depth
         self._enter()
@@ -483,12 +483,12 @@ class AttributeParser(LocationParser):
         match = (lexer.HASH if self.text[start] == "#" else lexer.BANG).match(self.text, start)
         kind = "attribute" if self.text[start] == "#" else "type"
         if match is None:
-            self.error(start, f"expected {kind} alias name")
+            self.fail(start, f"expected {kind} alias name")
         name = match[1]
         if "." in name:
-            self.error(start, f"{kind} names with a '.' are reserved for dialect-defined names")
+            self.fail(start, f"{kind} names with a '.' are reserved for dialect-defined names")
         if self._alias_starts.get(name, start) != start:
-            self.error(start, f"redefinition of {kind} alias id '{name[1:]}'")
+            self.fail(start, f"redefinition of {kind} alias id '{name[1:]}'")
         self._alias_starts[name] = start
         if name not in self._alias_ends:
             self._resolve_alias(name, start)

@@ -35,7 +35,7 @@ class DenseLiteral:
         if self.raw is not None:
             return self._from_raw(parser, type, size)
         if self.shape is not None and self.shape != list(type.shape):
-            parser.error(
+            parser.fail(
                 self.start,
                 f"inferred shape of elements literal ([{', '.join(map(str, self.shape))}]) does not match type "
                 f"([{', '.join(map(str, type.shape))}])",
@@ -56,7 +56,7 @@ class DenseLiteral:
         if len(raw) == size:
             return DenseElementsAttr(type, raw, True)
         if len(raw) != size * count:
-            parser.error(
+            parser.fail(
                 self.start, f"elements hex data size is invalid for provided type: {type} takes {size * count} bytes"
             )
         return DenseElementsAttr(type, raw)
@@ -66,47 +66,54 @@ def element_bits(parser: "AttributeParser", text: str, at: int, element_type: An
     """Bits of one element text."""
     if isinstance(element_type, FloatType):
         if text in ("true", "false"):
-            parser.error(at, "expected floating-point elements, but parsed integer")
+            parser.fail(at, "expected floating-point elements, but parsed integer")
         if "." not in text and "x" not in text:
-            parser.error(at, "expected floating-point elements, but parsed integer")
+            parser.fail(at, "expected floating-point elements, but parsed integer")
         return parser._float_bits(text, element_type, at)
     if not isinstance(element_type, (IntegerType, IndexType)):
-        parser.error(at, f"elements of type {element_type} cannot be written as a literal")
+        parser.fail(at, f"elements of type {element_type} cannot be written as a literal")
     width = element_type.width
     if text in ("true", "false"):
         if width != 1:
-            parser.error(at, "expected i1 type for 'true' or 'false' values")
+            parser.fail(at, "expected i1 type for 'true' or 'false' values")
         return int(text == "true")
     if "." in text:
-        parser.error(at, "expected integer elements, but parsed floating-point")
+        parser.fail(at, "expected integer elements, but parsed floating-point")
     value = int(text, 0) if "x" in text else int(text)
     if width == 1 and value in (-1, 1):
         return 1
     if not -(1 << (width - 1)) <= value < 1 << width:
-        parser.error(at, "integer constant out of range for type")
+        parser.fail(at, "integer constant out of range for type")
     return value & ((1 << width) - 1)
 
 
-def parse_dense_literal(parser: "AttributeParser", empty_allowed: bool = False) -> DenseLiteral:
-    """The literal at the parser's position, brackets and all."""
+def parse_dense_literal(
+    parser: "AttributeParser", empty_allowed: bool = False, element_type: Any = None
+) -> DenseLiteral:
+    """The literal at the parser's position, brackets and all.
+
+    With `element_type` every element is checked as it is read; otherwise by `DenseLiteral.build`.
+    """
     start = parser.pos
     elements: list[tuple[str, int]] = []
     text = parser.text
     if text[start] == '"':
         literal = parser.parse_string()
         if not literal.startswith("0x") or len(literal) % 2:
-            parser.error(start, "elements hex string should start with '0x'")
+            parser.fail(start, "elements hex string should start with '0x'")
         try:
             return DenseLiteral([], None, bytes.fromhex(literal[2:]), start)
         except ValueError:
-            parser.error(start, "elements hex string only contains hex digits")
+            parser.fail(start, "elements hex string only contains hex digits")
     if empty_allowed and text[start] == ">":
         return DenseLiteral([], [0], None, start)
 
     def scalar() -> None:
         match = _ELEMENT.match(text, parser.pos)
         if match is None:
-            parser.expected("element literal of primitive type")
+            parser.expected("element literal of primitive type" if element_type is None else _word(element_type))
+        if element_type is not None:
+            _check_typed(parser, match[1], element_type)
         elements.append((match[1], parser.pos))
         parser.pos = match.end()
 
@@ -118,7 +125,7 @@ def parse_dense_literal(parser: "AttributeParser", empty_allowed: bool = False) 
         shapes = parser.parse_comma_separated(nested, "[", "]")
         parser._depth -= 1
         if any(shape != shapes[0] for shape in shapes):
-            parser.error(
+            parser.fail(
                 start, "tensor literal is invalid; ranks are not consistent between elements"
             )
         return [len(shapes), *(shapes[0] if shapes else ())]
@@ -127,6 +134,27 @@ def parse_dense_literal(parser: "AttributeParser", empty_allowed: bool = False) 
         scalar()
         return DenseLiteral(elements, None, None, start)
     return DenseLiteral(elements, nested(), None, start)
+
+
+def _word(element_type: Any) -> str:
+    return "floating point literal" if isinstance(element_type, FloatType) else "integer value"
+
+
+def _check_typed(parser: "AttributeParser", text: str, element_type: Any) -> None:
+    """What can be said of one element when its type is known in advance."""
+    at = parser.pos
+    if isinstance(element_type, FloatType):
+        if text in ("true", "false"):
+            parser.expected("floating point literal")
+        if "." not in text and "x" not in text:
+            parser.fail(
+                at,
+                "unexpected decimal integer literal for a floating point value",
+                ((parser.location_at(at), "add a trailing dot to make the literal a float"),),
+            )
+    elif text in ("true", "false") and element_type is not i1 or "." in text:
+        parser.expected("integer value")
+    element_bits(parser, text, at, element_type)
 
 
 HEX_THRESHOLD = 100

@@ -71,7 +71,7 @@ class LocationParser(TokenReader):
         if first == "#":
             found = self._parse_hash_attribute()
             if not isinstance(found, Location):
-                self.error(start, f"expected location, but found '{found}'")
+                self.fail(start, f"expected location, but found '{found}'")
             return found
         if first == '"':
             return self._parse_file_or_name_location()

@@ -7,7 +7,7 @@ them; a name used before its definition gets a placeholder, which the definition
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, NoReturn, Sequence
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 
@@ -80,7 +80,8 @@ class Parser(AttributeParser):
         self._blocks: dict[str, tuple[Block, int | None]] = {}
         self._block_uses: dict[str, int] = {}
         self._readers: dict[str, dict[str, Callable[["Parser", int], Operation]]] = {}
-        self._frame: tuple[type[Operation], int] = (Operation, 0)
+        # The operation being read, the offset of its name, whether it is written in its custom form.
+        self._frame: tuple[type[Operation], int, bool] = (Operation, 0, False)
         self._missing: list[ParseError] = []
 
     # ---- for hooks ---------------------------------------------------------------------------------------------------
@@ -89,6 +90,10 @@ class Parser(AttributeParser):
     def location(self) -> SourceLoc:
         """Location of the operation that is being read: that of its name."""
         return SourceLoc(self.source, self._frame[1])
+
+    def error(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
+        cls, _, custom = self._frame
+        self.fail(offset, f"custom op '{cls.name}' {message}" if custom else message, notes)
 
     def parse_optional_operand(self) -> UnresolvedOperand | None:
         match = lexer.VALUE.match(self.text, self.pos)
@@ -123,7 +128,7 @@ class Parser(AttributeParser):
         if not isinstance(types, (list, tuple)):
             return [self.resolve_name(name, at, types) for name, at in operands]
         if len(types) != len(operands):
-            self.error(
+            self.fail(
                 self._frame[1] if offset is None else offset,
                 f"{len(operands)} operands present, but expected {len(types)}",
             )
@@ -136,7 +141,7 @@ class Parser(AttributeParser):
         if match is None:
             self.expected("SSA operand")
         if "#" in match[1]:
-            self.error(start, "result number not allowed in argument list")
+            self.fail(start, "result number not allowed in argument list")
         self.pos = match.end()
         if not with_type:
             return Argument(match[1], start, None)
@@ -196,7 +201,7 @@ class Parser(AttributeParser):
         definition = self._defined_at.get(name)
         if definition is None and name in self._forward:
             definition = self._forward[name][1]
-        self.error(
+        self.fail(
             offset,
             f"use of value '{name}' expects different type than prior uses: '{type}' vs '{value.type}'",
             ((self.location_at(definition), "prior use here"),) if definition is not None else (),
@@ -208,9 +213,9 @@ class Parser(AttributeParser):
         if number and base in self._values and base not in self._forward:
             if number == "0":
                 return self.resolve_name(base, offset, type)
-            self.error(offset, "reference to invalid result number")
+            self.fail(offset, "reference to invalid result number")
         if type is None:
-            self.error(offset, "use of undeclared SSA value name")
+            self.fail(offset, "use of undeclared SSA value name")
         placeholder = Value(type)
         self._forward[name] = (placeholder, offset)
         self._values[name] = placeholder
@@ -222,14 +227,14 @@ class Parser(AttributeParser):
             forward = self._forward.pop(name, None)
             if forward is None:
                 definition = self._defined_at.get(name)
-                self.error(
+                self.fail(
                     offset,
                     f"redefinition of SSA value '{name}'",
                     ((self.location_at(definition), "previously defined here"),) if definition is not None else (),
                 )
             placeholder, use = forward
             if placeholder.type is not value.type:
-                self.error(
+                self.fail(
                     offset,
                     f"definition of SSA value '{name}' has type '{value.type}'",
                     ((self.location_at(use), f"previously used here with type '{placeholder.type}'"),),
@@ -252,13 +257,13 @@ class Parser(AttributeParser):
         for match in lexer.RESULT.finditer(names):
             count = int(match[2]) if match[2] is not None else 1
             if count == 0:
-                self.error(start + match.start(2), "expected named operation to have at least 1 result")
+                self.fail(start + match.start(2), "expected named operation to have at least 1 result")
             groups.append((match[1], count, start + match.start()))
         total = sum(count for _, count, _ in groups)
         if total != len(results):
             if not results:
-                self.error(start, "cannot name an operation with no results")
-            self.error(start, f"operation defines {len(results)} results but was provided {total} to bind")
+                self.fail(start, "cannot name an operation with no results")
+            self.fail(start, f"operation defines {len(results)} results but was provided {total} to bind")
         position = 0
         for name, count, offset in groups:
             self.define(name, results[position], offset)
@@ -322,7 +327,7 @@ class Parser(AttributeParser):
             if cls is not None:
                 return cls
         tried = f" (tried '{candidates[0]}' as well)" if candidates[0] != name else ""
-        self.error(offset, f"custom op '{name}' is unknown{tried}")
+        self.fail(offset, f"custom op '{name}' is unknown{tried}")
 
     def _generic_class(self, name: str, offset: int) -> type[Operation]:
         cls = registry.lookup_operation(name)
@@ -332,12 +337,12 @@ class Parser(AttributeParser):
         if self.allow_unregistered:
             return unregistered_class(name)
         if "." in name and registry.load_dialect(dialect):
-            self.error(
+            self.fail(
                 offset,
                 f"unregistered operation '{name}' found in dialect ('{dialect}') that does not allow unknown "
                 "operations",
             )
-        self.error(
+        self.fail(
             offset,
             "operation being parsed with an unregistered dialect. If this is intended, please use "
             "-allow-unregistered-dialect with the MLIR tool used",
@@ -347,10 +352,10 @@ class Parser(AttributeParser):
         offset = self.pos
         name = self.parse_string()
         if not name:
-            self.error(offset, "empty operation name is invalid")
+            self.fail(offset, "empty operation name is invalid")
         cls = self._generic_class(name, offset)
         outer = self._frame
-        self._frame = (cls, offset)
+        self._frame = (cls, offset, False)
         operands = self.parse_operand_list("(", ")")
         successors: list[Block] = []
         if self.text[self.pos] == "[":
@@ -366,7 +371,7 @@ class Parser(AttributeParser):
         at = self.pos
         for key, value in self.parse_optional_attr_dict().items():
             if key in attributes:
-                self.error(at, f"found duplicate '{key}' in properties and attributes")
+                self.fail(at, f"found duplicate '{key}' in properties and attributes")
             attributes[key] = value
         self.parse_punctuation(":")
         types_at = self.pos
@@ -375,7 +380,7 @@ class Parser(AttributeParser):
         result_types = self.parse_function_results()
         if len(input_types) != len(operands):
             plural = "s" if len(operands) != 1 else ""
-            self.error(types_at, f"expected {len(operands)} operand type{plural} but had {len(input_types)}")
+            self.fail(types_at, f"expected {len(operands)} operand type{plural} but had {len(input_types)}")
         values = [self.resolve_name(text, at, type) for (text, at), type in zip(operands, input_types)]
         self._frame = outer
         self._keyword_attributes(cls, attributes, offset)
@@ -393,7 +398,7 @@ class Parser(AttributeParser):
             if isinstance(value, IntegerAttr) and isinstance(constraint, type) and issubclass(constraint, EnumAttr):
                 case = constraint.from_number(value.value)
                 if case is None:
-                    self.error(offset, f"attribute '{field.name}' has no case {value.value}")
+                    self.fail(offset, f"attribute '{field.name}' has no case {value.value}")
                 attributes[field.name] = case
 
     # ---- regions and blocks ------------------------------------------------------------------------------------------
@@ -430,7 +435,7 @@ class Parser(AttributeParser):
         self._advance(1)
         for name, at in self._block_uses.items():
             if self._blocks[name][1] is None:
-                self.error(at, f"reference to an undefined block '{name}'")
+                self.fail(at, f"reference to an undefined block '{name}'")
         self._blocks, self._block_uses = blocks, uses
         self.default_dialect = dialect
         if isolated:
@@ -454,12 +459,12 @@ class Parser(AttributeParser):
         start = self.pos
         match = lexer.BLOCK_NAME.match(self.text, start)
         if match is None:
-            self.error(start, "invalid block name")
+            self.fail(start, "invalid block name")
         name = match[1]
         self.pos = match.end()
         known = self._blocks.get(name)
         if known is not None and known[1] is not None:
-            self.error(
+            self.fail(
                 start,
                 f"redefinition of block '{name}'",
                 ((self.location_at(known[1]), "previously defined here"),),
@@ -495,7 +500,7 @@ class Parser(AttributeParser):
             if first in "#!":
                 self.parse_alias_definition()
             elif self.text.startswith("{-#", self.pos):
-                self.error(self.pos, "file metadata dictionaries are not supported")
+                self.fail(self.pos, "file metadata dictionaries are not supported")
             else:
                 operations.append(self.parse_operation())
         self._report_undefined()
@@ -511,7 +516,7 @@ def _reader(cls: type[Operation]) -> Callable[[Parser, int], Operation]:
 
         def read(parser: Parser, offset: int) -> Operation:
             outer = parser._frame
-            parser._frame = (cls, offset)
+            parser._frame = (cls, offset, True)
             op = custom(parser)
             parser._frame = outer
             return op

@@ -18,7 +18,14 @@ OPERATIONS: dict[str, type["Operation"]] = {}
 ATTRIBUTES: dict[str, type["Attribute"]] = {}
 TYPES: dict[str, type["Attribute"]] = {}
 
+TYPE_DIRECTIVES: dict[str, str] = {}
+"""Name of a `custom<Name>(type(...))` directive of assembly formats -> the dialect whose prefix it leaves out."""
+
 _loaded: set[str] = set()
+
+
+def register_type_directive(name: str, dialect: str) -> None:
+    TYPE_DIRECTIVES[name] = dialect
 
 
 def load_dialect(namespace: str) -> bool:

@@ -49,8 +49,13 @@ class TokenReader:
     def location_at(self, offset: int) -> SourceLoc:
         return SourceLoc(self.source, offset)
 
-    def error(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
+    def fail(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
+        """Reports a mistake in the text; `notes` are (location, message) pairs."""
         raise ParseError(SourceLoc(self.source, min(offset, len(self.source.text))), message, notes)
+
+    def error(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
+        """As `fail`, for the hooks of dialects: names the operation whose custom syntax is being read."""
+        self.fail(offset, message, notes)
 
     def expected(self, what: str) -> NoReturn:
         """Reports that the next token is not `what`.
@@ -61,7 +66,7 @@ class TokenReader:
         gap = self.text[:at].rstrip()
         if "\n" in self.text[len(gap) : at] or at >= len(self.source.text):
             at = self._end_of_previous_token(at)
-        self.error(at, f"expected {what}")
+        self.fail(at, f"expected {what}")
 
     def _end_of_previous_token(self, at: int) -> int:
         """Skips white space and comments backwards."""
@@ -78,7 +83,7 @@ class TokenReader:
     def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_NESTING:
-            self.error(self.pos, f"nesting is deeper than {MAX_NESTING} levels")
+            self.fail(self.pos, f"nesting is deeper than {MAX_NESTING} levels")
 
     # ---- tokens ------------------------------------------------------------------------------------------------------
 
@@ -147,14 +152,14 @@ class TokenReader:
         match = lexer.STRING_LITERAL.match(self.text, self.pos)
         if match is None:
             if self.text[self.pos] == '"':
-                self.error(self.pos, "expected '\"' in string literal")
+                self.fail(self.pos, "expected '\"' in string literal")
             return None
         start = self.pos
         self.pos = match.end()
         try:
             return lexer.unquote(match[1])
         except lexer.BadEscape as bad:
-            self.error(start + bad.offset, str(bad))
+            self.fail(start + bad.offset, str(bad))
 
     def parse_string(self) -> str:
         value = self.parse_optional_string()
@@ -189,10 +194,10 @@ class TokenReader:
         if not digits.startswith("0x"):
             return parse_decimal(literal, type)
         if literal[0] == "-":
-            self.error(start, "hexadecimal float literal should not have a leading minus")
+            self.fail(start, "hexadecimal float literal should not have a leading minus")
         bits = int(digits, 16)
         if bits >> bit_width(type):
-            self.error(start, "hexadecimal float constant out of range for type")
+            self.fail(start, "hexadecimal float constant out of range for type")
         return bits
 
     def parse_symbol_name(self) -> str:
@@ -227,13 +232,13 @@ class TokenReader:
                 return tuple(shape)
             size = match[1]
             if size is None:
-                self.error(self.pos, "unranked types are not supported")
+                self.fail(self.pos, "unranked types are not supported")
             if size == "?":
                 if not dynamic:
-                    self.error(self.pos, "expected static shape")
+                    self.fail(self.pos, "expected static shape")
                 shape.append(DYNAMIC)
             else:
                 if int(size) >= 1 << 63:
-                    self.error(self.pos, "invalid dimension")
+                    self.fail(self.pos, "invalid dimension")
                 shape.append(int(size))
             self.pos = match.end()
