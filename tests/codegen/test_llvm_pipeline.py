@@ -113,12 +113,13 @@ def test_threads_compile_at_the_same_time():
         results.append(llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text)
         isolation.stop()
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert len(results) == 3 and len(set(results)) == 1
+    assert not any(thread.is_alive() for thread in threads)
+    assert len(results) == 4 and len(set(results)) == 1
 
 
 def test_a_forked_worker_starts_its_own_helper():

@@ -18,7 +18,7 @@ import marshal
 import os
 import sys
 import threading
-from typing import Any
+from typing import Any, NoReturn
 
 _LENGTH = 8
 
@@ -41,36 +41,40 @@ class Helper:
         import tempfile
 
         _prepare_fork()
-        request_read, self._requests = os.pipe()
-        self._replies, reply_write = os.pipe()
         # A file, not a pipe: it never fills up, and its content outlives the helper.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._read_to = 0
         lock = _llvm_lock()
-        if lock is not None:
-            # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
-            lock.acquire()
-        try:
-            self._pid = _fork()
-        finally:
+        with _creation:
             if lock is not None:
-                lock.release()
-        if self._pid == 0:
-            code = 1
+                # No other thread may be inside LLVM at the fork: its locks would stay taken in the child for ever.
+                lock.acquire()
             try:
-                os.close(self._requests)
-                os.close(self._replies)
-                # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
-                os.dup2(self._stderr.fileno(), 1)
-                os.dup2(self._stderr.fileno(), 2)
-                _serve(request_read, reply_write)
-                code = 0
+                request_read, self._requests = os.pipe()
+                self._replies, reply_write = os.pipe()
+                _pipe_ends.update((request_read, self._requests, self._replies, reply_write))
+                _kept[threading.get_ident()] = (request_read, reply_write)
+                self._pid = _fork()
             finally:
-                os._exit(code)
-        os.close(request_read)
-        os.close(reply_write)
-        _pipe_ends.add(self._requests)
-        _pipe_ends.add(self._replies)
+                if lock is not None:
+                    lock.release()
+            if self._pid == 0:
+                self._become_helper(request_read, reply_write)
+            del _kept[threading.get_ident()]
+            for descriptor in (request_read, reply_write):
+                _pipe_ends.discard(descriptor)
+                os.close(descriptor)
+
+    def _become_helper(self, requests: int, replies: int) -> NoReturn:
+        code = 1
+        try:
+            # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
+            os.dup2(self._stderr.fileno(), 1)
+            os.dup2(self._stderr.fileno(), 2)
+            _serve(requests, replies)
+            code = 0
+        finally:
+            os._exit(code)
 
     def call(self, function: str, arguments: dict[str, Any]) -> tuple[Any, str]:
         """The function's result and what was written to stderr meanwhile; raises HelperDied or RuntimeError."""
@@ -82,7 +86,7 @@ class Helper:
             reply = None
         except BaseException:
             # Interrupted half-way: the next reply would answer this request, so this helper is of no more use.
-            self.close(kill=True)
+            self.close()
             raise
         text = self._drain()
         if reply is None:
@@ -118,14 +122,14 @@ class Helper:
                 os.close(descriptor)
         self._stderr.close()
 
-    def close(self, kill: bool = False) -> None:
+    def close(self) -> None:
         """End the helper; it also ends by itself when the parent's end of its pipe is closed."""
         if self._stderr.closed:
             return
-        if kill:
-            import signal
+        import signal
 
-            os.kill(self._pid, signal.SIGKILL)
+        # It keeps nothing between requests, so there is nothing to lose.
+        os.kill(self._pid, signal.SIGKILL)
         self._close_files()
         try:
             os.waitpid(self._pid, 0)
@@ -134,17 +138,24 @@ class Helper:
 
 
 _local = threading.local()
-# The parent's ends of all pipes to helpers. A process forked later closes them, or a helper would outlive its parent
-# for as long as that process lives.
+_creation = threading.Lock()
+# The ends of all pipes to helpers that this process has open. A process forked later, by whichever thread, closes them:
+# a helper would outlive its parent, and a dead helper would not be noticed, while somebody else holds its pipe open.
 _pipe_ends: set[int] = set()
+# What a thread that is starting a helper leaves open in it.
+_kept: dict[int, tuple[int, int]] = {}
 
 
 def _forget_helpers() -> None:
-    global _local
+    global _creation, _local
+    _creation = threading.Lock()
     _local = threading.local()
+    kept = _kept.get(threading.get_ident(), ())
     for descriptor in _pipe_ends:
-        os.close(descriptor)
+        if descriptor not in kept:
+            os.close(descriptor)
     _pipe_ends.clear()
+    _kept.clear()
 
 
 if hasattr(os, "register_at_fork"):
