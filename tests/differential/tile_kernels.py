@@ -1,0 +1,99 @@
+"""Small kernels made of a list of operations, run by the interpreter and, compiled, by the emulator."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import numpy as np
+
+import tileiras
+from tileiras.sim import emulate, interpret
+
+
+class Tile(NamedTuple):
+    """A tile that a kernel reads from or writes to memory: its name without %, element type and array."""
+
+    name: str
+    element: str
+    array: np.ndarray
+
+    @property
+    def type(self) -> str:
+        return tile_type(self.array.shape, self.element)
+
+
+def tile_type(shape, element: str) -> str:
+    return f"tile<{'x'.join([*map(str, shape), element])}>"
+
+
+def _view(tile: Tile) -> tuple[list[str], str, str]:
+    """Operations that make a view of one tile over a parameter, its type, and the indices of its only tile."""
+    shape = tile.array.shape
+    strides = [int(np.prod(shape[dim + 1 :])) for dim in range(len(shape))]
+    tensor = f"tensor_view<{'x'.join([*map(str, shape), tile.element])}, strides=[{','.join(map(str, strides))}]>"
+    view = f"partition_view<tile=({'x'.join(map(str, shape))}), {tensor}>"
+    lines = [
+        f"%{tile.name}_t = make_tensor_view %{tile.name}_p, shape = {list(shape)}, strides = {strides} : {tensor}",
+        f"%{tile.name}_v = make_partition_view %{tile.name}_t : {view}",
+    ]
+    return lines, view, ", ".join(["%zero"] * len(shape))
+
+
+def kernel_text(inputs: list[Tile], body: str, outputs: list[Tile]) -> str:
+    """A module with entry @k: loads every input as %name, runs `body`, stores every output from %name."""
+    parameters = ", ".join(f"%{tile.name}_p: tile<ptr<{tile.element}>>" for tile in (*inputs, *outputs))
+    lines = ["%zero = constant <i32: 0> : tile<i32>"]
+    for tile in inputs:
+        made, view, indices = _view(tile)
+        lines += made
+        lines.append(f"%{tile.name}, %{tile.name}_k = load_view_tko weak %{tile.name}_v[{indices}]"
+                     f" : {view}, tile<i32> -> {tile.type}, token")  # fmt: skip
+    lines.append(body)
+    for tile in outputs:
+        made, view, indices = _view(tile)
+        lines += made
+        lines.append(f"%{tile.name}_k = store_view_tko weak %{tile.name}, %{tile.name}_v[{indices}]"
+                     f" : {tile.type}, {view}, tile<i32> -> token")  # fmt: skip
+    inner = "\n".join("    " + line.strip() for line in "\n".join(lines).split("\n"))
+    return f"cuda_tile.module @m {{\n  entry @k({parameters}) {{\n{inner}\n    return\n  }}\n}}\n"
+
+
+def run_both(inputs: list[Tile], body: str, outputs: list[Tile], gpu_name: str = "sm_80", **options):
+    """The outputs as the interpreter leaves them, and as the compiled kernel does: two lists of arrays."""
+    text = kernel_text(inputs, body, outputs)
+    expected = [tile.array.copy() for tile in outputs]
+    interpret(text, "k", 1, [*(tile.array for tile in inputs), *expected])
+    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
+    actual = [tile.array.copy() for tile in outputs]
+    metadata = json.loads(artifact.kernels[0].artifacts[".json"])
+    emulate(artifact.text, "k", 1, [*(tile.array.copy() for tile in inputs), *actual], metadata=metadata)
+    return expected, actual
+
+
+def distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Units in the last place between two float arrays of one type; 0 for two NaNs, infinite for one."""
+    width = 8 * actual.dtype.itemsize
+
+    def ordered(values):
+        bits = np.ascontiguousarray(values).view(f"int{width}").astype(object)
+        return np.where(bits < 0, -(1 << (width - 1)) - bits, bits)
+
+    nan = np.isnan(actual.astype(np.float64)), np.isnan(expected.astype(np.float64))
+    apart = np.abs(ordered(actual) - ordered(expected)).astype(np.float64)
+    return np.where(nan[0] & nan[1], 0.0, np.where(nan[0] | nan[1], np.inf, apart))
+
+
+def assert_same(name: str, actual: np.ndarray, expected: np.ndarray, inputs: list[Tile], ulps: float = 0) -> None:
+    """Integers equal, floats within `ulps` (with equal zeros' signs when 0); shows the first difference's operands."""
+    if actual.dtype.kind in "iub":
+        wrong = actual != expected
+    else:
+        wrong = distance(actual, expected) > ulps
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        operands = ", ".join(f"%{t.name} = {t.array[at]}" for t in inputs if t.array.shape == actual.shape)
+        raise AssertionError(
+            f"{name}: {int(wrong.sum())} of {wrong.size} elements differ; at {at} ({operands}):"
+            f" compiled {actual[at]}, interpreted {expected[at]}"
+        )
