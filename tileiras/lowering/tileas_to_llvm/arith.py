@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import arith, llvm
+from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import DenseElementsAttr, FloatAttr, IntegerAttr, IntegerType, Value, element_type_of, i1
+from tileiras.ir import DenseElementsAttr, FloatAttr, IntegerAttr, IntegerType, UnitAttr, Value, element_type_of, i1
 
 from .floats import FROM_F32, from_f32, to_f32, widened
 from .function import FunctionLowering
@@ -82,9 +82,19 @@ def _float_extreme(name: str) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         args = lowering.matched(args)
         type = element_type_of(op.result.type)
+        if "nv_tileaa.flush_to_zero" in op.attributes:
+            args = [_flushed(value, lowering) for value in args]
         return widened(type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
 
     return lower
+
+
+def _flushed(value: Value, lowering: FunctionLowering) -> Value:
+    """f32 values with subnormal numbers as zeros of their sign: what a flushing instruction reads."""
+    one = lowering.emit.floating(1.0, value.type)
+    return lowering.emit.insert(
+        nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr())
+    )
 
 
 def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:

@@ -232,13 +232,18 @@ def sqrt(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
 def _high_product(signed: bool) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
-        a, b = lowering.matched(args)
-        width = element_of(a.type).width
-        double = vector_of(IntegerType(2 * width), count_of(a.type))
         extend = llvm.SExtOp if signed else llvm.ZExtOp
-        product = emit.insert(llvm.MulOp(emit.insert(extend(a, res=double)), emit.insert(extend(b, res=double))))
-        high = emit.insert(llvm.LShrOp(product, emit.integer(width, double)))
-        return emit.insert(llvm.TruncOp(high, res=a.type))
+
+        def high(a: Value, b: Value) -> Value:
+            width = element_of(a.type).width
+            double = vector_of(IntegerType(2 * width), count_of(a.type))
+            product = emit.insert(llvm.MulOp(emit.insert(extend(a, res=double)), emit.insert(extend(b, res=double))))
+            shifted = emit.insert(llvm.LShrOp(product, emit.integer(width, double)))
+            return emit.insert(llvm.TruncOp(shifted, res=a.type))
+
+        a, b = lowering.matched(args)
+        # Vector constants have elements of at most 64 bits, and the back end splits vectors of i128 anyway.
+        return emit.map_scalars(high, a, b) if element_of(a.type).width == 64 else high(a, b)
 
     return lower
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tileiras.dialects import llvm, math, nvvm
+from tileiras.dialects import arith, llvm, math, nvvm
 from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
 
 from .floats import from_f32, to_f32
@@ -43,6 +43,7 @@ FUNCTIONS: dict[type, Function] = {
     math.TanhOp: Function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp),
     math.PowFOp: Function("__nv_powf", "__nv_pow"),
     math.Atan2Op: Function("__nv_atan2f", "__nv_atan2"),
+    arith.RemFOp: Function("__nv_fmodf", "__nv_fmod"),
 }
 
 
