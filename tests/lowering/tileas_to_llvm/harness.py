@@ -1,0 +1,78 @@
+"""From nv_tileas text to PTX that the emulator runs, without the stages in between that have tests of their own."""
+
+from tileiras.codegen import admission, llvm_pipeline
+from tileiras.codegen.target_machine import processor
+from tileiras.ir import parse_module, print_op, verify
+from tileiras.lowering.llvm_to_ir import translate_module
+from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
+from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
+from tileiras.targets import target
+
+SPEC = '{kernel_spec = #nv_tileaa.kernel_spec<numWarps = %d, numCtas = 1>, target_spec = "sm_90"}'
+
+
+def lower(text: str, gpu: str = "sm_90"):
+    """The module, of nv_tileas or nv_tileaa operations, in the llvm dialect and verified."""
+    module = parse_module(text, "test.mlir")
+    if "tensor<" in text and "nv_tileas.linear" not in text:
+        convert_tileaa_to_tileas(module, target(gpu))
+    convert_tileas_to_llvm(module, target(gpu))
+    verify(module)
+    return module
+
+
+def llvm_text(text: str, gpu: str = "sm_90") -> str:
+    return print_op(lower(text, gpu))
+
+
+def ptx(text: str, gpu: str = "sm_90") -> str:
+    """PTX for a module whose functions need no libdevice."""
+    ir = translate_module(lower(text, gpu), gpu)
+    row = processor(gpu)
+    return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=admission.check(ir, row)).text
+
+
+def encoding(layout) -> str:
+    """A layout as the encoding attribute's text."""
+    parts = []
+    for name, bases in layout.to_coordinates().items():
+        if name != "block":
+            listed = ", ".join("[" + ", ".join(map(str, basis)) + "]" for basis in bases)
+            parts.append(f"{name} = [{listed}]")
+    return f"#nv_tileas.linear<{', '.join(parts)}>"
+
+
+def tensor(shape, element: str, layout) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}x{element}, {encoding(layout)}>"
+
+
+def copy_kernel(shape, element: str, source, target_layout, *, body: str = "", warps: int = 4) -> str:
+    """Loads a dense row-major tile in one layout, converts it, and stores it from the other."""
+    size = "x".join(map(str, shape))
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.insert(0, str(step))
+        step *= n
+    memref = f"!nv_tileaa.memref<{size}x{element}, strides = [{', '.join(strides)}]>"
+    view = f"!nv_tileaa.tiled_view<[{', '.join(map(str, shape))}], {memref}>"
+    zeros = ", ".join(["%z"] * len(shape))
+    types = ", ".join(["i32"] * len(shape))
+    a, b = tensor(shape, element, source), tensor(shape, element, target_layout)
+    return f"""
+builtin.module {{
+  nv_tileaa.func @copy(%a: !nv_tileaa.ptr<{element}>, %b: !nv_tileaa.ptr<{element}>) attributes {SPEC % warps} {{
+    %z = arith.constant 0 : i32
+    %ma = nv_tileas.make_memref %a, sizes = [], strides = [] : !nv_tileaa.ptr<{element}>, (), () -> {memref}
+    %mb = nv_tileas.make_memref %b, sizes = [], strides = [] : !nv_tileaa.ptr<{element}>, (), () -> {memref}
+    %va = nv_tileas.block_tile %ma : {view}
+    %vb = nv_tileas.block_tile %mb : {view}
+    %x, %t = nv_tileas.tiled_load %va[{zeros}] {{atom = #nv_tileas.copy_atom<ld_global, 1>}}
+      : {view}, ({types}) -> {a}, !nv_tileaa.mem_token
+    %y = nv_tileas.convert_layout %x : {a} -> {b}
+    %s = nv_tileas.tiled_store %y, %vb[{zeros}] {{atom = #nv_tileas.copy_atom<st_global, 1>}}
+      : {b}, {view}, ({types}) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }}
+}}
+"""

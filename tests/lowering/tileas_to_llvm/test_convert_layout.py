@@ -1,0 +1,66 @@
+"""Conversions on the emulator: every element arrives, whatever the plan."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.lowering.tileas_to_llvm.harness import copy_kernel, ptx
+from tileiras.layout import LinearLayout, blocked, convert
+from tileiras.sim import emulate
+
+DTYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i64": np.int64}
+
+
+def check(shape, element, source, target, warps=4):
+    count = int(np.prod(shape))
+    values = np.random.default_rng(0).integers(-100, 100, count).astype(DTYPES[element])
+    out = np.zeros_like(values)
+    text = ptx(copy_kernel(shape, element, source, target, warps=warps))
+    emulate(text, "copy", 1, [values, out], shared_memory=1 << 16)
+    assert np.array_equal(out, values)
+    return text
+
+
+ROWS = blocked((32, 32), (1, 4), (4, 8), (4, 1), (1, 0))
+COLUMNS = blocked((32, 32), (4, 1), (8, 4), (1, 4), (0, 1))
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_transposed_distribution_goes_through_shared_memory(element):
+    text = check((32, 32), element, ROWS, COLUMNS)
+    assert text.count("bar.sync") == 1
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_within_a_warp_nothing_is_stored(element):
+    bits = [1 << i for i in range(7)]
+    source = LinearLayout({"register": bits[:2], "lane": bits[2:], "warp": [0, 0]}, (16, 8))
+    target = LinearLayout({"register": [1, 64], "lane": [2, 4, 8, 16, 32], "warp": [0, 0]}, (16, 8))
+    assert convert.classify(source, target, 32) == "shuffle"
+    text = check((16, 8), element, source, target)
+    assert "shfl.sync" in text and "bar.sync" not in text
+
+
+def test_registers_in_another_order_cost_nothing():
+    target = ROWS.with_bases("register", ROWS.bases("register")[::-1])
+    text = check((32, 32), "f32", ROWS, target)
+    assert "shfl" not in text and "shared" not in text
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data(), st.sampled_from(list(DTYPES)))
+def test_random_layouts(data, element):
+    bits = data.draw(st.integers(3, 9))
+
+    def layout():
+        basis = list(data.draw(st.permutations([1 << i for i in range(bits)])))
+        dealt = {"lane": [], "warp": [], "register": []}
+        for name, count in (("lane", 5), ("warp", 2)):
+            for _ in range(count):
+                free = not basis or data.draw(st.integers(0, 4)) == 0
+                dealt[name].append(0 if free else basis.pop())
+        dealt["register"] = basis
+        return LinearLayout(dealt, (1 << bits,))
+
+    check((1 << bits,), element, layout(), layout())

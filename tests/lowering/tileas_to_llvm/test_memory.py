@@ -1,0 +1,155 @@
+"""Tiled and pointer accesses on the emulator: ragged edges, padding, strides, masks, order."""
+
+import numpy as np
+import pytest
+
+from tests.lowering.tileas_to_llvm.harness import ptx
+from tileiras.sim import emulate
+
+SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'
+MEMREF = "!nv_tileaa.memref<?x?xf32, strides = [?, 1]>"
+TURNED = "!nv_tileaa.memref<?x?xf32, strides = [1, ?]>"
+
+
+def two_dimensional(padding: str, assume: str = "%n", source=MEMREF, target=MEMREF) -> str:
+    """Copies 32 x 64 tiles; what is read outside the source is stored where the target is larger."""
+    read = f"!nv_tileaa.tiled_view<[32, 64], {source}{padding}>"
+    write = f"!nv_tileaa.tiled_view<[32, 64], {target}>"
+    return f"""
+builtin.module {{
+  nv_tileaa.func @copy(%a: !nv_tileaa.ptr<f32>, %b: !nv_tileaa.ptr<f32>, %m: i32, %n: i32, %sa: i32, %r: i32, %c: i32,
+                       %sb: i32) {SPEC} {{
+    %pa = nv_tileaa.assume #nv_tileaa.div_by<16>, %a : !nv_tileaa.ptr<f32>
+    %n16 = nv_tileaa.assume #nv_tileaa.div_by<16>, %n : i32
+    %sa16 = nv_tileaa.assume #nv_tileaa.div_by<16>, %sa : i32
+    %ma = nv_tileaa.make_memref %pa, sizes = [%m, {assume}], strides = [%sa16]
+      : !nv_tileaa.ptr<f32>, (i32, i32), (i32) -> {source}
+    %mb = nv_tileaa.make_memref %b, sizes = [%r, %c], strides = [%sb]
+      : !nv_tileaa.ptr<f32>, (i32, i32), (i32) -> {target}
+    %va = nv_tileaa.block_tile %ma : {read}
+    %vb = nv_tileaa.block_tile %mb : {write}
+    %i = nv_tileaa.get_program_id x : i32
+    %j = nv_tileaa.get_program_id y : i32
+    %x, %t = nv_tileaa.tiled_load %va[%i, %j] : {read}, (i32, i32) -> tensor<32x64xf32>, !nv_tileaa.mem_token
+    %s = nv_tileaa.tiled_store %x, %vb[%i, %j] token = %t
+      : tensor<32x64xf32>, {write}, (i32, i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("zero", 0.0), ("neg_zero", -0.0), ("nan", np.nan), ("pos_inf", np.inf), ("neg_inf", -np.inf)],
+)
+def test_outside_reads_padding_and_writes_nothing(kind, value):
+    text = ptx(two_dimensional(f", padding = #nv_tileaa.padding_value<{kind}>"))
+    m, n, stride = 40, 70, 80
+    a = np.random.default_rng(0).standard_normal((m, stride)).astype(np.float32)
+    b = np.full((64, 128), 7, np.float32)
+    emulate(text, "copy", (2, 2, 1), [a, b, m, n, stride, 64, 120, 128])
+    expected = np.full((64, 128), 7, np.float32)
+    expected[:, :120] = value
+    expected[:m, :n] = a[:, :n]
+    assert np.array_equal(b.view(np.uint32), expected.view(np.uint32))
+
+
+def test_rows_of_known_multiples_are_read_by_predicated_vectors():
+    text = ptx(two_dimensional("", "%n16"))
+    assert "ld.global.v4.b32" in text
+    m, n = 33, 80
+    a = np.random.default_rng(0).standard_normal((m, n)).astype(np.float32)
+    b = np.zeros((64, 128), np.float32)
+    emulate(text, "copy", (2, 2, 1), [a, b, m, n, n, m, n, 128])
+    assert np.array_equal(b[:m, :n], a) and not b[m:].any() and not b[:, n:].any()
+
+
+def test_transposed_memory():
+    text = ptx(two_dimensional("", target=TURNED))
+    m, n = 64, 128
+    a = np.random.default_rng(0).standard_normal((m, n)).astype(np.float32)
+    b = np.zeros((n, m), np.float32)
+    emulate(text, "copy", (2, 2, 1), [a, b, m, n, n, m, n, m], shared_memory=1 << 16)
+    assert np.array_equal(b, a.T)
+
+
+POINTERS = """
+builtin.module {
+  nv_tileaa.func @pointers(%a: !nv_tileaa.ptr<f16>, %b: !nv_tileaa.ptr<f16>, %n: i32) SPEC {
+    %pa = nv_tileaa.assume #nv_tileaa.div_by<16>, %a : !nv_tileaa.ptr<f16>
+    %pb = nv_tileaa.assume #nv_tileaa.div_by<16>, %b : !nv_tileaa.ptr<f16>
+    %i = nv_tileaa.get_program_id x : i32
+    %size = arith.constant 1024 : i32
+    %start = arith.muli %i, %size : i32
+    %range = nv_tileaa.make_range : tensor<1024xi32>
+    %first = nv_tileaa.splat %start : i32 -> tensor<1024xi32>
+    %index = arith.addi %first, %range : tensor<1024xi32>
+    %limit = nv_tileaa.splat %n : i32 -> tensor<1024xi32>
+    %mask = arith.cmpi slt, %index, %limit : tensor<1024xi32>
+    %as = nv_tileaa.splat %pa : !nv_tileaa.ptr<f16> -> tensor<1024x!nv_tileaa.ptr<f16>>
+    %bs = nv_tileaa.splat %pb : !nv_tileaa.ptr<f16> -> tensor<1024x!nv_tileaa.ptr<f16>>
+    %ap = nv_tileaa.addptr %as, %index : tensor<1024x!nv_tileaa.ptr<f16>>, tensor<1024xi32>
+    %bp = nv_tileaa.addptr %bs, %index : tensor<1024x!nv_tileaa.ptr<f16>>, tensor<1024xi32>
+    %zero = arith.constant dense<1.0> : tensor<1024xf16>
+    %x, %t = nv_tileaa.load %ap mask = %mask : tensor<1024xi1> other = %zero : tensor<1024xf16>
+      : tensor<1024x!nv_tileaa.ptr<f16>> -> tensor<1024xf16>, !nv_tileaa.mem_token
+    %y = nv_tileaa.addf %x, %x : tensor<1024xf16>
+    %s = nv_tileaa.store %bp, %y mask = %mask : tensor<1024xi1> token = %t
+      : tensor<1024x!nv_tileaa.ptr<f16>>, tensor<1024xf16> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+""".replace("SPEC", SPEC)
+
+
+def test_masked_pointers():
+    text = ptx(POINTERS)
+    a = np.arange(1500, dtype=np.float16)
+    b = np.zeros(2048, np.float16)
+    emulate(text, "pointers", 2, [a, b, 1500])
+    assert np.array_equal(b[:1500], a + a) and not b[1500:].any()
+
+
+ORDERED = """
+builtin.module {
+  nv_tileaa.func @ordered(%a: !nv_tileaa.ptr<f32>) SPEC {
+    %z = arith.constant 0 : i32
+    %ma = nv_tileaa.make_memref %a, sizes = [], strides = [] : !nv_tileaa.ptr<f32>, (), () -> ROWS
+    %mt = nv_tileaa.make_memref %a, sizes = [], strides = [] : !nv_tileaa.ptr<f32>, (), () -> COLUMNS
+    %va = nv_tileaa.block_tile %ma : !nv_tileaa.tiled_view<[32, 32], ROWS>
+    %vt = nv_tileaa.block_tile %mt : !nv_tileaa.tiled_view<[32, 32], COLUMNS>
+    %x, %t0 = nv_tileaa.tiled_load %va[%z, %z]
+      : !nv_tileaa.tiled_view<[32, 32], ROWS>, (i32, i32) -> tensor<32x32xf32>, !nv_tileaa.mem_token
+    %y = nv_tileaa.addf %x, %x : tensor<32x32xf32>
+    %t1 = nv_tileaa.tiled_store %y, %va[%z, %z] token = %t0
+      : tensor<32x32xf32>, !nv_tileaa.tiled_view<[32, 32], ROWS>, (i32, i32) -> !nv_tileaa.mem_token
+    %u, %t2 = nv_tileaa.tiled_load %VIEW[%z, %z] token = %t1
+      : !nv_tileaa.tiled_view<[32, 32], KIND>, (i32, i32) -> tensor<32x32xf32>, !nv_tileaa.mem_token
+    %w = nv_tileaa.addf %u, %u : tensor<32x32xf32>
+    %t3 = nv_tileaa.tiled_store %w, %VIEW[%z, %z] token = %t2
+      : tensor<32x32xf32>, !nv_tileaa.tiled_view<[32, 32], KIND>, (i32, i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+""".replace("SPEC", SPEC)
+ROWS = "!nv_tileaa.memref<32x32xf32, strides = [32, 1]>"
+COLUMNS = "!nv_tileaa.memref<32x32xf32, strides = [1, 32]>"
+
+
+def ordered(view: str, kind: str) -> str:
+    return ORDERED.replace("%VIEW", view).replace("KIND", kind).replace("ROWS", ROWS).replace("COLUMNS", COLUMNS)
+
+
+def test_a_barrier_stands_where_other_threads_wrote_what_is_read():
+    text = ptx(ordered("%vt", COLUMNS))
+    assert text.count("bar.sync") == 1
+    for seed in range(3):
+        a = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+        expected = a * 4
+        emulate(text, "ordered", 1, [a], seed=seed)
+        assert np.array_equal(a, expected)
+
+
+def test_no_barrier_where_each_thread_reads_what_it_wrote():
+    assert "bar.sync" not in ptx(ordered("%va", ROWS))

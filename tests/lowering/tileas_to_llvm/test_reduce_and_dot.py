@@ -1,0 +1,166 @@
+"""Reductions and dots on the emulator, over layouts and element types."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.lowering.tileas_to_llvm.harness import SPEC, ptx, tensor
+from tileiras.layout import blocked
+from tileiras.layout.reduce import plan_reduction
+from tileiras.sim import emulate
+
+COMBINERS = {
+    "f32": ("nv_tileaa.addf", "f32", "0.0", np.float32, np.add),
+    "i32": ("arith.addi", "i32", "0", np.int32, np.add),
+    "max": ("arith.maxsi", "i32", "-2147483648", np.int32, np.maximum),
+    "f16": ("arith.maximumf", "f16", "0.0", np.float16, np.maximum),
+}
+
+
+def reduction(layout, axis, combiner):
+    name, element, identity, _, _ = COMBINERS[combiner]
+    name = name.replace("nv_tileaa", "nv_tileas")
+    result = plan_reduction(layout, axis).result
+    shapes = (layout.shape, result.shape)
+
+    def view(shape):
+        strides, step = [], 1
+        for n in reversed(shape):
+            strides.insert(0, str(step))
+            step *= n
+        memref = f"!nv_tileaa.memref<{'x'.join(map(str, shape))}x{element}, strides = [{', '.join(strides)}]>"
+        return memref, f"!nv_tileaa.tiled_view<[{', '.join(map(str, shape))}], {memref}>"
+
+    (ma, va), (mb, vb) = map(view, shapes)
+    a, b = tensor(shapes[0], element, layout), tensor(shapes[1], element, result)
+    ptr = f"!nv_tileaa.ptr<{element}>"
+
+    def coordinates(rank):
+        return ", ".join(["%z"] * rank), ", ".join(["i32"] * rank)
+
+    (ca, ta), (cb, tb) = map(coordinates, map(len, shapes))
+    return f"""
+builtin.module {{
+  nv_tileaa.func @reduce(%a: {ptr}, %b: {ptr}) attributes {SPEC % layout.warps} {{
+    %z = arith.constant 0 : i32
+    %ma = nv_tileas.make_memref %a, sizes = [], strides = [] : {ptr}, (), () -> {ma}
+    %mb = nv_tileas.make_memref %b, sizes = [], strides = [] : {ptr}, (), () -> {mb}
+    %va = nv_tileas.block_tile %ma : {va}
+    %vb = nv_tileas.block_tile %mb : {vb}
+    %x, %t = nv_tileas.tiled_load %va[{ca}] {{atom = #nv_tileas.copy_atom<ld_global, 1>}}
+      : {va}, ({ta}) -> {a}, !nv_tileaa.mem_token
+    %y = nv_tileas.reduce %x {{dim = {axis} : i64, identities = [{identity} : {element}]}} : ({a}) -> ({b}) {{
+    ^bb0(%l: {element}, %r: {element}):
+      %s = {name} %l, %r : {element}
+      nv_tileas.yield %s : {element}
+    }}
+    %u = nv_tileas.tiled_store %y, %vb[{cb}] {{atom = #nv_tileas.copy_atom<st_global, 1>}}
+      : {b}, {vb}, ({tb}) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+def check_reduction(layout, axis, combiner):
+    _, _, _, dtype, function = COMBINERS[combiner]
+    values = np.random.default_rng(1).integers(-50, 50, layout.shape).astype(dtype)
+    expected = function.reduce(values, axis=axis).astype(dtype)
+    out = np.zeros_like(expected)
+    text = ptx(reduction(layout, axis, combiner))
+    emulate(text, "reduce", 1, [values, out], shared_memory=1 << 16)
+    assert np.array_equal(out, expected)
+    return text
+
+
+@pytest.mark.parametrize("combiner", COMBINERS)
+def test_rows_stay_in_a_warp(combiner):
+    text = check_reduction(blocked((8, 128), (1, 4), (1, 32), (4, 1), (1, 0)), 1, combiner)
+    assert "bar.sync" not in text and text.count("shfl.sync.bfly") > 0
+
+
+@pytest.mark.parametrize("combiner", COMBINERS)
+def test_columns_cross_warps_through_shared_memory(combiner):
+    text = check_reduction(blocked((16, 64), (1, 2), (1, 32), (4, 1), (1, 0)), 0, combiner)
+    assert text.count("bar.sync") == 1
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.data(), st.sampled_from(list(COMBINERS)))
+def test_blocked_layouts(data, combiner):
+    rank = data.draw(st.integers(2, 3))
+    shape = [1 << data.draw(st.integers(0, 4)) for _ in range(rank)]
+
+    def split(total):
+        parts = [0] * rank
+        for _ in range(total):
+            parts[data.draw(st.integers(0, rank - 1))] += 1
+        return [1 << p for p in parts]
+
+    order = data.draw(st.permutations(range(rank)))
+    layout = blocked(shape, split(data.draw(st.integers(0, 2))), split(5), split(data.draw(st.integers(0, 2))), order)
+    check_reduction(layout, data.draw(st.integers(0, rank - 1)), combiner)
+
+
+DOT = """
+builtin.module {{
+  nv_tileaa.func @dot(%a: !nv_tileaa.ptr<{ab}>, %b: !nv_tileaa.ptr<{ab}>, %c: !nv_tileaa.ptr<{c}>)
+      attributes {{kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "{gpu}"}} {{
+    %z = arith.constant 0 : i32
+    %ma = nv_tileaa.make_memref %a, sizes = [], strides = [] : !nv_tileaa.ptr<{ab}>, (), () -> {ma}
+    %mb = nv_tileaa.make_memref %b, sizes = [], strides = [] : !nv_tileaa.ptr<{ab}>, (), () -> {mb}
+    %mc = nv_tileaa.make_memref %c, sizes = [], strides = [] : !nv_tileaa.ptr<{c}>, (), () -> {mc}
+    %va = nv_tileaa.block_tile %ma : !nv_tileaa.tiled_view<[{m}, {k}], {ma}>
+    %vb = nv_tileaa.block_tile %mb : !nv_tileaa.tiled_view<[{k}, {n}], {mb}>
+    %vc = nv_tileaa.block_tile %mc : !nv_tileaa.tiled_view<[{m}, {n}], {mc}>
+    %x, %t0 = nv_tileaa.tiled_load %va[%z, %z]
+      : !nv_tileaa.tiled_view<[{m}, {k}], {ma}>, (i32, i32) -> tensor<{m}x{k}x{ab}>, !nv_tileaa.mem_token
+    %y, %t1 = nv_tileaa.tiled_load %vb[%z, %z]
+      : !nv_tileaa.tiled_view<[{k}, {n}], {mb}>, (i32, i32) -> tensor<{k}x{n}x{ab}>, !nv_tileaa.mem_token
+    %w, %t2 = nv_tileaa.tiled_load %vc[%z, %z]
+      : !nv_tileaa.tiled_view<[{m}, {n}], {mc}>, (i32, i32) -> tensor<{m}x{n}x{c}>, !nv_tileaa.mem_token
+    %d = nv_tileaa.dot %x, %y, %w{sign} : tensor<{m}x{k}x{ab}>, tensor<{k}x{n}x{ab}> -> tensor<{m}x{n}x{c}>
+    %s = nv_tileaa.tiled_store %d, %vc[%z, %z] token = %t2
+      : tensor<{m}x{n}x{c}>, !nv_tileaa.tiled_view<[{m}, {n}], {mc}>, (i32, i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+def dot_kernel(m, n, k, ab, c, gpu, sign=""):
+    def memref(rows, columns, element):
+        return f"!nv_tileaa.memref<{rows}x{columns}x{element}, strides = [{columns}, 1]>"
+
+    return DOT.format(
+        m=m, n=n, k=k, ab=ab, c=c, gpu=gpu, sign=sign, ma=memref(m, k, ab), mb=memref(k, n, ab), mc=memref(m, n, c)
+    )
+
+
+@pytest.mark.parametrize(
+    ("ab", "c", "in_type", "out_type", "gpu", "instruction", "shape"),
+    [
+        ("f32", "f32", np.float32, np.float32, "sm_80", "fma.rn.f32", (32, 32, 8)),
+        ("f64", "f64", np.float64, np.float64, "sm_75", "fma.rn.f64", (16, 16, 4)),
+        ("f64", "f64", np.float64, np.float64, "sm_80", "mma.sync.aligned.m8n8k4", (16, 16, 8)),
+        ("f16", "f32", np.float16, np.float32, "sm_80", "mma.sync.aligned.m16n8k16", (64, 32, 32)),
+        ("f16", "f32", np.float16, np.float32, "sm_75", "mma.sync.aligned.m16n8k8", (32, 16, 16)),
+        ("f16", "f16", np.float16, np.float16, "sm_80", "mma.sync.aligned.m16n8k16", (16, 8, 16)),
+        ("i8", "i32", np.int8, np.int32, "sm_80", "mma.sync.aligned.m16n8k32", (32, 16, 64)),
+    ],
+)
+def test_dot(ab, c, in_type, out_type, gpu, instruction, shape):
+    m, n, k = shape
+    rng = np.random.default_rng(2)
+    a = rng.integers(-8, 8, (m, k)).astype(in_type)
+    b = rng.integers(-8, 8, (k, n)).astype(in_type)
+    acc = rng.integers(-8, 8, (m, n)).astype(out_type)
+    expected = (a.astype(np.float64) @ b.astype(np.float64) + acc).astype(out_type)
+    sign = ""
+    if ab == "i8":
+        sign = " {signedness_a = #nv_tileaa.signedness<signed>, signedness_b = #nv_tileaa.signedness<signed>}"
+    text = ptx(dot_kernel(m, n, k, ab, c, gpu, sign), gpu)
+    assert instruction in text
+    emulate(text, "dot", 1, [a, b, acc], shared_memory=1 << 16)
+    assert np.array_equal(acc, expected)
