@@ -1,0 +1,25 @@
+"""Which operations the interpreter gives a meaning."""
+
+from tileiras.ir.registry import OPERATIONS, load_dialect
+from tileiras.sim.interpreter import MEANINGS
+
+# Containers, which the interpreter walks instead of executing.
+STRUCTURE = {"cuda_tile.module", "cuda_tile.entry", "cuda_tile.global"}
+# Memory shared by several GPUs, and an operation whose meaning is its target's.
+OUTSIDE = {
+    "cuda_tile.multimem_load_reduce_view_tko",
+    "cuda_tile.multimem_reduce_view_tko",
+    "cuda_tile.multimem_store_view_tko",
+    "cuda_tile.preview$call",
+}
+
+
+def test_every_operation_has_a_meaning():
+    assert load_dialect("cuda_tile")
+    declared = {name for name in OPERATIONS if name.startswith("cuda_tile.")}
+    assert declared - set(MEANINGS) == STRUCTURE | OUTSIDE
+
+
+def test_every_meaning_is_of_a_declared_operation():
+    assert load_dialect("cuda_tile")
+    assert set(MEANINGS) <= set(OPERATIONS)
