@@ -16,15 +16,20 @@ _LAZY = {
     "Diagnostic": "tileiras.diagnostics",
 }
 
+_SUBMODULES = ("sim",)
+"""Packages that are reached as attributes without being imported by name first."""
+
 __all__ = ["__version__", *_LAZY]
 
 
 def __getattr__(name: str):
     module = _LAZY.get(name)
-    if module is None:
+    if module is None and name not in _SUBMODULES:
         raise AttributeError(f"module 'tileiras' has no attribute '{name}'")
     import importlib
 
+    if module is None:
+        return importlib.import_module(f"tileiras.{name}")
     value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
