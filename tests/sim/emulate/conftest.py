@@ -58,7 +58,13 @@ def compile_ir():
     return compile_
 
 
-HEADER = ".version 8.6\n.target {cpu}\n.address_size 64\n"
+@pytest.fixture
+def assemble():
+    """A function that has ptxas judge a PTX text for a processor."""
+    return _assemble
+
+
+HEADER = ".version 8.8\n.target {cpu}\n.address_size 64\n"
 
 
 @pytest.fixture

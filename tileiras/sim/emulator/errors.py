@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..errors import SimulationError
 
-class EmulationError(Exception):
+
+class EmulationError(SimulationError):
     """A PTX program that cannot be run further: a syntax error, an instruction that the emulator does not know, an
     access outside memory, a deadlock, a trap.
 

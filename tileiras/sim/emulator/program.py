@@ -30,7 +30,8 @@ Step = Callable[["object"], None]
 DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
 _FAMILIES = (
-    "integer", "bits", "floating", "compare", "conversion", "control", "loads", "barrier", "warp",
+    "integer", "bits", "floating", "compare", "conversion", "control", "loads", "async_copy", "atomics",
+    "barrier", "warp", "matrix", "mma",
 )
 
 #: First shared-memory offset given to variables: offset 0 stays free, so that a null shared pointer faults.

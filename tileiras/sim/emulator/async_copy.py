@@ -1,0 +1,154 @@
+"""Non-bulk asynchronous copies (PTX ISA, "cp.async", "cp.async.commit_group", "cp.async.wait_group").
+
+A copy lands when the issuing thread waits for it and not before: the source is read and the destination written as
+late as the ISA allows, and the destination counts as unwritten until then, so that a missing wait shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .loads import Access, address_slot, gather, resolve
+from .program import Decoder, Instruction, Modifiers, instruction
+from .ptx_parser import Immediate, Register
+from .types import PRED, U32, U64
+
+_BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
+
+
+class AsyncCopy:
+    """One cp.async of many threads; ``numbers`` is each thread's commit group."""
+
+    __slots__ = ("destination", "kept", "numbers", "size", "sources", "threads")
+
+    def __init__(self, destination: Access, sources: list[Access], threads, numbers, size: int, kept) -> None:
+        self.destination = destination
+        self.sources = sources
+        self.threads = threads
+        self.numbers = numbers
+        self.size = size
+        self.kept = kept  # bytes that are copied per thread; the rest of the destination becomes zero
+
+    def land(self, group, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
+        """Complete the copies of the threads in ``mask``, of groups numbered under ``before``; True when none is left."""
+        chosen = np.ones(self.threads.size, bool) if mask is None else mask[self.threads]
+        if before is not None:
+            chosen = chosen & (self.numbers < np.broadcast_to(before, (group.n,))[self.threads])
+        if not chosen.any():
+            return False
+        dtype = _BY_SIZE[self.size]
+        values = np.zeros(group.n, dtype)
+        for access in self.sources:
+            values[access.threads] = gather([access], group.n, dtype)[access.threads]
+        values = values[self.threads]
+        if (self.kept < self.size).any():
+            raw = values.view(np.uint8).reshape(-1, self.size)
+            raw[np.arange(self.size) >= self.kept[:, None]] = 0
+        index = self.destination.index[chosen]
+        self.destination.data[index] = values[chosen]
+        written = group.batch.shared_written
+        if written is not None:
+            written.reshape(-1, self.size)[index] = True
+        if chosen.all():
+            return True
+        rest = ~chosen
+        self.threads, self.numbers, self.kept = self.threads[rest], self.numbers[rest], self.kept[rest]
+        self.destination = Access(self.destination.data, self.destination.index[rest], self.threads)
+        return False
+
+
+def land(group, before: np.ndarray | None) -> None:
+    group.async_copies = [each for each in group.async_copies if not each.land(group, group.mask, before)]
+
+
+@instruction("cp")
+def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    if not modifiers.take("async") or "bulk" in modifiers.names or "mbarrier" in modifiers.names:
+        raise decoder.unsupported()
+    if modifiers.take("commit_group"):
+        decoder.operands(0)
+        decoder.emit(_commit)
+        return
+    if modifiers.take("wait_all"):
+        decoder.operands(0)
+        decoder.emit(lambda group: land(group, None))
+        return
+    if modifiers.take("wait_group"):
+        (count,) = decoder.operands(1)
+        if not isinstance(count, Immediate):
+            raise decoder.error("the group count is not a constant")
+        left = int(count.value)
+        decoder.emit(lambda group: land(group, group.async_groups - left))
+        return
+    _copy(decoder, item, modifiers)
+
+
+def _commit(group) -> None:
+    mask = group.mask
+    if mask is None or group.live is not None and np.array_equal(mask, group.live):
+        group.async_groups = group.async_groups + 1
+    else:
+        group.async_groups = np.where(mask, group.async_groups + 1, group.async_groups)
+
+
+def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    modifiers.take("ca", "cg")
+    if not modifiers.take("shared", "shared::cta", "shared::cluster") or not modifiers.take("global"):
+        raise decoder.unsupported()
+    hinted = modifiers.take("L2::cache_hint")
+    modifiers.take("L2::64B", "L2::128B", "L2::256B")
+    operands = list(item.operands)
+    if hinted:
+        decoder.src(operands.pop(), U64)
+    if len(operands) not in (3, 4) or not isinstance(operands[2], Immediate):
+        raise decoder.error("expected a destination, a source, a size and perhaps a source size")
+    size = int(operands[2].value)
+    if size not in _BY_SIZE:
+        raise decoder.error(f"cp.async copies 4, 8 or 16 bytes, not {size}")
+    target, source = address_slot(decoder, operands[0], "shared"), address_slot(decoder, operands[1], "global")
+    kept_slot = ignored_slot = None
+    if len(operands) == 4:
+        if isinstance(operands[3], Register) and operands[3].type is PRED:
+            ignored_slot = decoder.src(operands[3], PRED)
+        else:
+            kept_slot = decoder.src(operands[3], U32)
+
+    def step(group) -> None:
+        threads = group.active()
+        kept = np.full(threads.size, size)
+        if kept_slot is not None:
+            kept = group.full(kept_slot)[threads].astype(np.int64)
+            if (bad := kept > size).any():
+                group.fault(f"the source size {int(kept.max())} exceeds the copy's {size} bytes", item,
+                            int(threads[bad.argmax()]))
+        elif ignored_slot is not None:
+            kept = np.where(group.full(ignored_slot)[threads], 0, size)
+        dtype = _BY_SIZE[size]
+        (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, True, threads, size)
+        if group.batch.shared_written is not None:
+            group.batch.shared_written.reshape(-1, size)[destination.index] = False
+        sources = _sources(group, item, group.full(source)[threads], threads, kept, size)
+        numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
+        group.async_copies.append(AsyncCopy(destination, sources, threads, numbers, size, kept))
+
+    decoder.emit(step)
+
+
+def _sources(group, item, addresses, threads, kept, size: int) -> list[Access]:
+    whole = kept == size
+    dtype = _BY_SIZE[size]
+    if whole.all():
+        return resolve(group, item, "global", addresses, dtype, False, threads, size)
+    accesses: list[Access] = []
+    if whole.any():
+        accesses += resolve(group, item, "global", addresses[whole], dtype, False, threads[whole], size)
+    for count in np.unique(kept[(kept > 0) & ~whole]).tolist():
+        part = kept == count
+        # Only the bytes that are kept need to be inside an allocation.
+        held = np.zeros((int(part.sum()), size), np.uint8)
+        for byte in range(count):
+            at = addresses[part] + np.uint64(byte)
+            for access in resolve(group, item, "global", at, np.dtype(np.uint8), False, threads[part], 1):
+                held[np.searchsorted(threads[part], access.threads), byte] = access.data[access.index]
+        accesses.append(Access(held.view(dtype)[:, 0], np.arange(len(held)), threads[part]))
+    return accesses

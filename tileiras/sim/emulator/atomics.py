@@ -1,0 +1,147 @@
+"""Atomic operations (PTX ISA, "atom", "red").
+
+Threads of a group that name one address take turns, in an order drawn from the launch's seed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .floating import Float, packed
+from .loads import Access, address_slot, resolve, take_hints, take_space
+from .program import Decoder, Instruction, Modifiers, instruction
+from .ptx_parser import Group, Sink
+from .types import TYPES, PtxType
+
+_OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
+
+
+def _operation(decoder: Decoder, name: str, type_: PtxType):
+    """(old, b, c) -> new, on bit patterns."""
+    if name == "exch":
+        return lambda old, b, c: b
+    if name == "cas":
+        return lambda old, b, c: np.where(old == b, c, old)
+    if type_.kind in ("float", "packed"):
+        # PTX ISA, atom: f16 and bf16 keep subnormal numbers (.noftz); atom.add.f32 flushes them on shared memory only
+        # where the hardware does, which is undefined, so that they are kept here.
+        unit = Float(type_.name.removesuffix("x2"))
+        compute = {"add": unit.add, "min": unit.minimum(False, False), "max": unit.minimum(False, True)}.get(name)
+        if compute is None:
+            raise decoder.unsupported()
+        if type_.kind == "packed":
+            compute = packed(compute, TYPES[type_.name[:-2]].storage, type_.storage)
+        return lambda old, b, c: compute(old, b)
+    value, storage = type_.value, type_.storage
+    one, zero = storage.type(1), storage.type(0)
+    table = {
+        "add": lambda old, b, c: old + b,
+        "min": lambda old, b, c: np.minimum(old.view(value), b.view(value)).view(storage),
+        "max": lambda old, b, c: np.maximum(old.view(value), b.view(value)).view(storage),
+        "inc": lambda old, b, c: np.where(old >= b, zero, old + one),
+        "dec": lambda old, b, c: np.where((old == 0) | (old > b), b, old - one),
+        "and": lambda old, b, c: old & b,
+        "or": lambda old, b, c: old | b,
+        "xor": lambda old, b, c: old ^ b,
+    }
+    return table[name]
+
+
+def _turns(index: np.ndarray, random) -> list[np.ndarray]:
+    """Positions split into rounds in which every index occurs once."""
+    order = np.arange(index.size)
+    if random is not None:
+        order = np.random.default_rng(random.getrandbits(32)).permutation(index.size)
+    by_index = order[np.argsort(index[order], kind="stable")]
+    ordered = index[by_index]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    if starts.size == index.size:
+        return [by_index]
+    lengths = np.diff(np.r_[starts, index.size])
+    return [by_index[starts[lengths > turn] + turn] for turn in range(int(lengths.max()))]
+
+
+def perform(group, access: Access, compute, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+    """Apply ``compute`` at every address of ``access`` in turn; the values found there, in the access's order."""
+    index, data = access.index, access.data
+    found = np.empty(index.size, data.dtype)
+    for chosen in _turns(index, group.launch.random):
+        at = index[chosen]
+        old = data[at]
+        found[chosen] = old
+        data[at] = compute(old, b[chosen], None if c is None else c[chosen])
+    return found
+
+
+def sum_integers(group, access: Access, b: np.ndarray) -> np.ndarray:
+    """`add` of integers: all turns at once, through prefix sums."""
+    index, data = access.index, access.data
+    order = np.argsort(index, kind="stable")
+    at, terms = index[order], b[order]
+    sums = np.cumsum(terms, dtype=terms.dtype)
+    starts = np.flatnonzero(np.r_[True, at[1:] != at[:-1]])
+    before = sums - terms
+    lengths = np.diff(np.r_[starts, at.size])
+    before = before - np.repeat(before[starts], lengths)
+    old = data[at] + before
+    ends = starts + lengths - 1
+    data[at[ends]] = old[ends] + terms[ends]
+    found = np.empty_like(old)
+    found[order] = old
+    return found
+
+
+@instruction("atom", "red")
+def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    if modifiers.take("async"):
+        raise decoder.unsupported()
+    hinted = "L2::cache_hint" in modifiers.names
+    take_hints(decoder, item, modifiers)
+    modifiers.take("acq_rel", "seq_cst")
+    while modifiers.take("acq_rel", "noftz"):
+        continue
+    space = take_space(modifiers)
+    name = modifiers.take(*_OPERATIONS)
+    vector = modifiers.take("v2", "v4", "v8")
+    types = modifiers.types()
+    if name is None or len(types) != 1 or types[0].bits == 128:
+        raise decoder.unsupported()
+    type_ = types[0]
+    operands = list(item.operands[: len(item.operands) - hinted])
+    d = operands.pop(0) if item.opcode == "atom" else Sink()
+    if len(operands) != (3 if name == "cas" else 2):
+        raise decoder.error("the number of operands does not fit the operation")
+    count = int(vector[1:]) if vector else 1
+    sources = operands[1].items if isinstance(operands[1], Group) else [operands[1]]
+    targets = d.items if isinstance(d, Group) else [d] * count
+    if len(sources) != count or len(targets) != count:
+        raise decoder.error(f"expected {count} registers")
+    b_slots = [decoder.src(each, type_) for each in sources]
+    c_slot = decoder.src(operands[2], type_) if name == "cas" else None
+    slots = [decoder.dst(each, type_) for each in targets]
+    address = address_slot(decoder, operands[0], space)
+    compute = _operation(decoder, name, type_)
+    prefix = name == "add" and type_.is_integer
+    size = type_.bytes
+
+    def step(group) -> None:
+        threads = group.active()
+        if group.launch.random is None and threads.size == group.n and group.mask is None:
+            threads = np.arange(group.n)
+        addresses = group.full(address)[threads]
+        c = None if c_slot is None else group.full(c_slot)
+        for number, (b_slot, slot) in enumerate(zip(b_slots, slots)):
+            alignment = size * count if not number else size
+            b = group.full(b_slot)
+            moved = addresses + np.uint64(number * size)
+            result = np.zeros(group.n, type_.storage)
+            for access in resolve(group, item, space, moved, type_.storage, True, threads, alignment):
+                where = access.threads
+                if prefix:
+                    result[where] = sum_integers(group, access, b[where])
+                else:
+                    result[where] = perform(group, access, compute, b[where], None if c is None else c[where])
+            if slot is not None:
+                group.write(slot, result)
+
+    decoder.emit(step)

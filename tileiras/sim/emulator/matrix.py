@@ -1,0 +1,108 @@
+"""Matrix loads, stores and transposes (PTX ISA, "ldmatrix", "stmatrix", "movmatrix").
+
+An 8x8 matrix of 16-bit elements is spread over a warp so that lane l holds the elements 2(l%4) and 2(l%4)+1 of row
+l/4; read row by row as 32-bit words, the matrix is in lane order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .loads import address_slot, gather, resolve, take_space
+from .program import Decoder, Instruction, Modifiers, instruction
+from .ptx_parser import Group
+from .types import B32
+
+_ROW = np.dtype(np.complex128)  # 16 bytes
+
+
+def _shape(decoder: Decoder, modifiers: Modifiers) -> tuple[int, bool]:
+    """(number of matrices, transposed)."""
+    modifiers.take("sync")
+    modifiers.take("aligned")
+    number = modifiers.take("x1", "x2", "x4")
+    transposed = bool(modifiers.take("trans"))
+    if not modifiers.take("m8n8") or number is None:
+        raise decoder.unsupported()
+    if not modifiers.take("b16"):
+        raise decoder.unsupported()
+    return int(number[1:]), transposed
+
+
+def _row_threads(group, count: int) -> np.ndarray:
+    """Numbers of the threads whose addresses are used: the first 8 * count lanes of every active warp."""
+    warps = np.flatnonzero(group.active_lanes().any(1))
+    return (warps[:, None] * 32 + np.arange(8 * count)).reshape(-1)
+
+
+@instruction("ldmatrix")
+def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    count, transposed = _shape(decoder, modifiers)
+    space = take_space(modifiers)
+    d, source = decoder.operands(2)
+    parts = d.items if isinstance(d, Group) else [d]
+    if len(parts) != count:
+        raise decoder.error(f"expected {count} destination registers")
+    decoder.begin_collective(None)
+    slots = [decoder.dst(part, B32) for part in parts]
+    address = address_slot(decoder, source, space)
+
+    def step(group) -> None:
+        threads = _row_threads(group, count)
+        addresses = group.full(address)[threads]
+        accesses = resolve(group, item, space, addresses, _ROW, False, threads, 16)
+        loaded = gather(accesses, group.n, _ROW)
+        rows = loaded.reshape(-1, 32)[:, : 8 * count].reshape(-1)
+        matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, count, 8, 8)
+        if transposed:
+            matrices = np.ascontiguousarray(matrices.swapaxes(2, 3))
+        words = matrices.view(np.uint32).reshape(-1, count, 32)
+        for number, slot in enumerate(slots):
+            if slot is not None:
+                group.write(slot, np.ascontiguousarray(words[:, number]).reshape(-1))
+
+    decoder.emit(step)
+
+
+@instruction("stmatrix")
+def decode_stmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    count, transposed = _shape(decoder, modifiers)
+    space = take_space(modifiers)
+    target, values = decoder.operands(2)
+    parts = values.items if isinstance(values, Group) else [values]
+    if len(parts) != count:
+        raise decoder.error(f"expected {count} source registers")
+    decoder.begin_collective(None)
+    slots = [decoder.src(part, B32) for part in parts]
+    address = address_slot(decoder, target, space)
+
+    def step(group) -> None:
+        words = np.stack([group.full(slot).reshape(-1, 32) for slot in slots], axis=1)
+        matrices = np.ascontiguousarray(words).view(np.uint16).reshape(-1, count, 8, 8)
+        if transposed:
+            matrices = np.ascontiguousarray(matrices.swapaxes(2, 3))
+        rows = np.zeros((group.n // 32, 32), _ROW)
+        rows[:, : 8 * count] = matrices.reshape(-1, 8 * count * 8).view(_ROW)
+        threads = _row_threads(group, count)
+        for access in resolve(group, item, space, group.full(address)[threads], _ROW, True, threads, 16):
+            access.data[access.index] = rows.reshape(-1)[access.threads]
+
+    decoder.emit(step)
+
+
+@instruction("movmatrix")
+def decode_movmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    modifiers.take("sync")
+    modifiers.take("aligned")
+    if not (modifiers.take("m8n8") and modifiers.take("trans") and modifiers.take("b16")):
+        raise decoder.unsupported()
+    d, a = decoder.operands(2)
+    decoder.begin_collective(None)
+    x, slot = decoder.src(a, B32), decoder.dst(d, B32)
+
+    def step(group) -> None:
+        matrices = np.ascontiguousarray(group.full(x)).view(np.uint16).reshape(-1, 8, 8)
+        turned = np.ascontiguousarray(matrices.swapaxes(1, 2)).view(np.uint32)
+        group.write(slot, turned.reshape(-1))
+
+    decoder.emit(step)
