@@ -134,6 +134,23 @@ toy.func @f(%a: i32) {
 // -----
 
 toy.func @f(%a: i32) {
+  // expected-error @below {{expected string or keyword containing one of the following enum values for attribute 'kind' [block, device]}}
+  scoped system %a : i32
+  return
+}
+
+// -----
+
+// expected-note @below {{prior use here}}
+toy.func @f(%a: i32) {
+  // expected-error @below {{use of value '%a' expects different type than prior uses: '!toy.token' vs 'i32'}}
+  wait %a
+  return
+}
+
+// -----
+
+toy.func @f(%a: i32) {
   // expected-error @below {{duplicate key 'x' in dictionary attribute}}
   %0 = add %a, %a {x, x} : i32
   return
@@ -214,6 +231,6 @@ toy.func @f(%a: i32) {
 
 // -----
 
-// expected-error @below {{expected valid '@'-identifier for attribute 'sym_name'}}
+// expected-error @below {{expected valid '@'-identifier for symbol name}}
 toy.func f() {
 }

@@ -21,6 +21,12 @@ toy.module @m attributes {foo = 1 : i32, flag} {
     // CHECK-NEXT: load %arg1, %arg0 : box<box<i32>>, i32 -> i32, token
     %d:2 = load %box, %x // a comment in between
       : box<box<i32>>, i32 -> i32, token
+    // CHECK-NEXT: scoped device %arg0 : i32
+    scoped device %x : i32
+    // CHECK-NEXT: wait %[[TOKEN]]
+    wait %t
+    // CHECK-NEXT: wait %[[TOKEN]], %[[TOKEN]], %[[TOKEN]]
+    wait %t, %t, %t
     // CHECK-NEXT: shuffle %arg0 [1, 0] axis = 3 : (i32) -> i64
     %e = shuffle %x [1, 0] axis = 3 : (i32) -> i64
     // CHECK-NEXT: %call:2 = call @f(%arg0, %[[SUM]]) : (i32, i32) -> (i32, !toy.token)

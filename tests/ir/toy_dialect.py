@@ -201,6 +201,22 @@ class LoadOp(Operation):
     )
 
 
+class ScopedOp(Operation):
+    name = "toy.scoped"
+    kind = attribute(ScopeAttr)
+    source = operand()
+    assembly_format = "$kind $source attr-dict `:` custom<ToyType>(type($source))"
+
+
+class WaitOp(Operation):
+    """Types that the declaration leaves no choice about are not written."""
+
+    name = "toy.wait"
+    token = operand(TokenType)
+    more = variadic_operand(TokenType)
+    assembly_format = "$token (`,` $more^)? attr-dict"
+
+
 class ShuffleOp(Operation):
     name = "toy.shuffle"
     traits = (Pure,)

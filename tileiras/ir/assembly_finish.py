@@ -47,6 +47,9 @@ def _source_of_type(cls: type[Operation], field: Field, spelled: set[tuple[str, 
         return "type", constraint
     if isinstance(constraint, type) and issubclass(constraint, Type) and constraint.name and not constraint.parameters:
         return "type", constraint()
+    only = getattr(constraint, "only_type", None)
+    if only is not None:
+        return "type", only
     for name in _matching(cls, field.name, field.kind == "result"):
         for kind, fields in (("operand", cls.operand_fields), ("result", cls.result_fields)):
             for position, other in enumerate(fields):

@@ -200,11 +200,11 @@ def attribute_reader(field: Field, qualified: bool = False) -> Callable[["Parser
     if issubclass(kind, EnumAttr) and kind.parse_parameters is None:
         if kind.angled:
             return lambda parser: parser.parse_parameters(kind)
-        return lambda parser: parser.parse_enum_keyword(kind)
+        return lambda parser: parser.parse_enum_keyword(kind, field.name)
     if kind is StringAttr:
         if field.name == "sym_name":
             return lambda parser: StringAttr(parser.parse_symbol_name())
-        return lambda parser: StringAttr(parser.parse_string())
+        return _string
     if kind is SymbolRefAttr:
         return lambda parser: parser.parse_symbol_reference()
     if kind is DenseArrayAttr:
@@ -217,6 +217,13 @@ def attribute_reader(field: Field, qualified: bool = False) -> Callable[["Parser
     if kind.name.startswith("builtin.") or not kind.name:
         return lambda parser: parser.parse_attribute(typed_attribute(field))
     return lambda parser: parser.parse_attribute() if parser.text[parser.pos] == "#" else parser.parse_parameters(kind)
+
+
+def _string(parser: "Parser") -> StringAttr:
+    value = parser.parse_optional_string()
+    if value is None:
+        parser.expected("attribute value")
+    return StringAttr(value)
 
 
 def _unit_keyword(parser: "Parser") -> UnitAttr:

@@ -77,7 +77,7 @@ class AttributeParser(LocationParser):
         """A type whose `!dialect.` prefix may be left out; dialect names win over builtin ones."""
         found = self.parse_optional_dialect_type(dialect)
         if found is None:
-            self.expected("type")
+            self.expected("valid keyword")
         return found
 
     def parse_optional_dialect_type(self, dialect: str) -> Type | None:
@@ -108,7 +108,7 @@ class AttributeParser(LocationParser):
         start = self.pos
         found = self._parse_type_text()
         if found is None and match is not None:
-            self.fail(start, f"unknown type: {match[1]}")
+            self.error(start, f"unknown type: {match[1]}")
         return found
 
     def _parse_type_text(self) -> Type | None:
@@ -265,10 +265,17 @@ class AttributeParser(LocationParser):
         self.pos = match.end()
         return cls(match[1].strip('"'))
 
-    def parse_enum_keyword(self, cls: type[EnumAttr]) -> Any:
+    def parse_enum_keyword(self, cls: type[EnumAttr], attribute: str = "") -> Any:
+        """A case of `cls` by its keyword; `attribute` is the name of the operation's attribute, for the diagnostic."""
         found = self.parse_optional_enum_keyword(cls)
         if found is None:
-            self.fail(self.pos, f"expected {cls.name} to be one of: {', '.join(cls.cases)}")
+            cases = ", ".join(cls.cases)
+            if attribute:
+                self.expected(
+                    f"string or keyword containing one of the following enum values for attribute '{attribute}' "
+                    f"[{cases}]"
+                )
+            self.fail(self.pos, f"expected {cls.name} to be one of: {cases}")
         return found
 
     # ---- attributes --------------------------------------------------------------------------------------------------

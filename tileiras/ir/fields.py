@@ -19,9 +19,14 @@ from .attributes import Attribute
 
 
 class Constraint:
-    """A predicate over a type or an attribute, with the words that say what it demands."""
+    """A predicate over a type or an attribute, with the words that say what it demands.
+
+    `only_type` is the one type that fulfils it, if there is just one: text then leaves the type out.
+    """
 
     __slots__ = ("predicate", "description")
+
+    only_type: Any = None
 
     def __init__(self, predicate: Callable[[Any], bool], description: str) -> None:
         self.predicate = predicate

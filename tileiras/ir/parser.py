@@ -15,6 +15,7 @@ from . import lexer, registry
 from .attribute_parser import AttributeParser
 from .attributes import EnumAttr, IntegerAttr, VerifyError
 from .core import Block, Operation, Region, Value
+from .fields import variadic_operand, variadic_region, variadic_result, variadic_successor
 from .location import Location, SourceLoc, SourceText
 from .token_reader import ParseError
 from .traits import IsolatedFromAbove, SingleBlock, SingleBlockImplicitTerminator, Terminator
@@ -52,6 +53,11 @@ class UnregisteredOp(Operation):
     """An operation that no dialect declares; every name gets a class of its own, outside the registry."""
 
     __slots__ = ()
+
+    any_operands = variadic_operand()
+    any_results = variadic_result()
+    any_regions = variadic_region()
+    any_successors = variadic_successor()
 
 
 _unregistered: dict[str, type[UnregisteredOp]] = {}

@@ -203,7 +203,7 @@ class TokenReader:
     def parse_symbol_name(self) -> str:
         match = lexer.SYMBOL.match(self.text, self.pos)
         if match is None:
-            self.expected("valid '@'-identifier for attribute 'sym_name'")
+            self.expected("valid '@'-identifier for symbol name")
         self.pos = match.end()
         name = match[1][1:]
         return lexer.unquote(name) if name[0] == '"' else name
