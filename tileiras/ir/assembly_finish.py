@@ -81,6 +81,9 @@ def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Opera
     plans = [(at, f.arity, *_source_of_type(cls, f, spelled)) for at, f in enumerate(cls.operand_fields)]
     result_plans = [(f.arity, *_source_of_type(cls, f, spelled)) for f in cls.result_fields]
     infer = any(kind == "" for _, kind, _ in result_plans)
+    spelled_results = [
+        source for at, (arity, kind, source) in enumerate(result_plans) if (arity, kind, source) == ("one", "result", at)
+    ]
     flexible = any(f.arity != "one" for f in cls.operand_fields)
     operand_segments = cls.has_trait(AttrSizedOperandSegments)
     result_segments = cls.has_trait(AttrSizedResultSegments)
@@ -161,7 +164,10 @@ def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Opera
         if state.all_result_types is not None:
             types = state.all_result_types
         elif infer:
-            types = cls.infer_result_types(values, attributes)
+            types = list(cls.infer_result_types(values, attributes))
+            for position in spelled_results:
+                # What the text says is kept, also where it is wrong: the verifier has the words for that.
+                types[position] = state.result_types[position]
         else:
             types = []
             for arity, kind, source in result_plans:
