@@ -19,7 +19,7 @@ from .attributes import (
     element_size,
 )
 from .builder import Builder
-from .core import Block, BlockArgument, Operation, OpResult, Region, Value
+from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, BlockArgument, Operation, OpResult, Region, Value
 from .fields import (
     AnyOf,
     Constraint,

@@ -1,0 +1,62 @@
+"""cuda_tile: the language that front ends write and this compiler reads.
+
+One class per operation, attribute and type; text, bytecode, verifier and the reference in docs/ follow from the
+declarations.  `since` is the Tile IR version that introduced a thing, `opcode` and `bytecode_tag` its number in files.
+"""
+
+from tileiras.ir import Attribute, Location, Operation
+from tileiras.ir.assembly_format import register_type_directive
+
+from . import (
+    attributes,
+    debug_info,
+    ops_aggregate,
+    ops_arith_float,
+    ops_arith_integer,
+    ops_atomics,
+    ops_bitwise,
+    ops_control_flow,
+    ops_conversion,
+    ops_core,
+    ops_debug,
+    ops_math,
+    ops_memory,
+    ops_mma,
+    ops_module,
+    ops_multimem,
+    ops_preview,
+    ops_views,
+    types,
+)
+
+# Types in custom syntax come without `!cuda_tile.`; formats say so by this name.
+register_type_directive("CudaTileType", types.NAMESPACE)
+
+FAMILIES = (
+    types,
+    attributes,
+    debug_info,
+    ops_aggregate,
+    ops_arith_float,
+    ops_arith_integer,
+    ops_atomics,
+    ops_bitwise,
+    ops_control_flow,
+    ops_conversion,
+    ops_core,
+    ops_debug,
+    ops_math,
+    ops_memory,
+    ops_mma,
+    ops_module,
+    ops_multimem,
+    ops_preview,
+    ops_views,
+)
+"""The files that declare the dialect, in the order of the reference."""
+
+# Everything with a name in the dialect is found here: `cuda_tile.AddFOp`, `cuda_tile.TileType`.
+for _family in FAMILIES:
+    for _name, _value in vars(_family).items():
+        if isinstance(_value, type) and issubclass(_value, (Attribute, Location, Operation)) and not _name.startswith("_"):
+            globals()[_name] = _value

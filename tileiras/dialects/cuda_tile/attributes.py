@@ -1,0 +1,370 @@
+"""Attributes of cuda_tile: the enums, what an assumption says, optimization hints.
+
+Debug information has a file of its own (`debug_info`).  `keyword_only` enums are written as a bare word in custom syntax
+and are plain 32-bit integers in the generic form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tileiras.ir import Attribute, DictAttr, EnumAttr, IntegerAttr, IntegerType, Operation, VerifyError, i1
+
+
+class SignednessAttr(EnumAttr):
+    """How the bits of an integer operand are read."""
+
+    name = "cuda_tile.signedness"
+    since = "13.1"
+    cases = {"unsigned": 0, "signed": 1}
+
+
+class IntegerOverflowAttr(EnumAttr):
+    """What may be assumed about wrap-around; a wrong assumption is undefined behaviour."""
+
+    name = "cuda_tile.overflow"
+    since = "13.1"
+    cases = {"none": 0, "no_signed_wrap": 1, "no_unsigned_wrap": 2, "no_wrap": 3}
+
+
+class RoundingModeAttr(EnumAttr):
+    """How an inexact result is rounded, or how exact it has to be."""
+
+    name = "cuda_tile.rounding"
+    since = "13.1"
+    cases = {
+        "nearest_even": 0,
+        "zero": 1,
+        "negative_inf": 2,
+        "positive_inf": 3,
+        "approx": 4,
+        "full": 5,
+        "nearest_int_to_zero": 6,
+        "nearest_away": 7,
+    }
+    case_since = {"nearest_away": "13.4"}
+
+
+class ComparisonOrderingAttr(EnumAttr):
+    """What a floating-point comparison says when an operand is NaN: ordered false, unordered true."""
+
+    name = "cuda_tile.comparison_ordering"
+    since = "13.1"
+    cases = {"unordered": 0, "ordered": 1}
+
+
+class ComparisonPredicateAttr(EnumAttr):
+    """The relation that a comparison tests."""
+
+    name = "cuda_tile.comparison_predicate"
+    since = "13.1"
+    cases = {
+        "equal": 0,
+        "not_equal": 1,
+        "less_than": 2,
+        "less_than_or_equal": 3,
+        "greater_than": 4,
+        "greater_than_or_equal": 5,
+    }
+
+
+class AtomicRMWModeAttr(EnumAttr):
+    """How an atomic operation combines its operand with what memory holds."""
+
+    name = "cuda_tile.atomic_rmw_mode"
+    since = "13.1"
+    keyword_only = True
+    cases = {"and": 0, "or": 1, "xor": 2, "add": 3, "addf": 4, "max": 5, "min": 6, "umax": 7, "umin": 8, "xchg": 9}
+
+
+class MultimemReductionKindAttr(EnumAttr):
+    """How a multicast memory operation combines the copies."""
+
+    name = "cuda_tile.multimem_reduction_kind"
+    since = "13.5"
+    keyword_only = True
+    cases = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "umin": 6, "umax": 7}
+
+
+class MemoryScopeAttr(EnumAttr):
+    """Among which threads an access is ordered: one tile block, the device, or the whole system."""
+
+    name = "cuda_tile.memory_scope"
+    since = "13.1"
+    keyword_only = True
+    cases = {"tl_blk": 0, "device": 1, "sys": 2}
+
+
+class MemoryOrderingSemanticsAttr(EnumAttr):
+    """What an access orders; weak accesses must not race."""
+
+    name = "cuda_tile.memory_ordering_semantics"
+    since = "13.1"
+    keyword_only = True
+    cases = {"weak": 0, "relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
+
+
+class PaddingValueAttr(EnumAttr):
+    """What a load gives for elements outside the tensor; all but zero need a floating-point element type."""
+
+    name = "cuda_tile.padding_value"
+    since = "13.1"
+    cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
+
+
+class SymbolVisibilityAttr(EnumAttr):
+    """Whether a symbol can be seen outside its module."""
+
+    name = "cuda_tile.symbol_visibility"
+    since = "13.3"
+    cases = {"public": 0, "private": 1}
+
+
+class PointerAttr(EnumAttr):
+    """What is known about where a pointer leads: a multicast address stands for one copy per device."""
+
+    name = "cuda_tile.ptr_attr"
+    since = "13.4"
+    cases = {"multicast": 0}
+
+
+# ---- assumptions -------------------------------------------------------------------------------------------------------
+
+
+def _tile_of(op: Operation, *elements: str) -> Any:
+    """The type of the value that `op` assumes something about, None unless a tile of such elements."""
+    type: Any = op.results[0].type
+    if type.name != "cuda_tile.tile":
+        return None
+    element = type.element_type
+    kind = "integer" if isinstance(element, IntegerType) else "pointer" if element.name == "cuda_tile.ptr" else "float"
+    return type if kind in elements else None
+
+
+class AssumePredicate(Attribute):
+    """Base of what `assume` can say about a value."""
+
+    description = "AssumePredicateAttrInterface instance"
+
+    def verify_assume(self, op: Operation) -> None:
+        """Raises VerifyError when the predicate cannot be said of the value that the operation `op` assumes it of."""
+        raise VerifyError(f"'{self.name}' is not an assumption")
+
+
+class DivByAttr(AssumePredicate):
+    """Elements are divisible by `divisor`; with every/along only each `every`-th along a dimension, the rest following."""
+
+    name = "cuda_tile.div_by"
+    since = "13.1"
+    bytecode_tag: ClassVar[int] = 8
+    parameters = ("divisor", "every", "along")
+
+    divisor: int
+    every: int | None
+    along: int | None
+
+    MAX_DIVISOR = 1 << 62
+
+    def verify_assume(self, op: Operation) -> None:
+        name, divisor, every, along = self.name, self.divisor, self.every, self.along
+        if divisor <= 0 or divisor & (divisor - 1):
+            raise VerifyError(f"'{name}' divisor must be a power of 2")
+        if (every is None) != (along is None):
+            raise VerifyError(f"'{name}' 'every'/'along' must be used in combination")
+        if divisor > self.MAX_DIVISOR:
+            raise VerifyError(f"'{name}' divisor is too large")
+        constrained: Any = op.results[0].type
+        refused = f"'{name}' 'every'/'along' cannot be used if the constrained value is a "
+        if constrained.name == "cuda_tile.tensor_view":
+            if every is not None:
+                raise VerifyError(refused + "tensor_view")
+            return
+        if constrained.name == "cuda_tile.tile" and constrained.rank == 0 and every is not None:
+            raise VerifyError(refused + "0D tile")
+        tile = _tile_of(op, "integer", "pointer")
+        if tile is None:
+            raise VerifyError(f"'{name}' is valid only for tile of integer/pointer or tensor_view values")
+        if every is None or along is None:
+            return
+        if not 0 <= along < tile.rank:
+            raise VerifyError(f"'{name}' every_dim ({along}) must be >= 0 and < tile rank ({tile.rank})")
+        if not 0 <= every <= tile.shape[along]:
+            raise VerifyError(
+                f"expected '{name}' every_dim to be within 0 and the size of the respective dimension"
+                f" ({tile.shape[along]})"
+            )
+
+    def print_parameters(self, printer: Any) -> None:
+        every = f", every {self.every} along {self.along}" if self.every is not None else ""
+        printer.write(f"<{self.divisor}{every}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "DivByAttr":
+        parser.parse_punctuation("<")
+        divisor = parser.parse_optional_integer()
+        if divisor is None:
+            parser.error(parser.offset, "failed to parse parameter 'divisor' which is expected to be an integer")
+        every = along = None
+        if parser.parse_optional_punctuation(","):
+            parser.parse_keyword("every")
+            every = parser.parse_integer()
+            parser.parse_keyword("along")
+            along = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(divisor, every, along)  # type: ignore[return-value]
+
+
+class SameElementsAttr(AssumePredicate):
+    """Along each dimension, runs of `values[dim]` elements are equal."""
+
+    name = "cuda_tile.same_elements"
+    since = "13.1"
+    bytecode_tag: ClassVar[int] = 9
+    parameters = ("elements",)
+
+    elements: tuple[int, ...]
+
+    def __new__(cls, elements: Any) -> "SameElementsAttr":
+        return cls.intern((tuple(elements),))  # type: ignore[return-value]
+
+    def verify_assume(self, op: Operation) -> None:
+        tile = _tile_of(op, "integer", "pointer")
+        if tile is None:
+            raise VerifyError(f"'{self.name}' is valid only for tile of integer/pointer values")
+        if len(self.elements) != tile.rank:
+            raise VerifyError(
+                f"expected number of values in '{self.name}' ({len(self.elements)}) to match rank of constrained tile"
+                f" ({tile.rank})"
+            )
+        for number, (value, size) in enumerate(zip(self.elements, tile.shape)):
+            if not 0 <= value <= size:
+                raise VerifyError(
+                    f"expected '{self.name}' value {number} to be within 0 and the size of the respective dimension"
+                    f" ({size})"
+                )
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<[{', '.join(map(str, self.elements))}]>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "SameElementsAttr":
+        parser.parse_punctuation("<")
+        values = parser.parse_comma_separated(parser.parse_integer, "[", "]")
+        parser.parse_punctuation(">")
+        return cls(values)
+
+
+class BoundedAttr(AssumePredicate):
+    """Elements, read as signed, lie in `lb` ... `ub`, both included; None leaves an end open."""
+
+    name = "cuda_tile.bounded"
+    since = "13.1"
+    bytecode_tag: ClassVar[int] = 12
+    parameters = ("lb", "ub")
+
+    lb: int | None
+    ub: int | None
+
+    def verify_assume(self, op: Operation) -> None:
+        tile = _tile_of(op, "integer")
+        if tile is None:
+            raise VerifyError(f"'{self.name}' is valid only for tile of integer values")
+        limit = 1 << (tile.element_type.width - 1)
+        for end, bound in (("lower", self.lb), ("upper", self.ub)):
+            if bound is not None and not -limit <= bound < limit:
+                raise VerifyError(f"'{self.name}' expects {end} bound to be within [{-limit}, {limit - 1}]")
+        if self.lb is not None and self.ub is not None and self.lb > self.ub:
+            raise VerifyError(f"'{self.name}' expects lower bound to be less than or equal to upper bound")
+
+    def print_parameters(self, printer: Any) -> None:
+        lower, upper = ("?" if bound is None else bound for bound in (self.lb, self.ub))
+        printer.write(f"<{lower}, {upper}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "BoundedAttr":
+        def bound() -> int | None:
+            found = parser.parse_optional_integer()
+            if found is None:
+                parser.parse_optional_punctuation("?")
+            return found
+
+        parser.parse_punctuation("<")
+        lower = bound()
+        parser.parse_punctuation(",")
+        upper = bound()
+        parser.parse_punctuation(">")
+        return cls(lower, upper)  # type: ignore[return-value]
+
+
+# ---- hints -------------------------------------------------------------------------------------------------------------
+
+
+class OptimizationHintsAttr(Attribute):
+    """Advice per architecture: architecture name (or `default`) -> dictionary of hints."""
+
+    name = "cuda_tile.optimization_hints"
+    since = "13.1"
+    bytecode_tag: ClassVar[int] = 11
+    parameters = ("value",)
+
+    value: DictAttr
+
+    DEFAULT = "default"
+
+    def __new__(cls, value: Any = ()) -> "OptimizationHintsAttr":
+        return cls.intern((value if isinstance(value, DictAttr) else DictAttr(value),))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        for key, entry in self.value.items:
+            if not isinstance(entry, DictAttr):
+                raise VerifyError(
+                    f"expected dictionary attribute for optimization_hints entry `{key}` got value={entry}", prefix=False
+                )
+
+    def hint(self, gpu_name: str, key: str) -> Any:
+        """The hint `key` for an architecture, its `default` otherwise; None when neither says anything.
+
+        An int, or a bool for switches.
+        """
+        for context in (gpu_name, self.DEFAULT):
+            entry = self.value.get(context)
+            found = entry.get(key) if isinstance(entry, DictAttr) else None
+            if isinstance(found, IntegerAttr):
+                return bool(found.value) if found.type is i1 else found.value
+        return None
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        for number, (context, entry) in enumerate(self.value.items):
+            printer.write(f"{', ' if number else ''}{context} = {{")
+            for place, (key, value) in enumerate(entry.items):  # type: ignore[attr-defined]
+                printer.write(f"{', ' if place else ''}{key} = ")
+                if isinstance(value, IntegerAttr) and value.type is not i1:
+                    printer.write(str(value.value))
+                else:
+                    printer.print_attribute(value)
+            printer.write("}")
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "OptimizationHintsAttr":
+        entries: dict[str, Any] = {}
+
+        def entry() -> None:
+            key = parser.parse_keyword_or_string()
+            parser.parse_punctuation("=")
+            value = parser.parse_attribute()
+            if key in entries:
+                parser.error(parser.offset, f"duplicate optimization_hints key `{key}`")
+            if not isinstance(value, DictAttr):
+                parser.error(
+                    parser.offset,
+                    f"expected dictionary attribute for optimization_hints entry `{key}` got value={value}",
+                )
+            entries[key] = value
+
+        parser.parse_punctuation("<")
+        if not parser.parse_optional_punctuation(">"):
+            parser.parse_comma_separated(entry)
+            parser.parse_punctuation(">")
+        return cls(entries)

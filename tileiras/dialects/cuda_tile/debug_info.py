@@ -1,0 +1,288 @@
+"""Debug information: which source a location belongs to, and that operations stay inside their function's scope."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tileiras.ir import Attribute, CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, VerifyError, registry
+from tileiras.ir.location import _ValueLocation
+
+
+class _DebugAttr(Attribute):
+    """Base of debug attributes; `struct` of an attribute lists (parameter, spelling, kind), kind "?int" may be absent."""
+
+    struct: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+
+    def print_parameters(self, printer: Any) -> None:
+        parts = []
+        for parameter, spelling, kind in self.struct:
+            value = getattr(self, parameter)
+            if kind == "?int" and not value:
+                continue
+            parts.append((spelling, kind, value))
+        printer.write("<")
+        for number, (spelling, kind, value) in enumerate(parts):
+            printer.write(f"{', ' if number else ''}{spelling} = ")
+            _write(printer, kind, value)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        kinds = {spelling: (parameter, kind) for parameter, spelling, kind in cls.struct}
+        found: dict[str, Any] = {}
+
+        def entry() -> None:
+            at = parser.offset
+            key = parser.parse_any_keyword()
+            if key not in kinds:
+                parser.error(at, "duplicate or unknown struct parameter name: " + key)
+            parameter, kind = kinds[key]
+            if parameter in found:
+                parser.error(at, "duplicate or unknown struct parameter name: " + key)
+            parser.parse_punctuation("=")
+            found[parameter] = _read(parser, kind)
+
+        parser.parse_punctuation("<")
+        at = parser.offset
+        parser.parse_comma_separated(entry)
+        for parameter, spelling, kind in cls.struct:
+            if parameter not in found:
+                if kind != "?int":
+                    parser.error(at, f"struct is missing required parameter: {spelling}")
+                found[parameter] = 0
+        parser.parse_punctuation(">")
+        return cls(**found)
+
+
+def _write(printer: Any, kind: str, value: Any) -> None:
+    if kind == "string":
+        printer.write('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    elif kind.endswith("int"):
+        printer.write(str(value))
+    else:
+        printer.print_attribute(value)
+
+
+def _read(parser: Any, kind: str) -> Any:
+    if kind == "string":
+        return parser.parse_string()
+    if kind.endswith("int"):
+        return parser.parse_integer()
+    at = parser.offset
+    found = parser.parse_attribute()
+    classes = {"file": DIFileAttr, "unit": DICompileUnitAttr, "scope": (DISubprogramAttr, DILexicalBlockAttr)}
+    if not isinstance(found, classes[kind]):
+        parser.error(at, f"invalid kind of attribute specified: expected a debug {kind}, got {found}")
+    return found
+
+
+class DIFileAttr(_DebugAttr):
+    """A source file and the directory that its name is relative to."""
+
+    name = "cuda_tile.di_file"
+    since = "13.1"
+    asm_alias = "di_file"
+    parameters = ("filename", "directory")
+
+    filename: str
+    directory: str
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        _write(printer, "string", self.filename)
+        printer.write(" in ")
+        _write(printer, "string", self.directory)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "DIFileAttr":
+        parser.parse_punctuation("<")
+        name = parser.parse_string()
+        parser.parse_keyword("in")
+        directory = parser.parse_string()
+        parser.parse_punctuation(">")
+        return cls(name, directory)  # type: ignore[return-value]
+
+
+class DICompileUnitAttr(_DebugAttr):
+    """What was compiled together."""
+
+    name = "cuda_tile.di_compile_unit"
+    since = "13.1"
+    asm_alias = "di_compile_unit"
+    parameters = ("file",)
+    struct = (("file", "file", "file"),)
+
+    file: DIFileAttr
+
+
+class DISubprogramAttr(_DebugAttr):
+    """A function of the source; `linkage_name` is the kernel's name."""
+
+    name = "cuda_tile.di_subprogram"
+    since = "13.1"
+    asm_alias = "di_subprogram"
+    parameters = ("file", "line", "subprogram_name", "linkage_name", "compile_unit", "scope_line")
+    struct = (
+        ("file", "file", "file"),
+        ("line", "line", "int"),
+        ("subprogram_name", "name", "string"),
+        ("linkage_name", "linkageName", "string"),
+        ("compile_unit", "compileUnit", "unit"),
+        ("scope_line", "scopeLine", "?int"),
+    )
+
+    file: DIFileAttr
+    line: int
+    subprogram_name: str
+    linkage_name: str
+    compile_unit: DICompileUnitAttr
+    scope_line: int
+
+
+class DILexicalBlockAttr(_DebugAttr):
+    """A block inside a function of the source."""
+
+    name = "cuda_tile.di_lexical_block"
+    since = "13.1"
+    asm_alias = "di_lexical_block"
+    parameters = ("scope", "file", "line", "column")
+    struct = (
+        ("scope", "scope", "scope"),
+        ("file", "file", "file"),
+        ("line", "line", "int"),
+        ("column", "column", "?int"),
+    )
+
+    scope: Any
+    file: DIFileAttr
+    line: int
+    column: int
+
+
+class DILoc(_ValueLocation):
+    """A source position together with the function or block that it belongs to."""
+
+    __slots__ = ("source", "scope")
+
+    name = "cuda_tile.di_loc"
+    since = "13.1"
+    asm_alias = "di_loc"
+
+    def __init__(self, source: FileLineColLoc, scope: Any) -> None:
+        self.source = source
+        self.scope = scope
+
+    def resolve(self) -> Any:
+        return self.source.resolve()
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return f"#cuda_tile.di_loc<{self.source!r} in {self.scope}>"
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_location(self.source)
+        printer.write(" in ")
+        printer.print_attribute(self.scope)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "DILoc":
+        parser.parse_punctuation("<")
+        at = parser.offset
+        source = parser.parse_location()
+        if not isinstance(source, FileLineColLoc):
+            parser.error(at, "expected a file, line and column location")
+        parser.parse_keyword("in")
+        scope = _read(parser, "scope")
+        parser.parse_punctuation(">")
+        return cls(source, scope)
+
+
+registry.ATTRIBUTES[DILoc.name] = DILoc  # type: ignore[assignment]  # a location in attribute position
+
+
+# ---- rules -------------------------------------------------------------------------------------------------------------
+
+
+def debug_location(location: Location) -> DILoc | None:
+    """The debug location that a location is or wraps."""
+    if isinstance(location, DILoc):
+        return location
+    if isinstance(location, CallSiteLoc):
+        return debug_location(location.caller)
+    if isinstance(location, NameLoc):
+        return debug_location(location.child)
+    if isinstance(location, FusedLoc):
+        return next(filter(None, map(debug_location, location.locations)), None)
+    return None
+
+
+def subprogram_of(location: Location) -> DISubprogramAttr | None:
+    """The function of the source that a location belongs to."""
+    found = debug_location(location)
+    scope = found.scope if found is not None else None
+    while isinstance(scope, DILexicalBlockAttr):
+        scope = scope.scope
+    return scope
+
+
+def verify_function_scope(function: Any) -> None:
+    """A kernel's location names the function of the source that it was made from, by its linkage name."""
+    if isinstance(function.location, CallSiteLoc):
+        raise VerifyError(
+            f"invalid function debug info location: {function.location!r}. Function location must not be a CallSiteLoc."
+        )
+    found = debug_location(function.location)
+    if found is None:
+        return
+    if not isinstance(found.scope, DISubprogramAttr):
+        raise VerifyError(
+            f"invalid function debug info scope: {found.scope}. Function location must have cuda_tile.di_subprogram"
+            " debug info scope."
+        )
+    if found.scope.linkage_name != function.sym_name.value:
+        raise VerifyError(
+            f'invalid function debug info scope: {found.scope}. Function name "{function.sym_name.value}" does not match'
+            f' subprogram scope linkage name "{found.scope.linkage_name}".'
+        )
+
+
+def verify_operation_scopes(function: Any) -> None:
+    """Every operation inside a kernel belongs to the kernel's function of the source, or to none."""
+    own = subprogram_of(function.location)
+    for op in function.walk():
+        scope = subprogram_of(op.location)
+        if scope is None or scope is own:
+            continue
+        if own is None:
+            raise VerifyError(
+                f"'{op.name}' op invalid operation debug info scope: {scope}. Operation has debug info scope, but"
+                " function debug info scope is undefined.",
+                location=op.location,
+                prefix=False,
+            )
+        raise VerifyError(
+            f"invalid operation debug info scope: {scope}. Operation debug info scope does not match function debug info"
+            f" scope: {own}.",
+            location=op.location,
+            prefix=False,
+        )
+
+
+def verify_module_scopes(module: Any) -> None:
+    """Global memory has no scope."""
+    for region in module.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                found = debug_location(op.location) if op.name != "cuda_tile.entry" else None
+                if found is not None:
+                    raise VerifyError(
+                        f"'{op.name}' op invalid operation debug info scope: {found!r}. Global variables must not have"
+                        " scope.",
+                        location=op.location,
+                        prefix=False,
+                    )

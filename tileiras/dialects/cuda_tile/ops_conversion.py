@@ -1,0 +1,178 @@
+"""Conversions between element types; shapes stay as they are."""
+
+from __future__ import annotations
+
+from tileiras.ir import AllShapesMatch, Pure, UnitAttr, VerifyError, attribute, operand, result
+
+from .attributes import IntegerOverflowAttr, RoundingModeAttr, SignednessAttr
+from .constraints import FloatTile, I64Tile, Int4Tile, IntTile, NumberTile, PointerTile
+from .operation import TileOp
+from .verifiers import bit_width
+
+ROUNDING = "how the result is rounded"
+_SOURCE = "`:` custom<CudaTileType>(type($source)) `->` custom<CudaTileType>(type($result))"
+_FROM = "`:` custom<CudaTileType>(type($from)) `->` custom<CudaTileType>(type($to))"
+_IS_E8M0 = "f8E8M0FNU"
+
+
+class _Conversion(TileOp):
+    group = "Conversions"
+    traits = (Pure, AllShapesMatch("source", "result"))
+    assembly_format = "$source attr-dict " + _SOURCE
+
+
+class _NumberConversion(TileOp):
+    group = "Conversions"
+    traits = (Pure, AllShapesMatch("from", "to"))
+
+
+class BitcastOp(_Conversion):
+    """The same bits as another type of the same width."""
+
+    name = "cuda_tile.bitcast"
+    since = "13.1"
+    opcode = 0x9
+    source = operand(NumberTile, "the input")
+    result = result(NumberTile, "its bits, read as another type")
+
+    def verify_op(self) -> None:
+        source, target = self.source.type, self.result.type
+        widths = bit_width(source.element_type), bit_width(target.element_type)
+        if widths[0] != widths[1]:
+            raise VerifyError(
+                f"types must be equal width, cannot convert '{source}' of width {widths[0]} to type '{target}'"
+                f" of width {widths[1]}"
+            )
+
+
+class IntToPtrOp(_Conversion):
+    """Addresses as pointers."""
+
+    name = "cuda_tile.int_to_ptr"
+    since = "13.1"
+    opcode = 0x33
+    source = operand(I64Tile, "addresses")
+    result = result(PointerTile, "pointers to them")
+
+
+class PtrToIntOp(_Conversion):
+    """Pointers as addresses."""
+
+    name = "cuda_tile.ptr_to_int"
+    since = "13.1"
+    opcode = 0x56
+    source = operand(PointerTile, "pointers")
+    result = result(I64Tile, "their addresses")
+
+
+class PtrToPtrOp(_Conversion):
+    """The same addresses as pointers to another type."""
+
+    name = "cuda_tile.ptr_to_ptr"
+    since = "13.1"
+    opcode = 0x57
+    source = operand(PointerTile, "pointers")
+    result = result(PointerTile, "pointers to the same places")
+
+
+class ExtIOp(_NumberConversion):
+    """Wider integers of the same value."""
+
+    name = "cuda_tile.exti"
+    since = "13.1"
+    opcode = 0x25
+    source = operand(Int4Tile, "the input", name="from")
+    signedness = attribute(SignednessAttr, "whether the input is read as signed or unsigned")
+    to = result(Int4Tile, "the wider integers")
+    assembly_format = "$from custom<Signedness>($signedness) attr-dict " + _FROM
+
+    def verify_op(self) -> None:
+        if self.to.type.element_type.width <= self.source.type.element_type.width:
+            raise VerifyError("extending to smaller or identical integer")
+
+
+class TruncIOp(_NumberConversion):
+    """Narrower integers: the low bits."""
+
+    name = "cuda_tile.trunci"
+    since = "13.1"
+    opcode = 0x6B
+    source = operand(Int4Tile, "the input", name="from")
+    overflow = attribute(
+        IntegerOverflowAttr, "what may be assumed about the bits that are lost", default=IntegerOverflowAttr("none")
+    )
+    to = result(Int4Tile, "the narrower integers")
+    assembly_format = "$from (`overflow` `` $overflow^)? attr-dict " + _FROM
+
+    def verify_op(self) -> None:
+        if self.to.type.element_type.width >= self.source.type.element_type.width:
+            raise VerifyError("truncating to larger or identical integer")
+
+
+class IToFOp(_NumberConversion):
+    """Integers as floating-point numbers."""
+
+    name = "cuda_tile.itof"
+    since = "13.1"
+    opcode = 0x3B
+    source = operand(IntTile, "the input", name="from")
+    signedness = attribute(SignednessAttr, "whether the input is read as signed or unsigned")
+    rounding_mode = attribute(RoundingModeAttr, ROUNDING)
+    to = result(FloatTile, "the nearest floating-point numbers")
+    assembly_format = "$from custom<Signedness>($signedness) custom<IEEERoundingMode>($rounding_mode) attr-dict " + _FROM
+
+    def verify_op(self) -> None:
+        if getattr(self.to.type.element_type, "keyword", "") == _IS_E8M0:
+            raise VerifyError(
+                "integer to f8E8M0FNU conversion is not supported, please first convert to another float type"
+            )
+        if self.rounding_mode.value != "nearest_even":
+            raise VerifyError("invalid rounding mode specified. Only 'nearest_even' is supported")
+
+
+class FToFOp(_NumberConversion):
+    """Floating-point numbers in another format."""
+
+    name = "cuda_tile.ftof"
+    since = "13.1"
+    opcode = 0x2A
+    source = operand(FloatTile, "the input", name="from")
+    rounding_mode = attribute(RoundingModeAttr, ROUNDING, default=RoundingModeAttr("nearest_even"))
+    to = result(FloatTile, "the converted numbers")
+    assembly_format = "$from custom<IEEERoundingMode>($rounding_mode) attr-dict " + _FROM
+
+    def verify_op(self) -> None:
+        if self.source.type is self.to.type:
+            raise VerifyError("converting tiles must not be a no-op")
+        mode = self.rounding_mode.value
+        if self.to.type.element_type.keyword == _IS_E8M0:
+            if mode not in ("zero", "positive_inf"):
+                raise VerifyError(
+                    "invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are"
+                    " supported"
+                )
+        elif mode != "nearest_even":
+            raise VerifyError("invalid rounding mode specified. Only 'nearest_even' is supported")
+
+
+class FToIOp(_NumberConversion):
+    """Floating-point numbers as integers, towards zero."""
+
+    name = "cuda_tile.ftoi"
+    since = "13.1"
+    opcode = 0x2B
+    source = operand(FloatTile, "the input", name="from")
+    signedness = attribute(SignednessAttr, "whether the result is signed or unsigned")
+    rounding_mode = attribute(RoundingModeAttr, ROUNDING)
+    saturating = attribute(
+        UnitAttr, "numbers outside the integer type become its nearest end, NaN zero", optional=True, since="13.4"
+    )
+    to = result(IntTile, "the integers")
+    assembly_format = (
+        "$from custom<Signedness>($signedness) custom<IntegerRoundingMode>($rounding_mode)"
+        " (`saturating` $saturating^)? attr-dict " + _FROM
+    )
+
+    def verify_op(self) -> None:
+        if self.rounding_mode.value != "nearest_int_to_zero":
+            raise VerifyError("invalid rounding mode specified. Only 'nearest_int_to_zero' is supported")

@@ -1,0 +1,112 @@
+"""Assumptions, assertions and printing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.ir import (
+    AllTypesMatch,
+    AttrSizedOperandSegments,
+    MemoryWrite,
+    Pure,
+    StringAttr,
+    VerifyError,
+    any_type,
+    attribute,
+    operand,
+    optional_operand,
+    result,
+    variadic_operand,
+)
+
+from .attributes import AssumePredicate
+from .constraints import I1Tile
+from .operation import TileOp
+from .ops_memory import TOKEN
+from .types import TileType, TokenType
+
+
+class AssumeOp(TileOp):
+    """The input, about which the predicate may be taken for granted; undefined behaviour when it does not hold."""
+
+    name = "cuda_tile.assume"
+    group = "Miscellaneous"
+    since = "13.1"
+    opcode = 0x6
+    # Not Pure in the language: the assumption holds where it stands, and is not to be dropped for want of uses.
+    traits = (AllTypesMatch("value", "result"),)
+    value = operand(any_type, "a tile or tensor view")
+    predicate = attribute(AssumePredicate, "what is assumed")
+    result = result(any_type, "the same value")
+    assembly_format = (
+        "custom<AssumePredicate>($predicate) `,` $value attr-dict `:` custom<CudaTileType>(type($value))"
+    )
+
+    def verify_op(self) -> None:
+        self.predicate.verify_assume(self)
+
+    def fold(self) -> Any:
+        """The same assumption twice is one."""
+        producer = self.value.defining_op
+        if isinstance(producer, AssumeOp) and producer.predicate is self.predicate:
+            return (producer.results[0],)
+        return None
+
+    def asm_result_names(self) -> list[tuple[Any, str]]:
+        producer = self.value.defining_op
+        names = getattr(producer, "asm_result_names", None)
+        if names is None:
+            return [(self.results[0], "assume")]
+        named = "".join(name for value, name in names() if value is self.value)
+        return [(self.results[0], f"assume_{named}")]
+
+
+class AssertOp(TileOp):
+    """Stops the kernel with a message when an element of the condition does not hold."""
+
+    name = "cuda_tile.assert"
+    group = "Control Flow"
+    since = "13.1"
+    opcode = 0x5
+    traits = (MemoryWrite,)
+    condition = operand(I1Tile, "what has to hold")
+    message = attribute(StringAttr, "what is said otherwise")
+    assembly_format = "$condition `,` $message attr-dict `:` custom<CudaTileType>(type($condition))"
+
+
+FORMAT_ENDS = frozenset("diuoxXeEfFgGaAcsSpn%")
+"""Characters that end an expression in a format string, as printf has them (S is the wide string)."""
+
+
+class PrintTkoOp(TileOp):
+    """Prints tiles with a format string in which every `%` expression stands for one of them."""
+
+    name = "cuda_tile.print_tko"
+    group = "Miscellaneous"
+    since = "13.1"
+    opcode = 0x55
+    traits = (MemoryWrite, AttrSizedOperandSegments)
+    str = attribute(StringAttr, "the format")
+    args = variadic_operand(TileType, "what is printed")
+    token = optional_operand(TokenType, TOKEN, since="13.2")
+    result_token = result(TokenType, "the text has been printed", since="13.2")
+    assembly_format = (
+        "$str (`,` $args^)? (`token` `` `=` `` $token^)? attr-dict (`:` custom<CudaTileType>(type($args))^)? `->`"
+        " custom<CudaTileType>(type($result_token))"
+    )
+
+    def verify_op(self) -> None:
+        wanted = 0
+        format = self.attributes["str"].value  # type: ignore[attr-defined]
+        at = format.find("%")
+        while at >= 0:
+            end = next((n for n in range(at + 1, len(format)) if format[n] in FORMAT_ENDS), None)
+            if end is None:
+                raise VerifyError("found unterminated format expression")
+            if format[at : end + 1] == "%%":
+                at = format.find("%", end + 1)
+                continue
+            wanted += 1
+            at = format.find("%", at + 1)
+        if wanted != len(self.args):
+            raise VerifyError(f"incorrect number of operands: expected {wanted}, found {len(self.args)}")

@@ -1,0 +1,431 @@
+"""Views: tensors in global memory, the ways to cut them into tiles, and loads and stores of those tiles."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, ClassVar
+
+from tileiras.ir import (
+    DYNAMIC,
+    OPERAND_SEGMENTS,
+    AttrSizedOperandSegments,
+    MemoryRead,
+    MemoryWrite,
+    NoMemoryEffect,
+    Pure,
+    VerifyError,
+    attribute,
+    operand,
+    optional_operand,
+    variadic_operand,
+    variadic_result,
+)
+from tileiras.ir import result as output
+
+from . import memory_syntax as syntax
+from .attributes import MemoryOrderingSemanticsAttr, MemoryScopeAttr, OptimizationHintsAttr
+from .constraints import BoolArrayAttr, IntTile, ScalarInt, ScalarPointer
+from .memory_syntax import INBOUNDS, NO_PROMISE
+from .operation import TileOp
+from .ops_memory import HINTS, ORDERING, SCOPE, TOKEN
+from .types import (
+    NAMESPACE,
+    GatherScatterViewType,
+    PartitionViewType,
+    PointerType,
+    StridedViewType,
+    TensorViewType,
+    TileType,
+    TileView,
+    TokenType,
+    write_type,
+)
+from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
+
+
+class MakeTensorViewOp(TileOp):
+    """Describes a tensor in memory: where it starts, its sizes and its strides in elements."""
+
+    name = "cuda_tile.make_tensor_view"
+    group = "Views"
+    since = "13.1"
+    opcode = 0x43
+    traits = (AttrSizedOperandSegments, NoMemoryEffect)
+    base = operand(ScalarPointer, "pointer to the first element")
+    dynamicShape = variadic_operand(ScalarInt, "the sizes that the type leaves open, in order")
+    dynamicStrides = variadic_operand(ScalarInt, "the strides that the type leaves open, in order")
+    result = output(TensorViewType, "the view")
+
+    def verify_op(self) -> None:
+        view = self.result.type
+        pointee = self.base.type.element_type.pointee_type
+        if view.element_type is not pointee:
+            raise VerifyError(
+                f"expected pointer to '{view.element_type}' to build tensor_view of this type, got '{pointee}'"
+            )
+        groups = (("shape", self.dynamicShape, view.dynamic_sizes), ("stride", self.dynamicStrides, view.dynamic_strides))
+        for what, values, wanted in groups:
+            if len(values) != wanted:
+                raise VerifyError(f"expected {wanted} dynamic {what} operands, got {len(values)}")
+        first = None
+        for what, values, _ in groups:
+            for number, value in enumerate(values):
+                first = first if first is not None else value.type
+                if value.type is not first:
+                    raise VerifyError(
+                        f"expected dynamic {what} index {number} to be of the same type as the other dynamic values"
+                        f" ('{first}'), got '{value.type}'"
+                    )
+
+    def asm_result_names(self) -> list[tuple[Any, str]]:
+        return [(self.result, "tview")]
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "MakeTensorViewOp":
+        base = parser.parse_operand()
+        parser.parse_punctuation(",")
+        lists = []
+        for number, word in enumerate(("shape", "strides")):
+            if number:
+                parser.parse_punctuation(",")
+            parser.parse_keyword(word)
+            parser.parse_punctuation("=")
+            at = parser.offset
+            lists.append((at, parser.parse_comma_separated(lambda: cls._parse_extent(parser), "[", "]")))
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        dynamic = [[use for use, _ in extents if not isinstance(use, int)] for _, extents in lists]
+        index_type = None
+        if any(dynamic):
+            index_type = parser.parse_dialect_type(NAMESPACE)
+            parser.parse_punctuation("->")
+        view = parser.parse_dialect_type(NAMESPACE)
+        if not isinstance(view, TensorViewType):
+            parser.error(parser.offset, f"expected 'tensor_view' type, but got '{view}'")
+        for what, (at, extents), declared in zip(("shape", "stride"), lists, (view.shape, view.strides)):
+            cls._compare(parser, what, at, extents, declared)
+        values, attributes[OPERAND_SEGMENTS] = syntax.resolve(
+            parser,
+            [
+                (base, TileType((), PointerType(view.element_type, view.pointer_attribute))),
+                *((uses, [index_type] * len(uses)) for uses in dynamic),
+            ],
+        )
+        return cls.create(values, [view], attributes, location=parser.location)
+
+    @staticmethod
+    def _parse_extent(parser: Any) -> tuple[Any, int]:
+        """A size or stride: an integer, or the value that gives it; and where it stands."""
+        at = parser.offset
+        number = parser.parse_optional_integer()
+        if number is not None:
+            return number, at
+        use = parser.parse_optional_operand()
+        if use is None:
+            parser.error(at, "expected either integer or SSA value")
+        return use, at
+
+    @staticmethod
+    def _compare(parser: Any, what: str, at: int, extents: list, declared: tuple[int, ...]) -> None:
+        if len(extents) != len(declared):
+            parser.error(
+                at,
+                f"expected {what} declaration to contain {len(declared)} elements due to tensor_view type, but"
+                f" {len(extents)} were provided",
+            )
+        for number, ((given, place), wanted) in enumerate(zip(extents, declared)):
+            found = given if isinstance(given, int) else DYNAMIC
+            if found != wanted:
+                words = ["dynamic" if n == DYNAMIC else n for n in (wanted, found)]
+                parser.error(
+                    place,
+                    f"input {what} dimension {number} does not match tensor_view type (expected {words[0]},"
+                    f" got {words[1]})",
+                )
+
+    def print_custom(self, printer: Any) -> None:
+        view = self.result.type
+        printer.write(" ")
+        printer.print_operand(self.base)
+        for word, extents, values in (
+            ("shape", view.shape, self.dynamicShape),
+            ("strides", view.strides, self.dynamicStrides),
+        ):
+            printer.write(f", {word} = [")
+            dynamic = iter(values)
+            for number, extent in enumerate(extents):
+                printer.write(", " if number else "")
+                if extent == DYNAMIC:
+                    printer.print_operand(next(dynamic))
+                else:
+                    printer.write(str(extent))
+            printer.write("]")
+        printer.print_optional_attr_dict(self.attributes, (OPERAND_SEGMENTS,))
+        printer.write(" : ")
+        for value in (*self.dynamicShape, *self.dynamicStrides)[:1]:
+            write_type(printer, value.type)
+            printer.write(" -> ")
+        write_type(printer, view)
+
+
+class _MakeView(TileOp):
+    """Base of the operations that cut a tensor view into tiles, as the result type says."""
+
+    group = "Views"
+    traits = (Pure,)
+    view_class: ClassVar[type]
+    hint: ClassVar[str]
+
+    tensor_view = operand(TensorViewType, "the tensor")
+
+    def verify_op(self) -> None:
+        given, wanted = self.tensor_view.type, self.results[0].type.tensor_view
+        if given is not wanted:
+            raise VerifyError(
+                f"expected the type of the provided tensor_view value ('{given}') to be the same as the view's"
+                f" tensor_view type ('{wanted}')"
+            )
+
+    def asm_result_names(self) -> list[tuple[Any, str]]:
+        return [(self.results[0], self.hint)]
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> Any:
+        use = parser.parse_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        at = parser.offset
+        view = parser.parse_dialect_type(NAMESPACE)
+        if not isinstance(view, cls.view_class):
+            parser.error(at, f"expected '{cls.view_class.name[len(NAMESPACE) + 1 :]}' type, but got '{view}'")
+        value = parser.resolve_operand(use, view.tensor_view)
+        return cls.create([value], [view], attributes, location=parser.location)
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_operand(self.tensor_view)
+        printer.print_optional_attr_dict(self.attributes)
+        printer.write(" : ")
+        write_type(printer, self.results[0].type)
+
+
+class MakePartitionViewOp(_MakeView):
+    """Cuts a tensor into a grid of tiles."""
+
+    name = "cuda_tile.make_partition_view"
+    since = "13.1"
+    opcode = 0x42
+    view_class = PartitionViewType
+    hint = "pview"
+    result = output(PartitionViewType, "the grid of tiles")
+
+
+class MakeStridedViewOp(_MakeView):
+    """Cuts a tensor into tiles at regular distances."""
+
+    name = "cuda_tile.make_strided_view"
+    since = "13.3"
+    opcode = 0x74
+    view_class = StridedViewType
+    hint = "sview"
+    result = output(StridedViewType, "the tiles")
+
+
+class MakeGatherScatterViewOp(_MakeView):
+    """Makes tiles of a tensor whose rows along one dimension are picked by index."""
+
+    name = "cuda_tile.make_gather_scatter_view"
+    since = "13.3"
+    opcode = 0x73
+    view_class = GatherScatterViewType
+    hint = "gsview"
+    result = output(GatherScatterViewType, "the tiles")
+
+
+class _ShapeQuery(TileOp):
+    """Base of operations that give one number per dimension of a view."""
+
+    group = "Views"
+    traits = (NoMemoryEffect,)
+
+    expected: ClassVar[str]
+    # How many results a view of a type has; None when the type is not what the operation asks.
+    _dimensions: ClassVar[Callable[[Any], int | None]]
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> Any:
+        use = parser.parse_operand()
+        parser.parse_punctuation(":")
+        at = parser.offset
+        source = parser.parse_dialect_type(NAMESPACE)
+        parser.parse_punctuation("->")
+        type = parser.parse_dialect_type(NAMESPACE)
+        count = cls._dimensions(source)
+        if count is None:
+            parser.error(at, f"expected {cls.expected}, got '{source}'")
+        value = parser.resolve_operand(use, source)
+        return cls.create([value], [type] * count, {}, location=parser.location)
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_operand(self.operands[0])
+        printer.write(" : ")
+        write_type(printer, self.operands[0].type)
+        printer.write(" -> ")
+        write_type(printer, self.results[0].type)
+
+
+class GetTensorShapeOp(_ShapeQuery):
+    """The sizes of a tensor."""
+
+    name = "cuda_tile.get_tensor_shape"
+    since = "13.1"
+    opcode = 0x2F
+    expected = "tensor_view"
+    src = operand(TensorViewType, "the tensor")
+    result = variadic_result(ScalarInt, "one size per dimension")
+
+    @staticmethod
+    def _dimensions(type: Any) -> int | None:
+        return type.rank if isinstance(type, TensorViewType) else None
+
+    def verify_op(self) -> None:
+        rank = self.src.type.rank
+        if len(self.results) != rank:
+            raise VerifyError(f"expected {rank} results due to tensor rank, but got {len(self.results)}")
+
+
+class GetIndexSpaceShapeOp(_ShapeQuery):
+    """How many tiles a view has along each dimension."""
+
+    name = "cuda_tile.get_index_space_shape"
+    since = "13.1"
+    opcode = 0x2D
+    expected = "tile view"
+    src = operand(TileView, "the view")
+    result = variadic_result(ScalarInt, "one number of tiles per dimension")
+
+    @staticmethod
+    def _dimensions(type: Any) -> int | None:
+        return type.index_rank if isinstance(type, TileView) else None
+
+    def verify_op(self) -> None:
+        rank = self.src.type.index_rank
+        if len(self.results) != rank:
+            raise VerifyError(f"expected {rank} results due to view index space rank, but got {len(self.results)}")
+
+
+class LoadViewTkoOp(TileOp):
+    """Reads the tile of a view that the indices name; elements outside the tensor are the view's padding."""
+
+    name = "cuda_tile.load_view_tko"
+    group = "Views"
+    since = "13.1"
+    opcode = 0x3E
+    traits = (MemoryRead, AttrSizedOperandSegments)
+    memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
+    memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
+    view = operand(TileView, "the view")
+    index = variadic_operand(IntTile, "which tile, counted in tiles")
+    token = optional_operand(TokenType, TOKEN)
+    optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE, since="13.4")
+    tile = output(TileType, "the tile")
+    result_token = output(TokenType, "the read has happened")
+
+    def verify_op(self) -> None:
+        verify_view_access(self, self.tile.type)
+        verify_load_ordering(self)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "LoadViewTkoOp":
+        attributes = syntax.parse_ordering(parser)
+        view, indices = syntax.parse_indexed(parser)
+        attributes |= syntax.parse_inbounds(parser)
+        token = syntax.parse_token(parser)
+        attributes |= syntax.parse_hints(parser)
+        attributes |= syntax.parse_keyword_dict(parser)
+        parser.parse_punctuation(":")
+        view_type = parser.parse_dialect_type(NAMESPACE)
+        types = syntax.parse_index_types(parser, indices)
+        parser.parse_punctuation("->")
+        tile = parser.parse_dialect_type(NAMESPACE)
+        parser.parse_punctuation(",")
+        result_token = parser.parse_dialect_type(NAMESPACE)
+        values, attributes[OPERAND_SEGMENTS] = syntax.resolve(
+            parser, [(view, view_type), (indices, types), syntax.token_group(token)]
+        )
+        return cls.create(values, [tile, result_token], attributes, location=parser.location)
+
+    def print_custom(self, printer: Any) -> None:
+        syntax.write_ordering(printer, self)
+        syntax.write_indexed(printer, self)
+        syntax.write_inbounds(printer, self)
+        syntax.write_token(printer, self)
+        syntax.write_hints(printer, self.optimization_hints)
+        printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
+        printer.write(" : ")
+        write_type(printer, self.view.type)
+        syntax.write_index_types(printer, self.index)
+        printer.write(" -> ")
+        syntax.write_types(printer, self.tile.type, self.result_token.type)
+
+
+class StoreViewTkoOp(TileOp):
+    """Writes the tile of a view that the indices name; elements outside the tensor are dropped."""
+
+    name = "cuda_tile.store_view_tko"
+    group = "Views"
+    since = "13.1"
+    opcode = 0x66
+    traits = (MemoryWrite, AttrSizedOperandSegments)
+    memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
+    memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
+    tile = operand(TileType, "the tile")
+    view = operand(TileView, "the view")
+    index = variadic_operand(IntTile, "which tile, counted in tiles")
+    token = optional_operand(TokenType, TOKEN)
+    optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE, since="13.4")
+    result_token = output(TokenType, "the write has happened")
+
+    def verify_op(self) -> None:
+        verify_view_access(self, self.tile.type)
+        verify_store_ordering(self)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "StoreViewTkoOp":
+        attributes = syntax.parse_ordering(parser)
+        tile = parser.parse_operand()
+        parser.parse_punctuation(",")
+        view, indices = syntax.parse_indexed(parser)
+        attributes |= syntax.parse_inbounds(parser)
+        token = syntax.parse_token(parser)
+        attributes |= syntax.parse_hints(parser)
+        attributes |= syntax.parse_keyword_dict(parser)
+        parser.parse_punctuation(":")
+        tile_type = parser.parse_dialect_type(NAMESPACE)
+        parser.parse_punctuation(",")
+        view_type = parser.parse_dialect_type(NAMESPACE)
+        types = syntax.parse_index_types(parser, indices)
+        parser.parse_punctuation("->")
+        result_token = parser.parse_dialect_type(NAMESPACE)
+        values, attributes[OPERAND_SEGMENTS] = syntax.resolve(
+            parser, [(tile, tile_type), (view, view_type), (indices, types), syntax.token_group(token)]
+        )
+        return cls.create(values, [result_token], attributes, location=parser.location)
+
+    def print_custom(self, printer: Any) -> None:
+        syntax.write_ordering(printer, self)
+        printer.write(" ")
+        printer.print_operand(self.tile)
+        printer.write(",")
+        syntax.write_indexed(printer, self)
+        syntax.write_inbounds(printer, self)
+        syntax.write_token(printer, self)
+        syntax.write_hints(printer, self.optimization_hints)
+        printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
+        printer.write(" : ")
+        syntax.write_types(printer, self.tile.type, self.view.type)
+        syntax.write_index_types(printer, self.index)
+        printer.write(" -> ")
+        syntax.write_types(printer, self.result_token.type)
