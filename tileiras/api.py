@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.options import CompileOptions, lookup
-from tileiras.stages import StageContext
+from tileiras.stages import ByteStore, StageContext
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -125,8 +125,9 @@ def compile_with(
     *,
     entry: str | None = None,
     source_name: str | None = None,
+    store: ByteStore | None = None,
 ) -> Artifact:
-    """`compile` with checked options."""
+    """`compile` with checked options; `store` keeps what stages derive from their tools between runs."""
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
     if isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
@@ -138,8 +139,14 @@ def compile_with(
         module = None
         name, path, data, kind = source.name, source.path, source.data, source.kind
 
+    if last.name in ("ptx", "cubin"):
+        from tileiras.codegen import isolation
+
+        # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
+        isolation.start()
+
     def run(row: pipeline.Stage, given: Any, location: Any = None) -> Any:
-        context = StageContext(source_name=name, source_path=path, location=location)
+        context = StageContext(source_name=name, source_path=path, location=location, store=store)
         result = pipeline.run_stage(row, given, options, context)
         diagnostics.extend(context.engine.diagnostics)
         return result

@@ -89,6 +89,7 @@ def _run(given: Arguments) -> int:
         )
 
     from tileiras import api, pipeline, units
+    from tileiras.codegen.folder_store import user_store
     from tileiras.options import CompileOptions
 
     # The order of the checks is observable and the vendor's: file, its magic, GPU, level, debug.
@@ -106,7 +107,7 @@ def _run(given: Arguments) -> int:
             ExitCode.CONFIGURATION,
         )  # fmt: skip
     options = CompileOptions(given.options)
-    artifact = api.compile_with(source, options, emit, entry=own.get("entry"))
+    artifact = api.compile_with(source, options, emit, entry=own.get("entry"), store=user_store())
     for diagnostic in artifact.diagnostics:
         print(diagnostic.render(), file=sys.stderr)
     output = own.get("output-file") or (_stem(name) + suffix if name != "-" else "-")
