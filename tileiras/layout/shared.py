@@ -238,17 +238,18 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Shar
     for vector, store, load in _vector_choices(src, dst, element_bits):
         store_bits, load_bits = element_bits << store, element_bits << load
         offsets = optimal_offsets(src, dst, vector, store_bits, load_bits, element_bits)
-        inverse = gf2.right_inverse(offsets, src.out_bits)
-        if inverse is None:
-            continue
-        sides = []
+        degrees, cost = [], 0
         for layout, width, access_bits in ((src, store, store_bits), (dst, load, load_bits)):
-            degree = conflict_degree(offsets, layout.bases("lane"), len(vector), element_bits, access_bits)
-            sides.append(_access(layout, inverse, width, degree))
-        plan = SharedPlan(tuple(offsets), element_bits, _deduplicated(sides[0]), sides[1])
-        key = (plan.cost(element_bits), -store - load)
+            degrees.append(conflict_degree(offsets, layout.bases("lane"), len(vector), element_bits, access_bits))
+            cost += (layout.registers >> width) * _access_wavefronts(access_bits) * degrees[-1]
+        key = (cost, -store - load)
         if best is None or key < best[0]:
-            best = (key, plan)
+            best = (key, offsets, (store, load), degrees)
     if best is None:
         raise ValueError("no shared-memory layout holds the tile")
-    return best[1]
+    _, offsets, widths, degrees = best
+    inverse = gf2.right_inverse(offsets, src.out_bits)
+    if inverse is None:
+        raise ValueError("a tile of which some elements are held nowhere")
+    store_access = _deduplicated(_access(src, inverse, widths[0], degrees[0]))
+    return SharedPlan(tuple(offsets), element_bits, store_access, _access(dst, inverse, widths[1], degrees[1]))

@@ -92,9 +92,7 @@ def _float_extreme(name: str) -> Any:
 def _flushed(value: Value, lowering: FunctionLowering) -> Value:
     """f32 values with subnormal numbers as zeros of their sign: what a flushing instruction reads."""
     one = lowering.emit.floating(1.0, value.type)
-    return lowering.emit.insert(
-        nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr())
-    )
+    return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
 
 
 def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:

@@ -54,12 +54,12 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     emit.block = body
     lowering.values[op.induction_variable] = counter
     _bind(op.iter_args, carried, lowering)
-    saved = lowering.synchronization.enter_loop(op)
+    lowering.synchronization.enter_loop(op)
     end = _body(op.body.block, lowering)
     emit.location = op.location
     following = emit.insert(llvm.AddOp(counter, step))
     _branch(header, [following, *_values(end.operands, lowering)], lowering)
-    lowering.synchronization.leave_loop(saved)
+    lowering.synchronization.leave_loop()
     emit.block = done
     _bind(op.results, carried, lowering)
     return [lowering.values.get(r) for r in op.results]
@@ -98,7 +98,7 @@ def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     header = lowering.new_block([v.type for v in initial])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, initial, lowering)
-    saved = lowering.synchronization.enter_loop(op)
+    lowering.synchronization.enter_loop(op)
     emit.block = header
     _bind(op.before.block.arguments, header.arguments, lowering)
     end = _body(op.before.block, lowering)
@@ -110,7 +110,7 @@ def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     end = _body(op.after.block, lowering)
     emit.location = op.location
     _branch(header, _values(end.operands, lowering), lowering)
-    lowering.synchronization.leave_loop(saved)
+    lowering.synchronization.leave_loop()
     emit.block = done
     _bind(op.results, passed, lowering)
     return [lowering.values.get(r) for r in op.results]

@@ -12,6 +12,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     ConditionalXor,
     NoConversion,
+    Plan,
     RegisterPermutation,
     WarpShuffle,
     plan_conversion,
@@ -34,12 +35,9 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
         return value
     if isinstance(plan, RegisterPermutation):
         return emit.shuffle(value, plan.source)
-    held = _as_data(value, lowering)
-    if isinstance(plan, WarpShuffle):
-        moved = _shuffle(held, plan, lowering)
-    else:
-        moved = _through_shared(held, plan, target.registers, lowering)
-    return _from_data(moved, element, lowering)
+    if isinstance(plan, SharedPlan):
+        return _through_shared(value, plan, target.registers, lowering)
+    return _from_data(_shuffle(_as_data(value, lowering), plan, lowering), element, lowering)
 
 
 def _as_data(value: Value, lowering: FunctionLowering) -> Value:
@@ -137,32 +135,77 @@ def _addresses(access: SharedAccess, size: int, base: Value, lowering: FunctionL
             thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
             return emit.gep(base, emit.mul(thread, size))
 
-        key = ("shared address", access.lane_map, access.warp_map, mixed, size)
+        key = ("shared address", access.lane_map, access.warp_map, mixed, size, base)
         result.append((emit.once(key, make), plain * size))
     return result
 
 
+class _Exchange:
+    """One conversion through shared memory, in two halves with a barrier between them."""
+
+    def __init__(self, value: Value, plan: SharedPlan, registers: int, lowering: FunctionLowering) -> None:
+        self._lowering = lowering
+        self._plan = plan
+        self._registers = registers
+        self._held = element_of(value.type)
+        self._data = _as_data(value, lowering)
+        self._base, self._region = lowering.scratch(plan.bytes)
+
+    def store(self) -> None:
+        lowering, access = self._lowering, self._plan.store
+        emit = lowering.emit
+        lowering.synchronization.before_scratch(self._region)
+        size = element_of(self._data.type).width // 8
+        predicate = emit.thread_is_representative(access.lane_mask, access.warp_mask)
+        for group, (pointer, offset) in zip(access.registers, _addresses(access, size, self._base, lowering)):
+            store_vector(lowering, pointer, offset, emit.shuffle(self._data, group), predicate)
+
+    def load(self) -> Value:
+        lowering, access = self._lowering, self._plan.load
+        element = element_of(self._data.type)
+        type = vector_of(element, access.vector)
+        parts = [
+            load_vector(lowering, pointer, offset, type)
+            for pointer, offset in _addresses(access, element.width // 8, self._base, lowering)
+        ]
+        lowering.synchronization.scratch_read(self._region)
+        whole = lowering.emit.assemble(access.registers, parts, self._registers)
+        return _from_data(whole, self._held, lowering)
+
+
 def _through_shared(value: Value, plan: SharedPlan, registers: int, lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
-    element = element_of(value.type)
-    size = element.width // 8
-    base = lowering.shared(plan.bytes)
-    lowering.synchronization.before_scratch()
-    store, load = plan.store, plan.load
-    predicate = emit.thread_is_representative(store.lane_mask, store.warp_mask)
-    for group, (pointer, offset) in zip(store.registers, _addresses(store, size, base, lowering)):
-        store_vector(lowering, pointer, offset, emit.shuffle(value, group), predicate)
+    exchange = _Exchange(value, plan, registers, lowering)
+    exchange.store()
     lowering.synchronization.barrier()
-    parts = [
-        load_vector(lowering, pointer, offset, vector_of(element, load.vector))
-        for pointer, offset in _addresses(load, size, base, lowering)
-    ]
-    lowering.synchronization.scratch_read()
-    return emit.assemble(load.registers, parts, registers)
+    return exchange.load()
+
+
+def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
+    value = lowering.value(op.operand)
+    bits = max(8, bit_width(element_of(value.type)))
+    return plan_conversion(lowering.layout(op.operand), lowering.layout(op.result), bits)
 
 
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
+    """A conversion, and with it those that follow immediately and go through shared memory as well: one barrier serves
+    them all."""
+    if not isinstance(_plan_of(op, lowering), SharedPlan):
+        return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
+    exchanges: list[tuple[Any, _Exchange]] = []
+    current = op
+    while isinstance(current, tileas.ConvertLayoutOp) and current.operand in lowering.values:
+        plan = _plan_of(current, lowering)
+        if not isinstance(plan, SharedPlan) or (exchanges and not lowering.scratch_fits(plan.bytes)):
+            break
+        registers = lowering.layout(current.result).registers
+        exchange = _Exchange(lowering.value(current.operand), plan, registers, lowering)
+        exchange.store()
+        exchanges.append((current, exchange))
+        current = current.next
+    lowering.synchronization.barrier()
+    for follower, exchange in exchanges:
+        lowering.prepared[follower] = exchange.load()
+    return lowering.prepared.pop(op)
 
 
 PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}

@@ -14,12 +14,13 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     Block,
     DenseArrayAttr,
     IntegerAttr,
     Operation,
-    StringAttr,
+    SymbolRefAttr,
     TensorType,
     UnitAttr,
     Value,
@@ -31,13 +32,19 @@ from tileiras.layout.encoding import layout_of
 from tileiras.targets import Target
 
 from .emitter import Emitter
-from .synchronization import Synchronization
-from .types import count_of, element_of, fragment_type, scalar_type
+from .synchronization import Region, Synchronization
+from .types import count_of, element_of, fragment_type, scalar_type, vector_of
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
 
 SHARED_ARENA = "smem"
 """The one array of dynamic shared memory; its size comes from the launch."""
+
+SCRATCH_ALIGNMENT = 128
+"""The plans' bank numbers count from the start of an area: 32 banks of 4 bytes."""
+
+SCRATCH_LIMIT = 48 * 1024
+"""Areas of their own up to this size: what every SM gives a CTA without cutting into how many of them it runs."""
 
 FAILURE = "failed to convert nv_tileas to llvm"
 
@@ -65,6 +72,9 @@ class FunctionLowering:
         self.values: dict[Value, Any] = {}
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.shared_bytes = 0
+        self._scratch_top = 0
+        self.prepared: dict[Operation, Any] = {}
+        """Results of operations that were lowered together with an earlier one."""
         inputs = [fragment_type(t) for t in func.function_type.inputs]
         attributes: dict[str, Any] = {
             "nvvm.kernel": UnitAttr(),
@@ -84,6 +94,7 @@ class FunctionLowering:
         old = self.func.body.blocks[0]
         for argument, new in zip(old.arguments, self.entry.arguments):
             self.values[argument] = new
+        sink_conversions(self.func)
         self.block(old)
         first = self.entry.first
         for op in list(self.emit.prologue.operations):
@@ -99,6 +110,9 @@ class FunctionLowering:
             self.operation(op)
 
     def operation(self, op: Operation) -> None:
+        if op in self.prepared:
+            self.values[op.results[0]] = self.prepared.pop(op)
+            return
         pattern = self.patterns.get(type(op))
         if pattern is None:
             raise self.failure(op, f"failed to legalize operation '{op.name}'")
@@ -145,10 +159,7 @@ class FunctionLowering:
     def like(self, value: Value, type: Any) -> Any:
         """The LLVM type with the elements of `type` (a type of nv_tileas) and as many of them as `value` has."""
         element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
-        count = count_of(value.type)
-        from .types import vector_of
-
-        return vector_of(element, count)
+        return vector_of(element, count_of(value.type))
 
     def library_call(self, name: str, args: Sequence[Value], result: Any) -> Value:
         """A call of a libdevice function on scalars."""
@@ -159,26 +170,35 @@ class FunctionLowering:
 
         return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
 
-    def shared(self, size: int) -> Value:
-        """The base of a scratch area of `size` bytes in shared memory.
+    def scratch(self, size: int) -> tuple[Value, Region]:
+        """A scratch area of `size` bytes in shared memory: its address, and the region to synchronise on.
 
-        Every use of scratch begins at the start of the arena: a use is over when its loads have been made, and the
-        barrier before the next one's stores keeps them apart (`Synchronization.before_scratch`).
+        Each use has an area of its own while they are cheap, so that the barrier of one also separates the uses of
+        another; after that the arena is used over again.
         """
-        self.shared_bytes = max(self.shared_bytes, size)
+        start = -(-self._scratch_top // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        if not self.scratch_fits(size):
+            start = 0
+        self._scratch_top = start + size
+        self.shared_bytes = max(self.shared_bytes, start + size)
         if self.shared_bytes > self.target.shared_per_cta:
             raise VerifyError(
                 f"needs {self.shared_bytes} bytes of shared memory,"
                 f" {self.target.name} has {self.target.shared_per_cta}",
                 prefix=False,
             )
-        pointer = llvm.LLVMPointerType(3)
-        symbol = StringAttr(SHARED_ARENA)
-        from tileiras.ir import SymbolRefAttr
+        emit = self.emit
 
-        return self.emit.once(
-            "smem", lambda: self.emit.insert(llvm.AddressOfOp(global_name=SymbolRefAttr(symbol.value), res=pointer))
-        )
+        def arena() -> Value:
+            return emit.insert(llvm.AddressOfOp(global_name=SymbolRefAttr(SHARED_ARENA), res=llvm.LLVMPointerType(3)))
+
+        base = emit.once("smem", arena)
+        pointer = emit.once(("smem", start), lambda: emit.gep(base, start))
+        return pointer, self.synchronization.region(start, start + size)
+
+    def scratch_fits(self, size: int) -> bool:
+        """Whether an area of its own is left for `size` bytes."""
+        return self._scratch_top + SCRATCH_ALIGNMENT + size <= SCRATCH_LIMIT
 
     def new_block(self, types: Sequence[Any] = ()) -> Block:
         """A block at the end of the function."""
@@ -194,3 +214,28 @@ class FunctionLowering:
 def has_no_value(type: Any) -> bool:
     """Whether values of the type exist at compile time only."""
     return isinstance(type, _NO_VALUE)
+
+
+def sink_conversions(func: Operation) -> None:
+    """Moves conversions of layout down to their first user.
+
+    Conversions for the operands of one operation then stand together and share a barrier, and loads from global memory
+    that stand between them are under way before it.
+    """
+    for op in [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp)]:
+        block = op.parent
+        users = {_ancestor_in(user, block) for user in op.results[0].users}
+        following = op.next
+        while following is not None and following not in users:
+            following = following.next
+        if following is not None and following is not op.next:
+            op.detach()
+            block.insert_before(op, following)
+
+
+def _ancestor_in(op: Operation, block: Block | None) -> Operation | None:
+    """The operation of `block` that is `op` or contains it."""
+    current: Operation | None = op
+    while current is not None and current.parent is not block:
+        current = current.parent_op
+    return current

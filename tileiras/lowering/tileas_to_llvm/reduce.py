@@ -97,8 +97,8 @@ def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: Fun
     for size in sizes:
         starts.append(total)
         total += -(-stage.elements * size // 16) * 16
-    base = lowering.shared(total)
-    synchronization.before_scratch()
+    base, region = lowering.scratch(total)
+    synchronization.before_scratch(region)
     predicate = emit.thread_is_representative(stage.lane_mask, stage.warp_mask)
     occupied = 0
     for column in (*stage.lane_map, *stage.warp_map):
@@ -113,7 +113,7 @@ def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: Fun
                 position = emit.add(position, emit.linear((), stage.group_map))
             return emit.gep(base, emit.mul(position, size))
 
-        return emit.once(("partial", stage, mixed, size, group), make), plain * stage.groups * size
+        return emit.once(("partial", stage, mixed, size, group, region.start), make), plain * stage.groups * size
 
     for value, size, start in zip(values, sizes, starts):
         for register, offset in enumerate(stage.offsets):
@@ -133,7 +133,7 @@ def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: Fun
             ]
             rows.append(emit.concat(parts))
         gathered.append(emit.concat(rows))
-    synchronization.scratch_read()
+    synchronization.scratch_read(region)
     gathered = [
         emit.insert(llvm.TruncOp(v, res=vector_of(i1, count_of(v.type)))) if small else v
         for v, small in zip(gathered, narrow)

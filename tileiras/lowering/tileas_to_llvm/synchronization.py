@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nvvm, scf
-from tileiras.ir import BlockArgument, MemoryWrite, Operation, Value
+from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, Value
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -21,18 +21,42 @@ _POINTED = (aa.LoadOp, aa.StoreOp)
 _MEMORY = (*_VIEWED, *_POINTED, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
 
 
+class Region:
+    """A part of the scratch arena, `start` to `end` in bytes, and when it was last read."""
+
+    __slots__ = ("end", "last_read", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.last_read = 0
+
+
+class _Loop:
+    """A loop being lowered: when it was entered, and stores to scratch that an earlier iteration's loads may meet."""
+
+    __slots__ = ("entered", "pending", "saved_barrier")
+
+    def __init__(self, entered: int, saved_barrier: int) -> None:
+        self.entered = entered
+        self.saved_barrier = saved_barrier
+        self.pending: list[tuple[Block, Operation | None, Region]] = []
+
+
 class Synchronization:
     """Where barriers stand already, on the way through the function.
 
-    Every memory operation gets a time when it is emitted; a barrier makes all earlier effects visible.  On the way
-    into a loop the operations of its body count as emitted, since an earlier iteration may have run them.
+    Every memory operation gets a time when it is emitted; a barrier makes all earlier effects visible.  On the way into
+    a loop the operations of its body count as emitted, since an earlier iteration may have run them.
     """
 
     def __init__(self, lowering: FunctionLowering) -> None:
         self._lowering = lowering
         self._time = 1
         self._barrier = 0
-        self._scratch_read = 0
+        self._regions: list[Region] = []
+        self._loops: list[_Loop] = []
+        self._settled: set[tuple[Block, Operation | None]] = set()
         self._emitted: dict[Operation, int] = {}
 
     def barrier(self) -> None:
@@ -41,17 +65,45 @@ class Synchronization:
         self._barrier = self._time
         self._lowering.emit.insert(nvvm.BarrierOp())
 
-    # -- scratch ------------------------------------------------------------------------------------------------------
+    # -- scratch -------------------------------------------------------------------------------------------------------
 
-    def before_scratch(self) -> None:
-        """Before stores to scratch: earlier loads from it must be over in all threads."""
-        if self._scratch_read > self._barrier:
+    def region(self, start: int, end: int) -> Region:
+        region = Region(start, end)
+        self._regions.append(region)
+        return region
+
+    def before_scratch(self, region: Region) -> None:
+        """Before stores to a region: earlier loads from what it overlaps must be over in all threads."""
+        overlapping = [r for r in self._regions if r.start < region.end and region.start < r.end]
+        if any(r.last_read > self._barrier for r in overlapping):
             self.barrier()
+            return
+        # An earlier iteration read the region; whether a barrier stood between is known at the end of the body.
+        block = self._lowering.emit.block
+        for loop in self._loops:
+            if self._barrier <= loop.entered:
+                loop.pending.append((block, block.last, region))
 
-    def scratch_read(self) -> None:
-        """After loads from scratch."""
+    def scratch_read(self, region: Region) -> None:
+        """After loads from a region."""
         self._time += 1
-        self._scratch_read = self._time
+        region.last_read = self._time
+
+    def _settle(self, loop: _Loop) -> None:
+        """Puts the barriers at the head of an iteration that the end of the one before turned out to need."""
+        settled: set[Block] = set()
+        for block, after, region in loop.pending:
+            # A barrier put in front of an earlier store of the same block, for this loop or one inside, serves as well.
+            if block in settled or (block, after) in self._settled:
+                settled.add(block)
+                continue
+            read = [r for r in self._regions if r.start < region.end and region.start < r.end]
+            if any(r.last_read > self._barrier and r.last_read > loop.entered for r in read):
+                barrier = nvvm.BarrierOp()
+                barrier.location = self._lowering.emit.location
+                block.insert_before(barrier, block.first if after is None else after.next)
+                settled.add(block)
+                self._settled.add((block, after))
 
     # -- tokens -------------------------------------------------------------------------------------------------------
 
@@ -68,19 +120,19 @@ class Synchronization:
 
     # -- control flow -------------------------------------------------------------------------------------------------
 
-    def enter_loop(self, op: Operation) -> int:
-        """State to restore after a loop that may not run; inside, earlier iterations are behind."""
-        saved = self._barrier
+    def enter_loop(self, op: Operation) -> None:
+        """Before the body of a loop."""
         self._time += 1
         for inner in op.walk():
             if isinstance(inner, _MEMORY):
                 self._emitted[inner] = self._time
-        # An earlier iteration may have read scratch after its last barrier.
-        self._scratch_read = self._time
-        return saved
+        self._loops.append(_Loop(self._time, self._barrier))
 
-    def leave_loop(self, saved: int) -> None:
-        self._barrier = saved
+    def leave_loop(self) -> None:
+        """After the body of a loop, which may not run at all."""
+        loop = self._loops.pop()
+        self._settle(loop)
+        self._barrier = loop.saved_barrier
 
     def branch_state(self) -> int:
         return self._barrier
