@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tileiras
 from tileiras.cli.tileiras_run import UsageError, main, parse_argument, parse_grid
 
 SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
@@ -100,6 +101,16 @@ def test_failing_kernel_is_located_and_has_its_own_status(capsys):
     assert main([SAXPY, "f32[5]=arange", "f32[5]=ones", "f32=2", "i32=6"]) == 6
     error = capsys.readouterr().err
     assert "saxpy.mlir:" in error and "past the end of argument 0" in error
+
+
+def test_compiled_kernel_runs_in_the_emulator(tmp_path, capsys):
+    arguments = ["--backend", "emulate", "--print", "1", "f32[5]=arange", "f32[5]=ones", "f32=2", "i32=4"]
+    assert main([SAXPY, *arguments]) == 0
+    assert capsys.readouterr().out == "argument 1: [1., 3., 5., 7., 1.]\n"
+    ptx = tmp_path / "saxpy.ptx"
+    ptx.write_text(tileiras.compile(SAXPY, gpu_name="sm_80").text)
+    assert main([str(ptx), *arguments]) == 0
+    assert capsys.readouterr().out == "argument 1: [1., 3., 5., 7., 1.]\n"
 
 
 @pytest.mark.parametrize(

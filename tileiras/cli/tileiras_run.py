@@ -193,27 +193,48 @@ def _interpret(options: Any, arguments: list[Any]) -> None:
     interpret(tileiras.parse(options.input), options.entry, options.grid, arguments)
 
 
-def compile_for(options: Any) -> tuple[str, dict[str, Any] | None]:
-    """PTX of the input and the launch description of its entry (None for PTX given as such)."""
+class Compiled(NamedTuple):
+    """PTX, the name of the entry to run, and its launch description (None for PTX given as such)."""
+
+    ptx: str
+    entry: str
+    metadata: dict[str, Any] | None
+
+
+def _choose(entries: list[str], options: Any) -> str:
+    if options.entry is None and len(entries) == 1:
+        return entries[0]
+    if options.entry not in entries:
+        raise UsageError(f"--entry must be one of {', '.join(entries) or 'no entries'}")
+    return options.entry
+
+
+def compile_for(options: Any) -> Compiled:
+    """The input as PTX for `--gpu-name`; PTX itself is taken as it is."""
     if options.input.endswith(".ptx"):
+        import re
+
         with open(options.input, encoding="utf-8") as file:
-            return file.read(), None
+            ptx = file.read()
+        entries = re.findall(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", ptx, re.MULTILINE)
+        return Compiled(ptx, _choose(entries, options), None)
     import json
 
     import tileiras
 
     level = options.opt_level
     artifact = tileiras.compile(options.input, gpu_name=options.gpu_name, opt_level=level, entry=options.entry)
-    kernel = artifact.kernels[0]
-    metadata = kernel.artifacts.get(".json")
-    return artifact.text, None if metadata is None else json.loads(metadata)
+    kernels = {kernel.name: kernel for kernel in artifact.kernels}
+    entry = _choose(list(kernels), options)
+    metadata = kernels[entry].artifacts.get(".json")
+    return Compiled(artifact.text, entry, None if metadata is None else json.loads(metadata))
 
 
 def _emulate(options: Any, arguments: list[Any]) -> None:
     from tileiras.sim import emulate
 
-    ptx, metadata = compile_for(options)
-    emulate(ptx, options.entry, options.grid, arguments, metadata=metadata)
+    compiled = compile_for(options)
+    emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
 
 
 def _cuda(options: Any, arguments: list[Any]) -> None:
@@ -231,8 +252,8 @@ def _cuda(options: Any, arguments: list[Any]) -> None:
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     from tileiras.runtime import launch
 
-    ptx, _ = compile_for(options)
-    launch(ptx, options.entry, options.grid, arguments)
+    compiled = compile_for(options)
+    launch(compiled.ptx, compiled.entry, options.grid, arguments)
 
 
 _RUN = {"interpret": _interpret, "emulate": _emulate, "cuda": _cuda}
