@@ -61,7 +61,7 @@ def compare(element, operations, inputs, ulps=0, **options):
         assert_same(text, got, want, inputs, ulps)
 
 
-# ---- integers ----------------------------------------------------------------------------------------------------------
+# ---- integers --------------------------------------------------------------------------------------------------------
 
 BINARY = ["addi", "subi", "muli", "andi", "ori", "xori", "mulhii"]
 SIGNED_BINARY = ["maxi", "mini"]
@@ -122,7 +122,7 @@ def test_integer_conversions(element):
     compare(element, operations, [Tile("a", element, integers(element, 1))])
 
 
-# ---- floating point ----------------------------------------------------------------------------------------------------
+# ---- floating point --------------------------------------------------------------------------------------------------
 
 MODES = ("", " rounding<zero>", " rounding<negative_inf>", " rounding<positive_inf>")
 
@@ -155,8 +155,10 @@ def test_flush_to_zero():
 
 
 # Maximum errors in f32 and f64, from the table of the CUDA C++ Programming Guide's appendix on mathematical functions.
-FUNCTIONS = {"exp": (2, 1), "exp2": (2, 1), "log": (1, 1), "log2": (1, 1), "rsqrt": (2, 1), "sin": (2, 2), "cos": (2, 2),
-             "tan": (4, 2), "tanh": (2, 1), "sinh": (3, 2), "cosh": (2, 1)}  # fmt: skip
+FUNCTIONS = {
+    "exp": (2, 1), "exp2": (2, 1), "log": (1, 1), "log2": (1, 1), "rsqrt": (2, 1), "sin": (2, 2), "cos": (2, 2),
+    "tan": (4, 2), "tanh": (2, 1), "sinh": (3, 2), "cosh": (2, 1),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("element", FLOATS)

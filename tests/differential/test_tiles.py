@@ -30,7 +30,7 @@ def check(body, inputs, result, ulps=0, **options):
     assert_same(body.strip().split("\n")[-1].strip(), actual[0], expected[0], inputs, ulps)
 
 
-# ---- shapes ------------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(64,), (1,), (4, 64), (64, 4), (16, 16), (2, 8, 16), (1, 1), (256, 1), (1024,)])
@@ -52,14 +52,17 @@ def test_permute(shape, order, element):
 
 
 @pytest.mark.parametrize(
-    ("shape", "result"), [((64,), (8, 8)), ((8, 8), (64,)), ((4, 32), (32, 4)), ((2, 4, 16), (8, 16)), ((16, 1), (1, 16))]
+    ("shape", "result"),
+    [((64,), (8, 8)), ((8, 8), (64,)), ((4, 32), (32, 4)), ((2, 4, 16), (8, 16)), ((16, 1), (1, 16))],
 )
 def test_reshape(shape, result):
     body = f"%r = reshape %a : {tile_type(shape, 'f32')} -> {tile_type(result, 'f32')}"
     check(body, [Tile("a", "f32", numbers(shape, "f32"))], (result, "f32"))
 
 
-@pytest.mark.parametrize(("shape", "result"), [((1,), (128,)), ((16, 1), (16, 32)), ((1, 32), (16, 32)), ((1, 4, 1), (8, 4, 16))])
+@pytest.mark.parametrize(
+    ("shape", "result"), [((1,), (128,)), ((16, 1), (16, 32)), ((1, 32), (16, 32)), ((1, 4, 1), (8, 4, 16))]
+)
 @pytest.mark.parametrize("element", ["i16", "f32"])
 def test_broadcast(shape, result, element):
     body = f"%r = broadcast %a : {tile_type(shape, element)} -> {tile_type(result, element)}"
@@ -76,7 +79,7 @@ def test_constants():
     check(f"%c = constant <i32: [{values}]> : tile<32xi32>\n%r = addi %c, %c : tile<32xi32>", [], ((32,), "i32"))
 
 
-# ---- reductions --------------------------------------------------------------------------------------------------------
+# ---- reductions ------------------------------------------------------------------------------------------------------
 
 COMBINERS = {
     "sum": ("0 : i32", "addi %x, %y", "i32"),
@@ -88,7 +91,9 @@ COMBINERS = {
 }
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((128,), 0), ((2, 1024), 1), ((64, 8), 0), ((64, 8), 1), ((4, 8, 16), 1), ((1, 32), 0)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((128,), 0), ((2, 1024), 1), ((64, 8), 0), ((64, 8), 1), ((4, 8, 16), 1), ((1, 32), 0)]
+)
 @pytest.mark.parametrize("combiner", COMBINERS)
 def test_reduce(combiner, shape, axis):
     identity, operation, element = COMBINERS[combiner]
@@ -135,11 +140,16 @@ def test_reduce_of_two_operands(shape):
     check(body, [Tile("a", "f32", numbers(shape, "f32")), Tile("b", "i32", index)], (result, "i32"))
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------
+# ---- products --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(16, 8, 16), (32, 32, 32), (64, 16, 8), (16, 64, 64), (8, 8, 8), (4, 2, 8), (1, 16, 16)])
-@pytest.mark.parametrize(("element", "acc"), [("f16", "f32"), ("bf16", "f32"), ("f32", "f32"), ("f64", "f64"), ("f16", "f16")])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(16, 8, 16), (32, 32, 32), (64, 16, 8), (16, 64, 64), (8, 8, 8), (4, 2, 8), (1, 16, 16)],
+)
+@pytest.mark.parametrize(
+    ("element", "acc"), [("f16", "f32"), ("bf16", "f32"), ("f32", "f32"), ("f64", "f64"), ("f16", "f16")]
+)
 def test_matrix_product(element, acc, m, n, k):
     generator = np.random.default_rng(m * n * k)
     # Small integers: every partial sum is exact in every format, so that order does not matter.
@@ -150,7 +160,7 @@ def test_matrix_product(element, acc, m, n, k):
     check(f"%r = mmaf %a, %b, %c : {types}", inputs, ((m, n), acc))
 
 
-# ---- control flow ------------------------------------------------------------------------------------------------------
+# ---- control flow ----------------------------------------------------------------------------------------------------
 
 
 def test_for_carries_tiles_and_scalars():
@@ -189,7 +199,7 @@ def test_if_inside_for(start):
     check(body, [], ((1,), "i32"))
 
 
-# ---- memory ------------------------------------------------------------------------------------------------------------
+# ---- memory ----------------------------------------------------------------------------------------------------------
 
 
 def run(text, grid, arguments, **options):
@@ -230,7 +240,8 @@ def test_padding_of_ragged_tiles(element, padding):
     text = PADDED_COPY.format(t=element, a=16, b=32, pad=padding, map="")
     expected, actual = run(text, (3, 2), [source, target, 37, 45, 48])
     assert_same(padding, actual[1], expected[1], [])
-    assert (np.signbit(actual[1].astype(np.float64)) == np.signbit(expected[1].astype(np.float64))).all() or padding == "nan"
+    if padding != "nan":
+        assert (np.signbit(actual[1]) == np.signbit(expected[1])).all()
 
 
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "f32"])

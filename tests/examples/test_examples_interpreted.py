@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 
 import pytest
+from example_cases import CASE_IDS, CASES, Case, check
 
 import tileiras
 from tileiras.sim import interpret
-
-from example_cases import CASE_IDS, CASES, Case, check
 
 
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)

@@ -39,7 +39,8 @@ def evaluate():
             made, view, indices = _transfer(array.shape, element, f"%{name}_p")
             tile = _tile(array.shape, element)
             lines += made
-            lines.append(f"%{name}, %{name}_k = load_view_tko weak %{name}_p_v[{indices}] : {view}, tile<i32> -> {tile}, token")
+            lines.append(f"%{name}, %{name}_k = load_view_tko weak %{name}_p_v[{indices}]"
+                         f" : {view}, tile<i32> -> {tile}, token")  # fmt: skip
         element, array = result
         parameters.append(f"%r_p: tile<ptr<{element}>>")
         made, view, indices = _transfer(array.shape, element, "%r_p")

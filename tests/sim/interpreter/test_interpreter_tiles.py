@@ -80,7 +80,8 @@ def test_dimension_map_turns_tiles_around():
 
 def test_tile_outside_of_the_index_space_is_an_error():
     text = TRANSPOSED.replace("%two = constant <i32: 2>", "%two = constant <i32: 3>")
-    with pytest.raises(InterpreterError, match=r"index 3 along dimension 1 is outside of the view's index space \[1, 3\]"):
+    message = r"index 3 along dimension 1 is outside of the view's index space \[1, 3\]"
+    with pytest.raises(InterpreterError, match=message):
         interpret(text, "k", 1, [grid_of(6, 4), np.zeros((4, 2), np.float32)])
 
 
@@ -91,8 +92,8 @@ STRIDED = module(
     %v = make_strided_view %t
         : strided_view<tile=(2), traversal_strides=[3], padding_value = zero, tensor_view<16xi32, strides=[1]>>
     %x, %k = load_view_tko weak %v[%i]
-        : strided_view<tile=(2), traversal_strides=[3], padding_value = zero, tensor_view<16xi32, strides=[1]>>, tile<i32>
-        -> tile<2xi32>, token
+        : strided_view<tile=(2), traversal_strides=[3], padding_value = zero, tensor_view<16xi32, strides=[1]>>,
+          tile<i32> -> tile<2xi32>, token
     %ot = make_tensor_view %q, shape = [2], strides = [1] : tensor_view<2xi32, strides=[1]>
     %ov = make_partition_view %ot : partition_view<tile=(2), tensor_view<2xi32, strides=[1]>>
     %z = constant <i32: 0> : tile<i32>
@@ -274,7 +275,7 @@ def test_scan_is_inclusive(evaluate, reverse, expected):
 
 def test_matrix_product_rounds_once(evaluate):
     generator = np.random.default_rng(2)
-    a, b = generator.standard_normal((2, 4, 8)).astype(np.float16), generator.standard_normal((2, 8, 4)).astype(np.float16)
+    a, b = (generator.standard_normal(shape).astype(np.float16) for shape in ((2, 4, 8), (2, 8, 4)))
     c, out = generator.standard_normal((2, 4, 4)).astype(np.float32), np.zeros((2, 4, 4), np.float32)
     evaluate("%r = mmaf %a, %b, %c : tile<2x4x8xf16>, tile<2x8x4xf16>, tile<2x4x4xf32>", ("f16", a), ("f16", b),
              ("f32", c), result=("f32", out))  # fmt: skip
@@ -392,9 +393,12 @@ def test_failed_assertion_shows_message_and_index():
 
 
 def test_print_formats_every_element():
-    text = module("", r'%a = constant <i32: [1, -2]> : tile<2xi32>' "\n"
-                      r'%f = constant <f32: 1.5> : tile<f32>' "\n"
-                      r'print_tko "a=%d %u%% f=%6.2f\n", %a, %a, %f : tile<2xi32>, tile<2xi32>, tile<f32> -> token')  # fmt: skip
+    body = r"""
+        %a = constant <i32: [1, -2]> : tile<2xi32>
+        %f = constant <f32: 1.5> : tile<f32>
+        %t = print_tko "a=%d %u%% f=%6.2f\n", %a, %a, %f : tile<2xi32>, tile<2xi32>, tile<f32> -> token
+    """
+    text = module("", body)
     output = io.StringIO()
     interpret(text, "k", 1, [], output=output)
     assert output.getvalue() == "a=[1, -2] [1, 4294967294]% f=  1.50\n"

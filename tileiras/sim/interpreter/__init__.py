@@ -110,8 +110,8 @@ def interpret(
     unsigned integers of the same size.  An integer for a pointer is an address that a :class:`tileiras.sim.Memory`
     gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
 
-    Raises CompileError when the source is not valid, ArgumentMismatch when entry, grid or arguments do not fit, InterpreterError
-    (located at the operation) when the kernel does what has no meaning.
+    Raises CompileError when the source is not valid, ArgumentMismatch when entry, grid or arguments do not fit,
+    InterpreterError (located at the operation) when the kernel does what has no meaning.
     """
     module = load_module(source)
     function = _entry(module, entry)
