@@ -403,7 +403,7 @@ class AttributeParser(LocationParser):
             if match is None:
                 self.expected("attribute name")
             self.pos = match.end()
-            key = lexer.unquote(match[1]) if match[1][0] == '"' else match[1]
+            key = self._unquote(match[1], start) if match[1][0] == '"' else match[1]
             if not key:
                 self.fail(start, "expected valid attribute name")
             if key in found:

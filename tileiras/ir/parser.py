@@ -305,8 +305,8 @@ class Parser(AttributeParser):
                     op.location = location
         elif text[self.pos] == '"':
             op = self._parse_generic_operation()
-        elif names is None and text[start] == "%":
-            self.pos = lexer.VALUE.match(text, start).end()  # type: ignore[union-attr]
+        elif names is None and (use := lexer.VALUE.match(text, start)) is not None:
+            self.pos = use.end()
             self.expected("'='")
         else:
             self.expected("operation name in quotes" if names is None else "valid SSA identifier")

@@ -559,7 +559,23 @@ def print_op(op: Operation, *, generic: bool = False, locations: bool = False, d
     """
     printer = Printer(generic=generic, locations=locations)
     printer.default_dialect = default_dialect
-    return printer.print_top_level(op)
+    try:
+        return printer.print_top_level(op)
+    except (AttributeError, KeyError, ValueError, TypeError, IndexError):
+        # An operation that lacks what its class declares has no custom form, and must be readable all the same.
+        if generic or _is_valid(op):
+            raise
+        return Printer(generic=True, locations=locations).print_top_level(op)
+
+
+def _is_valid(op: Operation) -> bool:
+    from tileiras.diagnostics import DiagnosticEngine
+
+    from .verifier import verify
+
+    engine = DiagnosticEngine()
+    verify(op, engine)
+    return not engine.has_errors
 
 
 def attribute_text(attribute: Any) -> str:

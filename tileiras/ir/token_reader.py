@@ -156,8 +156,11 @@ class TokenReader:
             return None
         start = self.pos
         self.pos = match.end()
+        return self._unquote(match[1], start)
+
+    def _unquote(self, literal: str, start: int) -> str:
         try:
-            return lexer.unquote(match[1])
+            return lexer.unquote(literal)
         except lexer.BadEscape as bad:
             self.fail(start + bad.offset, str(bad))
 
@@ -204,9 +207,10 @@ class TokenReader:
         match = lexer.SYMBOL.match(self.text, self.pos)
         if match is None:
             self.expected("valid '@'-identifier for symbol name")
+        start = self.pos
         self.pos = match.end()
         name = match[1][1:]
-        return lexer.unquote(name) if name[0] == '"' else name
+        return self._unquote(name, start + 1) if name[0] == '"' else name
 
     def parse_comma_separated(self, item: Callable[[], Any], open: str = "", close: str = "") -> list:
         """Items between `open` and `close`; without them at least one item."""
