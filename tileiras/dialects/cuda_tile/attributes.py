@@ -16,6 +16,7 @@ class SignednessAttr(EnumAttr):
 
     name = "cuda_tile.signedness"
     since = "13.1"
+    angled = True
     cases = {"unsigned": 0, "signed": 1}
 
 
@@ -24,6 +25,7 @@ class IntegerOverflowAttr(EnumAttr):
 
     name = "cuda_tile.overflow"
     since = "13.1"
+    angled = True
     cases = {"none": 0, "no_signed_wrap": 1, "no_unsigned_wrap": 2, "no_wrap": 3}
 
 
@@ -32,6 +34,7 @@ class RoundingModeAttr(EnumAttr):
 
     name = "cuda_tile.rounding"
     since = "13.1"
+    angled = True
     cases = {
         "nearest_even": 0,
         "zero": 1,
@@ -50,6 +53,7 @@ class ComparisonOrderingAttr(EnumAttr):
 
     name = "cuda_tile.comparison_ordering"
     since = "13.1"
+    angled = True
     cases = {"unordered": 0, "ordered": 1}
 
 
@@ -58,6 +62,7 @@ class ComparisonPredicateAttr(EnumAttr):
 
     name = "cuda_tile.comparison_predicate"
     since = "13.1"
+    angled = True
     cases = {
         "equal": 0,
         "not_equal": 1,
@@ -117,6 +122,7 @@ class SymbolVisibilityAttr(EnumAttr):
 
     name = "cuda_tile.symbol_visibility"
     since = "13.3"
+    angled = True
     cases = {"public": 0, "private": 1}
 
 
