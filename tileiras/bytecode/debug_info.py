@@ -19,10 +19,9 @@ MAX_NESTING = 200
 class DebugInfo:
     """Entries by index, read when an operation first refers to them.  Index 0 is the unknown location."""
 
-    __slots__ = ("strings", "op_starts", "op_indices", "table", "_cache", "_open", "cursor")
+    __slots__ = ("strings", "op_starts", "op_indices", "table", "_cache", "_open", "by_index")
 
     def __init__(self, cursor: Cursor, strings: StringTable) -> None:
-        self.cursor = cursor
         self.strings = strings
         number = cursor.count("functions with debug info", 4)
         self.op_starts = cursor.offsets(number, 4, "debug info index offsets")
@@ -32,6 +31,8 @@ class DebugInfo:
         self.table = ByteTable(cursor, 4, "debug info attributes")
         self._cache: dict[int, Any] = {}
         self._open: list[int] = []
+        self.by_index: dict[int, Location] = {0: UNKNOWN_LOC}
+        """Entries that are locations and have been read."""
 
     def locations(self, function: int, at: Cursor) -> "LocationSequence":
         """The locations of one function and its operations; `function` counts from 1."""
@@ -40,11 +41,10 @@ class DebugInfo:
         return LocationSequence(self, self.op_starts[function - 1])
 
     def location(self, index: int, at: Cursor) -> Location:
-        found = self._cache.get(index)
-        if found is None:
-            found = self.entry(index, at)
+        found = self.entry(index, at)
         if not isinstance(found, Location):
             at.fail(f"failed to read operation location: debug info attribute {index} is not a location")
+        self.by_index[index] = found
         return found
 
     def entry(self, index: int, at: Cursor) -> Any:
@@ -132,7 +132,7 @@ class LocationSequence:
             cursor.fail("failed to read operation location.", start)
         self.at = at + 1
         index = info.op_indices[at]
-        return info._cache.get(index) or info.location(index, cursor)
+        return info.by_index.get(index) or info.location(index, cursor)
 
 
 class BytecodeOffsets:

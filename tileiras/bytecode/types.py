@@ -53,9 +53,10 @@ SIMPLE_TYPES: dict[int, tuple[str, Version, Type]] = {
 }
 
 # Tag -> (name in messages, first version, registered name, parameters in file order).
-# A parameter is (name, kind) or (name, kind, first version); kinds: type, i64s, i32s, uint, padding, pointer.
-# The last two are enums that may be absent: from 13.3 on a leading bit field tells which are there, before that a byte
-# in front of each.
+# A parameter is (name, kind) or (name, kind, first version); kinds: type, tensor_view, i64s, i32s, uint,
+# padding, pointer.
+# The last two are enums that may be absent: from 13.3 on a leading bit field tells which are there, before
+# that a byte in front of each.
 COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
     12: (
         "PointerType",
@@ -79,14 +80,14 @@ COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
         "PartitionViewType",
         OLDEST,
         "cuda_tile.partition_view",
-        (("tile_shape", "i32s"), ("tensor_view", "type"), ("dim_map", "i32s"), ("padding_value", "padding")),
+        (("tile_shape", "i32s"), ("tensor_view", "tensor_view"), ("dim_map", "i32s"), ("padding_value", "padding")),
     ),
     17: ("TokenType", OLDEST, "cuda_tile.token", ()),
     20: (
         "GatherScatterViewType",
         Version(13, 3),
         "cuda_tile.gather_scatter_view",
-        (("tile_shape", "i32s"), ("tensor_view", "type"), ("sparse_dim", "uint"), ("padding_value", "padding")),
+        (("tile_shape", "i32s"), ("tensor_view", "tensor_view"), ("sparse_dim", "uint"), ("padding_value", "padding")),
     ),
     21: (
         "StridedViewType",
@@ -95,7 +96,7 @@ COMPOSITE_TYPES: dict[int, tuple[str, Version, str, tuple[tuple, ...]]] = {
         (
             ("tile_shape", "i32s"),
             ("traversal_strides", "i32s"),
-            ("tensor_view", "type"),
+            ("tensor_view", "tensor_view"),
             ("dim_map", "i32s"),
             ("padding_value", "padding"),
         ),
@@ -206,8 +207,17 @@ def _read_uint32(table: TypeTable, run: Cursor, what: str) -> int:
     return value
 
 
+def _read_tensor_view(table: TypeTable, run: Cursor, what: str) -> Any:
+    start = run.pos
+    found = table.read(run, f"{what} type")
+    if not isinstance(found, lookup_type("cuda_tile.tensor_view")):  # type: ignore[arg-type]
+        run.fail(f"expected TensorViewType but got {found}", start)
+    return found
+
+
 _READERS: dict[str, Callable[[TypeTable, Cursor, str], Any]] = {
     "type": lambda table, run, what: table.read(run, f"{what} type"),
+    "tensor_view": _read_tensor_view,
     "i64s": lambda table, run, what: run.integers(8, what),
     "i32s": lambda table, run, what: run.integers(4, what),
     "uint": _read_uint32,

@@ -1,0 +1,63 @@
+"""Modules read from the front end's files print as the vendor's disassembler prints the same files."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cuda.tile")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import kernels  # noqa: E402
+
+from tileiras import bytecode  # noqa: E402
+from tileiras.ir import print_op, verify  # noqa: E402
+
+VERSIONS = ("13.1", "13.2", "13.3", "13.4")
+CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
+
+
+def disassembler():
+    try:
+        import nvidia.cu13 as package
+    except ImportError:
+        return shutil.which("tileirdisasm")
+    found = [Path(folder) / "bin" / "tileirdisasm" for folder in package.__path__]
+    return next((str(path) for path in found if path.exists()), shutil.which("tileirdisasm"))
+
+
+def without_names(text):
+    """Values numbered in order of appearance: their names follow from rules that are not part of the format."""
+    names: dict[str, str] = {}
+    return re.sub(r"%[\w$.]+", lambda found: names.setdefault(found[0], f"%{len(names)}"), text)
+
+
+def lines(text):
+    return [line.rstrip() for line in without_names(text).strip().splitlines()]
+
+
+@pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
+@pytest.mark.parametrize(("name", "version"), CASES)
+def test_a_module_prints_as_the_disassembler_prints_its_file(name, version, tmp_path):
+    data = kernels.export(name, version, "sm_100" if "f8" in name else "sm_90")
+    path = tmp_path / f"{name}.tileirbc"
+    path.write_bytes(data)
+    expected = subprocess.run([disassembler(), str(path)], capture_output=True, text=True, check=True).stdout
+    module = bytecode.read_module(data, path.name)
+    verify(module)
+    printed = "\n".join(print_op(op) for op in module.regions[0].block.operations)
+    assert lines(printed) == lines(expected)
+
+
+def test_a_verified_module_survives_its_text():
+    from tileiras.ir import parse_module
+
+    for name in ("matmul_f16", "control_flow", "reductions_f32", "atomics"):
+        module = bytecode.read_module(kernels.export(name, "13.4"), name)
+        text = print_op(module)
+        again = parse_module(text, name)
+        verify(again)
+        assert print_op(again) == text
