@@ -48,7 +48,7 @@ def test_a_module_prints_as_the_disassembler_prints_its_file(name, version, tmp_
     expected = subprocess.run([disassembler(), str(path)], capture_output=True, text=True, check=True).stdout
     module = bytecode.read_module(data, path.name)
     verify(module)
-    printed = "\n".join(print_op(op) for op in module.regions[0].block.operations)
+    printed = "\n".join(print_op(op, default_dialect="cuda_tile") for op in module.regions[0].block.operations)
     assert lines(printed) == lines(expected)
 
 
