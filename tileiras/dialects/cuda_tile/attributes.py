@@ -24,6 +24,7 @@ class IntegerOverflowAttr(EnumAttr):
     """What may be assumed about wrap-around; a wrong assumption is undefined behaviour."""
 
     name = "cuda_tile.overflow"
+    angled = True
     since = "13.1"
     angled = True
     cases = {"none": 0, "no_signed_wrap": 1, "no_unsigned_wrap": 2, "no_wrap": 3}
@@ -33,6 +34,7 @@ class RoundingModeAttr(EnumAttr):
     """How an inexact result is rounded, or how exact it has to be."""
 
     name = "cuda_tile.rounding"
+    angled = True
     since = "13.1"
     angled = True
     cases = {
