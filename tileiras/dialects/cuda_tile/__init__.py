@@ -5,7 +5,7 @@ declarations.  `since` is the Tile IR version that introduced a thing, `opcode` 
 """
 
 from tileiras.ir import Attribute, Location, Operation
-from tileiras.ir.assembly_format import register_type_directive
+from tileiras.ir import register_type_directive
 
 from . import (
     attributes,

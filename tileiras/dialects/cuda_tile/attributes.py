@@ -1,7 +1,7 @@
 """Attributes of cuda_tile: the enums, what an assumption says, optimization hints.
 
-Debug information has a file of its own (`debug_info`).  `keyword_only` enums are written as a bare word in custom syntax
-and are plain 32-bit integers in the generic form.
+Debug information has a file of its own (`debug_info`).  `as_integer` enums are plain 32-bit integers in the generic
+form, `angled` ones are `<word>` where an assembly format names them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class AtomicRMWModeAttr(EnumAttr):
 
     name = "cuda_tile.atomic_rmw_mode"
     since = "13.1"
-    keyword_only = True
+    as_integer = True
     cases = {"and": 0, "or": 1, "xor": 2, "add": 3, "addf": 4, "max": 5, "min": 6, "umax": 7, "umin": 8, "xchg": 9}
 
 
@@ -89,7 +89,7 @@ class MultimemReductionKindAttr(EnumAttr):
 
     name = "cuda_tile.multimem_reduction_kind"
     since = "13.5"
-    keyword_only = True
+    as_integer = True
     cases = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "umin": 6, "umax": 7}
 
 
@@ -98,7 +98,7 @@ class MemoryScopeAttr(EnumAttr):
 
     name = "cuda_tile.memory_scope"
     since = "13.1"
-    keyword_only = True
+    as_integer = True
     cases = {"tl_blk": 0, "device": 1, "sys": 2}
 
 
@@ -107,7 +107,7 @@ class MemoryOrderingSemanticsAttr(EnumAttr):
 
     name = "cuda_tile.memory_ordering_semantics"
     since = "13.1"
-    keyword_only = True
+    as_integer = True
     cases = {"weak": 0, "relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
 
 

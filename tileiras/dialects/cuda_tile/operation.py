@@ -235,7 +235,7 @@ def parse_constant(parser: Any) -> DenseElementsAttr:
             parser.offset, f"expect element type to be one of {DENSE_WORDS} values, but got '{prefix}'"
         )
     parser.parse_punctuation(":")
-    literal = parse_dense_literal(parser)
+    literal = parse_dense_literal(parser, element_type=prefix)
     parser.parse_punctuation(">")
     parser.parse_punctuation(":")
     at = parser.offset
