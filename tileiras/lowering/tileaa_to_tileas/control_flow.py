@@ -47,8 +47,9 @@ def convert_while(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     before_types = _types(before_arguments, carried)
     after_types = _types(after_arguments, _layouts_of(after_arguments, rewriter))
     types = _types(op.results, _layouts_of(op.results, rewriter))
-    before = rewriter.convert_region(op.before, before_types)
+    # The yield in "after" asks for the arguments of "before", which must still be there.
     after = rewriter.convert_region(op.after, after_types)
+    before = rewriter.convert_region(op.before, before_types)
     return rewriter.insert(scf.WhileOp.create(initial, types, dict(op.attributes), (before, after)))
 
 
