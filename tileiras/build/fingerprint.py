@@ -19,11 +19,17 @@ from tileiras.pipeline import Stage
 
 FORMAT = 1
 
-FRAME = ("tileiras.stages", "tileiras.locations", "tileiras.units", "tileiras.diagnostics")
-"""What runs around every stage and decides about the bytes of its artifacts."""
+FRAME = ("tileiras.stages", "tileiras.diagnostics")
+"""What every stage is written against."""
 
-TEXT = ("tileiras.ir.parser", "tileiras.ir.printer", "tileiras.ir.verifier")
-"""Reading and printing modules; loaded on demand by `tileiras.ir`."""
+MODULE_FRAME = (
+    "tileiras.locations",
+    "tileiras.units",
+    "tileiras.ir.parser",
+    "tileiras.ir.printer",
+    "tileiras.ir.verifier",
+)
+"""What reads and writes the modules of a stage that works on IR, and so decides about the bytes of its artifacts."""
 
 EXTERNAL = ("llvmlite", "numpy", "ml_dtypes")
 """Packages whose version is part of the fingerprint of every stage that imports them."""
@@ -186,7 +192,7 @@ def stage_roots(stage: Stage) -> tuple[str, ...]:
     tools = [name.partition(":")[0] for name in stage.tools]
     roots = [stage.module_name, *FRAME, *tools, *(f"tileiras.dialects.{name}" for name in stage.dialects)]
     if stage.dialects:
-        roots += TEXT
+        roots += MODULE_FRAME
     return tuple(dict.fromkeys(roots))
 
 
