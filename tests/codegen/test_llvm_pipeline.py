@@ -108,10 +108,11 @@ def test_same_bytes_from_a_used_helper_and_a_fresh_process():
 
 def test_threads_compile_at_the_same_time():
     results: list[str] = []
+    helpers: list[int] = []
 
     def work() -> None:
         results.append(llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text)
-        isolation.stop()
+        helpers.append(isolation._local.helper._pid)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -120,6 +121,10 @@ def test_threads_compile_at_the_same_time():
         thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
     assert len(results) == 4 and len(set(results)) == 1
+    # A helper ends with its thread.
+    for helper in helpers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(helper, 0)
 
 
 def test_a_forked_worker_starts_its_own_helper():
@@ -138,6 +143,8 @@ def test_a_forked_worker_starts_its_own_helper():
     assert os.waitpid(pid, 0)[1] == 0
     assert os.read(read, 2) == b"ok"
     os.close(read)
+    # The child's end has left ours alone.
+    assert ".entry k" in llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80")).text
 
 
 def test_invalid_level_is_a_configuration_error():

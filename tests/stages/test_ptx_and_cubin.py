@@ -121,3 +121,11 @@ def test_missing_ptxas_is_a_diagnostic(monkeypatch):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(CompileError, match="could not find ptxas"):
         run_stage(stage("cubin"), b"", CompileOptions({"gpu-name": "sm_90"}), StageContext())
+
+
+def test_more_parameters_than_old_ptx_takes_raise_the_version(tools):
+    parameters = "".join(f", i64 %p{number}" for number in range(600))
+    wide = KERNEL.replace(b"float %1) ", f"float %1{parameters}) ".encode()).replace(b"%2", b"%q")
+    assert b".version 8.1" in compile_ptx(wide).output
+    with pytest.raises(CompileError, match="Formal parameter space overflowed"):
+        compile_ptx(wide, **{"ptx-version": "8.0"})

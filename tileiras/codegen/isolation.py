@@ -35,7 +35,7 @@ class HelperDied(Exception):
 class Helper:
     """A forked process that runs functions for its parent."""
 
-    __slots__ = ("_pid", "_read_to", "_replies", "_requests", "_stderr")
+    __slots__ = ("_owner", "_pid", "_read_to", "_replies", "_requests", "_stderr")
 
     def __init__(self) -> None:
         import tempfile
@@ -44,6 +44,7 @@ class Helper:
         # A file, not a pipe: it never fills up, and its content outlives the helper.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._read_to = 0
+        self._owner = os.getpid()
         lock = _llvm_lock()
         with _creation:
             if lock is not None:
@@ -124,7 +125,8 @@ class Helper:
 
     def close(self) -> None:
         """End the helper; it also ends by itself when the parent's end of its pipe is closed."""
-        if self._stderr.closed:
+        # A process forked from the owner has a copy of this object, and no say over the helper.
+        if self._stderr.closed or os.getpid() != self._owner:
             return
         import signal
 
@@ -135,6 +137,11 @@ class Helper:
             os.waitpid(self._pid, 0)
         except ChildProcessError:
             pass
+
+    def __del__(self) -> None:
+        # The helper of a thread that has ended.
+        if hasattr(self, "_pid") and not sys.is_finalizing():
+            self.close()
 
 
 _local = threading.local()

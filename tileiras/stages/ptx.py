@@ -46,6 +46,9 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     )
     module = ptx.parse(compiled.text, context.location)
     module.version = compiled.version
+    widest = max((entry.parameter_bytes for entry in module.entries), default=0)
+    if options.ptx_version is None and widest > kernel_metadata.PARAMETER_LIMIT_BEFORE_8_1:
+        module.version = max(module.version, (8, 1))
     module.target = row.chip
     if options.tile_launch:
         for entry in module.entries:

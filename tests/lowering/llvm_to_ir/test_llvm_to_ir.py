@@ -256,6 +256,68 @@ module {
         assert "cp.async.cg.shared.global" in ptx and "cp.async.wait_group" in ptx
 
 
+NVVM = """\
+%0 = nvvm.read.ptx.sreg.cluster.ctarank : i32
+nvvm.barrier.arrive id = %i number_of_threads = %i
+nvvm.bar.warp.sync %i : i32
+nvvm.cluster.arrive
+nvvm.cluster.arrive.relaxed
+nvvm.cluster.wait
+nvvm.griddepcontrol.wait
+nvvm.griddepcontrol.launch.dependents
+nvvm.fence.proxy.async.shared_cta
+nvvm.fence.mbarrier.init
+nvvm.mbarrier.init.shared %s, %i : !llvm.ptr<3>, i32
+nvvm.mbarrier.inval.shared %s : !llvm.ptr<3>
+%0 = nvvm.mbarrier.arrive.shared %s : !llvm.ptr<3> -> i64
+%0 = nvvm.mbarrier.try_wait.parity.shared %s, %i : !llvm.ptr<3>, i32 -> i1
+%0 = nvvm.vote.sync any %i, %b -> i1
+%0 = nvvm.redux.sync xor %i, %i : i32 -> i32
+%0 = nvvm.activemask : i32
+nvvm.stmatrix %s, %i, %i {layout = #nvvm.mma_layout<row>} : !llvm.ptr<3>, i32, i32
+%0 = nvvm.mulf %v, %v {rounding = #nvvm.fp_rnd_mode<rm>} : vector<4xf32>
+%0 = nvvm.divf %d, %d {rounding = #nvvm.fp_rnd_mode<rz>} : f64
+%0 = nvvm.rcp %f {ftz, rounding = #nvvm.fp_rnd_mode<approx>} : f32
+%0 = nvvm.sqrt %f {ftz} : f32
+%0 = nvvm.rsqrt.approx %v : vector<4xf32>
+%0 = nvvm.rsqrt.approx %d : f64
+%0 = nvvm.lg2.approx %f {ftz} : f32
+%0 = nvvm.sin.approx %f : f32
+%0 = nvvm.cos.approx %f : f32
+%0 = nvvm.fmin %f, %f {ftz, nan} : f32
+%0 = nvvm.fmax %v, %v : vector<4xf32>
+%0 = nvvm.cvt %v {ftz, is_unsigned, rounding = #nvvm.fp_rnd_mode<rn>} : vector<4xf32> -> vector<4xi64>
+%0 = nvvm.cvt %d {rounding = #nvvm.fp_rnd_mode<rz>} : f64 -> f32
+%0 = nvvm.cvt %f {rounding = #nvvm.fp_rnd_mode<rz>} : f32 -> bf16
+%0 = nvvm.cvt.float.to.tf32 %f : f32 -> i32
+%0 = nvvm.cvt.f32x2.to.f8x2 %f, %f {kind = "e4m3"} : i16
+%0 = nvvm.cvt.f8x2.to.f16x2 %h {kind = "e5m2"} : vector<2xf16>
+%0 = nvvm.atom cas acq_rel gpu %p, %i, %i : (!llvm.ptr<1>, i32, i32) -> i32
+%0 = nvvm.atom exch relaxed cluster %s, %f : (!llvm.ptr<3>, f32) -> f32
+%0 = nvvm.atom min release cta %g, %l : (!llvm.ptr, i64) -> i64
+%0 = nvvm.atom fadd acquire sys %p, %v2 : (!llvm.ptr<1>, vector<2xbf16>) -> vector<2xbf16>
+nvvm.red umin release sys %p, %l : !llvm.ptr<1>, i64
+nvvm.red fadd relaxed cta %s, %d : !llvm.ptr<3>, f64
+"""
+
+
+def test_every_nvvm_operation_assembles():
+    functions = []
+    for number, line in enumerate(NVVM.splitlines()):
+        store, kind = "", ""
+        if line.startswith("%0"):
+            kind = line.rpartition("-> ")[2] if "-> " in line else line.rpartition(" : ")[2]
+            store = f"llvm.store volatile %0, %p {{alignment = 16 : i64}} : {kind}, !llvm.ptr<1>\n"
+        functions.append(
+            f"llvm.func @k{number}(%p: !llvm.ptr<1>, %s: !llvm.ptr<3>, %g: !llvm.ptr, %i: i32, %l: i64, %h: i16,"
+            " %b: i1, %f: f32, %d: f64, %v: vector<4xf32>, %v2: vector<2xbf16>) attributes {nvvm.kernel} {\n"
+            f"{line}\n{store}llvm.return\n}}\n"
+        )
+    ir = translate("module {\n" + "".join(functions) + "}\n", "sm_90")
+    # Not on older targets: the list has instructions of each generation up to sm_90.
+    assemble(ir, ("sm_90", "sm_100", "sm_120"))
+
+
 @pytest.mark.parametrize(
     "value, text",
     [
