@@ -1,0 +1,52 @@
+"""How many layout conversions each example has, by what they cost: a change of these numbers is a change of the kernels.
+
+Element-wise kernels and row reductions have none through shared memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import tileiras
+from tileiras.ir import element_type_of, parse_module
+from tileiras.layout.convert import classify
+from tileiras.layout.encoding import layout_of
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+# For a matrix product: A and B on their way from the coalesced load to the fragment, and the result before its store.
+GOLDEN = {
+    "bytecode/vector_add.tileirbc": {},
+    "bytecode/softmax.tileirbc": {},
+    "bytecode/layer_norm.tileirbc": {},
+    "bytecode/matmul_f16.tileirbc": {"shared": 3},
+    "saxpy.mlir": {},
+    "relu_add_2d.mlir": {},
+    "transpose.mlir": {"shared": 1},
+    "matmul_f32.mlir": {"shared": 3},
+}
+
+
+def conversions(source: Path, gpu_name: str) -> dict[str, int]:
+    """Kind of conversion -> how many in the nv_tileas form of the source."""
+    text = tileiras.compile(source, gpu_name=gpu_name, emit="tileas").text
+    found: Counter[str] = Counter()
+    for op in parse_module(text, source.name).walk():
+        if op.name == "nv_tileas.convert_layout":
+            bits = max(8, element_type_of(op.operand.type).width)
+            found[classify(layout_of(op.operand.type), layout_of(op.result.type), bits)] += 1
+    return dict(found)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_conversions_of_an_example(name: str, gpu_name: str) -> None:
+    assert conversions(EXAMPLES / name, gpu_name) == GOLDEN[name]
+
+
+def test_every_example_is_counted() -> None:
+    kernels = {str(p.relative_to(EXAMPLES)) for suffix in ("mlir", "tileirbc") for p in EXAMPLES.rglob(f"*.{suffix}")}
+    assert kernels == set(GOLDEN)
