@@ -17,10 +17,10 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation
 from tileiras.targets import Target
 
-from . import arith, control_flow, convert_layout, dot, floats, math, memory, reduce, shape
+from . import arith, atomics, control_flow, convert_layout, dot, floats, math, memory, reduce, scan, shape, slices
 from .function import SHARED_ARENA, FunctionLowering, Pattern
 
-_FAMILIES = (arith, floats, math, shape, memory, convert_layout, reduce, dot, control_flow)
+_FAMILIES = (arith, floats, math, shape, slices, memory, atomics, convert_layout, reduce, scan, dot, control_flow)
 
 PATTERNS: Mapping[type[Operation], Pattern] = {
     cls: pattern for family in _FAMILIES for cls, pattern in family.PATTERNS.items()

@@ -1,0 +1,154 @@
+"""Scans, atomics, concatenation and slices on the emulator."""
+
+import numpy as np
+import pytest
+
+from tests.lowering.tileas_to_llvm.harness import ptx
+from tileiras.sim import emulate
+
+SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"}'
+
+
+def memref(shape, element):
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.insert(0, str(step))
+        step *= n
+    return f"!nv_tileaa.memref<{'x'.join(map(str, shape))}x{element}, strides = [{', '.join(strides)}]>"
+
+
+def kernel(inputs, output, body, element="i32", extra=""):
+    """Loads dense tiles %0.. of the shapes `inputs`, runs `body`, and stores its %out of shape `output`."""
+    lines = []
+    parameters = [f"%p{i}: !nv_tileaa.ptr<{element}>" for i in range(len(inputs) + 1)]
+    for i, shape in enumerate([*inputs, output]):
+        view = f"!nv_tileaa.tiled_view<[{', '.join(map(str, shape))}], {memref(shape, element)}>"
+        zeros, types = ", ".join(["%z"] * len(shape)), ", ".join(["i32"] * len(shape))
+        tile = f"tensor<{'x'.join(map(str, shape))}x{element}>"
+        lines.append(
+            f"%m{i} = nv_tileaa.make_memref %p{i}, sizes = [], strides = []"
+            f" : !nv_tileaa.ptr<{element}>, (), () -> {memref(shape, element)}\n"
+            f"%v{i} = nv_tileaa.block_tile %m{i} : {view}"
+        )
+        if i < len(inputs):
+            lines.append(f"%x{i}, %t{i} = nv_tileaa.tiled_load %v{i}[{zeros}] : {view}, ({types}) -> {tile}, TOKEN")
+        else:
+            store = f"%done = nv_tileaa.tiled_store %out, %v{i}[{zeros}] : {tile}, {view}, ({types}) -> TOKEN"
+    text = "\n".join(["%z = arith.constant 0 : i32", *lines, body, store, "nv_tileaa.return"])
+    text = text.replace("TOKEN", "!nv_tileaa.mem_token")
+    return f"builtin.module {{ nv_tileaa.func @kernel({', '.join(parameters)}{extra}) {SPEC} {{\n{text}\n}} }}"
+
+
+def run(text, *arrays, grid=1):
+    emulate(ptx(text), "kernel", grid, list(arrays), shared_memory=1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "reverse"),
+    [((8, 128), 1, False), ((8, 128), 1, True), ((64, 8), 0, False), ((16,), 0, True), ((4, 8, 4), 1, False)],
+)
+def test_scan(shape, axis, reverse):
+    tile = f"tensor<{'x'.join(map(str, shape))}xi32>"
+    flag = ", reverse" if reverse else ""
+    body = f"""
+    %out = nv_tileaa.scan %x0 {{dim = {axis} : i64, identities = [0 : i32]{flag}}} : ({tile}) -> ({tile}) {{
+    ^bb0(%l: i32, %r: i32):
+      %s = arith.addi %l, %r : i32
+      nv_tileaa.yield %s : i32
+    }}"""
+    values = np.random.default_rng(0).integers(-100, 100, shape).astype(np.int32)
+    out = np.zeros_like(values)
+    run(kernel([shape], shape, body), values, out)
+    turned = np.flip(values, axis) if reverse else values
+    expected = np.cumsum(turned, axis=axis, dtype=np.int32)
+    assert np.array_equal(out, np.flip(expected, axis) if reverse else expected)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_cat(dim):
+    shape = (16, 32)
+    joined = tuple(2 * n if d == dim else n for d, n in enumerate(shape))
+    tile, wide = ("tensor<" + "x".join(map(str, s)) + "xi32>" for s in (shape, joined))
+    body = f"%out = nv_tileaa.cat %x0, %x1 {{dim = {dim} : i64}} : {tile}, {tile} -> {wide}"
+    a, b = (np.random.default_rng(i).integers(0, 1000, shape).astype(np.int32) for i in range(2))
+    out = np.zeros(joined, np.int32)
+    run(kernel([shape, shape], joined, body), a, b, out)
+    assert np.array_equal(out, np.concatenate([a, b], dim))
+
+
+def test_slices_at_positions_known_at_run_time():
+    body = """
+    %i = nv_tileaa.get_num_programs x : i32
+    %part = nv_tileaa.extract_slice %x0[%i, %z] : tensor<32x32xi32>, (i32, i32) -> tensor<8x16xi32>
+    %one = arith.constant 1 : i32
+    %out = nv_tileaa.insert_slice %part into %x0[%one, %one]
+      : tensor<8x16xi32>, tensor<32x32xi32>, (i32, i32) -> tensor<32x32xi32>"""
+    a = np.arange(32 * 32, dtype=np.int32).reshape(32, 32)
+    out = np.zeros_like(a)
+    run(kernel([(32, 32)], (32, 32), body), a, out, grid=3)
+    expected = a.copy()
+    expected[8:16, 16:32] = a[24:32, 0:16]
+    assert np.array_equal(out, expected)
+
+
+def test_every_element_is_updated_once_whoever_holds_copies():
+    """A tile of 16 elements on 128 threads: seven of eight threads hold copies."""
+    body = """
+    %r = nv_tileaa.make_range : tensor<16xi32>
+    %seven = arith.constant dense<7> : tensor<16xi32>
+    %slot = arith.andi %r, %seven : tensor<16xi32>
+    %ps = nv_tileaa.splat %p0 : !nv_tileaa.ptr<i32> -> tensor<16x!nv_tileaa.ptr<i32>>
+    %q = nv_tileaa.addptr %ps, %slot : tensor<16x!nv_tileaa.ptr<i32>>, tensor<16xi32>
+    %five = arith.constant dense<12> : tensor<16xi32>
+    %mask = arith.cmpi slt, %r, %five : tensor<16xi32>
+    %out, %t = nv_tileaa.atomic_rmw add %q, %x1 mask = %mask : tensor<16xi1>
+      {mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>}
+      : tensor<16x!nv_tileaa.ptr<i32>>, tensor<16xi32> -> tensor<16xi32>, !nv_tileaa.mem_token"""
+    counters = np.arange(100, 116, dtype=np.int32)
+    before = counters.copy()
+    values = np.arange(1, 17, dtype=np.int32)
+    old = np.zeros(16, np.int32)
+    run(kernel([(16,), (16,)], (16,), body), counters, values, old)
+    expected = before.copy()
+    for i in range(12):
+        expected[i % 8] += values[i]
+    assert np.array_equal(counters, expected)
+    assert np.array_equal(old[4:8], before[4:8])
+    for i in range(4):
+        assert {int(old[i]), int(old[i + 8])} in (
+            {before[i], before[i] + values[i]},
+            {before[i], before[i] + values[i + 8]},
+        )
+
+
+def test_scalar_update_reaches_all_threads():
+    body = """
+    %one = arith.constant 1 : i32
+    %n, %t = nv_tileaa.atomic_rmw add %p0, %one
+      {mem_semantic = #nv_tileaa.mem_semantic<acq_rel>, mem_scope = #nv_tileaa.mem_scope<gpu>}
+      : !nv_tileaa.ptr<i32>, i32 -> i32, !nv_tileaa.mem_token
+    %s = nv_tileaa.splat %n : i32 -> tensor<128xi32>
+    %out = arith.addi %s, %x1 : tensor<128xi32>"""
+    counter = np.array([41] * 16, np.int32)
+    values = np.arange(128, dtype=np.int32)
+    out = np.zeros(128, np.int32)
+    run(kernel([(16,), (128,)], (128,), body), counter, values, out)
+    assert counter[0] == 42
+    assert np.array_equal(out, values + 41)
+
+
+def test_compare_and_swap():
+    body = """
+    %ten = arith.constant dense<10> : tensor<128xi32>
+    %r = nv_tileaa.make_range : tensor<128xi32>
+    %ps = nv_tileaa.splat %p0 : !nv_tileaa.ptr<i32> -> tensor<128x!nv_tileaa.ptr<i32>>
+    %q = nv_tileaa.addptr %ps, %r : tensor<128x!nv_tileaa.ptr<i32>>, tensor<128xi32>
+    %out, %t = nv_tileaa.atomic_cas %q, %ten, %r
+      {mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>}
+      : tensor<128x!nv_tileaa.ptr<i32>>, tensor<128xi32> -> tensor<128xi32>, !nv_tileaa.mem_token"""
+    memory = np.where(np.arange(128) % 3 == 0, 10, 5).astype(np.int32)
+    before = memory.copy()
+    out = np.zeros(128, np.int32)
+    run(kernel([(128,)], (128,), body), memory, out)
+    assert np.array_equal(out, before)
+    assert np.array_equal(memory, np.where(before == 10, np.arange(128), before))
