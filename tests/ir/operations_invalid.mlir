@@ -175,7 +175,7 @@ toy.func @f(%a: i32) {
 // -----
 
 toy.func @f(%a: i32, %t: token) {
-  // expected-error @below {{1 operands present, but expected 0}}
+  // expected-error @below {{custom op 'toy.load' number of operands and types do not match: got 1 operands and 0 types}}
   %0:2 = load %a, %a : i32 -> i32, token
   return
 }
@@ -183,7 +183,7 @@ toy.func @f(%a: i32, %t: token) {
 // -----
 
 toy.func @f(%a: i32) {
-  // expected-error @below {{0 operands present, but expected 1}}
+  // expected-error @below {{custom op 'toy.load' number of operands and types do not match: got 0 operands and 1 types}}
   %0:2 = load %a : i32, i32 -> i32, token
   return
 }

@@ -115,20 +115,20 @@ def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Opera
                 uses = use or []
                 if isinstance(type, list):
                     if len(type) != len(uses):
-                        parser.error(state.offset, f"{len(uses)} operands present, but expected {len(type)}")
+                        parser.error(state.offset, _mismatch(len(uses), len(type)))
                     values += [value_of(parser, state, u, t) for u, t in zip(uses, type)]
                 else:
                     if type is None and kind == "operand" and uses:
-                        parser.error(state.offset, f"{len(uses)} operands present, but expected 0")
+                        parser.error(state.offset, _mismatch(len(uses), 0))
                     values += [value_of(parser, state, u, type) for u in uses]
                 sizes.append(len(uses))
             elif use is None:
                 if type is not None and kind == "operand" and source == at:
-                    parser.error(state.offset, "0 operands present, but expected 1")
+                    parser.error(state.offset, _mismatch(0, 1))
                 sizes.append(0)
             else:
                 if type is None and kind == "operand" and source == at and arity == "optional":
-                    parser.error(state.offset, "1 operands present, but expected 0")
+                    parser.error(state.offset, _mismatch(1, 0))
                 if isinstance(type, list):
                     type = type[0] if type else None
                 values.append(value_of(parser, state, use, type))
@@ -192,3 +192,7 @@ def _offset_of_use(parser: "Parser", name: str, start: int) -> int:
     """Where an operand stands that a fused expression has read: the name's first use behind the operation's name."""
     found = re.compile(re.escape(name) + r"(?![\w$.\-#])").search(parser.text, start)
     return found.start() if found is not None else start
+
+
+def _mismatch(operands: int, types: int) -> str:
+    return f"number of operands and types do not match: got {operands} operands and {types} types"

@@ -77,7 +77,7 @@ class AttributeParser(LocationParser):
         """A type whose `!dialect.` prefix may be left out; dialect names win over builtin ones."""
         found = self.parse_optional_dialect_type(dialect)
         if found is None:
-            self.expected("valid keyword")
+            self.expected("valid keyword", in_hook=True)
         return found
 
     def parse_optional_dialect_type(self, dialect: str) -> Type | None:

@@ -134,9 +134,9 @@ class Parser(AttributeParser):
         if not isinstance(types, (list, tuple)):
             return [self.resolve_name(name, at, types) for name, at in operands]
         if len(types) != len(operands):
-            self.fail(
+            self.error(
                 self._frame[1] if offset is None else offset,
-                f"{len(operands)} operands present, but expected {len(types)}",
+                f"number of operands and types do not match: got {len(operands)} operands and {len(types)} types",
             )
         return [self.resolve_name(name, at, type) for (name, at), type in zip(operands, types)]
 

@@ -57,8 +57,8 @@ class TokenReader:
         """As `fail`, for the hooks of dialects: names the operation whose custom syntax is being read."""
         self.fail(offset, message, notes)
 
-    def expected(self, what: str) -> NoReturn:
-        """Reports that the next token is not `what`.
+    def expected(self, what: str, in_hook: bool = False) -> NoReturn:
+        """Reports that the next token is not `what`; `in_hook` as `error` does.
 
         At the start of a line the error stands behind the previous token, where the missing one belongs.
         """
@@ -66,7 +66,8 @@ class TokenReader:
         gap = self.text[:at].rstrip()
         if "\n" in self.text[len(gap) : at] or at >= len(self.source.text):
             at = self._end_of_previous_token(at)
-        self.fail(at, f"expected {what}")
+        report = self.error if in_hook else self.fail
+        report(at, f"expected {what}")
 
     def _end_of_previous_token(self, at: int) -> int:
         """Skips white space and comments backwards."""
@@ -125,7 +126,7 @@ class TokenReader:
 
     def parse_keyword(self, word: str) -> None:
         if not self.parse_optional_keyword(word):
-            self.expected(f"'{word}'")
+            self.expected(f"'{word}'", in_hook=True)
 
     def parse_optional_any_keyword(self) -> str | None:
         match = lexer.KEYWORD.match(self.text, self.pos)
@@ -137,7 +138,7 @@ class TokenReader:
     def parse_any_keyword(self) -> str:
         word = self.parse_optional_any_keyword()
         if word is None:
-            self.expected("valid keyword")
+            self.expected("valid keyword", in_hook=True)
         return word
 
     def parse_keyword_or_string(self) -> str:
@@ -145,7 +146,7 @@ class TokenReader:
         if word is None:
             word = self.parse_optional_string()
         if word is None:
-            self.expected("valid keyword or string")
+            self.expected("valid keyword or string", in_hook=True)
         return word
 
     def parse_optional_string(self) -> str | None:

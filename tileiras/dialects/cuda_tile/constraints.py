@@ -46,12 +46,14 @@ POINTER = PointerType
 class TileOf(Constraint):
     """A tile with one of some element types, of any rank or of one; `elements` are types, or a class of types."""
 
-    __slots__ = ("elements", "rank")
+    __slots__ = ("elements", "rank", "only_type")
 
     def __init__(self, *elements: Any, rank: int | None = None, name: str | None = None) -> None:
         words = " or ".join(e.description if isinstance(e, type) else str_of(e) for e in elements)
         self.elements = elements
         self.rank = rank
+        single = rank == 0 and len(elements) == 1 and not isinstance(elements[0], type)
+        self.only_type = TileType((), elements[0]) if single else None
         exact = frozenset(e for e in elements if not isinstance(e, type))
         classes = tuple(e for e in elements if isinstance(e, type))
 
