@@ -46,20 +46,13 @@ OPTIONS: dict[str, Option] = {
     for option in (
         Option("gpu-name", str, None, "GPU to generate code for", GPU_NAMES),
         Option("opt-level", int, 3, "optimization level", (0, 1, 2, 3)),
-        Option("lineinfo", bool, False, "generate line-number information"),
-        Option("device-debug", bool, False, "generate full debug information; needs optimization level 0"),
+        Option("lineinfo", bool, False, "have ptxas keep line-number information"),
+        Option("device-debug", bool, False, "have ptxas keep full debug information; needs optimization level 0"),
         Option(
             "bytecode-version", str, "13.3", "version of the exported bytecode", ("13.1", "13.2", "13.3", "13.4")
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
-        Option(
-            "pipeline-strategy", str, "none", "how loops are scheduled", ("none", "unspecialize", "warp-specialize")
-        ),
-        Option("unspecialized-pipeline-num-stages", int, 4, "stages of a software pipelined loop", tuple(range(1, 17))),
-        Option("index-bitwidth", int, 32, "bits of an index inside a tile", (32, 64)),
-        Option("ftz", bool, False, "flush f32 denormals to zero"),
-        Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),
         Option("tile-launch", bool, False, "mark kernels for the driver's tile launch, as the vendor's compiler does"),
         Option("ptxas-options", list, (), "further arguments for ptxas"),

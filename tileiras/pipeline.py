@@ -65,12 +65,11 @@ class Stage(NamedTuple):
         return StageOptions(self.name, self.options, options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
-        """Whether source positions reach this stage's output: with line or debug information."""
-        return any(name in self.options and options[name] for name in ("lineinfo", "device-debug"))
+        """Whether source positions reach this stage's output: with line or debug information, while there is IR."""
+        debug = ("lineinfo", "device-debug")
+        return bool(self.dialects) and any(name in self.options and options[name] for name in debug)
 
 
-_TILE = ("gpu-name", "num-warps", "num-ctas")
-_DEBUG = ("lineinfo", "device-debug")
 _MIDDLE = ("builtin", "arith", "math", "scf")
 
 STAGES: tuple[Stage, ...] = (
@@ -86,19 +85,17 @@ STAGES: tuple[Stage, ...] = (
         dialects=("builtin", "cuda_tile"),
     ),
     Stage(
-        "tileaa", ENTRY, ".tileaa.mlir", (), (*_TILE, *_DEBUG),
+        "tileaa", ENTRY, ".tileaa.mlir", (), ("gpu-name", "num-warps", "num-ctas"),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
     Stage(
-        "tileas", ENTRY, ".tileas.mlir", (),
-        (*_TILE, "opt-level", "pipeline-strategy", "unspecialized-pipeline-num-stages"),
+        "tileas", ENTRY, ".tileas.mlir", (), ("gpu-name", "num-warps"),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
     ),
     Stage(
-        "llvm", ENTRY, ".ll", (".llvm.mlir",),
-        ("gpu-name", "opt-level", "index-bitwidth", "ftz", "approx", *_DEBUG),
+        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name",),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
     ),
@@ -108,7 +105,8 @@ STAGES: tuple[Stage, ...] = (
         tools=("tileiras.stages.ptx:tool_identity",),
     ),
     Stage(
-        "cubin", ENTRY, ".cubin", (".resources.json",), ("gpu-name", "opt-level", "ptxas", "ptxas-options", *_DEBUG),
+        "cubin", ENTRY, ".cubin", (".resources.json",),
+        ("gpu-name", "opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug"),
         "ptxas",
         tools=("tileiras.stages.cubin:tool_identity",),
     ),

@@ -145,6 +145,22 @@ def test_a_store_is_shared_between_checkouts(tmp_path):
         assert project.scons().stages == expected
 
 
+def test_builds_at_the_same_time_share_a_store(tmp_path):
+    import concurrent.futures
+
+    def build(number: int) -> dict[str, bytes]:
+        project = Project(tmp_path / f"checkout {number}", store=str(tmp_path / "store"))
+        for name in ("a", "b", "c"):
+            project.write(f"kernels/{name}.mlir", module(axpy(name), axpy(name + "_2", operation="mulf")))
+        done = project.scons()
+        assert done.errors == ""
+        return project.artifacts()
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(build, range(3)))
+    assert made[0] == made[1] == made[2] != {}
+
+
 def test_without_a_store_everything_still_builds_once(project):
     project.store = "off"
     assert project.scons().stages == WHOLE

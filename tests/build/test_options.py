@@ -1,5 +1,6 @@
 import pytest
 
+from tileiras.build.fingerprint import CodeBase
 from tileiras.build.variables import BadVariable, construction_variables, help_text, names
 from tileiras.diagnostics import CompileError
 from tileiras.options import GPU_NAMES, OPTIONS, CompileOptions, lookup
@@ -22,6 +23,19 @@ def test_stages_declare_only_options_that_exist():
 def test_every_option_is_read_by_some_stage():
     read = {name for row in STAGES for name in row.options}
     assert sorted(set(OPTIONS) - read) == []
+
+
+def test_a_stage_reads_what_it_declares():
+    """An option that a stage declares and does not read would make it run for nothing."""
+    code = CodeBase()
+    unread = []
+    for row in STAGES:
+        with open(code.path(row.module_name), encoding="utf-8") as file:
+            text = file.read()
+        for name in row.options:
+            if f"options.{name.replace('-', '_')}" not in text and f'"{name}"' not in text:
+                unread.append(f"{row.name}: {name}")
+    assert unread == []
 
 
 def test_emit_names_the_artifact_of_a_stage():
@@ -49,10 +63,11 @@ def test_what_is_not_accepted_is_a_configuration_error(given, message):
 
 
 def test_canonical_form_ignores_order_and_files_of_this_machine():
-    one = CompileOptions({"ftz": True, "gpu-name": "sm_90", "libdevice": "/somewhere/libdevice.bc"})
-    two = CompileOptions({"gpu-name": "sm_90", "ftz": True})
-    assert one.canonical(["libdevice", "gpu-name", "ftz"]) == two.canonical(["ftz", "gpu-name", "libdevice"])
-    assert one.canonical(["ftz"]) != CompileOptions({"gpu-name": "sm_90"}).canonical(["ftz"])
+    one = CompileOptions({"tile-launch": True, "gpu-name": "sm_90", "libdevice": "/somewhere/libdevice.bc"})
+    two = CompileOptions({"gpu-name": "sm_90", "tile-launch": True})
+    names = ["libdevice", "gpu-name", "tile-launch"]
+    assert one.canonical(names) == two.canonical(reversed(names))
+    assert one.canonical(["tile-launch"]) != CompileOptions({"gpu-name": "sm_90"}).canonical(["tile-launch"])
 
 
 def test_python_and_command_line_spelling_name_the_same_option():
@@ -66,10 +81,13 @@ def test_gpu_names_are_the_chips_of_the_target_table():
 
 
 def test_variables_become_construction_variables():
-    found = construction_variables({"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "ftz": "1"})
+    found = construction_variables({"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "tile-launch": "1"})
     assert found == {
-        "TILE_SM": "sm_90,sm_100", "TILE_OPT": 2, "TILE_EMIT": "", "TILE_OPTIONS": {"num-warps": 8, "ftz": True},
-    }  # fmt: skip
+        "TILE_SM": "sm_90,sm_100",
+        "TILE_OPT": 2,
+        "TILE_EMIT": "",
+        "TILE_OPTIONS": {"num-warps": 8, "tile-launch": True},
+    }
 
 
 @pytest.mark.parametrize(
@@ -81,7 +99,7 @@ def test_variables_become_construction_variables():
         ({"opt": "4"}, "0, 1, 2, 3"),
         ({"emit": "sass"}, "cuda_tile, tileaa"),
         ({"num-warps": "3"}, "1, 2, 4, 8, 16, 32"),
-        ({"ftz": "maybe"}, "true, false"),
+        ({"tile-launch": "maybe"}, "true, false"),
         ({"gpu-name": "sm_90"}, "sm, opt, emit"),
     ],
 )
