@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tileiras.layout import gf2
 from tileiras.layout.linear_layout import LinearLayout
@@ -17,16 +17,14 @@ from tileiras.layout.shared import SharedPlan, plan_shared
 WORD_BITS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class NoConversion:
+class NoConversion(NamedTuple):
     """The layouts are equal; registers stay as they are."""
 
     def cost(self, element_bits: int) -> float:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterPermutation:
+class RegisterPermutation(NamedTuple):
     """Register r of the result is register `source[r]` of the same thread's source."""
 
     source: tuple[int, ...]
@@ -35,8 +33,7 @@ class RegisterPermutation:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionalXor:
+class ConditionalXor(NamedTuple):
     """Where bit `bit` of the thread's `dim` index is set, register r is taken from r ^ `xor`."""
 
     dim: str
@@ -44,8 +41,7 @@ class ConditionalXor:
     xor: int
 
 
-@dataclass(frozen=True, slots=True)
-class WarpShuffle:
+class WarpShuffle(NamedTuple):
     """Movement between the lanes of a warp in three steps.
 
     1. For each of `source_selects` in turn: new[r] = old[r ^ xor] where the thread's bit is set.

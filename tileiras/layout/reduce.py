@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tileiras.layout import gf2
 from tileiras.layout.linear_layout import LinearLayout
 
 
-@dataclass(frozen=True, slots=True)
-class SharedReduction:
+class SharedReduction(NamedTuple):
     """The stage across warps: one thread of each group stores a partial result, all read the group's partials.
 
     Addresses are in elements: `(lane_map(lane) ^ warp_map(warp) ^ offsets[r]) * groups + group`, where `group` is
@@ -27,8 +26,7 @@ class SharedReduction:
     elements: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionPlan:
+class ReductionPlan(NamedTuple):
     """Reduction along `axis`: first in a thread, then between lanes, then between warps.
 
     `register_groups[i]` lists, in the order of the reduced coordinate, the source registers that combine into result

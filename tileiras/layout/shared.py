@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tileiras.layout import gf2
 from tileiras.layout.linear_layout import LinearLayout
@@ -21,8 +21,7 @@ WORD_BITS = 32
 BARRIER_COST = 20.0  # in wavefronts: a barrier drains the warp's outstanding accesses
 
 
-@dataclass(frozen=True, slots=True)
-class SharedAccess:
+class SharedAccess(NamedTuple):
     """One side's accesses to the buffer.  All addresses are in elements; the address map is linear.
 
     Access i moves `registers[i]`, consecutive elements, at address
@@ -55,8 +54,7 @@ class SharedAccess:
         return len(self.registers) * _access_wavefronts(self.vector * element_bits) * self.degree
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPlan:
+class SharedPlan(NamedTuple):
     """Store the source, barrier, load the result.
 
     `offsets` is the buffer's layout: tile position of each offset bit.  `element_bits` is the stored width (i1 and
