@@ -1,0 +1,59 @@
+"""How the examples are laid on the machine: golden counts of what costs time."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from example_cases import EXAMPLES
+
+import tileiras
+
+ELEMENTWISE = ["vector_add.py", "vector_add_bytecode.tileirbc", "saxpy.mlir", "relu_add_2d.mlir"]
+ROW_REDUCTIONS = ["softmax.py", "layer_norm.py"]
+
+
+def product(source: str, emit: str, target: str = "sm_90") -> str:
+    if source.endswith(".py"):
+        pytest.importorskip("cuda.tile")
+    return tileiras.compile(EXAMPLES / source, gpu_name=target, emit=emit).text
+
+
+@pytest.mark.parametrize("source", ELEMENTWISE + ROW_REDUCTIONS)
+def test_elementwise_and_row_reductions_need_no_layout_conversion(source):
+    assert product(source, "tileas").count("nv_tileas.convert_layout") == 0
+
+
+def test_transpose_converts_once():
+    assert product("transpose.mlir", "tileas").count("nv_tileas.convert_layout") == 1
+
+
+@pytest.mark.parametrize("source", ELEMENTWISE)
+def test_elementwise_kernels_use_neither_shared_memory_nor_barriers(source):
+    text = product(source, "ptx")
+    assert not re.search(r"\b(ld|st)\.shared|\bbar(rier)?\.", text)
+
+
+@pytest.mark.parametrize("source", ROW_REDUCTIONS)
+def test_row_reductions_meet_once_per_reduction(source):
+    """Two reductions: each goes through shuffles and then, between warps, once through shared memory."""
+    text = product(source, "ptx")
+    assert len(re.findall(r"\bst\.shared", text)) == 2
+    assert len(re.findall(r"\bbar(?:rier)?\.sync", text)) == 2
+    assert "shfl.sync" in text
+
+
+@pytest.mark.parametrize(("source", "loads"), [("vector_add.py", 4), ("relu_add_2d.mlir", 4), ("softmax.py", 2)])
+def test_aligned_accesses_are_16_bytes_wide(source, loads):
+    text = product(source, "ptx")
+    assert len(re.findall(r"ld\.global[.\w]*\.v4\.(?:b|u|f)32", text)) == loads
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_half_precision_product_runs_on_tensor_cores(target):
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in product("matmul_f16.py", "ptx", target)
+
+
+def test_single_precision_product_is_made_of_fused_multiply_adds():
+    text = product("matmul_f32.mlir", "ptx")
+    assert "fma.rn.f32" in text and "mma." not in text
