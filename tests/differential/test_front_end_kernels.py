@@ -13,8 +13,7 @@ import pytest
 from tile_kernels import assert_same
 
 import tileiras
-from tileiras.diagnostics import CompileError
-from tileiras.sim import emulate, interpret
+from tileiras.sim import InterpreterError, emulate, interpret
 
 pytest.importorskip("cuda.tile")
 
@@ -71,7 +70,6 @@ LAUNCHES = {
     "gather": ([(64,), (64,), (64,)], 1, 0),
     "control_flow": ([(64,), (64,), 9, 4], 1, 0),
     "atomics": ([(64,), (64,), (64,)], 1, 0),
-    "debugging": ([(8,), 3], 1, 0),
     "grid": ([(4,)], 1, 0),
     "hints": ([(64,)] * 2, 1, 0),
     "constants": ([(8,)] * 2, 1, 0),
@@ -109,3 +107,14 @@ def test_kernel(name):
     for position, (want, got) in enumerate(zip(expected, actual)):
         if isinstance(want, np.ndarray):
             assert_same(f"argument {position}", got, want, [], ulps)
+
+
+def test_printing_and_assertions():
+    bytecode = CORPUS.export("debugging", CORPUS.EXPORTS["debugging"][1])
+    output = io.StringIO()
+    values = np.array([1, 2, 3, 4, 5, 6, 7, 0.5], np.float32)
+    interpret(bytecode, "debugging", 1, [values, 8, 1, 42], output=output)
+    assert output.getvalue().startswith("value [1.000000, 2.000000,") and output.getvalue().endswith(" at 42\n")
+    values[2] = -1
+    with pytest.raises(InterpreterError, match=r"kernels.py:\d+:\d+: .*assertion failed at \[2\]: positive only"):
+        interpret(bytecode, "debugging", 1, [values, 8, 1, 42], output=output)
