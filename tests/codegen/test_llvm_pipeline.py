@@ -65,6 +65,19 @@ def test_malformed_ir_is_a_diagnostic_with_the_place():
         )
 
 
+def test_the_line_that_tells_is_found_and_names_no_folder_of_this_machine():
+    said = (
+        "Can't create an unknown libcall!\n"
+        "UNREACHABLE executed at /home/builder/work/llvm/lib/CodeGen/LegalizeDAG.cpp:2205!\n"
+        "PLEASE submit a bug report to x\nStack dump:\n0.\tRunning pass 'a'\n #0 0x00007f1 (/lib/x.so+0x12)\n"
+    )
+    assert llvm_pipeline.first_line(said) == "Can't create an unknown libcall!"
+    (note,) = llvm_pipeline._quoted(said)
+    assert "executed at llvm/lib/CodeGen/LegalizeDAG.cpp:2205!" in note.message
+    assert "0x00007f1" not in note.message and "/home" not in note.message
+    assert llvm_pipeline.first_line("warning: x\nLLVM ERROR: Cannot select: y\n") == "LLVM ERROR: Cannot select: y"
+
+
 def test_loops_are_not_unrolled():
     ir = (
         MODULE_HEADER

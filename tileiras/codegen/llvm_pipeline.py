@@ -122,14 +122,18 @@ def verify_module(ir: str, location: Locatable | None = None) -> None:
 
 
 # LLVM's assertion failures come with a stack dump; the line that says what happened starts with one of these.
-_TELLING = re.compile(r"^(LLVM ERROR:|error:|fatal error:|.*Assertion .* failed|.*UNREACHABLE executed|PTX version)")
+_TELLING = re.compile(r"^(LLVM ERROR:|error:|fatal error:|.*Assertion .* failed|PTX version)")
 _PARSE_ERROR = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
 _NOISE = ("LLVM IR parsing error", "PLEASE submit a bug report", "Stack dump:")
 
 
+# Where LLVM itself was built; the same failure must read the same everywhere.
+_BUILD_FOLDER = re.compile(r"/\S*?/(?=llvm/(?:lib|include)/)")
+
+
 def first_line(text: str) -> str:
     """The line of LLVM's output that says what is wrong."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    lines = [line.strip() for line in _BUILD_FOLDER.sub("", text).split("\n") if line.strip()]
     for line in lines:
         parse_error = _PARSE_ERROR.match(line)
         if parse_error is not None:
@@ -144,10 +148,11 @@ def first_line(text: str) -> str:
 
 def _quoted(text: str) -> list[Diagnostic]:
     text = text.strip()
-    if not text or "\n" not in text:
+    if "\n" not in text:
         return []
     # The stack dump holds addresses, which differ from run to run.
-    kept = [line for line in text.split("\n") if not re.match(r"\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|Stack dump", line)]
+    lines = _BUILD_FOLDER.sub("", text).split("\n")
+    kept = [line for line in lines if not re.match(r"\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|Stack dump", line)]
     return [Diagnostic.note(None, "LLVM said:\n" + "\n".join(kept))]
 
 
