@@ -104,3 +104,49 @@ def test_spaces_and_letters_of_any_alphabet_in_paths(tmp_path):
     project.scons()
     assert "sm_90/O3/kernels/größe 1/k/first.ptx" in project.artifacts()
     assert project.scons().stages == []
+
+
+def test_a_source_that_the_build_makes_names_its_entries(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", "textfile", tool], ENV=os.environ)
+made = env.Substfile("made/k.mlir", "kernels/k.mlir.in", SUBST_DICT={"@WIDTH@": "128"})
+env.TileKernel(made, entries=["first"])
+""")  # fmt: skip
+    project.write("kernels/k.mlir.in", module(axpy("first", width=1234567)).replace("1234567", "@WIDTH@"))
+    project.scons()
+    assert b".visible .entry first" in project.read("build/sm_90/O3/made/k/first.ptx")
+    assert project.scons().stages == []
+    project.write("SConstruct", project.read("SConstruct").decode().replace(', entries=["first"]', "", 1))
+    os.unlink(project.path("made/k.mlir"))
+    refused = project.scons(expect=2)
+    assert "entries=[...] is needed for a source that the build makes" in refused.errors + refused.output
+
+
+def test_kernels_of_a_variant_directory_are_named_by_their_source(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ, TILE_BUILDDIR="#out")
+env.SConscript("kernels/SConscript", variant_dir="variant", duplicate=0, exports="env")
+""")  # fmt: skip
+    project.write("kernels/SConscript", "Import('env')\nenv.TileKernel('k.mlir', emit='cuda_tile')\n")
+    assert project.scons().ran == ["read k.cuda_tile.mlir"]
+    assert "sm_90/O3/kernels/k.cuda_tile.mlir" in project.artifacts("out")
+
+
+def test_the_host_project_decides_by_its_own_rules_and_cache(project):
+    """Our nodes work under a timestamp decider and beside a CacheDir for C++."""
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ)
+env.Decider("content-timestamp")
+env.CacheDir("host_cache")
+env.TileKernel("kernels/k.mlir")
+""")  # fmt: skip
+    assert len(project.scons().stages) == 9
+    assert project.scons().stages == []
+    project.write("kernels/k.mlir", "// a comment\n" + project.read("kernels/k.mlir").decode())
+    assert project.scons().stages == ["read"]
