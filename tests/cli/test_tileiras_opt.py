@@ -41,6 +41,21 @@ def test_a_missing_input_exits_with_1(capsys):
     assert "cannot open input file" in capsys.readouterr().err
 
 
+def test_bytecode_is_read(capsys):
+    from pathlib import Path
+
+    example = Path(__file__).parents[2] / "examples" / "bytecode" / "vector_add.tileirbc"
+    assert main([str(example), "--verify-roundtrip"]) == 0
+    assert "load_view_tko" in capsys.readouterr().out
+
+
+def test_damaged_bytecode_exits_with_3(tmp_path, capsys):
+    path = tmp_path / "in.tileirbc"
+    path.write_bytes(b"\x7fTileIR\0\x0d")
+    assert main([str(path)]) == 3
+    assert "error" in capsys.readouterr().err
+
+
 def test_two_inputs_are_refused(capsys):
     assert main(["a", "b"]) == 1
 

@@ -25,8 +25,10 @@ ATTRIBUTES = """toy.module @a attributes {
 !t = !toy.box<box<token>>
 #later = loc("l":1:2)
 """
-PIECES = ["%", "%0", "#loc", "!", "<", ">", "{", "}", "(", ")", "[", "]", ":", "->", ",", "=", '"', "loc(", "^bb0", "@", "-",
-          "0x", "1e", "dense<", "tensor<", "i32", "toy.box<", "// ", "\\", "\0", "é", "-1", "18446744073709551616", "?"]  # fmt: skip
+PIECES = (
+    "% %0 #loc ! < > { } ( ) [ ] : -> , = \" loc( ^bb0 @ - 0x 1e dense< tensor< i32 toy.box< // \\ \0 é -1 "
+    "18446744073709551616 ?"
+).split(" ")
 
 
 def damaged(text: str, choose: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""tileiras-opt: read MLIR text, run passes, verify, print.
+"""tileiras-opt: read MLIR text or Tile IR bytecode, run passes, verify, print.
 
     tileiras-opt [IN] [-o OUT] [--PASS[=OPTIONS]... | --pass-pipeline=PIPELINE] [options]
 
@@ -109,13 +109,23 @@ def split_input(text: str, marker: str = SPLIT_MARKER) -> list[str]:
     return parts
 
 
-def _process(text: str, filename: str, options: Options, emit: Callable[[str], None]) -> list[Diagnostic]:
+def _module(part: str | bytes, filename: str, flags: set[str]) -> Any:
+    if isinstance(part, bytes):
+        from tileiras.bytecode import read_module
+
+        return read_module(part, filename)
+    from tileiras.ir import parse_module
+
+    return parse_module(part, filename, allow_unregistered="allow-unregistered-dialect" in flags)
+
+
+def _process(part: str | bytes, filename: str, options: Options, emit: Callable[[str], None]) -> list[Diagnostic]:
     """Handles one part; returns its warnings and remarks.  Raises CompileError."""
-    from tileiras.ir import parse_module, verify
+    from tileiras.ir import verify
     from tileiras.ir.pass_manager import PassContext, PassManager
 
     flags = options.flags
-    module = parse_module(text, filename, allow_unregistered="allow-unregistered-dialect" in flags)
+    module = _module(part, filename, flags)
     checked = "no-verify" not in flags
     engine = DiagnosticEngine()
     if checked:
@@ -170,9 +180,13 @@ def run(options: Options) -> int:
 
         print("\n".join(names()))
         return ExitCode.SUCCESS
-    text = _read(options.input)
+    data = _read(options.input)
     filename = "<stdin>" if options.input == "-" else options.input
-    parts = split_input(text) if "split-input-file" in options.flags else [text]
+    text = ""
+    parts: list[str | bytes] = [data]
+    if not _is_bytecode(data):
+        text = data.decode("utf-8", "surrogateescape")
+        parts = list(split_input(text)) if "split-input-file" in options.flags else [text]
     output: list[str] = []
     code = int(ExitCode.SUCCESS)
     for part in parts:
@@ -186,7 +200,7 @@ def run(options: Options) -> int:
         if "verify-diagnostics" in options.flags:
             from tileiras.expected_diagnostics import check_diagnostics
 
-            failures = check_diagnostics(part, filename, diagnostics)
+            failures = check_diagnostics(part if isinstance(part, str) else "", filename, diagnostics)
             part_code = int(ExitCode.USAGE) if failures else 0
             for failure in failures:
                 print(failure.render({filename: text}), file=sys.stderr)
@@ -198,11 +212,19 @@ def run(options: Options) -> int:
     return code
 
 
-def _read(name: str) -> str:
+def _is_bytecode(data: bytes) -> bool:
+    if data[:1].isascii() and data[:1] >= b" ":  # no magic number starts with a printable character
+        return False
+    from tileiras.bytecode import is_bytecode
+
+    return is_bytecode(data)
+
+
+def _read(name: str) -> bytes:
     try:
         if name == "-":
-            return sys.stdin.read()
-        with open(name, encoding="utf-8", errors="surrogateescape") as file:
+            return sys.stdin.buffer.read()
+        with open(name, "rb") as file:
             return file.read()
     except OSError as error:
         raise UsageError(f"cannot open input file '{name}': {error.strerror}") from None

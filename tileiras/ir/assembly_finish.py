@@ -81,9 +81,7 @@ def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Opera
     plans = [(at, f.arity, *_source_of_type(cls, f, spelled)) for at, f in enumerate(cls.operand_fields)]
     result_plans = [(f.arity, *_source_of_type(cls, f, spelled)) for f in cls.result_fields]
     infer = any(kind == "" for _, kind, _ in result_plans)
-    spelled_results = [
-        source for at, (arity, kind, source) in enumerate(result_plans) if (arity, kind, source) == ("one", "result", at)
-    ]
+    spelled_results = [at for at, plan in enumerate(result_plans) if plan == ("one", "result", at)]
     flexible = any(f.arity != "one" for f in cls.operand_fields)
     operand_segments = cls.has_trait(AttrSizedOperandSegments)
     result_segments = cls.has_trait(AttrSizedResultSegments)
