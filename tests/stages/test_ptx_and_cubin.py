@@ -20,7 +20,7 @@ define ptx_kernel void @k(ptr addrspace(1) align 16 %0, float %1) "nvvm.reqntid"
 entry:
   %2 = call float @__nv_expf(float %1)
   store float %2, ptr addrspace(1) %0, align 4
-  store float %2, ptr addrspace(3) @smem, align 4
+  store volatile float %2, ptr addrspace(3) @smem, align 4
   ret void
 }
 
@@ -89,8 +89,9 @@ def test_cubin_and_resources(tools, gpu):
     assert resources["kernels"]["k"]["spill_stores"] == 0
 
 
-def test_tile_launch_marks_the_entries(tools):
-    result = compile_ptx(**{"tile-launch": True})
+def test_tile_launch_marks_the_entries_and_fixes_the_shared_memory(tools):
+    result = compile_ptx(KERNEL.replace(b"i64 256", b"i64 65536"), **{"tile-launch": True})
+    assert b".extern .shared" not in result.output and b".shared .align 1024 .b8 smem[65536];" in result.output
     assert ".version 9.2" in result.output.decode() and "\n.language 7\n" in result.output.decode()
     assert json.loads(result.artifacts[".json"])["kernels"][0]["tile_launch"] is True
     assert run_stage(stage("cubin"), result.output, CompileOptions({"gpu-name": "sm_90"}), StageContext()).output

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.codegen import ptxas
+from tileiras.codegen import ptx, ptxas
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -20,8 +20,12 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         for name, flag in (("lineinfo", "--generate-line-info"), ("device-debug", "--device-debug"))
         if options[name]
     ]
+    text = source.decode()
+    if f"\n.language {ptx.TILE_LANGUAGE}\n" in text:
+        # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
+        flags += ["--enable-extended-smem", "true"]
     assembled = ptxas.assemble(
-        source.decode(),
+        text,
         row.chip,
         # ptxas refuses -g with optimisation.
         opt_level=0 if options.device_debug else options.opt_level,

@@ -8,6 +8,7 @@ libdevice is looked for only when the module calls it; then LLVM links, optimise
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tileiras.codegen import admission, kernel_metadata, libdevice, llvm_pipeline, ptx
@@ -34,6 +35,9 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         if found is None:
             raise libdevice.missing(wanted, context.location)
         libraries.append(found.closure(wanted, context.location))
+    kernels = kernel_metadata.from_ir(ir)
+    if options.tile_launch:
+        ir = _static_shared_memory(ir, max((kernel.shared_memory for kernel in kernels.values()), default=0))
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
@@ -53,8 +57,16 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if options.tile_launch:
         for entry in module.entries:
             entry.directives["language"] = ptx.TILE_LANGUAGE
-    document = kernel_metadata.describe(module, kernel_metadata.from_ir(ir), context.location)
+    document = kernel_metadata.describe(module, kernels, context.location)
     return StageResult(str(module).encode(), {".json": kernel_metadata.to_json(document).encode()})
+
+
+_DYNAMIC_SHARED = re.compile(r"^(@[\w$]+) = external addrspace\(3\) global \[0 x i8\]", re.MULTILINE)
+
+
+def _static_shared_memory(ir: str, size: int) -> str:
+    """The module with its shared memory of a fixed size: the driver's tile launch passes no dynamic size."""
+    return _DYNAMIC_SHARED.sub(rf"\1 = internal addrspace(3) global [{size} x i8] undef", ir)
 
 
 def _version(text: str | None) -> tuple[int, int] | None:
