@@ -13,7 +13,9 @@ from tileiras.targets import target
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
-    convert_tileas_to_llvm(source, target(options.gpu_name), context.engine)
+    convert_tileas_to_llvm(
+        source, target(options.gpu_name), context.engine, flush_to_zero=options.ftz, approximate=options.approx
+    )
     verify(source)
     text = translate_module(source, options.gpu_name)
     return StageResult(text.encode(), {".llvm.mlir": print_op(source).encode()})

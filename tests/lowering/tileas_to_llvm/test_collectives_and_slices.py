@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.lowering.tileas_to_llvm.harness import ptx
-from tileiras.sim import emulate
+from tileiras.sim import EmulationError, emulate
 
 SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"}'
 
@@ -152,3 +152,22 @@ def test_compare_and_swap():
     run(kernel([(128,)], (128,), body), memory, out)
     assert np.array_equal(out, before)
     assert np.array_equal(memory, np.where(before == 10, np.arange(128), before))
+
+
+ASSERTED = """
+    %limit = arith.constant dense<100> : tensor<128xi32>
+    %ok = arith.cmpi slt, %x0, %limit : tensor<128xi32>
+    nv_tileaa.assert %ok, "too large" : tensor<128xi1>
+    %n = nv_tileaa.get_num_programs x : i32
+    %tok = nv_tileaa.print "%i programs\\0A", %n : i32 -> !nv_tileaa.mem_token
+    %out = arith.addi %x0, %limit : tensor<128xi32>"""
+
+
+def test_assertion_and_print():
+    text = ptx(kernel([(128,)], (128,), ASSERTED))
+    values = np.arange(128, dtype=np.int32) % 100
+    out = np.zeros(128, np.int32)
+    assert emulate(text, "kernel", 2, [values, out]).output == "2 programs\n" * 2
+    assert np.array_equal(out, values + 100)
+    with pytest.raises(EmulationError, match="too large"):
+        emulate(text, "kernel", 1, [values + 1, out])

@@ -14,23 +14,59 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation
+from tileiras.ir import Operation, StringAttr, UnitAttr, i8
 from tileiras.targets import Target
 
-from . import arith, atomics, control_flow, convert_layout, dot, floats, math, memory, reduce, scan, shape, slices
+from . import (
+    arith,
+    atomics,
+    control_flow,
+    convert_layout,
+    debug,
+    dot,
+    floats,
+    math,
+    memory,
+    reduce,
+    scan,
+    shape,
+    slices,
+)
 from .function import SHARED_ARENA, FunctionLowering, Pattern
 
-_FAMILIES = (arith, floats, math, shape, slices, memory, atomics, convert_layout, reduce, scan, dot, control_flow)
+_FAMILIES = (
+    arith,
+    floats,
+    math,
+    shape,
+    slices,
+    memory,
+    atomics,
+    convert_layout,
+    reduce,
+    scan,
+    dot,
+    control_flow,
+    debug,
+)
 
 PATTERNS: Mapping[type[Operation], Pattern] = {
     cls: pattern for family in _FAMILIES for cls, pattern in family.PATTERNS.items()
 }
 
 
-def convert_tileas_to_llvm(module: Operation, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def convert_tileas_to_llvm(
+    module: Operation,
+    target: Target,
+    engine: DiagnosticEngine | None = None,
+    *,
+    flush_to_zero: bool = False,
+    approximate: bool = False,
+) -> None:
     """Converts the functions and globals of `module`, a builtin module, in place.
 
-    Raises CompileError (code 5) with located diagnostics.
+    `flush_to_zero`: all f32 arithmetic treats subnormals as zero; `approximate`: f32 division and square root need
+    not be rounded correctly.  Raises CompileError (code 5) with located diagnostics.
     """
     engine = engine if engine is not None else DiagnosticEngine()
     body = module.regions[0].blocks[0]
@@ -38,16 +74,20 @@ def convert_tileas_to_llvm(module: Operation, target: Target, engine: Diagnostic
     needs_shared = False
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
-            lowering = FunctionLowering(op, PATTERNS, target, engine)
+            lowering = FunctionLowering(op, PATTERNS, target, engine, flush_to_zero, approximate)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)
+            for text, name in lowering.strings.items():
+                body.insert_before(_string_constant(name, text), op)
             needs_shared |= lowering.shared_bytes > 0
         elif isinstance(op, aa.GlobalOp):
             body.insert_before(_global(op), op)
         else:
             continue
         op.erase()
+    if flush_to_zero:
+        module.attributes["nvvm.reflect_ftz"] = UnitAttr()
     first = body.first
     if needs_shared:
         body.insert_before(_shared_arena(), first)
@@ -57,10 +97,8 @@ def convert_tileas_to_llvm(module: Operation, target: Target, engine: Diagnostic
 
 def _shared_arena() -> Operation:
     """Aligned for the widest swizzle; a size of zero makes it extern in PTX, sized by the launch."""
-    from tileiras.ir import i8
-
     return llvm.GlobalOp(
-        sym_name=_string(SHARED_ARENA),
+        sym_name=StringAttr(SHARED_ARENA),
         global_type=llvm.LLVMArrayType(0, i8),
         linkage=llvm.LinkageAttr("external"),
         addr_space=3,
@@ -83,10 +121,17 @@ def _global(op: Any) -> Operation:
     )
 
 
-def _string(text: str) -> Any:
-    from tileiras.ir import StringAttr
-
-    return StringAttr(text)
+def _string_constant(name: str, text: str) -> Operation:
+    data = text + "\0"
+    return llvm.GlobalOp(
+        sym_name=StringAttr(name),
+        global_type=llvm.LLVMArrayType(len(data.encode()), i8),
+        linkage=llvm.LinkageAttr("internal"),
+        constant=UnitAttr(),
+        value=StringAttr(data),
+        addr_space=1,
+        alignment=1,
+    )
 
 
 __all__ = ["PATTERNS", "convert_tileas_to_llvm"]

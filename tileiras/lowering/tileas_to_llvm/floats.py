@@ -182,10 +182,16 @@ _OPERATIONS = {"add": llvm.FAddOp, "sub": llvm.FSubOp, "mul": llvm.FMulOp, "div"
 _ROUNDED = {"add": nvvm.AddFOp, "sub": nvvm.AddFOp, "mul": nvvm.MulFOp, "div": nvvm.DivFOp}
 
 
-def _rounding(op: Any, type: FloatType) -> dict[str, Any] | None:
+def _rounding(
+    op: Any, type: FloatType, lowering: FunctionLowering, approximable: bool = False
+) -> dict[str, Any] | None:
     """The attributes of the instruction with a rounding mode, None when LLVM's own operation does the same."""
-    flushing = op.flush_to_zero is not None and type.keyword == "f32"
+    is_f32 = type.keyword == "f32"
     mode = ROUNDING[op.rounding_mode.value]
+    if mode == "rn" and is_f32 and approximable and lowering.approximate:
+        mode = "approx"
+    # LLVM's own operations flush by the function's attribute, the others have to say so.
+    flushing = is_f32 and (op.flush_to_zero is not None or lowering.flush_to_zero and mode != "rn")
     if mode == "rn" and not flushing:
         return None
     return {"rounding": nvvm.FPRoundingModeAttr(mode), "ftz": UnitAttr() if flushing else None}
@@ -196,7 +202,7 @@ def _arithmetic(name: str) -> Any:
         emit = lowering.emit
         type = element_type_of(op.result.type)
         lhs, rhs = lowering.matched(args)
-        rounding = _rounding(op, type)
+        rounding = _rounding(op, type, lowering, approximable=name == "div")
         if rounding is None:
             return widened(type, (lhs, rhs), lowering, lambda values: emit.insert(_OPERATIONS[name](*values)))
         if name == "sub":
@@ -211,7 +217,7 @@ def fma(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = element_type_of(op.result.type)
     args = lowering.matched(args)
-    rounding = _rounding(op, type)
+    rounding = _rounding(op, type, lowering)
     if rounding is None:
         return widened(type, args, lowering, lambda values: emit.intrinsic("fma", *values))
     return emit.insert(nvvm.FmaOp(*args, **rounding))
@@ -220,7 +226,7 @@ def fma(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
 def sqrt(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = element_type_of(op.result.type)
-    rounding = _rounding(op, type)
+    rounding = _rounding(op, type, lowering, approximable=True)
     if rounding is not None:
         return emit.insert(nvvm.SqrtOp(args[0], **rounding))
     if type.keyword in ("f32", "f64"):

@@ -20,6 +20,7 @@ from tileiras.ir import (
     DenseArrayAttr,
     IntegerAttr,
     Operation,
+    StringAttr,
     SymbolRefAttr,
     TensorType,
     UnitAttr,
@@ -61,16 +62,19 @@ class FunctionLowering:
         target: Target,
         engine: DiagnosticEngine,
         flush_to_zero: bool = False,
+        approximate: bool = False,
     ) -> None:
         self.func = func
         self.target = target
         self.engine = engine
         self.flush_to_zero = flush_to_zero
+        self.approximate = approximate
         self.patterns = patterns
         self.num_warps = func.kernel_spec.num_warps or 4
         self.facts = DivisibilityAnalysis(func)
         self.values: dict[Value, Any] = {}
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
+        self.strings: dict[str, str] = {}
         self.shared_bytes = 0
         self._scratch_top = 0
         self.prepared: dict[Operation, Any] = {}
@@ -80,6 +84,8 @@ class FunctionLowering:
             "nvvm.kernel": UnitAttr(),
             "nvvm.reqntid": DenseArrayAttr(i32, (32 * self.num_warps,)),
         }
+        if flush_to_zero:
+            attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
         if func.kernel_spec.occupancy:
             attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
         self.result = llvm.LLVMFuncOp.define(func.sym_name.value, inputs, attributes=attributes, location=func.location)
@@ -163,12 +169,23 @@ class FunctionLowering:
 
     def library_call(self, name: str, args: Sequence[Value], result: Any) -> Value:
         """A call of a libdevice function on scalars."""
+        self._declare(name, args, result)
+        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
+
+    def external_call(self, name: str, args: Sequence[Value], result: Any) -> None:
+        """A call of a function of the driver, for its effect."""
+        self._declare(name, args, result)
+        self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result))
+
+    def _declare(self, name: str, args: Sequence[Value], result: Any) -> None:
         if name not in self.declared:
             types = [a.type for a in args]
-            self.declared[name] = llvm.LLVMFuncOp.declare(name, types, result)
-        from tileiras.ir import SymbolRefAttr
+            self.declared[name] = llvm.LLVMFuncOp.declare(name, types, llvm.void if result is None else result)
 
-        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
+    def string(self, text: str) -> SymbolRefAttr:
+        """The symbol of a zero-terminated string of this function."""
+        name = self.strings.setdefault(text, f"{self.func.sym_name.value}_string_{len(self.strings)}")
+        return SymbolRefAttr(name)
 
     def scratch(self, size: int) -> tuple[Value, Region]:
         """A scratch area of `size` bytes in shared memory: its address, and the region to synchronise on.
