@@ -6,6 +6,8 @@ everything the kernel needs.
 
 import cuda.tile as ct
 
+from tileiras.stages.export.signatures import array, kernel_signature
+
 
 @ct.kernel
 def vector_add(a, b, c, T: ct.Constant[int]):
@@ -173,7 +175,98 @@ def constants(a, b):
     ct.store(b, index=(0,), tile=ct.full((8,), True, ct.bool_))
 
 
+@ct.kernel
+def strided(a, c):
+    view = a.tiled_view((4, 8), padding_mode=ct.PaddingMode.NAN, traversal_steps=(2, 8))
+    ct.store(c, index=(0, 0), tile=view.load((ct.bid(0), 1)))
+
+
+@ct.kernel
+def sparse(a, i, c, start):
+    rows = ct.load(i, index=(0,), shape=(8,))
+    x = ct.load_advanced_indexing(a, (rows, ct.Slice(start, 16)), padding_mode=ct.PaddingMode.ZERO)
+    ct.store_advanced_indexing(c, (rows, ct.Slice(0, 16)), x)
+
+
+@ct.kernel
+def view_atomics(a, c):
+    x = ct.load(a, index=(0, 0), shape=(4, 8))
+    c.tiled_view((4, 8)).atomic_store_add((0, 0), x)
+
+
+@ct.kernel
+def bytes_and_slots(a, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    packed = ct.pack_to_bytes(x)
+    y = ct.unpack_from_bytes(packed, ct.float32)
+    ct.store(c, index=(0,), tile=ct.insert(y, (1,), ct.full((4,), 2.0, ct.float32)))
+
+
+@ct.kernel
+def scaled(a, sa, b, sb, c):
+    x = ct.load(a, index=(0, 0), shape=(64, 64))
+    y = ct.load(b, index=(0, 0), shape=(64, 64))
+    xs = ct.load(sa, index=(0, 0), shape=(64, 2))
+    ys = ct.load(sb, index=(0, 0), shape=(2, 64))
+    ct.store(c, index=(0, 0), tile=ct.mma_scaled(x, xs, y, ys, ct.zeros((64, 64), ct.float32)))
+
+
+@ct.kernel
+def dependent_grid(a):
+    ct.grid_dependency_control_wait()
+    x = ct.load(a, index=(0,), shape=(16,))
+    ct.grid_dependency_control_launch_dependents()
+    ct.store(a, index=(0,), tile=x + 1)
+
+
+def twice(x):
+    return half(x) * 4.0
+
+
+def half(x):
+    return x / 2.0
+
+
+@ct.kernel
+def calls(a, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    ct.store(c, index=(0,), tile=twice(x) + ct.reduce(x, 0, lambda p, q: half(p) + q, 0.0))
+
+
+@ct.kernel
+def batched(A, B, C):
+    a = ct.load(A, index=(0, 0, 0), shape=(2, 16, 16))
+    b = ct.load(B, index=(0, 0, 0), shape=(2, 16, 16))
+    ct.store(C, index=(0, 0, 0), tile=ct.mma(a, b, ct.zeros((2, 16, 16), ct.float32)))
+
+
+@ct.kernel
+def ordered(a, c):
+    flag = ct.atomic_add(a, 0, 1, memory_order=ct.MemoryOrder.ACQ_REL, memory_scope=ct.MemoryScope.DEVICE)
+    ct.store(c, index=(0,), tile=ct.full((8,), flag, ct.int32))
+    ct.atomic_and(a, 0, 7, memory_order=ct.MemoryOrder.RELAXED, memory_scope=ct.MemoryScope.SYS)
+
+
+@ct.kernel
+def tables(rows, n, c):
+    total = ct.zeros((16,), ct.float32)
+    for k in range(n):
+        total = total + ct.load(rows[k], index=(0,), shape=(16,))
+    ct.store(c, index=(0,), tile=total)
+
+
+@ct.kernel
+def more_math(a, i, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    k = ct.load(i, index=(0,), shape=(16,))
+    y = ct.atan2(x, x + 1.0) + ct.exp(x) + ct.pow(x, 2.5)
+    y = y + ct.astype(ct.isnan(x), ct.float32) + ct.tanh(x, rounding_mode=ct.RoundingMode.APPROX)
+    q, r = ct.divmod(k, 3)
+    ct.store(c, index=(0,), tile=y + ct.astype(q - r, ct.float32) + ct.cumprod(x, axis=0, reverse=True))
+
+
 _1D = "f32[?]"
+_TABLE = ct.compilation.ListConstraint(array("f32[?]"), alias_groups=(), elements_may_alias=False)
 EXPORTS = {
     "vector_add_f32": (vector_add, "13.1", _1D, _1D, _1D, 1024),
     "vector_add_f64": (vector_add, "13.1", "f64[?]", "f64[?]", "f64[?]", 256),
@@ -202,21 +295,35 @@ EXPORTS = {
     "debugging": (debugging, "13.2", _1D, "i32"),
     "grid": (grid, "13.1", "i32[?]"),
     "hints": (hints, "13.1", _1D, _1D),
+    "strided": (strided, "13.3", "f32[?, ?]", "f32[?, ?]"),
+    "sparse": (sparse, "13.3", "f32[?, 4*?]", "i32[?]", "f32[?, 4*?]", "i32"),
+    "view_atomics": (view_atomics, "13.3", "f32[?, ?]", "f32[?, ?]"),
+    "bytes_and_slots": (bytes_and_slots, "13.4", _1D, _1D),
+    "scaled": (scaled, "13.3", "f8e4m3fn[?, ?]", "f8e8m0fnu[?, ?]", "f8e4m3fn[?, ?]", "f8e8m0fnu[?, ?]", "f32[?, ?]"),
+    "dependent_grid": (dependent_grid, "13.4", _1D),
+    "calls": (calls, "13.1", _1D, _1D),
+    "batched": (batched, "13.1", "f16[?, ?, ?]", "f16[?, ?, ?]", "f32[?, ?, ?]"),
+    "ordered": (ordered, "13.1", "i32[?]", "i32[?]"),
+    "tables": (tables, "13.1", _TABLE, "i32", _1D),
+    "more_math": (more_math, "13.2", _1D, "i32[?]", _1D),
     "constants": (constants, "13.1", "f64[?]", "bool[?]"),
 }
 
 
-def export(name, version, gpu_code="sm_90"):
+NEEDS_GPU = {"matmul_f8": "sm_100", "scaled": "sm_100"}
+"""Kernels with element types that sm_90 does not have."""
+
+
+def export(name, version):
     """The bytecode of one kernel of EXPORTS."""
     import io
 
     from cuda.tile.compilation import export_kernel
 
-    from tileiras.stages.export.signatures import kernel_signature
-
     kernel, _, *parameters = EXPORTS[name]
     output = io.BytesIO()
     signature = kernel_signature(name, tuple(parameters))
+    gpu_code = NEEDS_GPU.get(name, "sm_90")
     export_kernel(
         kernel, [signature], output, gpu_code=gpu_code, output_format="tileir_bytecode", bytecode_version=version
     )

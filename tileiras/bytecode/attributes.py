@@ -199,11 +199,7 @@ def _enum_reader(enum: type[EnumAttr]) -> Reader:
         if enum_since is not None and tables.version < enum_since:
             cursor.fail(f"enum attribute type is not available in bytecode version {tables.version}", start)
         if number in since and tables.version < since[number]:
-            cursor.fail(
-                f"enum value '{found.value}' of '{what}' requires bytecode version {since[number]}+,"
-                f" file version is {tables.version}",
-                start,
-            )
+            cursor.fail(f"enum value {number} is not available in bytecode version {tables.version}", start)
         return found
 
     return read

@@ -180,7 +180,7 @@ class TypeTable:
                 flags >>= 1
             else:
                 there = run.byte(f"presence of {key}")
-            values[key] = _read_enum(run, OPTIONAL_KINDS[kind], key) if there else None
+            values[key] = _read_enum(self, run, OPTIONAL_KINDS[kind], key) if there else None
         type_class = lookup_type(registered)
         assert type_class is not None
         return type_class(**values)
@@ -190,12 +190,15 @@ class TypeTable:
             run.fail(f"type '{name}' requires bytecode version {since}+, file version is {self.version}", 0)
 
 
-def _read_enum(run: Cursor, enum: str, what: str) -> Any:
+def _read_enum(table: TypeTable, run: Cursor, enum: str, what: str) -> Any:
     start = run.pos
     number = run.varint(what)
     found = lookup_attribute(enum).from_number(number)  # type: ignore[union-attr]
     if found is None:
         run.fail(f"invalid integer value for enum type: {number}", start)
+    since = found.case_since.get(found.value)
+    if since is not None and table.version < Version.parse(since):
+        run.fail(f"enum value {number} is not available in bytecode version {table.version}", start)
     return found
 
 

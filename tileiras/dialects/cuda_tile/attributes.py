@@ -133,7 +133,8 @@ class PointerAttr(EnumAttr):
 
     name = "cuda_tile.ptr_attr"
     since = "13.4"
-    cases = {"multicast": 0}
+    cases = {"none": 0, "unicast": 1, "multicast": 2}
+    case_since = {"unicast": "13.5", "multicast": "13.5"}
 
 
 # ---- assumptions -------------------------------------------------------------------------------------------------------

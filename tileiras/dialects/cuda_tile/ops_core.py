@@ -275,7 +275,7 @@ class InsertOp(TileOp):
     result = result(TileType, "the tile with the new part")
     assembly_format = (
         "$source `,` $destination `[` $indices `]` attr-dict `:` custom<CudaTileType>(type($source)) `,`"
-        " custom<CudaTileType>(type($destination)) `->` custom<CudaTileType>(type($result))"
+        " custom<CudaTileType>(type($destination))"
     )
 
     def verify_op(self) -> None:

@@ -220,7 +220,11 @@ class MemoryFenceAliasTkoOp(_Ordering):
     opcode = 0x7A
     token = operand(TokenType, TOKEN)
     result_token = output(TokenType, "the fence has been passed")
-    assembly_format = "$token attr-dict `:` custom<CudaTileType>(type($result_token))"
+    assembly_format = "$token attr-dict"
+
+    @classmethod
+    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+        return [TokenType()]
 
 
 class GdcLaunchDependentsTkoOp(_Ordering):
@@ -231,7 +235,7 @@ class GdcLaunchDependentsTkoOp(_Ordering):
     opcode = 0x77
     token = optional_operand(TokenType, TOKEN)
     result_token = output(TokenType, "the signal has been given")
-    assembly_format = "(`token` `` `=` `` $token^)? attr-dict `:` custom<CudaTileType>(type($result_token))"
+    assembly_format = "(`token` `=` $token^)? attr-dict `->` custom<CudaTileType>(type($result_token))"
 
 
 class GdcWaitTkoOp(_Ordering):
@@ -242,4 +246,4 @@ class GdcWaitTkoOp(_Ordering):
     opcode = 0x78
     token = optional_operand(TokenType, TOKEN)
     result_token = output(TokenType, "the wait is over")
-    assembly_format = "(`token` `` `=` `` $token^)? attr-dict `:` custom<CudaTileType>(type($result_token))"
+    assembly_format = "(`token` `=` $token^)? attr-dict `->` custom<CudaTileType>(type($result_token))"

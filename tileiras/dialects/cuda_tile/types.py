@@ -85,7 +85,8 @@ class PointerType(Type):
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
         write_type(printer, self.pointee_type)
-        _write_pointer_attribute(printer, self.pointer_attribute)
+        if self.pointer_attribute is not None:
+            printer.write(f", <{self.pointer_attribute.value}>")
         printer.write(">")
 
     @classmethod
@@ -105,6 +106,8 @@ def _write_pointer_attribute(printer: Any, attribute: PointerAttr | None) -> Non
 
 def _parse_pointer_attribute(parser: Any) -> PointerAttr:
     at = parser.offset
+    if parser.peek("<"):
+        return parser.parse_parameters(PointerAttr)
     found = parser.parse_attribute()
     if not isinstance(found, PointerAttr):
         parser.error(at, f"expected a pointer attribute, got {found}")

@@ -59,6 +59,14 @@ def kernel_signature(name: str, parameters: tuple) -> Any:
         raise SignatureError(f"invalid signature for '{name}': {error}") from None
 
 
+def array(text: str) -> Any:
+    """The front end's ArrayConstraint for a short form such as "f32[?, 8*?]", to be adapted or put into a list."""
+    constraint = _constraint(text, 0)
+    if not hasattr(constraint, "ndim"):
+        raise SignatureError(f"'{text}' is not an array")
+    return constraint
+
+
 def _constraint(parameter: Any, number: int) -> Any:
     if not isinstance(parameter, str):
         return parameter
