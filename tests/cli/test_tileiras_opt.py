@@ -56,6 +56,13 @@ def test_damaged_bytecode_exits_with_3(tmp_path, capsys):
     assert "error" in capsys.readouterr().err
 
 
+def test_input_that_is_no_text_is_diagnosed(tmp_path, capsys):
+    path = tmp_path / "in.mlir"
+    path.write_bytes(b"\xff\xfe\x00module")
+    assert main([str(path)]) == 3
+    assert "error" in capsys.readouterr().err
+
+
 def test_two_inputs_are_refused(capsys):
     assert main(["a", "b"]) == 1
 

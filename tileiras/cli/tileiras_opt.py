@@ -206,14 +206,19 @@ def run(options: Options) -> int:
                 print(failure.render({filename: text}), file=sys.stderr)
         else:
             for diagnostic in diagnostics:
-                print(diagnostic.render({filename: text}), file=sys.stderr)
+                _complain(diagnostic.render({filename: text}))
         code = code or part_code
     _write(options.output, f"\n{SPLIT_MARKER}\n".join(output))
     return code
 
 
+def _complain(text: str) -> None:
+    """Writes to standard error; bytes of the input that are no text are shown as escapes."""
+    print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
+
+
 def _is_bytecode(data: bytes) -> bool:
-    if data[:1].isascii() and data[:1] >= b" ":  # no magic number starts with a printable character
+    if b" " <= data[:1] <= b"~":  # no magic number starts with a printable character
         return False
     from tileiras.bytecode import is_bytecode
 
@@ -249,10 +254,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(run(parse_arguments(argv)))
     except UsageError as error:
-        print(f"tileiras-opt: {error}", file=sys.stderr)
+        _complain(f"tileiras-opt: {error}")
         return int(ExitCode.USAGE)
     except CompileError as error:
-        print(error.render(), file=sys.stderr)
+        _complain(error.render())
         return error.code
 
 
