@@ -4,8 +4,7 @@ One class per operation, attribute and type; text, bytecode, verifier and the re
 declarations.  `since` is the Tile IR version that introduced a thing, `opcode` and `bytecode_tag` its number in files.
 """
 
-from tileiras.ir import Attribute, Location, Operation
-from tileiras.ir import register_type_directive
+from tileiras.ir import Attribute, Location, Operation, register_type_directive
 
 from . import (
     attributes,
@@ -58,5 +57,9 @@ FAMILIES = (
 # Everything with a name in the dialect is found here: `cuda_tile.AddFOp`, `cuda_tile.TileType`.
 for _family in FAMILIES:
     for _name, _value in vars(_family).items():
-        if isinstance(_value, type) and issubclass(_value, (Attribute, Location, Operation)) and not _name.startswith("_"):
+        if (
+            isinstance(_value, type)
+            and issubclass(_value, (Attribute, Location, Operation))
+            and not _name.startswith("_")
+        ):
             globals()[_name] = _value

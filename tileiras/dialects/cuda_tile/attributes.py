@@ -24,7 +24,6 @@ class IntegerOverflowAttr(EnumAttr):
     """What may be assumed about wrap-around; a wrong assumption is undefined behaviour."""
 
     name = "cuda_tile.overflow"
-    angled = True
     since = "13.1"
     angled = True
     cases = {"none": 0, "no_signed_wrap": 1, "no_unsigned_wrap": 2, "no_wrap": 3}
@@ -34,7 +33,6 @@ class RoundingModeAttr(EnumAttr):
     """How an inexact result is rounded, or how exact it has to be."""
 
     name = "cuda_tile.rounding"
-    angled = True
     since = "13.1"
     angled = True
     cases = {
@@ -137,7 +135,7 @@ class PointerAttr(EnumAttr):
     case_since = {"unicast": "13.5", "multicast": "13.5"}
 
 
-# ---- assumptions -------------------------------------------------------------------------------------------------------
+# ---- assumptions ---------------------------------------------------------------------------------------------------
 
 
 def _tile_of(op: Operation, *elements: str) -> Any:
@@ -161,7 +159,7 @@ class AssumePredicate(Attribute):
 
 
 class DivByAttr(AssumePredicate):
-    """Elements are divisible by `divisor`; with every/along only each `every`-th along a dimension, the rest following."""
+    """Elements are divisible by `divisor`; with every/along each `every`-th along a dimension, the rest count up."""
 
     name = "cuda_tile.div_by"
     since = "13.1"
@@ -305,7 +303,7 @@ class BoundedAttr(AssumePredicate):
         return cls(lower, upper)  # type: ignore[return-value]
 
 
-# ---- hints -------------------------------------------------------------------------------------------------------------
+# ---- hints ---------------------------------------------------------------------------------------------------------
 
 
 class OptimizationHintsAttr(Attribute):
@@ -327,7 +325,8 @@ class OptimizationHintsAttr(Attribute):
         for key, entry in self.value.items:
             if not isinstance(entry, DictAttr):
                 raise VerifyError(
-                    f"expected dictionary attribute for optimization_hints entry `{key}` got value={entry}", prefix=False
+                    f"expected dictionary attribute for optimization_hints entry `{key}` got value={entry}",
+                    prefix=False,
                 )
 
     def hint(self, gpu_name: str, key: str) -> Any:

@@ -9,7 +9,7 @@ from tileiras.ir.location import _ValueLocation
 
 
 class _DebugAttr(Attribute):
-    """Base of debug attributes; `struct` of an attribute lists (parameter, spelling, kind), kind "?int" may be absent."""
+    """Base of debug attributes; `struct` lists (parameter, spelling, kind), of which kind "?int" may be absent."""
 
     struct: ClassVar[tuple[tuple[str, str, str], ...]] = ()
 
@@ -205,7 +205,7 @@ class DILoc(_ValueLocation):
 registry.ATTRIBUTES[DILoc.name] = DILoc  # type: ignore[assignment]  # a location in attribute position
 
 
-# ---- rules -------------------------------------------------------------------------------------------------------------
+# ---- rules ---------------------------------------------------------------------------------------------------------
 
 
 def debug_location(location: Location) -> DILoc | None:

@@ -18,6 +18,4 @@ class ComparesOperands:
 
     def verify_op(self: Any) -> None:
         if self.results[0].type is not self.operands[0].type.with_element_type(i1):
-            raise VerifyError(
-                "failed to verify that Result type has i1 element type and same shape as operands"
-            )
+            raise VerifyError("failed to verify that Result type has i1 element type and same shape as operands")

@@ -1,6 +1,6 @@
 """The text of memory operations that go through a view: order, indices, token, hints, types.
 
-    load_view_tko weak %view[%i, %j] token = %t : partition_view<...>, tile<i32> -> tile<8x8xf32>, token
+load_view_tko weak %view[%i, %j] token = %t : partition_view<...>, tile<i32> -> tile<8x8xf32>, token
 """
 
 from __future__ import annotations

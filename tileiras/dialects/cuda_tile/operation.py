@@ -144,12 +144,13 @@ class TileOp(Operation):
     @classmethod
     def parse_AssumePredicate(cls, parser: Any) -> AssumePredicate:
         at = parser.offset
-        if parser.peek("#"):
-            found = parser.parse_attribute()
-            if not isinstance(found, AssumePredicate):
-                parser.error(at, "expected assume predicate attribute")
-            return found
         word = parser.parse_optional_any_keyword()
+        if word is None:
+            found = parser.parse_optional_attribute()
+            if isinstance(found, AssumePredicate):
+                return found
+            if found is not None:
+                parser.error(at, "expected assume predicate attribute")
         if word is None:
             parser.error(at, "expected attribute name")
         for known in (DivByAttr, SameElementsAttr, BoundedAttr):
@@ -231,9 +232,7 @@ def parse_constant(parser: Any) -> DenseElementsAttr:
     parser.parse_punctuation("<")
     prefix = parser.parse_dialect_type(NAMESPACE)
     if not is_number(prefix):
-        parser.error(
-            parser.offset, f"expect element type to be one of {DENSE_WORDS} values, but got '{prefix}'"
-        )
+        parser.error(parser.offset, f"expect element type to be one of {DENSE_WORDS} values, but got '{prefix}'")
     parser.parse_punctuation(":")
     literal = parse_dense_literal(parser, element_type=prefix)
     parser.parse_punctuation(">")
@@ -243,7 +242,9 @@ def parse_constant(parser: Any) -> DenseElementsAttr:
     if not isinstance(type, TileType):
         parser.error(at, f"result #0 must be tile of {DENSE_WORDS} values, but got '{type}'")
     if type.element_type is not prefix:
-        parser.error(at, f"mismatch between the element type: '{prefix}' and the tile element type '{type.element_type}'")
+        parser.error(
+            at, f"mismatch between the element type: '{prefix}' and the tile element type '{type.element_type}'"
+        )
     return literal.build(parser, type, prefix)
 
 

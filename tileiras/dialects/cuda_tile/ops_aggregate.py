@@ -23,14 +23,14 @@ from tileiras.ir import (
 
 from .constraints import BoolAttr, I32Attr
 from .operation import TileOp
-from .traits import EndsWith, SameOperandsShape
+from .traits import EndsWith, OneBlock, SameOperandsShape
 from .types import TileType
 
 
 class _Aggregate(TileOp):
     """Base of reduce and scan."""
 
-    traits = (RecursiveMemoryEffects, SameOperandsShape, EndsWith("cuda_tile.yield"))
+    traits = (RecursiveMemoryEffects, SameOperandsShape, OneBlock("body"), EndsWith("cuda_tile.yield"))
     operands = variadic_operand(TileType, "the tiles, all of one shape")
     dim = attribute(I32Attr, "the dimension along which elements are combined")
 
@@ -70,8 +70,8 @@ class _Aggregate(TileOp):
                 )
 
     def _verify_body(self, tiles: list[Any]) -> None:
-        block = self.regions[0].blocks[0] if self.regions[0].blocks else None
-        if block is None or block.last is None:
+        block = self.regions[0].block
+        if block.last is None:
             raise VerifyError("expect non-empty block")
         arguments = [argument.type for argument in block.arguments]
         if len(arguments) != 2 * len(tiles):
@@ -99,9 +99,7 @@ class _Aggregate(TileOp):
             )
         for number, (tile, type) in enumerate(zip(tiles, yielded)):
             if not isinstance(type, TileType):
-                raise VerifyError(
-                    f"expected TileType for operand and terminator types but got: '{tile}' and '{type}'"
-                )
+                raise VerifyError(f"expected TileType for operand and terminator types but got: '{tile}' and '{type}'")
             if tile.element_type is not type.element_type:
                 raise VerifyError(
                     f"expect same type for operand at index: {number} and terminator argument at index: {number} but"

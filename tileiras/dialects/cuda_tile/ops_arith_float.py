@@ -161,9 +161,7 @@ class _Extremum(FloatBinary):
 
     propagate_nan = attribute(UnitAttr, "a NaN operand makes the result NaN", optional=True)
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
-    assembly_format = (
-        "$lhs `,` $rhs oilist(`flush_to_zero` $flush_to_zero | `propagate_nan` $propagate_nan) " + _TAIL
-    )
+    assembly_format = "$lhs `,` $rhs oilist(`flush_to_zero` $flush_to_zero | `propagate_nan` $propagate_nan) " + _TAIL
 
     def verify_op(self) -> None:
         verify_flush_to_zero(self)

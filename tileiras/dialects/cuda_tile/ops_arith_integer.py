@@ -146,9 +146,7 @@ class DivIOp(TileOp):
     def verify_op(self) -> None:
         mode = self.rounding.value
         if mode not in ("zero", "negative_inf", "positive_inf"):
-            raise VerifyError(
-                "invalid rounding mode specified, expect one of [zero, negative_inf, positive_inf]"
-            )
+            raise VerifyError("invalid rounding mode specified, expect one of [zero, negative_inf, positive_inf]")
         if mode == "negative_inf" and self.signedness.value == "unsigned":
             raise VerifyError("rounding mode 'negative_inf' is not allowed with 'unsigned' flag")
 

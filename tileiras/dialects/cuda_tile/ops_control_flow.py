@@ -23,7 +23,7 @@ from tileiras.ir import (
 
 from .constraints import ScalarI1, ScalarInt, any_value
 from .operation import TileOp, parse_body, write_body
-from .traits import EndsWith, GroupTypesMatch, NoRegionArguments, ParentOneOf
+from .traits import EndsWith, GroupTypesMatch, NoRegionArguments, OneBlock, ParentOneOf
 from .types import NAMESPACE, TensorViewType, TileView, write_type
 
 
@@ -49,7 +49,7 @@ def _write_types(printer: Any, types: Sequence[Any]) -> None:
         write_type(printer, type)
 
 
-# ---- terminators -------------------------------------------------------------------------------------------------------
+# ---- terminators ---------------------------------------------------------------------------------------------------
 
 
 class _Exit(TileOp):
@@ -153,7 +153,7 @@ class ReturnOp(_Exit):
             raise VerifyError(f"has {len(self.operands)} operands, but entry function must return 0 operands")
 
 
-# ---- if ----------------------------------------------------------------------------------------------------------------
+# ---- if ------------------------------------------------------------------------------------------------------------
 
 
 class IfOp(TileOp):
@@ -166,6 +166,7 @@ class IfOp(TileOp):
     traits = (
         NoRegionArguments,
         RecursiveMemoryEffects,
+        OneBlock("thenRegion"),
         EndsWith("cuda_tile.yield", "cuda_tile.break", "cuda_tile.continue", "cuda_tile.return"),
     )
     condition = operand(ScalarI1, "which region runs")
@@ -178,8 +179,15 @@ class IfOp(TileOp):
     )
 
     @classmethod
-    def create(cls, operands: Any = (), result_types: Any = (), attributes: Any = None, regions: Any = (), *rest: Any,
-               **named: Any) -> Any:
+    def create(
+        cls,
+        operands: Any = (),
+        result_types: Any = (),
+        attributes: Any = None,
+        regions: Any = (),
+        *rest: Any,
+        **named: Any,
+    ) -> Any:
         """As Operation.create; a missing else region is one without blocks."""
         if len(regions) == 1:
             regions = (*regions, Region())
@@ -188,8 +196,6 @@ class IfOp(TileOp):
     def verify_op(self) -> None:
         wanted = [result.type for result in self.results]
         _refuse_views(wanted, lambda number: f"result type {number}")
-        if not self.thenRegion.blocks:
-            raise VerifyError("must define then branch")
         self._verify_yield(self.thenRegion, "then", wanted)
         if self.elseRegion.blocks:
             self._verify_yield(self.elseRegion, "else", wanted)
@@ -212,7 +218,7 @@ class IfOp(TileOp):
             )
 
 
-# ---- loops -------------------------------------------------------------------------------------------------------------
+# ---- loops ---------------------------------------------------------------------------------------------------------
 
 
 class _Loop(TileOp):
@@ -277,6 +283,7 @@ class ForOp(_Loop):
         AllTypesMatch("lowerBound", "upperBound", "step"),
         GroupTypesMatch("initValues", "resultValues"),
         RecursiveMemoryEffects,
+        OneBlock("region"),
         EndsWith("cuda_tile.continue"),
     )
     lowerBound = operand(ScalarInt, "first value of the counter")
@@ -288,7 +295,7 @@ class ForOp(_Loop):
     region = region("the body")
 
     def verify_op(self) -> None:
-        arguments = self.region.blocks[0].arguments if self.region.blocks else ()
+        arguments = self.region.block.arguments
         if not arguments:
             raise VerifyError("expected at least one block argument for induction variable")
         if arguments[0].type is not self.lowerBound.type:
@@ -334,9 +341,7 @@ class ForOp(_Loop):
             types = _parse_types(parser)
             parser.parse_punctuation(")")
             if len(inits) != len(types):
-                parser.error(
-                    parser.location.offset, "mismatch in number of loop-carried values and defined values"
-                )
+                parser.error(parser.location.offset, "mismatch in number of loop-carried values and defined values")
         body = parse_body(parser, cls, _typed([counter, *arguments], [type, *types]))
         attributes |= parser.parse_optional_attr_dict()
         values = parser.resolve_operands(bounds, type) + parser.resolve_operands(inits, types)
@@ -370,13 +375,13 @@ class LoopOp(_Loop):
     name = "cuda_tile.loop"
     since = "13.1"
     opcode = 0x41
-    traits = (RecursiveMemoryEffects, EndsWith("cuda_tile.continue", "cuda_tile.break"))
+    traits = (RecursiveMemoryEffects, OneBlock("region"), EndsWith("cuda_tile.continue", "cuda_tile.break"))
     initValues = variadic_operand(any_type, "what the first iteration starts with")
     resultValues = variadic_result(any_type, "what the break hands on")
     region = region("the body")
 
     def verify_op(self) -> None:
-        arguments = self.region.blocks[0].arguments if self.region.blocks else ()
+        arguments = self.region.block.arguments
         self._verify_carried(self.initValues, arguments)
 
     @classmethod

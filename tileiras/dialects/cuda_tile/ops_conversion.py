@@ -119,7 +119,9 @@ class IToFOp(_NumberConversion):
     signedness = attribute(SignednessAttr, "whether the input is read as signed or unsigned")
     rounding_mode = attribute(RoundingModeAttr, ROUNDING)
     to = result(FloatTile, "the nearest floating-point numbers")
-    assembly_format = "$from custom<Signedness>($signedness) custom<IEEERoundingMode>($rounding_mode) attr-dict " + _FROM
+    assembly_format = (
+        "$from custom<Signedness>($signedness) custom<IEEERoundingMode>($rounding_mode) attr-dict " + _FROM
+    )
 
     def verify_op(self) -> None:
         if getattr(self.to.type.element_type, "keyword", "") == _IS_E8M0:

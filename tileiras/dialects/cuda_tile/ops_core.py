@@ -181,9 +181,7 @@ class PermuteOp(TileOp):
         if rank < 2:
             raise VerifyError(f"expects at least rank 2, but got: {rank}")
         if len(permutation) != rank:
-            raise VerifyError(
-                f"expect permutation size ({len(permutation)}) to equal the rank of the source ({rank})"
-            )
+            raise VerifyError(f"expect permutation size ({len(permutation)}) to equal the rank of the source ({rank})")
         if len(set(permutation)) != rank:
             raise VerifyError("expect permutation elements to be unique")
         for number, dim in enumerate(permutation):
@@ -240,7 +238,8 @@ def _verify_parts(op: Any, whole: TileType, part: TileType, names: tuple[str, st
     for dim, (size, share) in enumerate(zip(whole.shape, part.shape)):
         if size % share:
             raise VerifyError(
-                f"{big} dimension {dim} size ({size}) must be evenly divisible by {small} dimension {dim} size ({share})"
+                f"{big} dimension {dim} size ({size}) must be evenly divisible by {small} dimension {dim} size"
+                f" ({share})"
             )
     if len(indices) != whole.rank:
         raise VerifyError(f"expected {whole.rank} indices, but got {len(indices)}")

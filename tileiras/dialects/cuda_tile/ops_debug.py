@@ -8,7 +8,6 @@ from tileiras.ir import (
     AllTypesMatch,
     AttrSizedOperandSegments,
     MemoryWrite,
-    Pure,
     StringAttr,
     VerifyError,
     any_type,
@@ -38,9 +37,7 @@ class AssumeOp(TileOp):
     value = operand(any_type, "a tile or tensor view")
     predicate = attribute(AssumePredicate, "what is assumed")
     result = result(any_type, "the same value")
-    assembly_format = (
-        "custom<AssumePredicate>($predicate) `,` $value attr-dict `:` custom<CudaTileType>(type($value))"
-    )
+    assembly_format = "custom<AssumePredicate>($predicate) `,` $value attr-dict `:` custom<CudaTileType>(type($value))"
 
     def verify_op(self) -> None:
         self.predicate.verify_assume(self)

@@ -147,9 +147,7 @@ class SqrtOp(FloatUnary):
     opcode = 0x64
     rounding_mode = attribute(RoundingModeAttr, "how the result is rounded")
     flush_to_zero = attribute(UnitAttr, FTZ, optional=True)
-    assembly_format = (
-        "$source custom<SqrtOpRoundingMode>($rounding_mode) (`flush_to_zero` $flush_to_zero^)? " + _TAIL
-    )
+    assembly_format = "$source custom<SqrtOpRoundingMode>($rounding_mode) (`flush_to_zero` $flush_to_zero^)? " + _TAIL
 
     def verify_op(self) -> None:
         verify_divide_modifiers(self, ("nearest_even", "zero", "negative_inf", "positive_inf", "approx"))

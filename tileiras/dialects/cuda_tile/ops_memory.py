@@ -139,7 +139,9 @@ class AllocaOp(TileOp):
     traits = (MemoryAllocate,)
     num_elem = attribute(I64Attr, "how many elements")
     alignment = attribute(I64Attr, "alignment in bytes, a power of two")
-    global_ = attribute(UnitAttr, "the address may be shared among the threads of the tile", optional=True, name="global")
+    global_ = attribute(
+        UnitAttr, "the address may be shared among the threads of the tile", optional=True, name="global"
+    )
     result = output(ScalarPointer, "pointer to the first element")
     assembly_format = (
         "`num_elem` `=` $num_elem `,` `alignment` `=` $alignment (`global` $global^)? attr-dict"
@@ -160,7 +162,8 @@ class AllocaOp(TileOp):
         size = max(1, pointee.width // 8) if pointee.width > 4 or pointee.width == 1 else 0
         if alignment < size:
             raise VerifyError(
-                f"'alignment' ({alignment}) must be at least the natural size ({size} bytes) for element type '{pointee}'"
+                f"'alignment' ({alignment}) must be at least the natural size ({size} bytes) for element type"
+                f" '{pointee}'"
             )
 
 
@@ -213,7 +216,7 @@ class _Ordering(TileOp):
 
 
 class MemoryFenceAliasTkoOp(_Ordering):
-    """Orders accesses before the token and behind the result even when they reach the memory by different addresses."""
+    """Orders accesses before the token and behind the result even when their addresses for the memory differ."""
 
     name = "cuda_tile.memory_fence_alias_tko"
     since = "13.4"

@@ -151,8 +151,8 @@ class MmaFScaledOp(TileOp):
         factor, scale = self.lhs.type.element_type, self.lhs_scale.type.element_type
         if scale is f8E4M3FN and factor is not f4E2M1FN:
             raise VerifyError(
-                f"unsupported combination of element types. Scale type '{scale}' expects lhs and rhs element types to be"
-                f" '{f4E2M1FN}', but got '{factor}'"
+                f"unsupported combination of element types. Scale type '{scale}' expects lhs and rhs element types"
+                f" to be '{f4E2M1FN}', but got '{factor}'"
             )
         if lhs[column] % lhs_scale[column]:
             raise VerifyError(

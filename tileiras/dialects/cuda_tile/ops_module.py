@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.ir import (
+    ArrayAttr,
     Block,
-    DenseArrayAttr,
     DictAttr,
     FunctionType,
     IntegerAttr,
@@ -25,16 +25,13 @@ from tileiras.ir import (
     region,
     result,
 )
-from tileiras.ir import ArrayAttr as ArrayAttr
 
 from .attributes import OptimizationHintsAttr, SymbolVisibilityAttr
 from .constraints import DictArrayAttr, I64Attr, ScalarPointer, TileConstant, function_type_attr
 from .debug_info import verify_function_scope, verify_module_scopes, verify_operation_scopes
 from .operation import TileOp, write_arguments
-from .traits import EndsWith, NoRegionArguments
+from .traits import EndsWith, NoRegionArguments, OneBlock
 from .types import NAMESPACE, TileType, write_type
-
-__all__ = ["DenseArrayAttr", "EntryOp", "GetGlobalOp", "GlobalOp", "ModuleOp"]
 
 
 class ModuleOp(TileOp):
@@ -59,7 +56,7 @@ class EntryOp(TileOp):
     name = "cuda_tile.entry"
     since = "13.1"
     opcode = 0x16
-    traits = (IsolatedFromAbove, EndsWith("cuda_tile.return"), Symbol)
+    traits = (IsolatedFromAbove, OneBlock("body"), EndsWith("cuda_tile.return"), Symbol)
     sym_name = attribute(StringAttr, "name of the kernel")
     function_type = attribute(function_type_attr, "types of the parameters; kernels return nothing")
     arg_attrs = attribute(DictArrayAttr, "a dictionary per parameter", optional=True)
@@ -69,6 +66,8 @@ class EntryOp(TileOp):
 
     def verify_op(self) -> None:
         self._verify_function()
+        if self.function_type.results:
+            raise VerifyError("entry op must not return values")
         for type in self.function_type.inputs:
             if isinstance(type, TileType) and type.rank:
                 raise VerifyError("entry op must have scalar types (rank 0 !cuda_tile.tile)")
@@ -76,10 +75,7 @@ class EntryOp(TileOp):
         verify_operation_scopes(self)
 
     def _verify_function(self) -> None:
-        block = self.body.blocks[0] if self.body.blocks else None
-        if block is None:
-            raise VerifyError("expects a body")
-        found, wanted = [argument.type for argument in block.arguments], list(self.function_type.inputs)
+        found, wanted = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
         if len(found) != len(wanted):
             raise VerifyError(f"entry block must have {len(wanted)} arguments to match function signature")
         for number, (argument, declared) in enumerate(zip(found, wanted)):
@@ -101,7 +97,9 @@ class EntryOp(TileOp):
             attributes["arg_attrs"] = ArrayAttr([DictAttr(argument.attributes or {}) for argument in arguments])
         if parser.parse_optional_keyword("optimization_hints"):
             parser.parse_punctuation("=")
-            attributes["optimization_hints"] = parser.parse_parameters(OptimizationHintsAttr)
+            hints = parser.parse_parameters(OptimizationHintsAttr)
+            if hints.value.items:  # no hints at all are not written either
+                attributes["optimization_hints"] = hints
         body = parser.parse_region(arguments)
         if not body.blocks:
             body.append(Block())
@@ -200,8 +198,8 @@ class GetGlobalOp(TileOp):
         parent = self.parent_op
         while parent is not None and not parent.has_trait(SymbolTable):
             parent = parent.parent_op
-        for region in parent.regions if parent is not None else ():
-            for block in region.blocks:
+        for body in parent.regions if parent is not None else ():
+            for block in body.blocks:
                 for op in block.operations:
                     if isinstance(op, GlobalOp) and op.sym_name.value == name:
                         return op

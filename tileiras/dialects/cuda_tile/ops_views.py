@@ -62,7 +62,10 @@ class MakeTensorViewOp(TileOp):
             raise VerifyError(
                 f"expected pointer to '{view.element_type}' to build tensor_view of this type, got '{pointee}'"
             )
-        groups = (("shape", self.dynamicShape, view.dynamic_sizes), ("stride", self.dynamicStrides, view.dynamic_strides))
+        groups = (
+            ("shape", self.dynamicShape, view.dynamic_sizes),
+            ("stride", self.dynamicStrides, view.dynamic_strides),
+        )
         for what, values, wanted in groups:
             if len(values) != wanted:
                 raise VerifyError(f"expected {wanted} dynamic {what} operands, got {len(values)}")

@@ -106,6 +106,19 @@ class NoRegionArguments(Trait):
                 raise VerifyError(f"region{which} should have no arguments")
 
 
+class OneBlock(Trait):
+    """The named region, the operation's first, has exactly one block."""
+
+    __slots__ = ("region",)
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+
+    def verify(self, op: Operation) -> None:
+        if len(op.regions[0].blocks) != 1:
+            raise VerifyError(f"region #0 ('{self.region}') failed to verify constraint: region with 1 blocks")
+
+
 class EndsWith(SingleBlockImplicitTerminator):
     """Each region is a block that ends in one of the named operations; the text may leave the first one out."""
 
@@ -126,8 +139,7 @@ class EndsWith(SingleBlockImplicitTerminator):
                         notes=[
                             (
                                 last.location,
-                                "in custom textual format, the absence of terminator implies"
-                                f" '{self.terminator}'",
+                                f"in custom textual format, the absence of terminator implies '{self.terminator}'",
                             )
                         ],
                     )

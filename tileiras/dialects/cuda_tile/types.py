@@ -163,7 +163,9 @@ def verify_tile(shape: Sequence[int], element_type: Any) -> None:
     total = 1
     for size in shape:
         if size <= 0:
-            raise VerifyError(f"all dimensions must be positive constants, got {', '.join(map(str, shape))}", prefix=False)
+            raise VerifyError(
+                f"all dimensions must be positive constants, got {', '.join(map(str, shape))}", prefix=False
+            )
         if size & (size - 1):
             raise VerifyError(f"all dimensions must be powers of two, got {', '.join(map(str, shape))}", prefix=False)
         total *= size
@@ -265,7 +267,7 @@ class TensorViewType(ShapedType):
         return stride
 
 
-# ---- views -------------------------------------------------------------------------------------------------------------
+# ---- views ---------------------------------------------------------------------------------------------------------
 
 
 class TileView(Type):
@@ -496,9 +498,7 @@ class StridedViewType(_GridView):
         if len(self.tile_shape) != len(strides):
             raise VerifyError(f"expected {len(self.tile_shape)} traversal strides, got {len(strides)}", prefix=False)
         if any(stride <= 0 for stride in strides):
-            raise VerifyError(
-                f"traversal strides must be strictly positive but got {_spell(strides)}", prefix=False
-            )
+            raise VerifyError(f"traversal strides must be strictly positive but got {_spell(strides)}", prefix=False)
 
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
@@ -560,9 +560,7 @@ class GatherScatterViewType(TileView):
             raise VerifyError(f"gather/scatter dimension {sparse} is out of range for index count {len(types)}")
         picks = types[sparse]
         if not isinstance(picks, TileType):
-            raise VerifyError(
-                f"expected index at sparse_dim position {sparse} to be a tile type for GatherScatterView"
-            )
+            raise VerifyError(f"expected index at sparse_dim position {sparse} to be a tile type for GatherScatterView")
         if picks.rank != 1:
             raise VerifyError(
                 f"expected index at sparse_dim position {sparse} to be a 1D tensor for GatherScatterView,"

@@ -14,7 +14,7 @@ def shape_text(shape: Any) -> str:
     return ", ".join(map(str, shape))
 
 
-# ---- floating-point modifiers ------------------------------------------------------------------------------------------
+# ---- floating-point modifiers --------------------------------------------------------------------------------------
 
 
 def _only_f32(op: Any, modifier: str) -> None:
@@ -52,7 +52,7 @@ def verify_full_or_approx(op: Any) -> None:
         _only_f32(op, "approx")
 
 
-# ---- memory ------------------------------------------------------------------------------------------------------------
+# ---- memory --------------------------------------------------------------------------------------------------------
 
 
 def verify_ordering(op: Any, kind: str, allowed: tuple[str, str, str]) -> None:
