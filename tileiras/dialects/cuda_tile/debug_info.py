@@ -246,8 +246,8 @@ def verify_function_scope(function: Any) -> None:
         )
     if found.scope.linkage_name != function.sym_name.value:
         raise VerifyError(
-            f'invalid function debug info scope: {found.scope}. Function name "{function.sym_name.value}" does not match'
-            f' subprogram scope linkage name "{found.scope.linkage_name}".'
+            f'invalid function debug info scope: {found.scope}. Function name "{function.sym_name.value}" does not'
+            f' match subprogram scope linkage name "{found.scope.linkage_name}".'
         )
 
 
@@ -266,8 +266,8 @@ def verify_operation_scopes(function: Any) -> None:
                 prefix=False,
             )
         raise VerifyError(
-            f"invalid operation debug info scope: {scope}. Operation debug info scope does not match function debug info"
-            f" scope: {own}.",
+            f"invalid operation debug info scope: {scope}. Operation debug info scope does not match function debug"
+            f" info scope: {own}.",
             location=op.location,
             prefix=False,
         )

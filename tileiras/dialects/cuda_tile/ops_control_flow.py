@@ -229,7 +229,8 @@ class _Loop(TileOp):
     def _verify_carried(self, inits: Sequence[Any], arguments: Sequence[Any]) -> None:
         if len(arguments) != len(inits):
             raise VerifyError(
-                f"mismatch in number of region iterator values and loop iterator inits: {len(arguments)} vs {len(inits)}"
+                f"mismatch in number of region iterator values and loop iterator inits: {len(arguments)} vs"
+                f" {len(inits)}"
             )
         for number, (init, argument) in enumerate(zip(inits, arguments)):
             _refuse_views([argument.type], lambda _: f"loop-carried value {number}")
