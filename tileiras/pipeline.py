@@ -95,7 +95,7 @@ STAGES: tuple[Stage, ...] = (
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
     ),
     Stage(
-        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name",),
+        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name", "ftz", "approx"),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
     ),
