@@ -53,6 +53,8 @@ OPTIONS: dict[str, Option] = {
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
+        Option("ftz", bool, False, "flush f32 denormals to zero"),
+        Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),
         Option("tile-launch", bool, False, "mark kernels for the driver's tile launch, as the vendor's compiler does"),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
