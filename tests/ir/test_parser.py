@@ -254,3 +254,11 @@ def test_the_caret_stands_under_the_use():
 def test_an_operation_can_be_printed_as_if_in_a_module_of_its_dialect():
     module = parse_module("toy.module @m {\n  func @f() {\n    return\n  }\n}")
     assert print_op(module.body.block.first, default_dialect="toy").startswith("func @f() {\n  return\n}")
+
+
+def test_an_operation_inside_a_function_is_printed_with_the_names_of_the_function():
+    module = parse_module(
+        "toy.func @f(%x: i32) {\n  %0 = add %x, %x : i32\n  %1 = add %0, %x : i32\n  return\n}"
+    )
+    _, second, _ = module.body.block.first.body.block.operations
+    assert str(second) == "%1 = toy.add %0, %arg0 : i32\n"

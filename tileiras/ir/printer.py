@@ -25,6 +25,7 @@ from .attributes import (
 from .core import Block, Operation, Region, Value
 from .float_format import encode_float, format_float
 from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc, UnknownLoc
+from .traits import IsolatedFromAbove
 from .types import (
     DYNAMIC,
     FloatType,
@@ -146,7 +147,11 @@ class Printer:
     # ---- operations --------------------------------------------------------------------------------------------------
 
     def print_top_level(self, root: Operation) -> str:
-        names = ValueNames(root, suggest=not self.generic)
+        # Values have the names that they have in the text of the whole function.
+        scope = root
+        while not scope.has_trait(IsolatedFromAbove) and scope.parent_op is not None:
+            scope = scope.parent_op
+        names = ValueNames(scope, suggest=not self.generic)
         self.names, self._blocks, self._groups = names.values, names.blocks, names.groups
         aliases = self._aliases = self._find_aliases(root)
         self._alias_names = aliases.names
