@@ -41,7 +41,7 @@ def bytecode_files(folder: str) -> list[tuple[str, str]]:
         source = units.Source.read(os.path.join("examples", name))
         if source.kind == units.BYTECODE:
             found.append((name, source.path or name))
-        elif source.kind == units.PYTHON:
+        elif source.kind == units.PYTHON and not _exported(name):
             path = os.path.join(folder, os.path.basename(name) + ".tileirbc")
             try:
                 data = api.compile_with(source, CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
@@ -52,6 +52,12 @@ def bytecode_files(folder: str) -> list[tuple[str, str]]:
                 file.write(data)
             found.append((name, path))
     return found
+
+
+def _exported(name: str) -> bool:
+    """Whether the bytecode of a Python example is an example itself."""
+    stem = os.path.splitext(os.path.basename(name))[0]
+    return os.path.isfile(os.path.join("examples", "bytecode", stem + ".tileirbc"))
 
 
 def main() -> None:

@@ -63,6 +63,28 @@ env.TileKernel("kernels/one.mlir")
     assert project.artifacts()["sm_90/O3/kernels/one/one.ptx"] == alone["one.ptx"]
 
 
+def test_a_stage_called_alone_knows_the_source_it_came_from(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ, TILE_OPTIONS={"libdevice": "nowhere.bc"}, TILE_CACHE="#store")
+aa = env.TileAA("out/one", env.TileRead("out/one", "kernels/one.mlir")[0])
+env.TilePTX("out/one", env.TileLLVM("out/one", env.TileAS("out/one", aa[0])[0])[0])
+""")  # fmt: skip
+    project.write("kernels/one.mlir", module(axpy("one")).replace("addf %v, %v rounding<nearest_even>", "sin %v"))
+    assert "kernels/one.mlir:1:1: error: could not find libdevice" in project.scons("out/one.ptx", expect=2).errors
+
+
+@pytest.mark.parametrize("opt", ["7", "'high'"])
+def test_a_level_that_does_not_exist_is_refused(project, opt):
+    project.write("SConstruct", f"""
+from tileiras.build import tool
+Environment(tools=[tool]).TileKernel("kernels/k.mlir", opt={opt})
+""")  # fmt: skip
+    refused = project.scons(expect=2)
+    assert "level" in refused.errors + refused.output
+
+
 def test_the_shim_in_site_scons_does_not_stand_in_for_the_package(project):
     shutil.copytree(os.path.join(CHECKOUT, "site_scons"), project.path("site_scons"))
     project.write("SConstruct", """

@@ -26,7 +26,7 @@ from tileiras.build import discover
 from tileiras.build.execute import Session, Step, render, warn_on_stderr
 from tileiras.build.store import ArtifactStore, default_directory
 from tileiras.diagnostics import CompileError
-from tileiras.options import CompileOptions, lookup
+from tileiras.options import CompileOptions, lookup, parse_value
 from tileiras.pipeline import Stage
 
 BUILDERS = {
@@ -90,6 +90,8 @@ _sessions: dict[str, Session] = {}
 def session(env: Any) -> Session:
     """The session of an environment's store."""
     directory = env.subst("$TILE_CACHE")
+    if directory.startswith("#"):
+        directory = env.Dir(directory).abspath
     found = _sessions.get(directory)
     if found is None:
         found = _sessions[directory] = Session(ArtifactStore(directory, warn_on_stderr))
@@ -104,36 +106,36 @@ def _step(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any) 
     main = str(target[0])
     stem = main.removesuffix(stage.suffix)
     wanted = [str(node).removeprefix(stem) for node in target]
-    first = source[0]
+    first = origin = source[0]
+    while origin.sources:
+        origin = origin.sources[0]
     return Step(
         stage,
         str(first.rfile()),
         stem,
         wanted,
-        str(first).replace(os.sep, "/"),
-        first.rfile().abspath,
-        _options(env, env.subst("$TILE_SM"), int(env["TILE_OPT"]), {}),
+        _name(origin),
+        origin.srcnode().abspath,
+        _options(env, env.subst("$TILE_SM"), env["TILE_OPT"], {}),
         locations=_locations_beside(stage, str(first)),
     )
 
 
 def _locations_beside(stage: Stage, source: str) -> list[str]:
-    """The location files beside an artifact, nearest first."""
-    found = []
-    stages = [row for row in pipeline.STAGES if row.makes_module]
-    for row in reversed(stages[: stages.index(stage)] if stage in stages else stages):
-        if source.endswith(row.suffix):
-            source = source.removesuffix(row.suffix)
-            found.append(source + row.location_suffix)
-        elif found:
-            found.append(source + row.location_suffix)
-    return found
+    """The location files beside an artifact, nearest first; for a stage that sees no module, the last of them."""
+    earlier = pipeline.STAGES[: pipeline.STAGES.index(stage)]
+    if stage.unit == pipeline.FILE or not source.endswith(earlier[-1].suffix):
+        return []
+    stem = source.removesuffix(earlier[-1].suffix)
+    found = [stem + row.location_suffix for row in reversed(earlier) if row.makes_module]
+    return found if pipeline.takes_module(stage) else found[-1:]
 
 
-def _options(env: Any, sm: str, opt: int, further: dict[str, Any]) -> CompileOptions:
+def _options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) -> CompileOptions:
     try:
         given = {lookup(name).name: value for name, value in {**env["TILE_OPTIONS"], **further}.items()}
-        return CompileOptions({**given, "gpu-name": sm, "opt-level": opt})
+        level = parse_value(lookup("opt-level"), opt) if isinstance(opt, str) else opt
+        return CompileOptions({**given, "gpu-name": sm, "opt-level": level})
     except CompileError as error:
         raise SCons.Errors.UserError(str(error)) from None
 
@@ -154,12 +156,13 @@ def tile_kernel(
 
     `entries` limits the kernels to those named; it is needed when the source does not exist yet.
     """
-    level = int(env["TILE_OPT"] if opt is None else opt)
-    product = emit or env["TILE_EMIT"] or pipeline.TIERS[level]
+    level = env["TILE_OPT"] if opt is None else opt
     nodes: list[Any] = []
     for node in SCons.Script.Flatten([env.arg2nodes(item, env.File) for item in SCons.Script.Flatten([source])]):
         for target in targets(env.subst("$TILE_SM") if sm is None else sm):
-            nodes += _declare(env, node, _options(env, target, level, options), product, entries)
+            values = _options(env, target, level, options)
+            product = emit or env["TILE_EMIT"] or pipeline.TIERS[values["opt-level"]]
+            nodes += _declare(env, node, values, product, entries)
     return nodes
 
 
