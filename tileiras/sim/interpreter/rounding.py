@@ -18,7 +18,7 @@ from math import frexp, isqrt
 import ml_dtypes
 import numpy as np
 
-from tileiras.ir.types import FLOAT_SEMANTICS, FloatSemantics
+from tileiras.ir import FLOAT_SEMANTICS, FloatSemantics
 
 #: RoundingModeAttr keyword -> what it does to a number scaled so that one unit in the last place is 1.
 INTEGRAL = {"nearest_even": np.rint, "zero": np.trunc, "negative_inf": np.floor, "positive_inf": np.ceil}
