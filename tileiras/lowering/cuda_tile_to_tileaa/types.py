@@ -43,7 +43,9 @@ def _strided_view(type: Any) -> Any:
 
 def _gather_scatter_view(type: Any) -> Any:
     memref = _tensor_view(type.tensor_view)
-    return nv_tileaa.TiledViewType(type.tile_shape, memref, None, _padding(type), None, type.sparse_dim)
+    # All indices count elements: a tile of them along the sparse dimension, the slice's start along the others.
+    steps = (1,) * len(type.tile_shape)
+    return nv_tileaa.TiledViewType(type.tile_shape, memref, None, _padding(type), steps, type.sparse_dim)
 
 
 def _function(type: Any) -> Any:

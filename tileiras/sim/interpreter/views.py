@@ -47,7 +47,9 @@ def make_strided_view(machine, op):
 def make_gather_scatter_view(machine, op):
     view = op.results[0].type
     tile = tuple(view.tile_shape)
-    return TileView(machine[op.operands[0]], tile, tile, tuple(range(len(tile))), _padding(view), view.sparse_dim)
+    # Indices of the other dimensions count elements as well: cuTile passes a slice's start as it is.
+    steps = (1,) * len(tile)
+    return TileView(machine[op.operands[0]], tile, steps, tuple(range(len(tile))), _padding(view), view.sparse_dim)
 
 
 def _as_results(op, numbers):
