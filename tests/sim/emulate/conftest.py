@@ -67,6 +67,25 @@ def assemble():
 HEADER = ".version 8.8\n.target {cpu}\n.address_size 64\n"
 
 
+def _kernel(
+    body: str, parameters=(".u64",), threads: int = 32, declarations: str = "", cpu: str = "sm_90", assemble=True
+) -> str:
+    names = ", ".join(f".param {t} k_{i}" for i, t in enumerate(parameters))
+    loads = []
+    for i, t in enumerate(parameters):
+        loads.append(f".reg {t.replace('.f', '.b').replace('.u', '.b').replace('.s', '.b')} %a{i};")
+        loads.append(f"ld.param{t} %a{i}, [k_{i}];")
+    ptx = (
+        f"{HEADER.format(cpu=cpu)}\n{declarations}\n.visible .entry k({names})\n.reqntid {threads}\n{{\n"
+        ".reg .pred %p<20>;\n.reg .b16 %h<40>;\n.reg .b32 %r<80>;\n.reg .b64 %q<60>;\n"
+        + "\n".join(loads)
+        + f"\n{body}\nret;\n}}\n"
+    )
+    if assemble:
+        _assemble(ptx, cpu)
+    return ptx
+
+
 @pytest.fixture
 def kernel():
     """A function from a PTX body to a module with one entry `k`, checked by ptxas.
@@ -75,28 +94,10 @@ def kernel():
     registers %r, %q (64 bits), %h (16 bits) and %p (predicates) is declared.
     """
 
-    def make(
-        body: str, parameters=(".u64",), threads: int = 32, declarations: str = "", cpu: str = "sm_90", assemble=True
-    ) -> str:
-        names = ", ".join(f".param {t} k_{i}" for i, t in enumerate(parameters))
-        loads = []
-        for i, t in enumerate(parameters):
-            loads.append(f".reg {t.replace('.f', '.b').replace('.u', '.b').replace('.s', '.b')} %a{i};")
-            loads.append(f"ld.param{t} %a{i}, [k_{i}];")
-        ptx = (
-            f"{HEADER.format(cpu=cpu)}\n{declarations}\n.visible .entry k({names})\n.reqntid {threads}\n{{\n"
-            ".reg .pred %p<20>;\n.reg .b16 %h<40>;\n.reg .b32 %r<80>;\n.reg .b64 %q<60>;\n"
-            + "\n".join(loads) + f"\n{body}\nret;\n}}\n"
-        )
-        if assemble:
-            _assemble(ptx, cpu)
-        return ptx
-
-    return make
+    return _kernel
 
 
-@pytest.fixture
-def apply(kernel):
+def _apply(kernel):
     """Run one instruction on arrays: ``apply("add.s32 $d, $0, $1;", np.int32, a, b)`` -> array of the result type.
 
     Sources and the result are registers of their element width, one element per thread; ``bool`` sources become
@@ -116,21 +117,37 @@ def apply(kernel):
             register, width = names[size]
             register = f"{register}{i + 1}"
             lines += [f"mad.wide.u32 %q50, %r70, {size}, %a{i};", f"ld.global.{width} {register}, [%q50];"]
-            if source.dtype == bool:
+            if source.dtype.kind == "b":
                 lines += [f"setp.ne.b16 %p{i + 1}, {register}, 0;"]
                 register = f"%p{i + 1}"
             text = text.replace(f"${i}", register)
         size = result.itemsize
         register, width = names[size]
-        register = "%p18" if result == bool else f"{register}30"
+        register = "%p18" if result.kind == "b" else f"{register}30"
         lines += [text.replace("$d", register)]
-        if result == bool:
+        if result.kind == "b":
             lines += ["selp.b16 %h30, 1, 0, %p18;"]
             register = "%h30"
-        lines += [f"mad.wide.u32 %q50, %r70, {size}, %a{len(sources)};", f"st.global.{width} [%q50], {register};", "END:"]
+        lines += [
+            f"mad.wide.u32 %q50, %r70, {size}, %a{len(sources)};",
+            f"st.global.{width} [%q50], {register};",
+            "END:",
+        ]
         ptx = kernel("\n".join(lines), (".u64",) * (len(sources) + 1), threads=128, cpu=cpu)
         out = np.zeros(n, result)
         emulate(ptx, "k", -(-n // 128), [*sources, out])
         return out
 
     return run
+
+
+@pytest.fixture
+def apply():
+    """A function that runs one instruction on arrays, see `_apply`."""
+    return _apply(_kernel)
+
+
+@pytest.fixture(scope="module")
+def apply_once():
+    """`apply` for hypothesis tests, whose examples share one fixture value."""
+    return _apply(_kernel)

@@ -77,7 +77,22 @@ def matmul_ptx(k: int, n: int) -> str:
     emit("ret;")
     floats = ", ".join(f"%c{i}" for i in range(32))
     words = [f"%{x}{i}{r}" for x in "ab" for i in (0, 1) for r in range(4)]
-    words += ["%t1", "%t2", "%t3", "%t4", "%thread", "%bx", "%by", "%dst", "%base", "%lane", "%warp", "%wm", "%wn", "%arow"]
+    words += [
+        "%t1",
+        "%t2",
+        "%t3",
+        "%t4",
+        "%thread",
+        "%bx",
+        "%by",
+        "%dst",
+        "%base",
+        "%lane",
+        "%warp",
+        "%wm",
+        "%wn",
+        "%arow",
+    ]
     words += ["%brow", "%stage", "%i", "%reading", "%aptr", "%bptr"]
     return (
         ".version 7.8\n.target sm_80\n.address_size 64\n"

@@ -37,7 +37,10 @@ def place(kind: str, rows: int, columns: int, packed: int) -> np.ndarray:
     """(elements of a thread, 32, 2): rows and columns by the table above."""
     element_bases, lane_bases = LAYOUTS[kind, rows, columns, packed]
     return np.array(
-        [[linear(element_bases, e) + linear(lane_bases, lane) for lane in range(32)] for e in range(1 << len(element_bases))]
+        [
+            [linear(element_bases, e) + linear(lane_bases, lane) for lane in range(32)]
+            for e in range(1 << len(element_bases))
+        ]
     )
 
 
@@ -108,7 +111,9 @@ def test_mma(kernel, shape, types, a_type, b_type, d_type, cpu):
     body = "\n".join(text)
     if wide:
         body = body.replace("%q", "%d").replace("%d50", "%q50")
-        body = ".reg .f64 %d<20>;\n" + body.replace("ld.global.b64", "ld.global.f64").replace("st.global.b64", "st.global.f64")
+        body = ".reg .f64 %d<20>;\n" + body.replace("ld.global.b64", "ld.global.f64").replace(
+            "st.global.b64", "st.global.f64"
+        )
     emulate(kernel(body, (".u64",) * 4, cpu=cpu), "k", 1, [fa, fb, fc, out])
     exact = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
     expected = exact.astype(d_type)
@@ -124,8 +129,8 @@ def fragment_pairs(matrix: np.ndarray) -> np.ndarray:
 def test_mma_saturates_integers(kernel):
     body = """
         mov.u32 %r1, 0x7F7F7F7F; mov.u32 %r2, 0x7FFFFFF0; mov.u32 %r9, %laneid;
-        mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r3, %r4, %r5, %r6}, {%r1, %r1, %r1, %r1}, {%r1, %r1},
-            {%r2, %r2, %r2, %r2};
+        mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r3, %r4, %r5, %r6},
+            {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r2, %r2, %r2, %r2};
         mad.wide.u32 %q1, %r9, 4, %a0; st.global.b32 [%q1], %r3;
     """
     out = np.zeros(32, np.int32)

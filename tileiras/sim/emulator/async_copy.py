@@ -30,7 +30,8 @@ class AsyncCopy:
         self.kept = kept  # bytes that are copied per thread; the rest of the destination becomes zero
 
     def land(self, group, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
-        """Complete the copies of the threads in ``mask``, of groups numbered under ``before``; True when none is left."""
+        """Complete the copies of the threads in ``mask`` and of groups numbered under ``before``; True when none is
+        left."""
         chosen = np.ones(self.threads.size, bool) if mask is None else mask[self.threads]
         if before is not None:
             chosen = chosen & (self.numbers < np.broadcast_to(before, (group.n,))[self.threads])
@@ -119,8 +120,11 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
         if kept_slot is not None:
             kept = group.full(kept_slot)[threads].astype(np.int64)
             if (bad := kept > size).any():
-                group.fault(f"the source size {int(kept.max())} exceeds the copy's {size} bytes", item,
-                            int(threads[bad.argmax()]))
+                group.fault(
+                    f"the source size {int(kept.max())} exceeds the copy's {size} bytes",
+                    item,
+                    int(threads[bad.argmax()]),
+                )
         elif ignored_slot is not None:
             kept = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]

@@ -133,7 +133,11 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
         if predicate is not None and slot is not None and not any(entry is fresh[0] for entry in group.pending):
             group.pending.append(fresh[0])
         barriers.arrive(
-            group, item, R[number], None if count is None else R[count], None if predicate is None else R[predicate],
+            group,
+            item,
+            R[number],
+            None if count is None else R[count],
+            None if predicate is None else R[predicate],
         )
         if arrive_only:
             group.goto(following.index)
@@ -153,8 +157,23 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
 def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Memory is sequentially consistent here, so a fence of the generic proxy has nothing to do."""
     known = (
-        "cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "proxy", "alias", "async", "global",
-        "mbarrier_init", "shared::cta", "shared::cluster", "sync_restrict",
+        "cta",
+        "gl",
+        "sys",
+        "gpu",
+        "cluster",
+        "sc",
+        "acq_rel",
+        "acquire",
+        "release",
+        "proxy",
+        "alias",
+        "async",
+        "global",
+        "mbarrier_init",
+        "shared::cta",
+        "shared::cluster",
+        "sync_restrict",
     )
     while modifiers.take(*known):
         continue

@@ -1,4 +1,4 @@
-"""Logic, shifts and bit fields (PTX ISA, "Logic and Shift Instructions", and the bit-field part of the integer ones)."""
+"""Logic, shifts, bit fields and mov (PTX ISA, "Logic and Shift Instructions", "Integer Arithmetic Instructions")."""
 
 from __future__ import annotations
 
@@ -196,8 +196,12 @@ def decode_field(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
             up = (np.uint32(32) - width).astype(np.int64)
             return np.where(width > 0, ((unsigned.astype(np.int64) << up).astype(np.int32) >> up).astype(np.uint32), 0)
 
-        decoder.put(d, type_ if item.opcode == "szext" else B32,
-                    lambda R: (extend if item.opcode == "szext" else mask)(R).astype(np.uint32), raw=True)
+        decoder.put(
+            d,
+            type_ if item.opcode == "szext" else B32,
+            lambda R: (extend if item.opcode == "szext" else mask)(R).astype(np.uint32),
+            raw=True,
+        )
 
 
 def _extract(a, position, length, type_: PtxType):
@@ -215,7 +219,9 @@ def _extract(a, position, length, type_: PtxType):
     top = np.minimum(position + length - 1, bits - 1)
     sign = (a >> np.maximum(top, 0).astype(storage) & one).astype(bool) & (length > 0)
     available = np.minimum(keep, np.where(inside, bits - position, 0))
-    filled = np.where(available >= bits, storage.type(0), ~storage.type(0) << np.minimum(available, bits - 1).astype(storage))
+    filled = np.where(
+        available >= bits, storage.type(0), ~storage.type(0) << np.minimum(available, bits - 1).astype(storage)
+    )
     return np.where(length == 0, storage.type(0), np.where(sign, field | filled.astype(storage), field)).astype(storage)
 
 

@@ -13,7 +13,12 @@ from .ptx_parser import Group, Sink
 from .types import PRED, S32, TYPES, PtxType
 
 _ORDERED = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
 }
 # lo, ls, hi, hs are the unsigned comparisons; the type says that already.
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}

@@ -94,8 +94,9 @@ def decode_trap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(lambda group: group.fault("trap", item))
 
 
-@instruction("brkpt", "pmevent", "nanosleep", "griddepcontrol", "setmaxnreg", "prefetch", "prefetchu", "applypriority",
-             "discard")
+@instruction(
+    "brkpt", "pmevent", "nanosleep", "griddepcontrol", "setmaxnreg", "prefetch", "prefetchu", "applypriority", "discard"
+)
 def decode_hint(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Without effect on results: one kernel runs alone here, without caches, time or register limits."""
     modifiers.names.clear()

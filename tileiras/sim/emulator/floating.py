@@ -108,8 +108,8 @@ class Float:
         a, b = self._in(a, b)
         if self.name == "f64":
             return self._native(rounding.div64(a.view(np.float64), b.view(np.float64), self.mode))
-        # A quotient of 24-bit numbers is a binary32 number, half way between two, or 2**-49 away from either, relatively:
-        # binary64's rounding cannot carry it across. The same holds for square roots.
+        # A quotient of 24-bit numbers is a binary32 number, half way between two, or 2**-49 (relatively) away from
+        # either: binary64's rounding cannot carry it across. The same holds for square roots.
         return self._finish(rounding.decode(a, self.name) / rounding.decode(b, self.name))
 
     def sqrt(self, a: np.ndarray) -> np.ndarray:
@@ -295,7 +295,11 @@ def _cosine_or_sine(function):
 
 
 _FUNCTIONS = {
-    "ex2": np.exp2, "lg2": np.log2, "sin": _cosine_or_sine(np.sin), "cos": _cosine_or_sine(np.cos), "tanh": np.tanh,
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "sin": _cosine_or_sine(np.sin),
+    "cos": _cosine_or_sine(np.cos),
+    "tanh": np.tanh,
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
 }
 
@@ -326,7 +330,10 @@ def decode_testp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     x, value = decoder.src(a, type_), type_.value
     smallest = np.finfo(value).smallest_normal
     test = {
-        "finite": np.isfinite, "infinite": np.isinf, "number": lambda v: ~np.isnan(v), "notanumber": np.isnan,
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda v: ~np.isnan(v),
+        "notanumber": np.isnan,
         "normal": lambda v: np.isfinite(v) & (np.abs(v) >= smallest),
         "subnormal": lambda v: (v != 0) & (np.abs(v) < smallest),
     }.get(kind)

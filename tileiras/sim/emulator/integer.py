@@ -83,7 +83,9 @@ def _halves(compute, half: np.dtype):
 
     def packed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         low = compute(a.astype(np.uint16).view(half), b.astype(np.uint16).view(half)).view(np.uint16)
-        high = compute((a >> np.uint32(16)).astype(np.uint16).view(half), (b >> np.uint32(16)).astype(np.uint16).view(half))
+        high = compute(
+            (a >> np.uint32(16)).astype(np.uint16).view(half), (b >> np.uint32(16)).astype(np.uint16).view(half)
+        )
         return low.astype(np.uint32) | high.view(np.uint16).astype(np.uint32) << np.uint32(16)
 
     return packed
@@ -163,7 +165,11 @@ def _carry(decoder: Decoder, type_: PtxType, subtract: bool, use: bool, define: 
     type_ = TYPES[f"u{type_.bits}"]
     x, y, carry = decoder.src(a, type_), decoder.src(b, type_), _carry_slot(decoder)
     _emit_carry(
-        decoder, d, type_, lambda R: _sum_with_carry(R[x], R[y], R[carry] if use else None, subtract), define,
+        decoder,
+        d,
+        type_,
+        lambda R: _sum_with_carry(R[x], R[y], R[carry] if use else None, subtract),
+        define,
     )
 
 
@@ -219,7 +225,9 @@ def decode_mul(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         decoder.put(operands[0], result, product)
     elif sat:
         decoder.put(
-            operands[0], result, lambda R: saturate(product(R).astype(np.int64) + R[z].view(wide).astype(np.int64), wide)
+            operands[0],
+            result,
+            lambda R: saturate(product(R).astype(np.int64) + R[z].view(wide).astype(np.int64), wide),
         )
     else:
         decoder.put(operands[0], result, lambda R: product(R) + R[z].view(wide))

@@ -87,7 +87,9 @@ def emulate(
     block_shape = _shape(
         block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
     )
-    cluster_shape = _shape(cluster or directives.get("reqnctapercluster") or kernel.get("cluster") or (1,), "cluster", entry)
+    cluster_shape = _shape(
+        cluster or directives.get("reqnctapercluster") or kernel.get("cluster") or (1,), "cluster", entry
+    )
     grid_shape = _shape(grid, "grid", entry)
     if program.entry.directives.get("blocksareclusters") is not None:
         grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
@@ -106,7 +108,15 @@ def emulate(
         if dynamic is None:
             dynamic = _MOST_SHARED - program.shared_bytes
     launch = Launch(
-        program, memory, grid_shape, block_shape, cluster_shape, dynamic, parameters, seed, step_limit,
+        program,
+        memory,
+        grid_shape,
+        block_shape,
+        cluster_shape,
+        dynamic,
+        parameters,
+        seed,
+        step_limit,
         check_uninitialised,
     )
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))

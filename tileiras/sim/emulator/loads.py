@@ -23,9 +23,35 @@ WINDOW_END = 1 << 36
 SPACES = ("global", "shared", "local", "const", "param")
 
 _CACHE_OPERATORS = (
-    "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "volatile", "weak", "relaxed", "acquire", "release", "cta", "gpu",
-    "sys", "cluster", "mmio", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
-    "L1::no_allocate", "L2::evict_normal", "L2::evict_first", "L2::evict_last", "L2::64B", "L2::128B", "L2::256B",
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "nc",
+    "volatile",
+    "weak",
+    "relaxed",
+    "acquire",
+    "release",
+    "cta",
+    "gpu",
+    "sys",
+    "cluster",
+    "mmio",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::evict_normal",
+    "L2::evict_first",
+    "L2::evict_last",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
     "unified",
 )
 _HINTED = "L2::cache_hint"
@@ -48,8 +74,16 @@ def _first(bad: np.ndarray, threads: np.ndarray | None) -> tuple[int, int]:
     return position, position if threads is None else int(threads[position])
 
 
-def resolve(group, item: Instruction, space: str, addresses: np.ndarray, dtype: np.dtype, write: bool,
-            threads: np.ndarray | None, alignment: int) -> list[Access]:
+def resolve(
+    group,
+    item: Instruction,
+    space: str,
+    addresses: np.ndarray,
+    dtype: np.dtype,
+    write: bool,
+    threads: np.ndarray | None,
+    alignment: int,
+) -> list[Access]:
     """Where ``addresses`` (uint64, one per thread of ``threads``, or per thread of the group) lie.
 
     Raises EmulationError for the first thread whose access is outside memory or misaligned.
@@ -72,7 +106,9 @@ def resolve(group, item: Instruction, space: str, addresses: np.ndarray, dtype: 
         if bad.any():
             position, thread = _first(bad, threads)
             address = int(addresses[position])
-            group.fault(f"local address {address:#x} is outside the {stride} bytes of the thread", item, thread, address)
+            group.fault(
+                f"local address {address:#x} is outside the {stride} bytes of the thread", item, thread, address
+            )
         base = (np.arange(group.n) if threads is None else threads) * stride
         return [Access(group.local.view(dtype), (base + addresses.astype(np.int64)) // size, threads)]
     return _resolve_global(group, item, addresses, dtype, write, threads)
@@ -116,7 +152,9 @@ def _resolve_shared(group, item, addresses, dtype, write, threads) -> Access:
         address = int(np.broadcast_to(addresses, base.shape)[position])
         group.fault(
             f"shared address {address:#x} ({size} bytes) is outside the block's shared memory, [0x400, {limit:#x})",
-            item, thread, address,
+            item,
+            thread,
+            address,
         )
     index = (base + offsets.astype(np.int64)) // size
     written = batch.shared_written
@@ -193,8 +231,9 @@ def _widened(decoder: Decoder, register: Register) -> int:
 
 def take_space(modifiers: Modifiers) -> str:
     """The state space named, `generic` when none is."""
-    space = modifiers.take("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param",
-                           "param::entry", "param::func")
+    space = modifiers.take(
+        "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"
+    )
     return space.partition("::")[0] if space else "generic"
 
 
@@ -217,8 +256,14 @@ def gather(accesses: list[Access], n: int, dtype: np.dtype) -> np.ndarray:
     return result
 
 
-_WIDE = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64),
-         16: np.dtype(np.complex128), 32: np.dtype("V32")}
+_WIDE = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+    32: np.dtype("V32"),
+}
 
 
 @instruction("ld", "ldu")
@@ -395,7 +440,9 @@ def decode_isspacep(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     space = take_space(modifiers)
     d, a = decoder.operands(2)
     x = decoder.src(a, U64)
-    low, high = {"shared": (SHARED_WINDOW, LOCAL_WINDOW), "local": (LOCAL_WINDOW, WINDOW_END)}.get(space, (WINDOW_END, 1 << 63))
+    low, high = {"shared": (SHARED_WINDOW, LOCAL_WINDOW), "local": (LOCAL_WINDOW, WINDOW_END)}.get(
+        space, (WINDOW_END, 1 << 63)
+    )
     decoder.put(d, PRED, lambda R: (R[x] >= np.uint64(low)) & (R[x] < np.uint64(high)), raw=True)
 
 

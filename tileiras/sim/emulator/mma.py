@@ -21,13 +21,22 @@ import numpy as np
 from . import rounding
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group
-from .types import B32, TYPES, F64, PtxType
+from .types import B32, F64, TYPES, PtxType
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 #: element type -> bits; s4 and u4 exist only inside matrix fragments.
 _ELEMENT_BITS = {
-    "f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "e4m3": 8, "e5m2": 8,
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "f64": 64,
+    "s8": 8,
+    "u8": 8,
+    "s4": 4,
+    "u4": 4,
+    "e4m3": 8,
+    "e5m2": 8,
 }
 
 #: bits of an A element -> the shapes that exist (PTX ISA, mma: "Syntax").

@@ -20,7 +20,19 @@ import numpy as np
 
 from .errors import EmulationError, UnsupportedInstruction
 from .ptx_parser import (
-    Address, Function, Group, Immediate, Instruction, Label, Module, Negated, Register, Sink, Special, Symbol, Variable,
+    Address,
+    Function,
+    Group,
+    Immediate,
+    Instruction,
+    Label,
+    Module,
+    Negated,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
 )
 from .types import PRED, TYPES, U32, U64, PtxType
 
@@ -30,8 +42,19 @@ Step = Callable[["object"], None]
 DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
 
 _FAMILIES = (
-    "integer", "bits", "floating", "compare", "conversion", "control", "loads", "async_copy", "atomics",
-    "barrier", "warp", "matrix", "mma",
+    "integer",
+    "bits",
+    "floating",
+    "compare",
+    "conversion",
+    "control",
+    "loads",
+    "async_copy",
+    "atomics",
+    "barrier",
+    "warp",
+    "matrix",
+    "mma",
 )
 
 #: First shared-memory offset given to variables: offset 0 stays free, so that a null shared pointer faults.
@@ -275,7 +298,7 @@ class Decoder:
             frame.params[id(formal)] = self.argument_buffer(formal, actual)
         for formal, actual in zip(function.results, results, strict=False):
             frame.params[id(formal)] = self.argument_buffer(formal, actual, result=True)
-        for formal in function.results[len(results):]:
+        for formal in function.results[len(results) :]:
             frame.params[id(formal)] = self.buffer(formal.size)
         frame.result_block = Block(-1)
         following = frame.result_block
@@ -570,12 +593,34 @@ def immediate_bits(operand: Immediate, type_: PtxType) -> int:
 
 
 _SPECIAL_VECTORS = (
-    "%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid",
+    "%tid",
+    "%ntid",
+    "%ctaid",
+    "%nctaid",
+    "%clusterid",
+    "%nclusterid",
+    "%cluster_ctaid",
+    "%cluster_nctaid",
 )
 _SPECIAL_SCALARS = {
-    "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%lanemask_eq", "%lanemask_le", "%lanemask_lt",
-    "%lanemask_ge", "%lanemask_gt", "%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster",
-    "%total_smem_size", "%aggr_smem_size", "%dynamic_smem_size", "%reserved_smem_offset_begin",
+    "%laneid",
+    "%warpid",
+    "%nwarpid",
+    "%smid",
+    "%nsmid",
+    "%gridid",
+    "%lanemask_eq",
+    "%lanemask_le",
+    "%lanemask_lt",
+    "%lanemask_ge",
+    "%lanemask_gt",
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+    "%is_explicit_cluster",
+    "%total_smem_size",
+    "%aggr_smem_size",
+    "%dynamic_smem_size",
+    "%reserved_smem_offset_begin",
 }
 
 

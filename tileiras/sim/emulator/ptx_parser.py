@@ -146,7 +146,15 @@ class Function:
     """An entry or a device function; ``body`` is None for a declaration."""
 
     __slots__ = (
-        "body", "directives", "is_entry", "labels", "name", "params", "registers", "results", "variables",
+        "body",
+        "directives",
+        "is_entry",
+        "labels",
+        "name",
+        "params",
+        "registers",
+        "results",
+        "variables",
     )
 
     def __init__(self, name: str, is_entry: bool) -> None:
@@ -219,7 +227,8 @@ class Parser:
             found = match(text, position)
             if found is None:
                 raise EmulationError(
-                    f"unexpected character {text[position]!r}", line=self.line_of(position),
+                    f"unexpected character {text[position]!r}",
+                    line=self.line_of(position),
                     text=self._line_text(position),
                 )
             kind = found.lastgroup

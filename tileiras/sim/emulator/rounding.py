@@ -214,7 +214,9 @@ def _round_fraction(value: Fraction, mode: str) -> float:
     rest = scaled - whole
     up = {
         "rn": rest > Fraction(1, 2) or rest == Fraction(1, 2) and whole & 1 == 1,
-        "rz": False, "rm": sign < 0 and rest > 0, "rp": sign > 0 and rest > 0,
+        "rz": False,
+        "rm": sign < 0 and rest > 0,
+        "rp": sign > 0 and rest > 0,
     }[mode]
     whole += up
     if whole.bit_length() + quantum > 1024:

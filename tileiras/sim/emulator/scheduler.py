@@ -19,6 +19,9 @@ from .warps import WarpGroup
 
 #: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
 _GROUP_THREADS = 8192
+# Instructions of a long turn: enough to run far ahead of the other warps, few enough to let the holder of a lock
+# that the group spins on get its turn.
+_TURN = 4096
 _SHARED_BUDGET = 256 << 20
 _LOCAL_BUDGET = 64 << 20
 
@@ -27,8 +30,17 @@ class Launch:
     """One kernel launch; ``threads`` is the number of threads of a block."""
 
     def __init__(
-        self, program: Program, memory, grid, block, cluster, dynamic_shared: int, parameters: bytes,
-        seed: int | None, step_limit: int, check_uninitialised: bool,
+        self,
+        program: Program,
+        memory,
+        grid,
+        block,
+        cluster,
+        dynamic_shared: int,
+        parameters: bytes,
+        seed: int | None,
+        step_limit: int,
+        check_uninitialised: bool,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -124,7 +136,7 @@ class Batch:
             if random is not None:
                 random.shuffle(waiting)
             for group in waiting:
-                group.run(1 << 40 if random is None or random.random() < 0.5 else random.randrange(1, 300))
+                group.run(_TURN if random is None or random.random() < 0.5 else random.randrange(1, 300))
             waiting = [group for group in waiting if not group.done]
             if waiting and self.launch.steps == before:
                 self._deadlock(waiting)

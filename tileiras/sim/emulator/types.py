@@ -9,8 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 _STORAGE = {
-    1: np.dtype(bool), 8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32),
-    64: np.dtype(np.uint64), 128: np.dtype("V16"),
+    1: np.dtype(bool),
+    8: np.dtype(np.uint8),
+    16: np.dtype(np.uint16),
+    32: np.dtype(np.uint32),
+    64: np.dtype(np.uint64),
+    128: np.dtype("V16"),
 }
 _SIGNED = {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32), 64: np.dtype(np.int64)}
 

@@ -22,15 +22,35 @@ DEAD = 2**31 - 1
 
 # Every so many choices among diverged paths, the highest-numbered is taken: a thread that spins on a lock held by a
 # lane further on must not keep that lane from running (independent thread scheduling, sm_70 and later).
-_FAIRNESS = 256
+_FAIRNESS = 64
 
 
 class WarpGroup:
     """``R`` is the register file, ``mask`` the threads a step applies to (None: all)."""
 
     __slots__ = (
-        "R", "barrier", "batch", "cta", "done", "lane", "launch", "live", "local", "mask", "n", "pc", "pcs", "pending",
-        "program", "resume", "selections", "shared_base", "thread", "warp_cta", "async_copies", "async_groups",
+        "R",
+        "barrier",
+        "batch",
+        "cta",
+        "done",
+        "lane",
+        "launch",
+        "live",
+        "local",
+        "mask",
+        "n",
+        "pc",
+        "pcs",
+        "pending",
+        "program",
+        "resume",
+        "selections",
+        "shared_base",
+        "thread",
+        "warp_cta",
+        "async_copies",
+        "async_groups",
     )
 
     def __init__(self, batch, warps: np.ndarray) -> None:
@@ -78,22 +98,36 @@ class WarpGroup:
         within = ctaid % np.array(cluster)[:, None]
         tids = self.thread_ids()
         vectors = {
-            "%tid": tids, "%ntid": launch.block, "%ctaid": ctaid, "%nctaid": launch.grid,
+            "%tid": tids,
+            "%ntid": launch.block,
+            "%ctaid": ctaid,
+            "%nctaid": launch.grid,
             "%clusterid": ctaid // np.array(cluster)[:, None],
             "%nclusterid": [g // c for g, c in zip(launch.grid, cluster)],
-            "%cluster_ctaid": within, "%cluster_nctaid": cluster,
+            "%cluster_ctaid": within,
+            "%cluster_nctaid": cluster,
         }
         warps = -(-launch.threads // 32)
         bit = np.uint32(1) << self.lane
         below = bit - np.uint32(1)
         scalars = {
-            "%laneid": self.lane, "%warpid": self.thread // 32, "%nwarpid": warps, "%smid": 0, "%nsmid": 1,
-            "%gridid": 1, "%lanemask_eq": bit, "%lanemask_lt": below, "%lanemask_le": below | bit,
-            "%lanemask_gt": ~(below | bit), "%lanemask_ge": ~below,
+            "%laneid": self.lane,
+            "%warpid": self.thread // 32,
+            "%nwarpid": warps,
+            "%smid": 0,
+            "%nsmid": 1,
+            "%gridid": 1,
+            "%lanemask_eq": bit,
+            "%lanemask_lt": below,
+            "%lanemask_le": below | bit,
+            "%lanemask_gt": ~(below | bit),
+            "%lanemask_ge": ~below,
             "%cluster_ctarank": within[0] + cluster[0] * (within[1] + cluster[1] * within[2]),
             "%cluster_nctarank": cluster[0] * cluster[1] * cluster[2],
-            "%is_explicit_cluster": int(cluster != (1, 1, 1)), "%dynamic_smem_size": launch.dynamic_shared,
-            "%total_smem_size": launch.shared_bytes, "%aggr_smem_size": launch.shared_bytes,
+            "%is_explicit_cluster": int(cluster != (1, 1, 1)),
+            "%dynamic_smem_size": launch.dynamic_shared,
+            "%total_smem_size": launch.shared_bytes,
+            "%aggr_smem_size": launch.shared_bytes,
             "%reserved_smem_offset_begin": 0,
         }
         for name, slot in specials.items():
@@ -148,8 +182,12 @@ class WarpGroup:
             active = self.active()
             thread = int(active[0]) if active.size else 0
         raise EmulationError(
-            message, line=item.line, text=item.text, thread=tuple(int(v) for v in self.thread_ids()[:, thread]),
-            block=tuple(int(v) for v in self.batch.ctaid[:, self.cta[thread]]), address=address,
+            message,
+            line=item.line,
+            text=item.text,
+            thread=tuple(int(v) for v in self.thread_ids()[:, thread]),
+            block=tuple(int(v) for v in self.batch.ctaid[:, self.cta[thread]]),
+            address=address,
         )
 
     # -- control ---------------------------------------------------------------------------------------------------
