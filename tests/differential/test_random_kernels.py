@@ -139,7 +139,8 @@ class Kernel:
             operation, identity = self.random.choice([("addi %x, %y", "0"), ("xori %x, %y", "0")])
         else:
             # The larger of two zeros is defined, their order in a sum is not.
-            operation, identity = "maxf %x, %y", {"f16": "0xFC00", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}[element]
+            least = {"f16": "0xFC00", "f32": "0xFF800000", "f64": "0xFFF0000000000000"}
+            operation, identity = "maxf %x, %y", least[element]
         result, scalar = shape[:axis] + shape[axis + 1 :], tile_type((), element)
         body = f"(%x: {scalar}, %y: {scalar}) {{\n%z = {operation} : {scalar}\nyield %z : {scalar}\n}}"
         types = f"{tile_type(shape, element)} -> {tile_type(result, element)}"

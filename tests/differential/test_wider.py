@@ -210,7 +210,7 @@ ATOMIC = """cuda_tile.module @m {{
 
 @pytest.mark.parametrize(
     ("mode", "element"),
-    [(mode, element) for mode in ("add", "max", "min", "umax", "umin", "and", "or", "xor") for element in ("i32", "i64")]
+    [(m, element) for m in ("add", "max", "min", "umax", "umin", "and", "or", "xor") for element in ("i32", "i64")]
     + [("addf", element) for element in ("f16", "f32", "f64")],
 )
 def test_atomics_with_collisions(mode, element):
