@@ -6,6 +6,7 @@ import sys
 import pytest
 from project import CHECKOUT, Project, axpy, module
 
+from tileiras.build import discover
 from tileiras.build.fingerprint import MODULE_FRAME, CodeBase, stage_roots
 from tileiras.pipeline import STAGES, stage
 
@@ -18,20 +19,27 @@ from tileiras.build.execute import Session, Step
 from tileiras.build.store import OFF, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
-name, given, stem, source, entry, *locations = sys.argv[1:]
-row = stage(name)
+row = stage(sys.argv[1])
 options = CompileOptions({"gpu-name": "sm_90"})
-step = Step(row, given, stem, [row.suffix], source, source, options, entry or None, locations)
-outcome = Session(ArtifactStore(OFF, print)).perform(step)
-assert outcome.error is None, outcome.error
+session = Session(ArtifactStore(OFF, print))
+for given in sys.argv[2:]:
+    step = Step(row, given, "out/k", [row.suffix], given, given, options)
+    outcome = session.perform(step)
+    assert outcome.error is None, outcome.error
 print("\\n".join(sorted(m for m in sys.modules if m.split(".")[0] == "tileiras")))
 """
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
+    """Everything that can be built without the cuTile front end."""
     project = Project(tmp_path_factory.mktemp("built"))
     project.write("kernels/k.mlir", module(axpy("first", operation="maxf")))
+    for name in discover.kernel_files(os.path.join(CHECKOUT, "examples")):
+        if not name.endswith(".py"):
+            path = project.path(os.path.join("kernels", name))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            shutil.copy(os.path.join(CHECKOUT, "examples", name), path)
     project.scons()
     return project
 
@@ -39,12 +47,15 @@ def built(tmp_path_factory):
 @pytest.mark.parametrize("name", [row.name for row in STAGES if row.name not in ("export", "cubin")])
 def test_every_module_that_a_stage_loads_is_in_its_fingerprint(built, name):
     row = stage(name)
-    previous = STAGES[STAGES.index(row) - 1]
-    base = "build/sm_90/O3/kernels/k"
-    given = "kernels/k.mlir" if name == "read" else f"{base}/first{previous.suffix}"
-    locations = [] if name == "read" else [f"{base}/first.cuda_tile.loc"]
+    if name == "read":
+        given = [f"kernels/{path}" for path in discover.kernel_files(built.path("kernels"))]
+    else:
+        suffix = STAGES[STAGES.index(row) - 1].suffix
+        entries = [path for path in built.artifacts() if path.endswith(suffix) and path.count("/") >= 4]
+        given = [f"build/{path}" for path in entries]
+    assert len(given) > 5
     done = subprocess.run(
-        [sys.executable, "-c", PERFORM, name, given, "out/first", "kernels/k.mlir", "first", *locations],
+        [sys.executable, "-c", PERFORM, name, *given],
         cwd=built.folder,
         env={**os.environ, "PYTHONPATH": CHECKOUT},
         capture_output=True,
