@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileiras.layout import LinearLayout, blocked, convert, gf2
-from tileiras.layout.shared import plan_shared
+from tileiras.layout.shared import MatrixAccess, plan_shared
 
 
 def wanted(layout, warps):
@@ -22,7 +22,7 @@ def check(plan, src, dst):
 
 @st.composite
 def layouts(draw, bits, lane_bits=5, warp_bits=2, unit=False):
-    """A random surjective layout of a one-dimensional tile: a random basis dealt to the inputs, with replication added."""
+    """A random surjective layout of a one-dimensional tile: a random basis dealt to the inputs, with replication."""
     if unit:
         basis = draw(st.permutations([1 << i for i in range(bits)]))
     else:
@@ -157,6 +157,33 @@ def test_conflict_free_transpose_through_shared_memory():
     assert measured_degree(plan, plan.store) == 1 and measured_degree(plan, plan.load) == 1
 
 
+def test_matrix_fragments_are_loaded_by_rows():
+    """A tile of halves in 16-byte rows to the A operand of m16n8k16, and to the B operand, which turns it around."""
+    source = blocked((64, 32), (1, 8), (8, 4), (4, 1), (1, 0))
+    a = LinearLayout.from_coordinates(
+        {
+            "register": [(0, 1), (8, 0), (0, 8), (0, 16)],
+            "lane": [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)],
+            "warp": [(16, 0), (32, 0)],
+        },
+        (64, 32),
+    )
+    b = LinearLayout.from_coordinates(
+        {
+            "register": [(1, 0), (8, 0), (16, 0), (32, 0), (0, 8), (0, 16)],
+            "lane": [(2, 0), (4, 0), (0, 1), (0, 2), (0, 4)],
+            "warp": [(0, 0), (0, 0)],
+        },
+        (64, 32),
+    )
+    for target, transposed, accesses in ((a, False, 2), (b, True, 8)):
+        plan = plan_shared(source, target, 16)
+        assert isinstance(plan.load, MatrixAccess)
+        assert plan.load.transposed is transposed and len(plan.load.registers) == accesses
+        assert plan.load.degree == 1 and plan.store.degree == 1 and plan.store.vector == 8
+        check(plan, source, target)
+
+
 def measured_degree(plan, access):
     """Worst number of distinct words on one bank within a wavefront, for warp 0."""
     lanes = 32 // max(1, access.vector * plan.element_bits // 32)
@@ -181,6 +208,8 @@ def test_predicted_bank_conflicts_are_the_measured_ones(data, element_bits):
     if max(plan.store.vector, plan.load.vector) * element_bits < 32:
         return  # the formula holds once an access group fills a word
     for access in (plan.store, plan.load):
+        if isinstance(access, MatrixAccess):
+            continue
         assert measured_degree(plan, access) == access.degree
 
 

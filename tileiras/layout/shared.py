@@ -18,6 +18,7 @@ from tileiras.layout.linear_layout import LinearLayout
 BANK_BYTES = 128  # 32 banks of 4 bytes
 VECTOR_BITS = 128  # widest shared access of a thread
 WORD_BITS = 32
+INSTRUCTION_COST = 0.5  # of one access, besides its wavefronts: issue slots and addresses
 BARRIER_COST = 20.0  # in wavefronts: a barrier drains the warp's outstanding accesses
 
 
@@ -49,9 +50,62 @@ class SharedAccess(NamedTuple):
             mask |= column
         return mask
 
+    def simulate(self, buffer: dict[int, int], warp: int, lane: int) -> list[int]:
+        """The registers of one thread after loading from the buffer."""
+        values = [0] * sum(map(len, self.registers))
+        for registers, offset in zip(self.registers, self.offsets):
+            base = gf2.apply(self.lane_map, lane) ^ _masked(self.warp_map, warp) ^ offset
+            for i, register in enumerate(registers):
+                values[register] = buffer[base + i]
+        return values
+
     def wavefronts(self, element_bits: int) -> int:
         """Predicted wavefronts of one warp: a 16-byte access takes 4, an 8-byte one 2, times the degree."""
         return len(self.registers) * _access_wavefronts(self.vector * element_bits) * self.degree
+
+
+class MatrixAccess(NamedTuple):
+    """Loads of 8x8 matrices of 16-byte rows by `ldmatrix` (PTX ISA, "ldmatrix").  Addresses are in elements.
+
+    Access i reads one, two or four matrices.  Lane l gives the address of row l & 7 of matrix l >> 3,
+    `lane_map(l) ^ warp_map(warp) ^ offsets[i]`, and receives 32 bits of each matrix: the (l & 3)-th of row l >> 2, or,
+    `transposed` and with 16-bit elements, the (l >> 2)-th element of rows 2 * (l & 3) and the next.  `registers[i]` are
+    the registers of these elements, matrix after matrix.
+    """
+
+    registers: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    lane_map: tuple[int, ...]
+    warp_map: tuple[int, ...]
+    matrices: int
+    transposed: bool
+    degree: int
+
+    @property
+    def vector(self) -> int:
+        """Elements that a thread receives from one access."""
+        return len(self.registers[0])
+
+    def thread_bits(self) -> int:
+        mask = 0
+        for column in (*self.lane_map, *self.warp_map):
+            mask |= column
+        return mask
+
+    def wavefronts(self, element_bits: int) -> int:
+        return len(self.registers) * self.matrices * self.degree
+
+    def simulate(self, buffer: dict[int, int], warp: int, lane: int) -> list[int]:
+        values = [0] * sum(map(len, self.registers))
+        per_matrix = self.vector // self.matrices
+        for registers, offset in zip(self.registers, self.offsets):
+            for i, register in enumerate(registers):
+                matrix, element = divmod(i, per_matrix)
+                row = 2 * (lane & 3) + element if self.transposed else lane >> 2
+                column = lane >> 2 if self.transposed else (lane & 3) * per_matrix + element
+                address = gf2.apply(self.lane_map, matrix << 3 | row) ^ _masked(self.warp_map, warp) ^ offset
+                values[register] = buffer[address + column]
+        return values
 
 
 class SharedPlan(NamedTuple):
@@ -64,14 +118,19 @@ class SharedPlan(NamedTuple):
     offsets: tuple[int, ...]
     element_bits: int
     store: SharedAccess
-    load: SharedAccess
+    load: SharedAccess | MatrixAccess
 
     @property
     def bytes(self) -> int:
         return max(1, (1 << len(self.offsets)) * self.element_bits // 8)
 
     def cost(self, element_bits: int) -> float:
-        return 2 * BARRIER_COST + self.store.wavefronts(self.element_bits) + self.load.wavefronts(self.element_bits)
+        return 2 * BARRIER_COST + self.access_cost()
+
+    def access_cost(self) -> float:
+        """Of the accesses of one warp, without the barriers."""
+        sides = (self.store, self.load)
+        return sum(s.wavefronts(self.element_bits) + INSTRUCTION_COST * len(s.registers) for s in sides)
 
     def simulate(
         self, held: dict[tuple[int, int], list[int]], warps: int, lanes: int
@@ -84,17 +143,7 @@ class SharedPlan(NamedTuple):
                 base = gf2.apply(self.store.lane_map, t) ^ _masked(self.store.warp_map, w) ^ offset
                 for i, register in enumerate(registers):
                     buffer[base + i] = values[register]
-        result: dict[tuple[int, int], list[int]] = {}
-        for w in range(warps):
-            for t in range(lanes):
-                count = sum(len(registers) for registers in self.load.registers)
-                values = [0] * count
-                for registers, offset in zip(self.load.registers, self.load.offsets):
-                    base = gf2.apply(self.load.lane_map, t) ^ _masked(self.load.warp_map, w) ^ offset
-                    for i, register in enumerate(registers):
-                        values[register] = buffer[base + i]
-                result[w, t] = values
-        return result
+        return {(w, t): self.load.simulate(buffer, w, t) for w in range(warps) for t in range(lanes)}
 
 
 def _masked(columns: Sequence[int], x: int) -> int:
@@ -105,31 +154,31 @@ def _access_wavefronts(bits: int) -> int:
     return max(1, bits // WORD_BITS)
 
 
-def _lanes_in_flight(lanes: Sequence[int], access_bits: int) -> list[int]:
+def lanes_in_flight(lanes: Sequence[int], access_bits: int) -> list[int]:
     """Lane bases that vary within one wavefront: 32 lanes up to 4 bytes, 16 for 8 bytes, 8 for 16."""
     drop = {64: 1, 128: 2}.get(access_bits, 0)
     return list(lanes[: len(lanes) - drop]) if drop else list(lanes)
 
 
-def conflict_degree(
-    offsets: Sequence[int], lanes: Sequence[int], vector_bits: int, element_bits: int, access_bits: int
-) -> int:
+def conflict_degree(offsets: Sequence[int], lanes: Sequence[int], vector_bits: int, element_bits: int) -> int:
     """Wavefronts for each ideal one.  `offsets`: buffer layout whose lowest `vector_bits` bits lie inside one 32-bit
-    word or wider vector; `access_bits`: width of this side's access."""
+    word or wider vector; `lanes`: the bases that vary within one wavefront."""
     inside = vector_bits
     bank = max(0, (BANK_BYTES * 8 // element_bits).bit_length() - 1 - inside)
     segment = offsets[inside + bank :]
-    return 1 << gf2.intersection_dimension(list(segment), _lanes_in_flight(lanes, access_bits))
+    return 1 << gf2.intersection_dimension(list(segment), list(lanes))
 
 
 def optimal_offsets(
-    src: LinearLayout, dst: LinearLayout, vector: Sequence[int], store_bits: int, load_bits: int, element_bits: int
+    bits: int, vector: Sequence[int], src_lanes: Sequence[int], dst_lanes: Sequence[int], element_bits: int
 ) -> list[int]:
-    """Buffer layout for accesses of these widths with the least conflicts: `vector`, then bank, then segment bases."""
-    bits = src.out_bits
+    """Buffer layout of a tile of 2**bits elements with the least conflicts: `vector`, then bank, then segment bases.
+
+    `src_lanes` and `dst_lanes` are the bases that vary within one wavefront of either side.
+    """
     words = len(vector)
-    tile_src = [v for v in _lanes_in_flight(src.bases("lane"), store_bits) if v and v not in vector]
-    tile_dst = [v for v in _lanes_in_flight(dst.bases("lane"), load_bits) if v and v not in vector]
+    tile_src = [v for v in src_lanes if v and v not in vector]
+    tile_dst = [v for v in dst_lanes if v and v not in vector]
     bank_bits = max(0, (BANK_BYTES * 8 // element_bits).bit_length() - 1 - words)
     wanted = max(0, bits - words - bank_bits)
     segment = gf2.complement([*vector, *tile_src, *tile_dst], bits)[:wanted]
@@ -226,6 +275,58 @@ def _deduplicated(access: SharedAccess) -> SharedAccess:
     )
 
 
+def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool) -> SharedPlan | None:
+    """A plan that loads by `ldmatrix`, None when the result's layout is not made of its fragments."""
+    lanes, registers = dst.bases("lane"), dst.bases("register")
+    packed = max(0, (WORD_BITS // element_bits).bit_length() - 1)
+    if element_bits > WORD_BITS or (transposed and element_bits != 16) or len(lanes) != 5:
+        return None
+    if not all((*lanes, *registers)) or len(registers) < packed:
+        return None
+    # The 16 bytes of a row, and the three bases that choose among a matrix's rows.
+    if transposed:
+        vector, rows = lanes[2:], (registers[0], *lanes[:2])
+    else:
+        vector, rows = (*registers[:packed], *lanes[:2]), lanes[2:]
+    rest = registers[packed:]
+    if gf2.rank((*vector, *rows, *rest)) != len(vector) + len(rows) + len(rest):
+        return None
+    width = 0
+    while width < len(vector) and vector[width] in src.bases("register"):
+        width += 1
+    store_bits = min(VECTOR_BITS, element_bits << width)
+    in_flight = lanes_in_flight(src.bases("lane"), store_bits)
+    offsets = optimal_offsets(src.out_bits, vector, in_flight, rows, element_bits)
+    inverse = gf2.right_inverse(offsets, src.out_bits)
+    if inverse is None:
+        return None
+
+    def address(v: int) -> int:
+        return gf2.apply(inverse, v)
+
+    inside = (1 << len(vector)) - 1
+    if any(address(v) & inside for v in (*rows, *rest, *dst.bases("warp"))):
+        return None
+    chosen = min(2, len(rest))
+    groups, starts = [], []
+    for high in range(1 << len(rest) - chosen):
+        start = high << packed + chosen
+        groups.append(tuple(range(start, start + (1 << packed + chosen))))
+        starts.append(address(dst.apply(register=start)))
+    load = MatrixAccess(
+        registers=tuple(groups),
+        offsets=tuple(starts),
+        lane_map=(*map(address, rows), *map(address, rest[:chosen]), *[0] * (2 - chosen)),
+        warp_map=tuple(map(address, dst.bases("warp"))),
+        matrices=1 << chosen,
+        transposed=transposed,
+        degree=conflict_degree(offsets, rows, len(vector), element_bits),
+    )
+    degree = conflict_degree(offsets, in_flight, len(vector), element_bits)
+    store = _deduplicated(_access(src, inverse, width, degree))
+    return SharedPlan(tuple(offsets), element_bits, store, load)
+
+
 @functools.lru_cache(maxsize=4096)
 def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> SharedPlan:
     """The plan with the fewest predicted wavefronts.  Raises ValueError when elements would leave their CTA."""
@@ -235,11 +336,16 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Shar
     best = None
     for vector, store, load in _vector_choices(src, dst, element_bits):
         store_bits, load_bits = element_bits << store, element_bits << load
-        offsets = optimal_offsets(src, dst, vector, store_bits, load_bits, element_bits)
-        degrees, cost = [], 0
-        for layout, width, access_bits in ((src, store, store_bits), (dst, load, load_bits)):
-            degrees.append(conflict_degree(offsets, layout.bases("lane"), len(vector), element_bits, access_bits))
-            cost += (layout.registers >> width) * _access_wavefronts(access_bits) * degrees[-1]
+        in_flight = [
+            lanes_in_flight(src.bases("lane"), store_bits),
+            lanes_in_flight(dst.bases("lane"), load_bits),
+        ]
+        offsets = optimal_offsets(src.out_bits, vector, *in_flight, element_bits)
+        degrees, cost = [], 0.0
+        for layout, width, lanes in ((src, store, in_flight[0]), (dst, load, in_flight[1])):
+            degrees.append(conflict_degree(offsets, lanes, len(vector), element_bits))
+            accesses = layout.registers >> width
+            cost += accesses * (_access_wavefronts(element_bits << width) * degrees[-1] + INSTRUCTION_COST)
         key = (cost, -store - load)
         if best is None or key < best[0]:
             best = (key, offsets, (store, load), degrees)
@@ -250,4 +356,9 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Shar
     if inverse is None:
         raise ValueError("a tile of which some elements are held nowhere")
     store_access = _deduplicated(_access(src, inverse, widths[0], degrees[0]))
-    return SharedPlan(tuple(offsets), element_bits, store_access, _access(dst, inverse, widths[1], degrees[1]))
+    plan = SharedPlan(tuple(offsets), element_bits, store_access, _access(dst, inverse, widths[1], degrees[1]))
+    for transposed in (False, True):
+        matrices = _matrix_load(src, dst, element_bits, transposed)
+        if matrices is not None and matrices.access_cost() < plan.access_cost():
+            plan = matrices
+    return plan

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i1, i8, i32, i64
+from tileiras.ir import IntegerAttr, Value, i1, i8, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     ConditionalXor,
@@ -17,7 +17,7 @@ from tileiras.layout.convert import (
     WarpShuffle,
     plan_conversion,
 )
-from tileiras.layout.shared import SharedAccess, SharedPlan
+from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan
 
 from .access import load_vector, store_vector
 from .function import FunctionLowering
@@ -122,7 +122,9 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
 # ---- through shared memory ------------------------------------------------------------------------------------------
 
 
-def _addresses(access: SharedAccess, size: int, base: Value, lowering: FunctionLowering) -> list[tuple[Value, int]]:
+def _addresses(
+    access: SharedAccess | MatrixAccess, size: int, base: Value, lowering: FunctionLowering
+) -> list[tuple[Value, int]]:
     """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it
     where they share bits, and added as an immediate where they do not."""
     emit = lowering.emit
@@ -138,6 +140,21 @@ def _addresses(access: SharedAccess, size: int, base: Value, lowering: FunctionL
         key = ("shared address", access.lane_map, access.warp_map, mixed, size, base)
         result.append((emit.once(key, make), plain * size))
     return result
+
+
+def _load_matrices(access: MatrixAccess, pointer: Value, offset: int, type: Any, lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    count = access.matrices
+    result = i32 if count == 1 else llvm.LLVMStructType([i32] * count)
+    op = nvvm.LdMatrixOp(
+        emit.gep(pointer, offset),
+        num=IntegerAttr(count, i32),
+        layout=nvvm.MMALayoutAttr("col" if access.transposed else "row"),
+        res=result,
+    )
+    loaded = emit.insert(op)
+    words = loaded if count == 1 else emit.build([emit.member(loaded, i) for i in range(count)])
+    return emit.unpack(words, type)
 
 
 class _Exchange:
@@ -164,10 +181,11 @@ class _Exchange:
         lowering, access = self._lowering, self._plan.load
         element = element_of(self._data.type)
         type = vector_of(element, access.vector)
-        parts = [
-            load_vector(lowering, pointer, offset, type)
-            for pointer, offset in _addresses(access, element.width // 8, self._base, lowering)
-        ]
+        addresses = _addresses(access, element.width // 8, self._base, lowering)
+        if isinstance(access, MatrixAccess):
+            parts = [_load_matrices(access, pointer, offset, type, lowering) for pointer, offset in addresses]
+        else:
+            parts = [load_vector(lowering, pointer, offset, type) for pointer, offset in addresses]
         lowering.synchronization.scratch_read(self._region)
         whole = lowering.emit.assemble(access.registers, parts, self._registers)
         return _from_data(whole, self._held, lowering)
