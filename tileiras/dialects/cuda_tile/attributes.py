@@ -87,7 +87,6 @@ class MultimemReductionKindAttr(EnumAttr):
 
     name = "cuda_tile.multimem_reduction_kind"
     since = "13.5"
-    as_integer = True
     cases = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5, "umin": 6, "umax": 7}
 
 

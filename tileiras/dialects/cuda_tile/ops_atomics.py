@@ -28,7 +28,7 @@ from .memory_syntax import INBOUNDS, NO_PROMISE
 from .operation import TileOp
 from .ops_memory import ORDERING, TOKEN
 from .types import NAMESPACE, GatherScatterViewType, TileType, TileView, TokenType
-from .verifiers import bit_width, shape_text, verify_atomic_ordering, verify_rmw_mode
+from .verifiers import bit_width, shape_text, verify_atomic_ordering, verify_inbounds, verify_rmw_mode
 
 SCOPE = "among which threads it is ordered"
 
@@ -172,6 +172,7 @@ class AtomicRedViewTkoOp(TileOp):
                 raise VerifyError(
                     f"index operand {number} must be a scalar tile (rank 0), got shape {shape_text(index.type.shape)}"
                 )
+        verify_inbounds(self)
 
     @classmethod
     def parse_custom(cls, parser: Any) -> "AtomicRedViewTkoOp":
@@ -186,8 +187,8 @@ class AtomicRedViewTkoOp(TileOp):
             known = ", ".join(case for case in AtomicRMWModeAttr.cases if case != "xchg")
             parser.error(at, f"unknown atomic RMW mode: '{mode}'; expected one of: {known}")
         attributes["mode"] = AtomicRMWModeAttr(mode)
-        attributes |= syntax.parse_inbounds(parser)
         token = syntax.parse_token(parser)
+        attributes |= syntax.parse_inbounds(parser)
         attributes |= syntax.parse_keyword_dict(parser)
         parser.parse_punctuation(":")
         value_type = parser.parse_dialect_type(NAMESPACE)
@@ -222,8 +223,8 @@ class AtomicRedViewTkoOp(TileOp):
         syntax.write_indexed(printer, self)
         printer.write(f", {self.mode.value}, ")
         printer.print_operand(self.value)
-        syntax.write_inbounds(printer, self)
         syntax.write_token(printer, self)
+        syntax.write_inbounds(printer, self)
         printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
         printer.write(" : ")
         syntax.write_types(printer, self.value.type, self.view.type)

@@ -197,6 +197,6 @@ class FPowIOp(TileOp):
     exponent = operand(IntTile, "exponent")
     result = result(BaseFloatTile, "the powers")
     assembly_format = (
-        "$source `,` $exponent attr-dict `:` custom<CudaTileType>(type($source)) `,`"
-        " custom<CudaTileType>(type($exponent)) `->` custom<CudaTileType>(type($result))"
+        "$source `,` $exponent attr-dict `:` custom<CudaTileType>(type($result)) `,`"
+        " custom<CudaTileType>(type($exponent))"
     )

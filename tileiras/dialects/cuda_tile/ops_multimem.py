@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.ir import (
+    OPERAND_SEGMENTS,
     AttrSizedOperandSegments,
     MemoryRead,
     MemoryWrite,
+    VerifyError,
     attribute,
     operand,
     optional_operand,
@@ -18,15 +20,80 @@ from tileiras.ir import (
 )
 from tileiras.ir import result as output
 
+from . import memory_syntax as syntax
 from .attributes import MemoryOrderingSemanticsAttr, MemoryScopeAttr, MultimemReductionKindAttr
 from .constraints import BoolArrayAttr, IntTile
 from .memory_syntax import INBOUNDS, NO_PROMISE
 from .operation import TileOp
 from .ops_memory import ORDERING, SCOPE, TOKEN
-from .types import TileType, TileView, TokenType
+from .types import NAMESPACE, PartitionViewType, TileType, TileView, TokenType
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
 
 KIND = "how the copies are combined"
+_ADD = MultimemReductionKindAttr("add")
+_HIDDEN = tuple(name for name in syntax.SHOWN if name != "reduction")
+
+
+def _parse(parser: Any, cls: Any, writes: bool) -> Any:
+    """`order scope? %view[%i]` or `%view, %tile[%i]`, token, inbounds, attributes, then the types in the same order."""
+    attributes = syntax.parse_ordering(parser)
+    view = parser.parse_operand()
+    tile = None
+    if writes:
+        parser.parse_punctuation(",")
+        tile = parser.parse_operand()
+    indices = parser.parse_operand_list("[", "]")
+    token = syntax.parse_token(parser)
+    attributes |= syntax.parse_inbounds(parser)
+    attributes |= syntax.parse_keyword_dict(parser)
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated(lambda: parser.parse_dialect_type(NAMESPACE))
+    parser.parse_punctuation("->")
+    results = parser.parse_comma_separated(lambda: parser.parse_dialect_type(NAMESPACE))
+    wanted = 1 + writes + bool(indices) + (token is not None)
+    if len(types) != wanted:
+        parser.error(parser.location.offset, f"expected {wanted} operand types, got {len(types)}")
+    groups: list[tuple[Any, Any]] = [(view, types[0])]
+    if writes:
+        groups.append((tile, types[1]))
+    groups.append((indices, types[1 + writes : 2 + writes] * len(indices)))
+    groups.append((token, types[-1]))
+    values, attributes[OPERAND_SEGMENTS] = syntax.resolve(parser, groups)
+    return cls.create(values, results, attributes, location=parser.location)
+
+
+def _print(printer: Any, op: Any, tile: Any) -> None:
+    syntax.write_ordering(printer, op)
+    printer.write(" ")
+    printer.print_operand(op.view)
+    if tile is not None:
+        printer.write(", ")
+        printer.print_operand(tile)
+    printer.write("[")
+    printer.print_operands(op.index)
+    printer.write("]")
+    syntax.write_token(printer, op)
+    if any(op.inbounds.elements):
+        syntax.write_inbounds(printer, op)
+    else:
+        printer.write(" ")  # the disassembler prints the space of an absent promise
+    shown = {name: value for name, value in op.attributes.items() if name != "reduction" or value is not _ADD}
+    printer.print_optional_attr_dict(shown, _HIDDEN, keyword=True)
+    printer.write(" : ")
+    operands = [op.view, *([tile] if tile is not None else ()), *op.index[:1], *([op.token] if op.token else ())]
+    syntax.write_types(printer, *(value.type for value in operands))
+    printer.write(" -> ")
+    syntax.write_types(printer, *(result.type for result in op.results))
+
+
+def verify_multicast(op: Any) -> None:
+    """The memory is multicast and cut into a grid of tiles."""
+    view = op.view.type
+    if not isinstance(view, PartitionViewType):
+        raise VerifyError(f"multimem view operations support only partition_view; got '{view}'")
+    mark = view.tensor_view.pointer_attribute
+    if mark is None or mark.value != "multicast":
+        raise VerifyError(f"expected a multicast pointer, but got {mark.value if mark is not None else 'none'}")
 
 
 class MultimemLoadReduceViewTkoOp(TileOp):
@@ -39,7 +106,7 @@ class MultimemLoadReduceViewTkoOp(TileOp):
     traits = (MemoryRead, AttrSizedOperandSegments)
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, SCOPE, optional=True)
-    reduction = attribute(MultimemReductionKindAttr, KIND)
+    reduction = attribute(MultimemReductionKindAttr, KIND, default=_ADD)
     view = operand(TileView, "the view")
     index = variadic_operand(IntTile, "which tile, counted in tiles")
     token = optional_operand(TokenType, TOKEN)
@@ -50,6 +117,14 @@ class MultimemLoadReduceViewTkoOp(TileOp):
     def verify_op(self) -> None:
         verify_view_access(self, self.reduced_values.type)
         verify_load_ordering(self)
+        verify_multicast(self)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> Any:
+        return _parse(parser, cls, writes=False)
+
+    def print_custom(self, printer: Any) -> None:
+        _print(printer, self, None)
 
 
 class _MultimemWrite(TileOp):
@@ -60,6 +135,14 @@ class _MultimemWrite(TileOp):
 
     def verify_op(self: Any) -> None:
         verify_view_access(self, self.tile.type)
+        verify_multicast(self)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> Any:
+        return _parse(parser, cls, writes=True)
+
+    def print_custom(self: Any, printer: Any) -> None:
+        _print(printer, self, self.tile)
 
 
 class MultimemReduceViewTkoOp(_MultimemWrite):
@@ -70,7 +153,7 @@ class MultimemReduceViewTkoOp(_MultimemWrite):
     opcode = 0x7C
     memory_ordering_semantics = attribute(MemoryOrderingSemanticsAttr, ORDERING)
     memory_scope = attribute(MemoryScopeAttr, "among which threads it is ordered")
-    reduction = attribute(MultimemReductionKindAttr, KIND)
+    reduction = attribute(MultimemReductionKindAttr, KIND, default=_ADD)
     view = operand(TileView, "the view")
     tile = operand(TileType, "the tile")
     index = variadic_operand(IntTile, "which tile, counted in tiles")

@@ -97,11 +97,18 @@ class MakeTensorViewOp(TileOp):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         dynamic = [[use for use, _ in extents if not isinstance(use, int)] for _, extents in lists]
-        index_type = None
-        if any(dynamic):
-            index_type = parser.parse_dialect_type(NAMESPACE)
-            parser.parse_punctuation("->")
+        # In front of the arrow: the pointer's type when it says more than the element type, the dynamic extents' type.
+        before: list[Any] = []
         view = parser.parse_dialect_type(NAMESPACE)
+        while parser.peek(",") or parser.peek("->"):
+            before.append(view)
+            arrow = parser.parse_optional_punctuation("->")
+            if not arrow:
+                parser.parse_punctuation(",")
+            view = parser.parse_dialect_type(NAMESPACE)
+            if arrow:
+                break
+        index_type = before[-1] if before else None
         if not isinstance(view, TensorViewType):
             parser.error(parser.offset, f"expected 'tensor_view' type, but got '{view}'")
         for what, (at, extents), declared in zip(("shape", "stride"), lists, (view.shape, view.strides)):
@@ -109,11 +116,16 @@ class MakeTensorViewOp(TileOp):
         values, attributes[OPERAND_SEGMENTS] = syntax.resolve(
             parser,
             [
-                (base, TileType((), PointerType(view.element_type, view.pointer_attribute))),
+                (base, cls._pointer_type(view)),
                 *((uses, [index_type] * len(uses)) for uses in dynamic),
             ],
         )
         return cls.create(values, [view], attributes, location=parser.location)
+
+    @staticmethod
+    def _pointer_type(view: TensorViewType) -> TileType:
+        """The type of pointers to what a view describes."""
+        return TileType((), PointerType(view.element_type, view.pointer_attribute))
 
     @staticmethod
     def _parse_extent(parser: Any) -> tuple[Any, int]:
@@ -164,8 +176,11 @@ class MakeTensorViewOp(TileOp):
             printer.write("]")
         printer.print_optional_attr_dict(self.attributes, (OPERAND_SEGMENTS,))
         printer.write(" : ")
-        for value in (*self.dynamicShape, *self.dynamicStrides)[:1]:
-            write_type(printer, value.type)
+        types = [value.type for value in (*self.dynamicShape, *self.dynamicStrides)[:1]]
+        if view.pointer_attribute is not None:
+            types.insert(0, self.base.type)
+        if types:
+            syntax.write_types(printer, *types)
             printer.write(" -> ")
         write_type(printer, view)
 
@@ -343,8 +358,8 @@ class LoadViewTkoOp(TileOp):
     def parse_custom(cls, parser: Any) -> "LoadViewTkoOp":
         attributes = syntax.parse_ordering(parser)
         view, indices = syntax.parse_indexed(parser)
-        attributes |= syntax.parse_inbounds(parser)
         token = syntax.parse_token(parser)
+        attributes |= syntax.parse_inbounds(parser)
         attributes |= syntax.parse_hints(parser)
         attributes |= syntax.parse_keyword_dict(parser)
         parser.parse_punctuation(":")
@@ -362,8 +377,8 @@ class LoadViewTkoOp(TileOp):
     def print_custom(self, printer: Any) -> None:
         syntax.write_ordering(printer, self)
         syntax.write_indexed(printer, self)
-        syntax.write_inbounds(printer, self)
         syntax.write_token(printer, self)
+        syntax.write_inbounds(printer, self)
         syntax.write_hints(printer, self.optimization_hints)
         printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
         printer.write(" : ")
@@ -401,8 +416,8 @@ class StoreViewTkoOp(TileOp):
         tile = parser.parse_operand()
         parser.parse_punctuation(",")
         view, indices = syntax.parse_indexed(parser)
-        attributes |= syntax.parse_inbounds(parser)
         token = syntax.parse_token(parser)
+        attributes |= syntax.parse_inbounds(parser)
         attributes |= syntax.parse_hints(parser)
         attributes |= syntax.parse_keyword_dict(parser)
         parser.parse_punctuation(":")
@@ -423,8 +438,8 @@ class StoreViewTkoOp(TileOp):
         printer.print_operand(self.tile)
         printer.write(",")
         syntax.write_indexed(printer, self)
-        syntax.write_inbounds(printer, self)
         syntax.write_token(printer, self)
+        syntax.write_inbounds(printer, self)
         syntax.write_hints(printer, self.optimization_hints)
         printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
         printer.write(" : ")

@@ -107,3 +107,11 @@ def verify_view_access(op: Any, tile: Any) -> None:
     if tile is not view.tile_type:
         raise VerifyError(f"expected tile type to be '{view.tile_type}' (based on view type), got '{tile}'")
     view.verify_indices(types)
+    verify_inbounds(op)
+
+
+def verify_inbounds(op: Any) -> None:
+    """Promises about the indices are one per dimension, or none at all."""
+    count = len(op.inbounds.elements)
+    if count and count != len(op.index):
+        raise VerifyError(f"inbounds size ({count}) must match the number of index dimensions ({len(op.index)})")
