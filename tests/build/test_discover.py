@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from tileiras.build import discover
@@ -43,9 +45,11 @@ def test_kernel_files_are_those_that_name_kernels(tmp_path):
     (tmp_path / ".hidden").mkdir()
     for path, text in {
         "z.mlir": "", "b/k.py": "x = 1\nTILEIRAS_EXPORT = {}\n", "b/reference.py": "import numpy\n", "a.tileirbc": "",
-        ".hidden/k.mlir": "", "README.md": "",
+        ".hidden/k.mlir": "", "README.md": "", ".#z.mlir": "",
     }.items():  # fmt: skip
         (tmp_path / path).write_text(text)
+    os.symlink("nowhere", tmp_path / "link.mlir")
+    (tmp_path / "folder.mlir").mkdir()
     assert discover.kernel_files(str(tmp_path)) == ["a.tileirbc", "z.mlir", "b/k.py"]
 
 

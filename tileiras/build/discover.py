@@ -74,7 +74,7 @@ def _entries_by_reading(source: Source) -> list[str]:
 
 
 def kernel_files(directory: str) -> list[str]:
-    """The kernel sources below a directory, relative to it and sorted.
+    """The kernel sources below a directory, relative to it and sorted; hidden ones are left out.
 
     A Python file is one when it assigns TILEIRAS_EXPORT.
     """
@@ -84,6 +84,8 @@ def kernel_files(directory: str) -> list[str]:
         for name in sorted(files):
             kind = SUFFIXES.get(os.path.splitext(name)[1])
             path = os.path.join(folder, name)
+            if name.startswith(".") or not os.path.isfile(path):
+                continue  # an editor's lock file, a link to nowhere
             if kind in (TEXT, BYTECODE) or (kind == PYTHON and _exports(path)):
                 found.append(os.path.relpath(path, directory))
     return found
