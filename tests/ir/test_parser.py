@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tileiras.diagnostics import CompileError
@@ -38,6 +40,7 @@ def location_of(text: str):
     [
         ("loc(unknown)", UNKNOWN_LOC),
         ('loc("f.py":1:2)', FileLineColLoc("f.py", 1, 2)),
+        ('loc("f.py":010:0x2)', FileLineColLoc("f.py", 10, 2)),
         ('loc("f.py":1:2 to 3:4)', FileLineColLoc("f.py", 1, 2, 3, 4)),
         ('loc("f.py":1:2 to :5)', FileLineColLoc("f.py", 1, 2, 1, 5)),
         ('loc("name")', NameLoc("name")),
@@ -159,6 +162,26 @@ def test_a_suggested_name_that_is_taken_gets_a_number():
 
 @pytest.mark.parametrize(
     "text",
+    [
+        "9" * 5000,
+        "9" * 5000 + " : i32",
+        "dense<" + "9" * 5000 + "> : tensor<i32>",
+        "i" + "9" * 5000,
+        "tensor<" + "9" * 5000 + "xi32>",
+        'loc("f":' + "9" * 5000 + ":1)",
+        'loc("f":1:99999999999)',
+        "0x" + "F" * 5000,
+        "array<i8: " + "9" * 5000 + ">",
+    ],
+)
+def test_numbers_that_are_too_long_are_diagnosed(text):
+    with pytest.raises(CompileError) as raised:
+        parse_attribute(text)
+    assert raised.value.code == 3
+
+
+@pytest.mark.parametrize(
+    "text",
     ["[" * 5000 + "]" * 5000, "toy.box<" * 3000, '"' + "x" * 10 + "\n", "dense<" + "[" * 5000],
     ids=["arrays", "types", "string", "dense"],
 )
@@ -262,3 +285,21 @@ def test_an_operation_inside_a_function_is_printed_with_the_names_of_the_functio
     )
     _, second, _ = module.body.block.first.body.block.operations
     assert str(second) == "%1 = toy.add %0, %arg0 : i32\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "toy.func @f() {\n  return\n  " + "/" * 3000 + "\n  nosuch\n}",
+        "toy.func @f(%a: i32) {\n  %0 " + "/" * 3000 + "\n",
+        "toy.func @f(%a: toy.box<" + "<a " * 3000,
+        '"toy.plain"() {a = "' + "\\" * 6001 + "\n",
+        "toy.func @f() {\n" + "%a, " * 3000 + "\n",
+    ],
+    ids=["slashes", "slashes after a name", "angles", "backslashes", "names"],
+)
+def test_no_text_takes_long(text):
+    start = time.perf_counter()
+    with pytest.raises(CompileError):
+        parse_module(text)
+    assert time.perf_counter() - start < 5

@@ -124,7 +124,7 @@ class AttributeParser(LocationParser):
         word = match[1]
         integer = _INTEGER_TYPE.match(word)
         if integer is not None:
-            if int(integer[1]) > MAX_INTEGER_WIDTH:
+            if self._integer(integer[1], start) > MAX_INTEGER_WIDTH:
                 self.fail(start, f"integer bitwidth is limited to {MAX_INTEGER_WIDTH} bits")
             self.pos = match.end()
             return IntegerType(int(integer[1]))
@@ -386,7 +386,7 @@ class AttributeParser(LocationParser):
         return IntegerAttr(self._integer_in_range(literal, type, start), type)
 
     def _integer_in_range(self, literal: str, type: Any, start: int) -> int:
-        value = int(literal, 0) if "x" in literal else int(literal)
+        value = self._integer(literal, start)
         width = type.width
         if not -(1 << (width - 1)) <= value < 1 << width:
             self.fail(start, "integer constant out of range for attribute")

@@ -79,7 +79,7 @@ def element_bits(parser: "AttributeParser", text: str, at: int, element_type: An
         return int(text == "true")
     if "." in text:
         parser.fail(at, "expected integer elements, but parsed floating-point")
-    value = int(text, 0) if "x" in text else int(text)
+    value = parser._integer(text, at)
     if width == 1 and value in (-1, 1):
         return 1
     if not -(1 << (width - 1)) <= value < 1 << width:

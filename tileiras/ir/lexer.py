@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import re
 
-# White space and `// ...` comments.
-# The NUL that the reader puts behind the text ends every token.
-TRIVIA = r"\s*(?://[^\n\0]*\s*)*"
+# White space and `// ...` comments.  The NUL that the reader puts behind the text ends every token.  Possessive, since
+# a row of slashes can be split into comments in very many ways and only the first is worth trying.
+TRIVIA = r"\s*+(?://[^\n\0]*+\s*+)*+"
 
 BARE_ID = r"[A-Za-z_][\w$.]*"
 # suffix-id of the MLIR grammar: digits, or letters, digits and `$._-`.
 SUFFIX_ID = r"[\w$.\-]+"
 VALUE_ID = rf"%{SUFFIX_ID}"
 VALUE_USE = rf"%{SUFFIX_ID}(?:#\d+)?"
-STRING = r'"(?:[^"\\\n\0]|\\[^\n\0])*"'
+STRING = r'"(?:[^"\\\n\0]|\\[^\n\0])*+"'
 
-_PLAIN = r'[^<>"\0]*'
+_PLAIN = r'[^<>"\0]*+'
 # A whole type in one match: a name and what its angle brackets hold, four levels deep.  Deeper types, and those with
 # `->` or strings inside, take the ordinary path.
 _ANGLES = rf"<{_PLAIN}>"
 for _ in range(3):
-    _ANGLES = rf"<{_PLAIN}(?:{_ANGLES}{_PLAIN})*>"
+    _ANGLES = rf"<{_PLAIN}(?:{_ANGLES}{_PLAIN})*+>"
 WHOLE_TYPE = rf"!?[A-Za-z_][\w$.]*(?:{_ANGLES})?"
 
 

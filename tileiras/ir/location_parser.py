@@ -9,9 +9,11 @@ from . import lexer
 from .location import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceText
 from .token_reader import TokenReader
 
-_FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d+):(\d+)\){lexer.TRIVIA}')
+_FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d{{1,9}}):(\d{{1,9}})\){lexer.TRIVIA}')
 _ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}")
-_POSITION_END = re.compile(rf"to{lexer.TRIVIA}(?:(\d+){lexer.TRIVIA})?:{lexer.TRIVIA}(\d+){lexer.TRIVIA}")
+_POSITION_END = re.compile(
+    rf"to{lexer.TRIVIA}(?:(\d{{1,9}}){lexer.TRIVIA})?:{lexer.TRIVIA}(\d{{1,9}})(?!\d){lexer.TRIVIA}"
+)
 
 
 class LocationParser(TokenReader):
@@ -115,7 +117,8 @@ class LocationParser(TokenReader):
 
     def _parse_position(self, what: str) -> int:
         match = lexer.INTEGER.match(self.text, self.pos)
-        if match is None or match[1][0] == "-":
+        value = self._integer(match[1], self.pos) if match is not None else -1
+        if match is None or not 0 <= value < 1 << 32:
             self.expected(f"integer {what}")
         self.pos = match.end()
-        return int(match[1], 0)
+        return value

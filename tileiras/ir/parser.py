@@ -261,7 +261,7 @@ class Parser(AttributeParser):
             return
         groups = []
         for match in lexer.RESULT.finditer(names):
-            count = int(match[2]) if match[2] is not None else 1
+            count = self._integer(match[2], start + match.start(2)) if match[2] is not None else 1
             if count == 0:
                 self.fail(start + match.start(2), "expected named operation to have at least 1 result")
             groups.append((match[1], count, start + match.start()))

@@ -11,6 +11,9 @@ from .float_format import bit_width, parse_decimal
 from .location import Location, SourceLoc, SourceText
 from .types import DYNAMIC, f64
 
+MAX_DIGITS = 4000
+"""Longer integer literals are refused."""
+
 MAX_NESTING = 60
 """Types, attributes and regions nest at most this deep: every consumer of the IR may then recurse over them."""
 
@@ -176,7 +179,13 @@ class TokenReader:
         if match is None:
             return None
         self.pos = match.end()
-        return int(match[1], 0) if "x" in match[1] else int(match[1])
+        return self._integer(match[1], match.start(1))
+
+    def _integer(self, literal: str, start: int) -> int:
+        # Python refuses to convert longer decimal literals.
+        if len(literal) > MAX_DIGITS:
+            self.fail(start, "integer literal is too long")
+        return int(literal, 16) if "x" in literal else int(literal)
 
     def parse_integer(self) -> int:
         value = self.parse_optional_integer()
@@ -243,7 +252,8 @@ class TokenReader:
                     self.fail(self.pos, "expected static shape")
                 shape.append(DYNAMIC)
             else:
-                if int(size) >= 1 << 63:
+                extent = self._integer(size, self.pos)
+                if extent >= 1 << 63:
                     self.fail(self.pos, "invalid dimension")
-                shape.append(int(size))
+                shape.append(extent)
             self.pos = match.end()
