@@ -153,3 +153,33 @@ def test_a_barrier_stands_where_other_threads_wrote_what_is_read():
 
 def test_no_barrier_where_each_thread_reads_what_it_wrote():
     assert "bar.sync" not in ptx(ordered("%va", ROWS))
+
+
+SCALAR = """
+builtin.module {
+  nv_tileaa.func @scalar(%a: !nv_tileaa.ptr<i32>, %b: !nv_tileaa.ptr<i32>) SPEC {
+    %c1 = arith.constant 1 : i32
+    %x, %t0 = nv_tileaa.load %a : !nv_tileaa.ptr<i32> -> i32, !nv_tileaa.mem_token
+    %y = arith.addi %x, %c1 : i32
+    %t1 = nv_tileaa.store %a, %y token = %t0 : !nv_tileaa.ptr<i32>, i32 -> !nv_tileaa.mem_token
+    %z, %t2 = nv_tileaa.load %a token = %t1 : !nv_tileaa.ptr<i32> -> i32, !nv_tileaa.mem_token
+    %s = nv_tileaa.splat %z : i32 -> tensor<1024xi32>
+    %r = nv_tileaa.make_range : tensor<1024xi32>
+    %p = nv_tileaa.splat %b : !nv_tileaa.ptr<i32> -> tensor<1024x!nv_tileaa.ptr<i32>>
+    %q = nv_tileaa.addptr %p, %r : tensor<1024x!nv_tileaa.ptr<i32>>, tensor<1024xi32>
+    %t3 = nv_tileaa.store %q, %s : tensor<1024x!nv_tileaa.ptr<i32>>, tensor<1024xi32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+""".replace("SPEC", SPEC)
+
+
+def test_what_one_thread_stores_for_all_is_seen_by_all():
+    """Every thread loads the scalar, one stores it: a barrier on either side of the store."""
+    text = ptx(SCALAR)
+    assert text.count("bar.sync") == 2
+    for seed in range(4):
+        a = np.array([41], np.int32)
+        b = np.zeros(1024, np.int32)
+        emulate(text, "scalar", 1, [a, b], seed=seed)
+        assert a[0] == 42 and np.array_equal(b, np.full(1024, 42, np.int32))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nvvm, scf
-from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, Value
+from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, TensorType, Value
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -113,10 +113,46 @@ class Synchronization:
         if token is not None:
             sources: dict[Operation, bool] = {}
             _collect(token, sources, set(), False)
-            if any(self._emitted.get(s, 0) > self._barrier and _conflict(s, op, c) for s, c in sources.items()):
+            if any(self._emitted.get(s, 0) > self._barrier and self._conflict(s, op, c) for s, c in sources.items()):
                 self.barrier()
         self._time += 1
         self._emitted[op] = self._time
+
+    def _conflict(self, first: Any, second: Any, carried: bool) -> bool:
+        """Whether some thread's access of `second` may need another thread's access of `first` to be over.
+
+        `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
+        """
+        if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
+            return False
+        layout = self._lowering.layout(second.data) if isinstance(second, (*_VIEWED, *_POINTED)) else None
+        if layout is None or not isinstance(first, (*_VIEWED, *_POINTED)):
+            return True
+        if self._lowering.layout(first.data) != layout:
+            return True
+        # One thread stores what several hold, and all of them load it.
+        free = layout.free_variable_masks()
+        loads = any(isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) for op in (first, second))
+        if loads and (free["lane"] or free["warp"]):
+            return True
+        if isinstance(first, _VIEWED) and isinstance(second, _VIEWED):
+            view = first.view
+            if view is not second.view:
+                return True
+            # Tiles of a partition are disjoint or equal; equal ones are laid out alike over the threads.
+            partition = view.type.traversal_strides == view.type.shape
+            if partition and (not carried or not _in_loop(view)):
+                return False
+            return carried or list(first.coords) != list(second.coords)
+        if isinstance(first, _POINTED) and isinstance(second, _POINTED):
+            return carried or first.pointer is not second.pointer or not self._distinct(first.pointer)
+        return True
+
+    def _distinct(self, pointer: Value) -> bool:
+        """Whether the pointers of a tile are surely different from each other."""
+        shape = pointer.type.shape if isinstance(pointer.type, TensorType) else ()
+        long = [d for d, n in enumerate(shape) if n > 1]
+        return not long or len(long) == 1 and self._lowering.facts.contiguity(pointer)[long[0]] == shape[long[0]]
 
     # -- control flow -------------------------------------------------------------------------------------------------
 
@@ -185,27 +221,6 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
         for operand in op.operands:
             if isinstance(operand.type, aa.MemTokenType):
                 look(operand)
-
-
-def _conflict(first: Any, second: Any, carried: bool) -> bool:
-    """Whether some thread's access of `second` may need another thread's access of `first` to be over.
-
-    `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
-    """
-    if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
-        return False
-    if isinstance(first, _VIEWED) and isinstance(second, _VIEWED):
-        view = first.view
-        if view is not second.view or first.data.type is not second.data.type:
-            return True
-        # Tiles of a partition are disjoint or equal; equal ones are laid out alike over the threads.
-        partition = view.type.traversal_strides == view.type.shape
-        if partition and (not carried or not _in_loop(view)):
-            return False
-        return carried or list(first.coords) != list(second.coords)
-    if isinstance(first, _POINTED) and isinstance(second, _POINTED):
-        return carried or first.pointer is not second.pointer
-    return True
 
 
 def _in_loop(value: Value) -> bool:
