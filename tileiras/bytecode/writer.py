@@ -1,0 +1,382 @@
+"""From a `cuda_tile.module` to the bytes of a file.
+
+The order of sections and tables is that of the front ends, so that writing what was read from one gives its bytes again
+wherever the format leaves no choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.ir import (
+    UNKNOWN_LOC,
+    Block,
+    CallSiteLoc,
+    FusedLoc,
+    Location,
+    NameLoc,
+    Operation,
+    OpResult,
+    Value,
+    VerifyError,
+)
+from tileiras.ir.verifier import diagnose
+
+from .debug_info import CALL_SITE, COMPILE_UNIT, FILE, LEXICAL_BLOCK, LOC, SUBPROGRAM
+from .operations import ONE, OPTIONAL, OperationPlan, _since
+from .output import Buffer, Numbering
+from .reader import GLOBAL_FLAGS_SINCE, HAS_HINTS, KERNEL
+from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, TYPE
+from .versions import CURRENT, MAGIC, OLDEST, SUPPORTED, Version
+from .write_attributes import OutputTables, write_tagged, writer_of
+
+PRODUCER_SINCE = Version(13, 3)
+
+
+def write_module(module: Operation, version: Version = CURRENT) -> bytes:
+    """The bytecode of a verified `cuda_tile.module`.
+
+    Raises CompileError (code 3), located at what the version cannot say; ValueError for a version that is not written.
+    """
+    if version not in SUPPORTED:
+        raise ValueError(f"unsupported version requested {version}, must be in range [{OLDEST}, {CURRENT}]")
+    return _ModuleWriter(module, version).run()
+
+
+class DebugNumbering:
+    """Debug-info entries numbered from 1 in order of first use, what one refers to before it.  0 is unknown."""
+
+    __slots__ = ("tables", "entries", "per_function", "_known")
+
+    def __init__(self, tables: OutputTables) -> None:
+        self.tables = tables
+        self.entries = Numbering(first=1)
+        self.per_function: list[list[int]] = []
+        self._known: dict[Any, int] = {}
+
+    def of(self, entry: Any) -> int:
+        """The number of an attribute or location, which is reduced to what the format can keep."""
+        if isinstance(entry, Location):
+            entry = writable_location(entry)
+            if entry is UNKNOWN_LOC:
+                return 0
+        found = self._known.get(entry)
+        if found is None:
+            found = self._known[entry] = self.entries[bytes(self._encode(entry))]
+        return found
+
+    def _encode(self, entry: Any) -> Buffer:
+        out = Buffer()
+        string = self.tables.strings.of
+        if isinstance(entry, CallSiteLoc):
+            parts = [CALL_SITE, self.of(entry.callee), self.of(entry.caller)]
+        elif isinstance(entry, Location):
+            at = entry.source  # type: ignore[attr-defined]
+            parts = [LOC, self.of(entry.scope), string(at.filename), at.line, at.column]  # type: ignore[attr-defined]
+        elif entry.name == "cuda_tile.di_file":
+            parts = [FILE, *map(string, entry.values)]
+        elif entry.name == "cuda_tile.di_compile_unit":
+            parts = [COMPILE_UNIT, self.of(entry.file)]
+        elif entry.name == "cuda_tile.di_subprogram":
+            file, line, name, linkage_name, unit, scope_line = entry.values
+            parts = [SUBPROGRAM, self.of(file), line, string(name), string(linkage_name), self.of(unit), scope_line]
+        else:
+            scope, file, line, column = entry.values
+            parts = [LEXICAL_BLOCK, self.of(scope), self.of(file), line, column]
+        for part in parts:
+            out.varint(part)
+        return out
+
+    def section(self) -> Buffer:
+        out = Buffer()
+        out.varint(len(self.per_function))
+        out.align(4)
+        start = 0
+        for indices in self.per_function:
+            out.extend(start.to_bytes(4, "little"))
+            start += len(indices)
+        out.varint(start)
+        out.align(8)
+        for indices in self.per_function:
+            for index in indices:
+                out.extend(index.to_bytes(8, "little"))
+        # The table's own offsets are aligned from the start of the section.  Readers refuse an empty table: an entry of
+        # no kind stands in for it.
+        runs = self.entries.runs or [b"\x00"]
+        out.varint(len(runs))
+        out.align(4)
+        start = 0
+        for run in runs:
+            out.extend(start.to_bytes(4, "little"))
+            start += len(run)
+        for run in runs:
+            out.extend(run)
+        return out
+
+
+def writable_location(location: Location) -> Location:
+    """What the format keeps of a location: one with a scope, a call site of two such, or nothing.
+
+    Fused and named locations count for the first of their parts that can be written; a bare file position has no scope.
+    """
+    from tileiras.dialects.cuda_tile import DILoc
+
+    if isinstance(location, DILoc):
+        return location
+    if isinstance(location, CallSiteLoc):
+        parts = writable_location(location.callee), writable_location(location.caller)
+        return UNKNOWN_LOC if UNKNOWN_LOC in parts else CallSiteLoc(*parts)
+    if isinstance(location, NameLoc):
+        return writable_location(location.child)
+    if isinstance(location, FusedLoc):
+        for part in location.locations:
+            found = writable_location(part)
+            if found is not UNKNOWN_LOC:
+                return found
+    return UNKNOWN_LOC
+
+
+class _ModuleWriter:
+    __slots__ = ("module", "version", "tables", "debug", "plans", "values")
+
+    def __init__(self, module: Operation, version: Version) -> None:
+        self.module = module
+        self.version = version
+        self.tables = OutputTables(version)
+        self.debug = DebugNumbering(self.tables)
+        self.plans: dict[type[Operation], _WritePlan] = {}
+        self.values: dict[Value, int] = {}
+
+    def run(self) -> bytes:
+        entries, globals_ = [], []
+        for op in self.module.regions[0].block.operations:
+            kind = {"cuda_tile.entry": entries, "cuda_tile.global": globals_}.get(op.name)
+            if kind is None:
+                raise CompileError.at(
+                    self.module.location,
+                    "'cuda_tile.module' op only function and global ops are allowed in the body",
+                    ExitCode.INVALID_INPUT,
+                )
+            kind.append(op)
+        functions = Buffer()
+        functions.varint(len(entries))
+        for entry in entries:
+            self._entry(entry, functions)
+        global_section = self._globals(globals_)
+        producer = self.module.attributes.get("producer")
+        out = Buffer(MAGIC)
+        out += bytes((self.version.major, self.version.minor, 0, 0))
+        out.section(FUNCTION, functions, 8)
+        if globals_:
+            out.section(GLOBAL, global_section)
+        constants = Buffer()
+        constants.table(self.tables.constants.runs, 8)
+        out.section(CONSTANT, constants, 8)
+        if self.debug.per_function:
+            out.section(DEBUG, self.debug.section(), 8)
+        types = Buffer()
+        types.table(self.tables.types.runs, 4)
+        out.section(TYPE, types, 4)
+        if producer is not None and self.version >= PRODUCER_SINCE:
+            number = Buffer()
+            number.varint(self.tables.strings.of(producer.value))  # type: ignore[attr-defined]
+            out.section(PRODUCER, number)
+        strings = Buffer()
+        strings.table(self.tables.strings.runs, 4)
+        out.section(STRING, strings, 4)
+        out.append(END)
+        return bytes(out)
+
+    # ---- functions and globals ---------------------------------------------------------------------------------------
+
+    def _entry(self, entry: Any, out: Buffer) -> None:
+        self.tables.types.location = entry.location
+        location = self.debug.of(entry.location)
+        hints = entry.attributes.get("optimization_hints")
+        out.varint(self.tables.strings.of(entry.attributes["sym_name"].value))
+        out.varint(self.tables.types.of(entry.attributes["function_type"]))
+        out.append(KERNEL | (HAS_HINTS if hints is not None else 0))
+        has_debug = location != 0 or any(
+            writable_location(op.location) is not UNKNOWN_LOC for op in entry.walk()
+        )
+        if has_debug:
+            self.debug.per_function.append([location])
+        out.varint(len(self.debug.per_function) if has_debug else 0)
+        if hints is not None:
+            write_tagged(self.tables, out, hints, entry.location)
+        body = Buffer()
+        block = entry.regions[0].block
+        self.values = {argument: number for number, argument in enumerate(block.arguments)}
+        for op in block.operations:
+            self._operation(op, body, has_debug)
+        out.varint(len(body))
+        out.extend(body)
+
+    def _globals(self, globals_: list[Operation]) -> Buffer:
+        out = Buffer()
+        out.varint(len(globals_))
+        extended = self.version >= GLOBAL_FLAGS_SINCE
+        for op in globals_:
+            attributes = op.attributes
+            name = attributes["sym_name"].value  # type: ignore[attr-defined]
+            visibility = attributes.get("symbol_visibility")
+            constant = "constant" in attributes
+            private = visibility is not None and visibility.value != "public"  # type: ignore[attr-defined]
+            if not extended and (private or constant):
+                lost = (
+                    f"global `{name}` uses non-public symbol visibility, which cannot be encoded in bytecode version "
+                    f"{self.version} (requires bytecode 13.3+)"
+                    if private
+                    else f"constant global `{name}` cannot be encoded in bytecode version {self.version} "
+                    "(the `constant` attribute requires bytecode 13.3+)"
+                )
+                raise CompileError.at(op.location, lost, ExitCode.INVALID_INPUT)
+            value = attributes["value"]
+            out.varint(self.tables.strings.of(name))
+            self.tables.types.location = op.location
+            out.varint(self.tables.types.of(value.type))  # type: ignore[attr-defined]
+            out.varint(self.tables.constant(value))  # type: ignore[arg-type]
+            alignment = attributes.get("alignment")
+            out.varint(alignment.unsigned if alignment is not None else 0)  # type: ignore[attr-defined]
+            if extended:
+                out.varint(visibility.number if visibility is not None else 0)  # type: ignore[attr-defined]
+                out.varint(constant)
+        return out
+
+    # ---- operations --------------------------------------------------------------------------------------------------
+
+    def _operation(self, op: Operation, out: Buffer, has_debug: bool) -> None:
+        plan = self.plans.get(type(op))
+        if plan is None:
+            plan = self.plans[type(op)] = self._plan(op)
+        if has_debug:
+            self.debug.per_function[-1].append(self.debug.of(op.location))
+        tables = self.tables
+        tables.types.location = op.location
+        try:
+            results = plan.check(op, self.version)
+            out.varint(plan.opcode)
+            if plan.base.counted_results:
+                out.varint(len(results))
+            for result in results:
+                out.varint(tables.types.of(result.type))
+            if plan.base.flag_count:
+                out.varint(plan.flags(op))
+            for name, write, default in plan.attributes:
+                value = op.attributes.get(name, default)
+                if value is not None and write is not None:
+                    write(tables, out, value, op.location)
+        except VerifyError as error:
+            raise CompileError([diagnose(op, error)], ExitCode.INVALID_INPUT) from None
+        self._operands(op, plan.base, out)
+        if op.regions or plan.base.regions:
+            out.varint(len(op.regions))
+            for region in op.regions:
+                out.varint(len(region.blocks))
+                for block in region.blocks:
+                    self._block(block, out, has_debug)
+        values = self.values
+        for result in results:
+            values[result] = len(values)
+
+    def _operands(self, op: Operation, plan: OperationPlan, out: Buffer) -> None:
+        values = self.values
+        if plan.segments:
+            spans = op.operand_spans()
+            assert spans is not None
+            for (_, arity, _), (start, end) in zip(plan.operands, spans):
+                if arity not in (ONE, OPTIONAL):
+                    out.varint(end - start)
+                for value in op.operands[start:end]:
+                    out.varint(values[value])
+            return
+        if plan.operand_count is None:
+            out.varint(len(op.operands))
+        for value in op.operands:
+            out.varint(values[value])
+
+    def _block(self, block: Block, out: Buffer, has_debug: bool) -> None:
+        values = self.values
+        outside = len(values)
+        out.varint(len(block.arguments))
+        for argument in block.arguments:
+            out.varint(self.tables.types.of(argument.type))
+            values[argument] = len(values)
+        operations = list(block.operations)
+        out.varint(len(operations))
+        for op in operations:
+            self._operation(op, out, has_debug)
+        # Numbers inside a block are free again behind it.
+        while len(values) > outside:
+            values.popitem()
+
+    def _plan(self, op: Operation) -> "_WritePlan":
+        cls = type(op)
+        if cls.opcode is None or cls.dialect is None or not cls.name.startswith("cuda_tile."):
+            raise CompileError.at(
+                self.module.location, "only ops from the 'cuda_tile' dialect are allowed", ExitCode.INVALID_INPUT
+            )
+        if _since(cls, None) > self.version:
+            raise CompileError.at(
+                op.location,
+                f"operation '{op.name}' is not available in bytecode version {self.version}",
+                ExitCode.INVALID_INPUT,
+            )
+        return _WritePlan(cls, self.version)
+
+
+class _WritePlan:
+    """What reading knows of an operation class, and how its attributes are written."""
+
+    __slots__ = ("base", "opcode", "attributes", "bits", "newer", "newer_results")
+
+    def __init__(self, cls: type[Operation], version: Version) -> None:
+        self.base = base = OperationPlan(cls, version)
+        self.opcode = cls.opcode
+        own = _since(cls, None)
+        fields = {field.name: field for field in cls.fields}
+        self.attributes = [
+            (name, None if reader is None else writer_of(fields[name].constraint), default)
+            for name, reader, _, default in base.attributes
+        ]
+        self.bits = [(name, bit) for name, _, bit, _ in base.attributes if bit]
+        self.bits += [(name, bit) for name, _, bit in base.operands if bit]
+        self.newer = [f for f in (*cls.attribute_fields, *cls.operand_fields) if _since(f, own) > version]
+        self.newer_results = len(base.added_results)
+
+    def flags(self, op: Operation) -> int:
+        flags = 0
+        for name, bit in self.bits:
+            if getattr(op, name) is not None:
+                flags |= bit
+        return flags
+
+    def check(self, op: Operation, version: Version) -> tuple[OpResult, ...]:
+        """The results that the version has; raises VerifyError for what it cannot say."""
+        for field in self.newer:
+            value = getattr(op, field.name)
+            if value is None or value is field.default:
+                continue
+            what = f"optional {field.kind} '{field.name}' is provided but requires bytecode version"
+            if field.kind == "attribute" and field.default is not None:
+                raise VerifyError(
+                    f"attribute '{field.name}' requires bytecode version {field.since}+, but targeting {version}",
+                    prefix=False,
+                )
+            raise VerifyError(f"{what} {field.since}, targeting {version}", prefix=False)
+        results = op.results
+        if not self.newer_results:
+            return results
+        kept = len(results) - self.newer_results
+        for result in results[kept:]:
+            if result.has_uses:
+                field = op.result_fields[result.index]
+                raise VerifyError(
+                    f"result '{field.name}' requires bytecode version {field.since} but is being used and targeting"
+                    f" {version}",
+                    prefix=False,
+                )
+        return results[:kept]
+
+
