@@ -10,7 +10,8 @@ from __future__ import annotations
 from .encoding import BytecodeError
 from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode
 
-__all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module"]
+__all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module",
+           "write_module"]  # fmt: skip
 
 
 def read_module(data, filename="<bytecode>", *, entries=None):
@@ -25,3 +26,10 @@ def entry_names(data, filename="<bytecode>"):
     from .reader import entry_names as names
 
     return names(data, filename)
+
+
+def write_module(module, version=CURRENT):
+    """The bytes of a verified `cuda_tile.module`; see `writer.write_module`."""
+    from .writer import write_module as write
+
+    return write(module, version)

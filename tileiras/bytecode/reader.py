@@ -46,6 +46,8 @@ PRIVATE, KERNEL, HAS_HINTS = 1, 2, 4
 GLOBAL_FLAGS_SINCE = Version(13, 3)
 """Globals carry visibility and constancy from this version on."""
 
+REFERENCE_PADDING = b"\xcb"
+
 MODULE_NAME = "kernels"
 """The format does not keep the module's name; this is what readers give it."""
 
@@ -115,8 +117,10 @@ class BytecodeFile:
             body = cursor.sub(cursor.pos, cursor.pos + length)
             cursor.pos += length
             functions.append(_Function(name, signature, location, hints, body, cursor.base + start))
-        if cursor.remaining:
-            cursor.fail(f"{cursor.remaining} bytes are left over after the last function")
+        # The reference writer pads the section's end to a multiple of 8.
+        rest = cursor.data[cursor.pos :]
+        if rest and (len(cursor.data) % 8 or len(rest) > 7 or rest.strip(REFERENCE_PADDING)):
+            cursor.fail(f"{len(rest)} bytes are left over after the last function")
         return functions
 
     # ---- operations --------------------------------------------------------------------------------------------------

@@ -1,0 +1,126 @@
+"""What is written reads back as it was, in every version that can say it, and the vendor's reader agrees."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from test_disassembler import disassembler, kernels, lines  # noqa: E402
+
+from tileiras import bytecode  # noqa: E402
+from tileiras.bytecode import Version  # noqa: E402
+from tileiras.cli import tileiras_translate  # noqa: E402
+from tileiras.diagnostics import CompileError  # noqa: E402
+from tileiras.ir import parse_module, print_op, verify  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+VERSIONS = ("13.1", "13.2", "13.3", "13.4")
+CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
+
+
+@pytest.mark.parametrize(("name", "version"), CASES)
+def test_a_file_of_the_front_end_is_written_again(name: str, version: str, tmp_path: Path) -> None:
+    module = bytecode.read_module(kernels.export(name, version), "k.tileirbc")
+    data = bytecode.write_module(module, Version.parse(version))
+    again = bytecode.read_module(data, "k.tileirbc")
+    verify(again)
+    assert print_op(again, locations=True) == print_op(module, locations=True)
+    assert bytecode.write_module(again, Version.parse(version)) == data
+    if disassembler() is not None:
+        path = tmp_path / "k.tileirbc"
+        path.write_bytes(data)
+        shown = subprocess.run([disassembler(), "-g", str(path)], capture_output=True, text=True, check=True).stdout
+        path.write_bytes(kernels.export(name, version))
+        expected = subprocess.run([disassembler(), "-g", str(path)], capture_output=True, text=True, check=True).stdout
+        assert lines(shown) == lines(expected)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.mlir")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_text_goes_through_bytecode_unchanged(path: Path, version: str) -> None:
+    module = parse_module(path.read_text(), path.name)
+    data = bytecode.write_module(module, Version.parse(version))
+    # The format keeps no module name.
+    expected = print_op(module).replace(f"@{module.sym_name.value}", "@kernels", 1)
+    assert print_op(bytecode.read_module(data)) == expected
+
+
+ALL_CONSTANTS = """cuda_tile.module @kernels {
+  cuda_tile.entry @k() {
+    %0 = constant <i1: [true, false, true, true, false, false, true, false]> : tile<8xi1>
+    %1 = constant <i1: true> : tile<4xi1>
+    %2 = constant <i8: -3> : tile<i8>
+    %3 = constant <f64: [-1.5, 2.0]> : tile<2xf64>
+    %4 = constant <tf32: [1.0, -2.0]> : tile<2xtf32>
+    %5 = constant <f8E4M3FN: 1.5> : tile<4xf8E4M3FN>
+    %6 = constant <f16: 0x7E01> : tile<f16>
+    return
+  }
+}
+"""
+
+
+def test_constants_of_every_width_keep_their_bits() -> None:
+    module = parse_module(ALL_CONSTANTS, "c.mlir")
+    assert print_op(bytecode.read_module(bytecode.write_module(module))) == print_op(module)
+
+
+@pytest.mark.parametrize(
+    ("body", "version", "message"),
+    [
+        (
+            "%x = constant <f32: 1.0> : tile<f32>\n%y = atan2 %x, %x : tile<f32>",
+            "13.1",
+            "operation 'cuda_tile.atan2' is not available in bytecode version 13.1",
+        ),
+        (
+            "%x = constant <f32: 1.0> : tile<f32>\n%y = tanh %x rounding<approx> : tile<f32>",
+            "13.1",
+            "attribute 'rounding_mode' requires bytecode version 13.2+, but targeting 13.1",
+        ),
+        (
+            "%x = constant <f4E2M1FN: 1.0> : tile<2xf4E2M1FN>",
+            "13.2",
+            "type 'Float4E2M1FN' requires bytecode version 13.3+, targeting 13.2",
+        ),
+    ],
+)
+def test_what_an_old_version_cannot_say_is_refused_where_it_stands(body: str, version: str, message: str) -> None:
+    text = f"cuda_tile.module @m {{\ncuda_tile.entry @k() {{\n{body}\nreturn\n}}\n}}"
+    with pytest.raises(CompileError) as caught:
+        bytecode.write_module(parse_module(text, "m.mlir"), Version.parse(version))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == message
+    assert diagnostic.position.line == 2 + len(body.split("\n"))
+
+
+def test_translate_goes_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    binary, text = tmp_path / "s.tileirbc", tmp_path / "s.mlir"
+    source = EXAMPLES / "saxpy.mlir"
+    arguments = ["--mlir-to-cudatilebc", str(source), "-o", str(binary), "--bytecode-version=13.2"]
+    assert tileiras_translate.main(arguments) == 0
+    assert binary.read_bytes()[8:10] == bytes((13, 2))
+    assert tileiras_translate.main(["--cudatilebc-to-mlir", str(binary), "-o", str(text)]) == 0
+    assert "entry @saxpy" in text.read_text()
+    assert tileiras_translate.main(["--mlir-to-cudatilebc", str(source), "--bytecode-version=12.0"]) == 2
+    assert "unsupported version requested 12.0, must be in range [13.1, 13.4]" in capsys.readouterr().err
+    assert tileiras_translate.main(["--cudatilebc-to-mlir", str(source)]) == 3
+    assert tileiras_translate.main([str(source)]) == 1
+
+
+def test_the_function_section_may_be_padded_as_the_reference_writer_pads_it() -> None:
+    from building import RETURN, build, function
+
+    row = function(RETURN)
+    plain = build(functions=[row])
+    # One row and its count; a multiple of 8 bytes with the padding.
+    padded = build(functions=[row + b"\xcb" * (-(1 + len(row)) % 8)])
+    assert len(padded) > len(plain)
+    assert print_op(bytecode.read_module(padded)) == print_op(bytecode.read_module(plain))
+    with pytest.raises(CompileError, match="bytes are left over after the last function"):
+        bytecode.read_module(build(functions=[row + b"\x01" * (-(1 + len(row)) % 8)]))
