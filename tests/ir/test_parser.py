@@ -303,3 +303,18 @@ def test_no_text_takes_long(text):
     with pytest.raises(CompileError):
         parse_module(text)
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(
+    "text", ["%é = toy.make_token : token", "toy.é", "\u00a0toy.label", "toy.func @f(%a: i\u0663)", "\u00b2"]
+)
+def test_identifiers_digits_and_blanks_are_ascii(text):
+    with pytest.raises(CompileError):
+        parse_module(text)
+
+
+def test_symbols_that_are_not_ascii_are_quoted_bytes():
+    module = parse_module('toy.module @"é" {\n}')
+    assert module.sym_name.value == "é"
+    assert print_op(module).startswith('toy.module @"\\C3\\A9" {')
+    assert print_op(parse_module(print_op(module))) == print_op(module)

@@ -16,7 +16,7 @@ from .core import Block, Operation, Region, Value
 from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc, UnknownLoc
 from .types import Type
 
-_NOT_IN_NAMES = re.compile(r"[^\w$.\-]")
+_NOT_IN_NAMES = re.compile(r"[^\w$.\-]", re.ASCII)
 
 
 class _Scope:

@@ -121,7 +121,7 @@ def fused_step(run: tuple, slow: list[Step]) -> Step:
     fusion = _Fusion()
     for element in run:
         fusion.add(element)
-    match = re.compile(fusion.pattern + lexer.TRIVIA).match
+    match = re.compile(fusion.pattern + lexer.TRIVIA, re.ASCII).match
     operands, types, units, enums = (tuple(x) for x in (fusion.operands, fusion.types, fusion.units, fusion.enums))
     no_types: dict[str, Type] = {}
 

@@ -39,8 +39,8 @@ from .types import (
     none,
 )
 
-_ALIAS_DEFINITION = re.compile(rf"^[ \t]*([#!]{lexer.BARE_ID})\s*=", re.MULTILINE)
-_INTEGER_TYPE = re.compile(r"i([1-9]\d*)\Z")
+_ALIAS_DEFINITION = re.compile(rf"^[ \t]*([#!]{lexer.BARE_ID})\s*=", re.MULTILINE | re.ASCII)
+_INTEGER_TYPE = re.compile(r"i([1-9]\d*)\Z", re.ASCII)
 MAX_INTEGER_WIDTH = (1 << 24) - 1
 
 

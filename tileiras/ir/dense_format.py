@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from .attribute_parser import AttributeParser
 
 _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
-_ELEMENT = re.compile(rf"([+-]?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][+-]?\d+)?)?)|true\b|false\b){lexer.TRIVIA}")
+_ELEMENT = lexer.token(r"[+-]?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][+-]?\d+)?)?)|true\b|false\b")
 
 
 class DenseLiteral:

@@ -30,10 +30,10 @@ WHOLE_TYPE = rf"!?[A-Za-z_][\w$.]*(?:{_ANGLES})?"
 
 def token(pattern: str) -> re.Pattern[str]:
     """`pattern` as group 1, and the trivia behind it."""
-    return re.compile(rf"({pattern}){TRIVIA}")
+    return re.compile(rf"({pattern}){TRIVIA}", re.ASCII)
 
 
-SKIP = re.compile(TRIVIA)
+SKIP = re.compile(TRIVIA, re.ASCII)
 KEYWORD = token(BARE_ID)
 KEYWORD_OR_STRING = token(rf"{BARE_ID}|{STRING}")
 VALUE = token(VALUE_USE)
@@ -47,14 +47,14 @@ TYPE = token(WHOLE_TYPE)
 # DIMENSION.
 INTEGER = token(r"-?(?:0x[0-9A-Fa-f]+|\d+)(?![\w.])")
 NUMBER = token(r"[+-]?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][+-]?\d+)?)?)")
-FLOAT = re.compile(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?")
-DIMENSION = re.compile(r"(\d+|\?)x|\*x")
+DIMENSION = re.compile(r"(\d+|\?)x|\*x", re.ASCII)
 # Results and name of an operation; a generic operation has its name in quotes and leaves group 2 empty.
 RESULT_LIST = rf"{VALUE_ID}(?:{TRIVIA}:{TRIVIA}\d+)?"
 OPERATION = re.compile(
-    rf"(?:({RESULT_LIST}(?:{TRIVIA},{TRIVIA}{RESULT_LIST})*){TRIVIA}={TRIVIA})?(?:({BARE_ID}){TRIVIA})?"
+    rf"(?:({RESULT_LIST}(?:{TRIVIA},{TRIVIA}{RESULT_LIST})*){TRIVIA}={TRIVIA})?(?:({BARE_ID}){TRIVIA})?",
+    re.ASCII,
 )
-RESULT = re.compile(rf"({VALUE_ID})(?:{TRIVIA}:{TRIVIA}(\d+))?{TRIVIA},?{TRIVIA}")
+RESULT = re.compile(rf"({VALUE_ID})(?:{TRIVIA}:{TRIVIA}(\d+))?{TRIVIA},?{TRIVIA}", re.ASCII)
 
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _NAMED_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
@@ -112,5 +112,5 @@ def quote(text: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
-IS_BARE_ID = re.compile(rf"{BARE_ID}\Z").match
-IS_SUFFIX_ID = re.compile(r"(?:[A-Za-z_$.\-][\w$.\-]*|\d+)\Z").match
+IS_BARE_ID = re.compile(rf"{BARE_ID}\Z", re.ASCII).match
+IS_SUFFIX_ID = re.compile(r"(?:[A-Za-z_$.\-][\w$.\-]*|\d+)\Z", re.ASCII).match

@@ -9,10 +9,11 @@ from . import lexer
 from .location import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceText
 from .token_reader import TokenReader
 
-_FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d{{1,9}}):(\d{{1,9}})\){lexer.TRIVIA}')
-_ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}")
+_FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d{{1,9}}):(\d{{1,9}})\){lexer.TRIVIA}', re.ASCII)
+_ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}", re.ASCII)
 _POSITION_END = re.compile(
-    rf"to{lexer.TRIVIA}(?:(\d{{1,9}}){lexer.TRIVIA})?:{lexer.TRIVIA}(\d{{1,9}})(?!\d){lexer.TRIVIA}"
+    rf"to{lexer.TRIVIA}(?:(\d{{1,9}}){lexer.TRIVIA})?:{lexer.TRIVIA}(\d{{1,9}})(?!\d){lexer.TRIVIA}",
+    re.ASCII,
 )
 
 

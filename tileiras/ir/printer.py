@@ -22,7 +22,7 @@ from .attributes import (
     SymbolRefAttr,
     UnitAttr,
 )
-from .core import Block, Operation, Region, Value
+from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, Operation, Region, Value
 from .float_format import encode_float, format_float
 from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc, UnknownLoc
 from .traits import IsolatedFromAbove
@@ -104,7 +104,11 @@ class Printer:
     def print_optional_attr_dict(
         self, attributes: dict[str, Any], elided: Sequence[str] = (), keyword: bool = False
     ) -> None:
-        """` {...}` unless nothing is left; `keyword` puts `attributes` in front."""
+        """` {...}` unless nothing is left; `keyword` puts `attributes` in front.
+
+        Segment sizes are left out: they follow from the operands that are written.
+        """
+        elided = (*elided, OPERAND_SEGMENTS, RESULT_SEGMENTS)
         shown = [(name, value) for name, value in sorted(attributes.items()) if name not in elided]
         if shown:
             self.write((" attributes " if keyword else " ") + self._dictionary_text(shown))
@@ -534,7 +538,7 @@ def print_generic(op: Operation, printer: Printer) -> None:
             write(", " if number else "")
             printer.print_successor(block)
         write("]")
-    declared = {field.name for field in op.attribute_fields} | {"operandSegmentSizes", "resultSegmentSizes"}
+    declared = {field.name for field in op.attribute_fields} | {OPERAND_SEGMENTS, RESULT_SEGMENTS}
     attributes = dict(op.attributes)
     for field in op.attribute_fields:
         if field.default is not None:
