@@ -141,7 +141,45 @@ def from_f32(type: FloatType, value: Value, lowering: FunctionLowering) -> Value
         ]
         packed = emit.bitcast(emit.build(words), VectorType((max(2, count),), i8))
         return emit.extract(packed, 0) if count == 1 else packed
+    if keyword in _FP8:
+        return _encode(type, value, lowering)
     raise VerifyError(f"conversion to '{type}' is not supported on {lowering.target.name}", prefix=False)
+
+
+def _encode(type: FloatType, value: Value, lowering: FunctionLowering) -> Value:
+    """f32 to an 8-bit float as the conversion instructions of newer GPUs do: to nearest even, saturating to the largest
+    finite value, NaN to the NaN without a sign (PTX ISA, "cvt", .satfinite)."""
+    emit = lowering.emit
+    s = type.semantics
+    count = count_of(value.type)
+    ints, wide = vector_of(i32, count), vector_of(f32, count)
+
+    def const(number: int) -> Value:
+        return emit.integer(number, ints)
+
+    bits = emit.bitcast(value, ints)
+    magnitude = emit.insert(llvm.AndOp(bits, const(0x7FFFFFFF)))
+    dropped = 23 - s.mantissa_bits
+    top = ((1 << s.exponent_bits) - 1) << s.mantissa_bits
+    largest = top - 1 if s.has_infinity else top + (1 << s.mantissa_bits) - 2
+    bias = 127 - s.bias << 23
+    limited = emit.intrinsic("umin", magnitude, const((largest << dropped) + bias))
+    # Normal numbers: add just under half of the last place kept, and one more where the kept part is odd.
+    shifted = emit.insert(llvm.SubOp(limited, const(bias)))
+    odd = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(shifted, const(dropped))), const(1)))
+    rounded = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(shifted, odd)), const((1 << dropped - 1) - 1)))
+    normal = emit.insert(llvm.LShrOp(rounded, const(dropped)))
+    # Subnormal ones: a sum with the power of two whose last place is theirs rounds them into its low bits.
+    anchor = 1 - s.bias - s.mantissa_bits + 23
+    sum_ = emit.insert(llvm.FAddOp(emit.bitcast(limited, wide), emit.floating(2.0**anchor, wide)))
+    subnormal = emit.insert(llvm.SubOp(emit.bitcast(sum_, ints), const(127 + anchor << 23)))
+    is_normal = emit.icmp("uge", limited, const(128 - s.bias << 23))
+    result = emit.select(is_normal, normal, subnormal)
+    sign = emit.insert(llvm.LShrOp(emit.insert(llvm.XOrOp(bits, magnitude)), const(32 - s.width)))
+    result = emit.insert(llvm.OrOp(result, sign))
+    is_nan = emit.icmp("ugt", magnitude, const(0x7F800000))
+    result = emit.select(is_nan, const((1 << s.width - 1) - 1), result)
+    return emit.insert(llvm.TruncOp(result, res=vector_of(i8, count)))
 
 
 def round_to_tf32(value: Value, lowering: FunctionLowering) -> Value:
