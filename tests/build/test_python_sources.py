@@ -79,3 +79,14 @@ def test_artifacts_do_not_name_the_place_of_the_tree(tmp_path):
     assert made[0] == made[1]
     for name, data in made[0].items():
         assert str(tmp_path).encode() not in data, name
+
+
+def test_an_error_of_a_later_stage_points_into_the_python_file(project):
+    project.write("kernels/scale.py", KERNEL.replace("twice(ct.load", "ct.sin(ct.load"))
+    build = project.scons("libdevice=nowhere.bc", expect=2)
+    assert build.stages[-1] == "ptx"
+    assert "kernels/scale.py:7:1: error: could not find libdevice.bc\ndef scale(" in build.errors
+    project.write("kernels/scale.py", "\n\n" + project.read("kernels/scale.py").decode())
+    again = project.scons("libdevice=nowhere.bc", expect=2)
+    assert again.stages == ["export", "read", "ptx"]
+    assert "kernels/scale.py:9:1: error: could not find libdevice.bc\ndef scale(" in again.errors

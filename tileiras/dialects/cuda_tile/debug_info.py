@@ -174,7 +174,11 @@ class DILoc(_ValueLocation):
         self.scope = scope
 
     def resolve(self) -> Any:
-        return self.source.resolve()
+        position = self.source.resolve()
+        # cuTile Python writes the columns of Python's ast, which count from 0; those shown to a user count from 1.
+        if position is not None and position.filename.endswith(".py"):
+            return position._replace(column=position.column + 1)
+        return position
 
     def __str__(self) -> str:
         return repr(self)
