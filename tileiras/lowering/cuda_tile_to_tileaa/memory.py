@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import DYNAMIC, DenseArrayAttr, IntegerAttr, Operation, SymbolRefAttr, UnitAttr, i1, i32, i64
 
+from .gather_scatter import padding, pointers_and_mask
 from .rules import Rule, Table, converted, integer, same
 
 SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
@@ -113,15 +114,13 @@ def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
 
 def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
     data, token = _result_types(op, rewriter)
-    get = rewriter.value
-    new = nv_tileaa.TiledLoadOp(
-        get(op.view),
-        converted(rewriter, op.index),
-        converted(rewriter, op.token),
-        data=data,
-        result_token=token,
-        **_ordering(op),
-    )
+    view, indices, after = rewriter.value(op.view), converted(rewriter, op.index), converted(rewriter, op.token)
+    named = {"data": data, "result_token": token, **_ordering(op)}
+    if view.type.sparse_dim is not None:
+        pointers, mask = pointers_and_mask(view, indices, rewriter)
+        new: Operation = nv_tileaa.LoadOp(pointers, mask, padding(view, rewriter), after, **named)
+    else:
+        new = nv_tileaa.TiledLoadOp(view, indices, after, **named)
     return _with_hints(rewriter.insert(new), op, rewriter)
 
 
@@ -130,16 +129,17 @@ def _view_update(target: type[Operation], value: str) -> Rule:
 
     def rule(op: Any, args: tuple, rewriter: Any) -> Any:
         mode = getattr(op, "mode", None)
-        named = _ordering(op) if mode is None else {**_ordering(op), "rmw_mode": mode.value}
-        get = rewriter.value
-        new = target(
-            get(getattr(op, value)),
-            get(op.view),
-            converted(rewriter, op.index),
-            converted(rewriter, op.token),
-            result_token=nv_tileaa.MemTokenType(),
-            **named,
-        )
+        named = {"result_token": nv_tileaa.MemTokenType(), **_ordering(op)}
+        if mode is not None:
+            named["rmw_mode"] = mode.value
+        data, view = rewriter.value(getattr(op, value)), rewriter.value(op.view)
+        indices, after = converted(rewriter, op.index), converted(rewriter, op.token)
+        if view.type.sparse_dim is not None:
+            # Only stores reach this: reductions do not take these views.
+            pointers, mask = pointers_and_mask(view, indices, rewriter)
+            new: Operation = nv_tileaa.StoreOp(pointers, data, mask, after, **named)
+        else:
+            new = target(data, view, indices, after, **named)
         return _with_hints(rewriter.insert(new), op, rewriter)
 
     return rule
