@@ -81,6 +81,11 @@ class StageAction(SCons.Action.FunctionAction):
             print(self._line(target) + (f" {CACHED}" if outcome.cached else ""), flush=True)
         if outcome.diagnostics:
             print(render(outcome.diagnostics, step), file=sys.stderr, flush=True)
+        for file in discover.unseen_imports(step.source_path, outcome.dependencies):
+            warn_on_stderr(
+                f"{step.source_name} imports {file} in a way that the build cannot see, so that an edit there would "
+                "not be noticed; use an import statement"
+            )
         return outcome.error.code if outcome.error is not None else 0
 
 
