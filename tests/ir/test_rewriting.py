@@ -84,7 +84,9 @@ def test_patterns_that_undo_one_another_end() -> None:
 
 
 def widen(op, args, rewriter):
-    return rewriter.insert(type(op).create(args, [rewriter.convert_type(r.type) for r in op.results], dict(op.attributes)))
+    return rewriter.insert(
+        type(op).create(args, [rewriter.convert_type(r.type) for r in op.results], dict(op.attributes))
+    )
 
 
 def test_conversion_changes_operations_types_and_nested_regions_together() -> None:
@@ -117,7 +119,9 @@ def test_conversion_changes_operations_types_and_nested_regions_together() -> No
 def test_an_operation_without_a_rule_is_named_where_it_stands() -> None:
     root = module("%a = arith.addi %n, %n : i32\n" + STORE.format("%a"))
     with pytest.raises(CompileError) as caught:
-        apply_conversion(root, {}, ConversionTarget(["nv_tileaa"]), TypeConverter({}), failure="failed to convert a to b")
+        apply_conversion(
+            root, {}, ConversionTarget(["nv_tileaa"]), TypeConverter({}), failure="failed to convert a to b"
+        )
     first, second = caught.value.diagnostics
     assert first.message == "failed to legalize operation 'arith.addi'" and first.position.line == 3
     assert second.message == "failed to convert a to b"
@@ -130,7 +134,9 @@ def test_a_rule_may_refuse_with_its_reason() -> None:
 
     root = module("%a = arith.addi %n, %n : i32\n" + STORE.format("%a"))
     with pytest.raises(CompileError) as caught:
-        apply_conversion(root, {arith.AddIOp: refuse}, ConversionTarget(["nv_tileaa"]), TypeConverter({}), failure="failed")
+        apply_conversion(
+            root, {arith.AddIOp: refuse}, ConversionTarget(["nv_tileaa"]), TypeConverter({}), failure="failed"
+        )
     assert caught.value.diagnostics[0].message == "'arith.addi' op cannot be widened"
 
 

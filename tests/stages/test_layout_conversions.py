@@ -1,4 +1,4 @@
-"""How many layout conversions each example has, by what they cost: a change of these numbers is a change of the kernels.
+"""How many layout conversions each example has, by what they cost.  A change of these numbers is a change of kernels.
 
 Element-wise kernels and row reductions have none through shared memory.
 """

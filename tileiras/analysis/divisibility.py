@@ -1,7 +1,7 @@
 """Divisibility, contiguity and constancy of integers and pointers.
 
-For a tensor, along each dimension: elements come in aligned runs of `contiguity` in which each is one more than the last
-(for a pointer: points to the next element), the first of each run is a multiple of `divisor`, and elements come in
+For a tensor, along each dimension: elements come in aligned runs of `contiguity` in which each is one more than the
+last (for a pointer: points to the next element), the first of each run is a multiple of `divisor`, and elements come in
 aligned runs of `constancy` that are all equal.  A scalar has one `divisor`.  Everything is a power of two; pointers are
 measured in bytes.
 

@@ -141,7 +141,9 @@ class EnumAttr(Attribute):
 
     def verify(self) -> None:
         if self.value not in self.cases:
-            raise VerifyError(f"expected one of [{', '.join(self.cases)}] for {self.name}, got {self.value}", prefix=False)
+            raise VerifyError(
+                f"expected one of [{', '.join(self.cases)}] for {self.name}, got {self.value}", prefix=False
+            )
 
     @property
     def number(self) -> int:
@@ -304,7 +306,9 @@ class DenseElementsAttr(Attribute):
         count = 1 if self.is_splat else self.type.num_elements
         expected = count * element_size(self.type.element_type)
         if len(self.data) != expected:
-            raise VerifyError(f"expected {expected} bytes of elements for {self.type}, got {len(self.data)}", prefix=False)
+            raise VerifyError(
+                f"expected {expected} bytes of elements for {self.type}, got {len(self.data)}", prefix=False
+            )
 
     def element_bits(self) -> list[int]:
         """The bit patterns of all elements; a splat is expanded."""

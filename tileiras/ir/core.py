@@ -14,7 +14,7 @@ from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAtt
 from .fields import Field, segments
 from .location import UNKNOWN_LOC, Location
 from .traits import AllTypesMatch, AttrSizedOperandSegments, AttrSizedResultSegments, SameOperandsAndResultType, Trait
-from .types import Type, i32
+from .types import i32
 
 OPERAND_SEGMENTS = "operandSegmentSizes"
 RESULT_SEGMENTS = "resultSegmentSizes"
@@ -570,7 +570,7 @@ class Region:
                 copy.append(op.clone(mapping, blocks))
 
 
-# ---- set-up of operation classes ---------------------------------------------------------------------------------------
+# ---- set-up of operation classes -------------------------------------------------------------------------------------
 
 
 def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:

@@ -47,7 +47,7 @@ class PatternRewriter:
         self.failures: list[tuple[Operation, str]] = []
 
     def insert(self, op: OperationT, before: Operation | None = None) -> OperationT:
-        """Inserts before `before`, by default before the matched operation, whose location it inherits if it has none."""
+        """Inserts before `before`, by default before the matched operation; inherits its location if it has none."""
         place = before if before is not None else self.op
         assert place is not None and place.parent is not None
         if isinstance(op.location, UnknownLoc):
@@ -102,7 +102,9 @@ def materialize_constant(dialect: str, value: Attribute, type: object, op: Opera
     return build(value, type, op.location) if build is not None else None
 
 
-def apply_patterns_greedily(root: Operation, patterns: Iterable[RewritePattern], max_rewrites: int | None = None) -> bool:
+def apply_patterns_greedily(
+    root: Operation, patterns: Iterable[RewritePattern], max_rewrites: int | None = None
+) -> bool:
     """Folds, removes dead operations and applies patterns inside `root` until nothing changes; True if anything did.
 
     Operations are visited in textual order first; whoever is touched is visited again.  The number of rewrites is

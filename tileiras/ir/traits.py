@@ -142,8 +142,12 @@ class SingleBlockImplicitTerminator(SingleBlock):
                 if last is not None and last.name != self.terminator:
                     raise VerifyError(
                         f"expects regions to end with '{self.terminator}', found '{last.name}'",
-                        notes=[(last.location, "in custom textual format, the absence of terminator implies "
-                                f"'{self.terminator}'")],
+                        notes=[
+                            (
+                                last.location,
+                                f"in custom textual format, the absence of terminator implies '{self.terminator}'",
+                            )
+                        ],
                     )
 
 

@@ -36,7 +36,7 @@ class IntegerType(Type):
 class FloatSemantics(NamedTuple):
     """A binary floating-point format.
 
-    `finite_only` formats have no infinity; "fn" formats keep one NaN pattern (all ones), e8m0 has neither sign nor zero.
+    "FN" formats have no infinity and one NaN pattern (all ones), or none; e8m0 has neither sign nor zero.
     """
 
     width: int

@@ -119,9 +119,7 @@ def _verify_region(op: Operation, number: int, region: Region) -> None:
                 continue  # said in the trait's words
             raise VerifyError("empty block: expect at least a terminator", prefix=False)
         if not last.has_trait(Terminator):
-            raise VerifyError(
-                "block with no terminator, has " + f'"{last.name}"', location=last.location, prefix=False
-            )
+            raise VerifyError("block with no terminator, has " + f'"{last.name}"', location=last.location, prefix=False)
 
 
 def _verify_operands(op: Operation, engine: DiagnosticEngine, dominance: DominanceInfo) -> None:

@@ -19,5 +19,3 @@ def remove_dead_operations(op: Operation) -> None:
     for inner in reversed([inner for inner in op.walk() if inner is not op]):
         if inner.parent is not None and is_trivially_dead(inner):
             inner.erase()
-
-

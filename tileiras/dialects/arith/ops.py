@@ -88,7 +88,8 @@ class ConstantOp(Operation):
         if isinstance(type, TensorType) and type.with_encoding(None) is self.result.type.with_encoding(None):
             return  # the constant's own type does not repeat the layout
         if type is not self.result.type:
-            raise VerifyError(f"failed to verify that result and attribute have the same type: {type} vs {self.result.type}")
+            both = f"{type} vs {self.result.type}"
+            raise VerifyError(f"failed to verify that result and attribute have the same type: {both}")
 
     def print_custom(self, printer: Any) -> None:
         printer.print_optional_attr_dict(self.attributes, elided=("value",))

@@ -5,7 +5,6 @@ All other element-wise arithmetic is in arith and math.
 
 from __future__ import annotations
 
-
 from tileiras.dialects.arith import float_like, integer_like
 from tileiras.ir import AllTypesMatch, Operation, Pure, UnitAttr, VerifyError, attribute, operand, result
 
@@ -13,7 +12,7 @@ from .attributes import RoundingModeAttr
 
 
 class _Rounded(Operation):
-    rounding_mode = attribute(RoundingModeAttr, "how the exact result is rounded", default=RoundingModeAttr("nearest_even"))
+    rounding_mode = attribute(RoundingModeAttr, "of the exact result", default=RoundingModeAttr("nearest_even"))
     flush_to_zero = attribute(UnitAttr, "treat subnormal inputs and results as zero (f32)", optional=True)
 
 
@@ -94,5 +93,3 @@ class MulhSIOp(_HighProduct):
     """The high half of the signed product."""
 
     name = "nv_tileaa.mulhisi"
-
-

@@ -155,5 +155,3 @@ class PrintOp(Operation):
     args = variadic_operand()
     result_token = result(MemTokenType)
     assembly_format = "$format (`,` $args^ `:` type($args))? attr-dict `->` type($result_token)"
-
-

@@ -45,7 +45,9 @@ class MemRefType(Type):
     name = "nv_tileaa.memref"
     parameters = ("shape", "element_type", "strides", "address_space")
 
-    def __new__(cls, shape: Iterable[int], element_type: Type, strides: Iterable[int], address_space: int = 1) -> "MemRefType":
+    def __new__(
+        cls, shape: Iterable[int], element_type: Type, strides: Iterable[int], address_space: int = 1
+    ) -> "MemRefType":
         return cls.intern((tuple(shape), element_type, tuple(strides), address_space))  # type: ignore[return-value]
 
     def verify(self) -> None:

@@ -117,7 +117,7 @@ class BlockTileOp(aa.BlockTileOp):
     name = "nv_tileas.block_tile"
 
 
-# ---- memory operations: with the atom that moves the data -------------------------------------------------------------
+# ---- memory operations: with the atom that moves the data ------------------------------------------------------------
 
 
 @_counterpart

@@ -78,7 +78,8 @@ class ForOp(Operation):
         yielded = block.last.operands
         if len(yielded) != len(self.results):
             raise VerifyError("mismatch in number of loop-carried values and defined values")
-        for number, (init, argument, value, out) in enumerate(zip(self.init_args, self.iter_args, yielded, self.results)):
+        carried = zip(self.init_args, self.iter_args, yielded, self.results)
+        for number, (init, argument, value, out) in enumerate(carried):
             if not init.type is argument.type is value.type is out.type:
                 raise VerifyError(f"types mismatch between {number}th iter operand and defined value")
 

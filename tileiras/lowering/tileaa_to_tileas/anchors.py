@@ -148,7 +148,9 @@ class MemoryLayouts:
                     along ^= lanes[bit]
                     other ^= rest[bit]
             first = along * element_bytes
-            touched.update((other, sector) for sector in range(first // 32, (first + vector * element_bytes - 1) // 32 + 1))
+            touched.update(
+                (other, sector) for sector in range(first // 32, (first + vector * element_bytes - 1) // 32 + 1)
+            )
         return len(touched) * max(1, layout.registers // vector)
 
     def default(self, shape: tuple[int, ...]) -> LinearLayout:

@@ -1,7 +1,7 @@
 """Layout assignment: which layout every tensor of a function has.
 
-Memory operations and dots are anchors (see `anchors`).  From there layouts flow forward: an element-wise result takes the
-layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  What depends on no
+Memory operations and dots are anchors (see `anchors`).  From there layouts flow forward: an element-wise result takes
+the layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  What depends on no
 anchor (constants, ranges, splats, broadcasts and arithmetic on these) is *flexible*: it has no layout of its own and is
 made in whatever layout a user wants, since remaking it is cheaper than moving data.
 """

@@ -58,7 +58,9 @@ class DotPlans:
         lanes_m = 32 // lanes_n
         warps_m, warps_n = split_warps(self._num_warps, (m, n), (thread_m * lanes_m, thread_n * lanes_n))
         order = tuple(range(len(lead) + 1, -1, -1))
-        c = blocked((*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order)
+        c = blocked(
+            (*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order
+        )
         return DotPlan("universal_fma", *fma_operands(c, k), c)
 
 

@@ -118,5 +118,3 @@ def constant(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     if isinstance(op.result.type, TensorType):
         return [Flexible(op.result)]
     return rewriter.insert(arith.ConstantOp.create((), (op.result.type,), dict(op.attributes)))
-
-
