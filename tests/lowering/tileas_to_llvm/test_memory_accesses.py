@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.lowering.tileas_to_llvm.harness import ptx
-from tileiras.sim import emulate
+from tileiras.sim import Memory, emulate
 
 SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'
 MEMREF = "!nv_tileaa.memref<?x?xf32, strides = [?, 1]>"
@@ -183,3 +183,42 @@ def test_what_one_thread_stores_for_all_is_seen_by_all():
         b = np.zeros(1024, np.int32)
         emulate(text, "scalar", 1, [a, b], seed=seed)
         assert a[0] == 42 and np.array_equal(b, np.full(1024, 42, np.int32))
+
+
+TABLES = """
+builtin.module {
+  nv_tileaa.global @weights {value = dense<[10, 20, 30, 40]> : tensor<4xi32>, alignment = 16 : i64}
+  nv_tileaa.func @tables(%table: !nv_tileaa.ptr<!nv_tileaa.ptr<i32>>, %flags: !nv_tileaa.ptr<i1>,
+                         %b: !nv_tileaa.ptr<i32>) SPEC {
+    %r = nv_tileaa.make_range : tensor<4xi32>
+    %w = nv_tileaa.get_global @weights : !nv_tileaa.ptr<i32>
+    %ws = nv_tileaa.splat %w : !nv_tileaa.ptr<i32> -> tensor<4x!nv_tileaa.ptr<i32>>
+    %wp = nv_tileaa.addptr %ws, %r : tensor<4x!nv_tileaa.ptr<i32>>, tensor<4xi32>
+    %weight, %t0 = nv_tileaa.load %wp : tensor<4x!nv_tileaa.ptr<i32>> -> tensor<4xi32>, !nv_tileaa.mem_token
+    %ts = nv_tileaa.splat %table : !nv_tileaa.ptr<!nv_tileaa.ptr<i32>> -> tensor<4x!nv_tileaa.ptr<!nv_tileaa.ptr<i32>>>
+    %tp = nv_tileaa.addptr %ts, %r : tensor<4x!nv_tileaa.ptr<!nv_tileaa.ptr<i32>>>, tensor<4xi32>
+    %rows, %t1 = nv_tileaa.load %tp
+      : tensor<4x!nv_tileaa.ptr<!nv_tileaa.ptr<i32>>> -> tensor<4x!nv_tileaa.ptr<i32>>, !nv_tileaa.mem_token
+    %x, %t2 = nv_tileaa.load %rows : tensor<4x!nv_tileaa.ptr<i32>> -> tensor<4xi32>, !nv_tileaa.mem_token
+    %fs = nv_tileaa.splat %flags : !nv_tileaa.ptr<i1> -> tensor<4x!nv_tileaa.ptr<i1>>
+    %fp = nv_tileaa.addptr %fs, %r : tensor<4x!nv_tileaa.ptr<i1>>, tensor<4xi32>
+    %flag, %t3 = nv_tileaa.load %fp : tensor<4x!nv_tileaa.ptr<i1>> -> tensor<4xi1>, !nv_tileaa.mem_token
+    %y = arith.select %flag, %x, %weight : tensor<4xi1>, tensor<4xi32>
+    %bs = nv_tileaa.splat %b : !nv_tileaa.ptr<i32> -> tensor<4x!nv_tileaa.ptr<i32>>
+    %bp = nv_tileaa.addptr %bs, %r : tensor<4x!nv_tileaa.ptr<i32>>, tensor<4xi32>
+    %t4 = nv_tileaa.store %bp, %y : tensor<4x!nv_tileaa.ptr<i32>>, tensor<4xi32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+""".replace("SPEC", SPEC)
+
+
+def test_globals_tables_of_pointers_and_truth_values():
+    memory = Memory()
+    rows = np.array([1, 2, 3, 4], np.int32)
+    first = int(memory.allocate(rows))
+    table = np.array([first + 4 * i for i in (3, 2, 1, 0)], np.uint64)
+    flags = np.array([1, 0, 1, 0], np.uint8)
+    out = np.zeros(4, np.int32)
+    emulate(ptx(TABLES), "tables", 1, [table, flags, out])
+    assert out.tolist() == [4, 20, 2, 40]

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, Value, element_type_of, i1, i8
+from tileiras.ir import FloatType, Value, element_type_of, i1, i8, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -25,16 +25,22 @@ def _vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int
 
 
 def _in_memory(value: Value, lowering: FunctionLowering) -> Value:
-    """Elements as they are stored: truth values as bytes."""
-    if element_of(value.type) is i1:
-        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count_of(value.type))))
+    """Elements as they are stored: truth values as bytes, pointers as addresses."""
+    element, count = element_of(value.type), count_of(value.type)
+    if element is i1:
+        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
+    if isinstance(element, llvm.LLVMPointerType):
+        return lowering.emit.insert(llvm.PtrToIntOp(value, res=vector_of(i64, count)))
     return value
 
 
 def _in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
+    """The inverse of _in_memory."""
+    emit = lowering.emit
     if held is i1:
-        emit = lowering.emit
         return emit.icmp("ne", value, emit.integer(0, value.type))
+    if isinstance(held, llvm.LLVMPointerType):
+        return emit.insert(llvm.IntToPtrOp(value, res=vector_of(held, count_of(value.type))))
     return value
 
 

@@ -32,8 +32,15 @@ def scalar_type(type: Any) -> Any:
 
 
 def memory_type(type: Any) -> Any:
-    """The LLVM type of one element in memory: i1 takes a byte."""
+    """The LLVM type of one element in memory: i1 takes a byte, a pointer is its address.
+
+    Raises VerifyError for 4-bit types, of which two share a byte.
+    """
+    if isinstance(type, (FloatType, IntegerType)) and type.width == 4:
+        raise VerifyError(f"elements of type '{type}' in memory are not supported", prefix=False)
     scalar = scalar_type(type)
+    if isinstance(scalar, llvm.LLVMPointerType):
+        return i64
     return i8 if isinstance(scalar, IntegerType) and scalar.width == 1 else scalar
 
 
