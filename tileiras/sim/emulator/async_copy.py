@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loads import Access, address_slot, gather, resolve
+from .loads import Access, address_slot, gather, note_granule, resolve
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Immediate, Register
 from .types import PRED, U32, U64
@@ -19,9 +19,12 @@ _BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.comp
 class AsyncCopy:
     """One cp.async of many threads; ``numbers`` is each thread's commit group."""
 
-    __slots__ = ("destination", "kept", "numbers", "size", "sources", "threads")
+    __slots__ = ("destination", "item", "kept", "numbers", "size", "sources", "threads")
 
-    def __init__(self, destination: Access, sources: list[Access], threads, numbers, size: int, kept) -> None:
+    def __init__(
+        self, item: Instruction, destination: Access, sources: list[Access], threads, numbers, size: int, kept
+    ) -> None:
+        self.item = item
         self.destination = destination
         self.sources = sources
         self.threads = threads
@@ -46,7 +49,10 @@ class AsyncCopy:
             raw = values.view(np.uint8).reshape(-1, self.size)
             raw[np.arange(self.size) >= self.kept[:, None]] = 0
         index = self.destination.index[chosen]
-        self.destination.data[index] = values[chosen]
+        landing = Access(self.destination.data, index, self.threads[chosen], shared=True)
+        spread = np.zeros(group.n, dtype)
+        spread[self.threads] = values
+        landing.store(group, self.item, spread)
         written = group.batch.shared_written
         if written is not None:
             written.reshape(-1, self.size)[index] = True
@@ -54,7 +60,7 @@ class AsyncCopy:
             return True
         rest = ~chosen
         self.threads, self.numbers, self.kept = self.threads[rest], self.numbers[rest], self.kept[rest]
-        self.destination = Access(self.destination.data, self.destination.index[rest], self.threads)
+        self.destination = Access(self.destination.data, self.destination.index[rest], self.threads, shared=True)
         return False
 
 
@@ -106,6 +112,7 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     size = int(operands[2].value)
     if size not in _BY_SIZE:
         raise decoder.error(f"cp.async copies 4, 8 or 16 bytes, not {size}")
+    note_granule(decoder, "shared", size)
     target, source = address_slot(decoder, operands[0], "shared"), address_slot(decoder, operands[1], "global")
     kept_slot = ignored_slot = None
     if len(operands) == 4:
@@ -129,11 +136,13 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
             kept = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, True, threads, size)
+        if group.batch.races is not None:  # the copy may write from now on
+            group.batch.races.begin_write(group, item, destination.index * size, size, threads)
         if group.batch.shared_written is not None:
             group.batch.shared_written.reshape(-1, size)[destination.index] = False
         sources = _sources(group, item, group.full(source)[threads], threads, kept, size)
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
-        group.async_copies.append(AsyncCopy(destination, sources, threads, numbers, size, kept))
+        group.async_copies.append(AsyncCopy(item, destination, sources, threads, numbers, size, kept))
 
     decoder.emit(step)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .floating import Float, packed
-from .loads import Access, address_slot, resolve, take_hints, take_space
+from .loads import Access, address_slot, note_granule, resolve, take_hints, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group, Sink
 from .types import TYPES, PtxType
@@ -120,14 +120,16 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     c_slot = decoder.src(operands[2], type_) if name == "cas" else None
     slots = [decoder.dst(each, type_) for each in targets]
     address = address_slot(decoder, operands[0], space)
+    note_granule(decoder, space, type_.bytes)
     compute = _operation(decoder, name, type_)
     prefix = name == "add" and type_.is_integer
     size = type_.bytes
 
     def step(group) -> None:
         threads = group.active()
-        if group.launch.random is None and threads.size == group.n and group.mask is None:
-            threads = np.arange(group.n)
+        if group.batch.races is not None:
+            group.batch.races.acquire(group)
+            group.batch.races.publish(group, None)
         addresses = group.full(address)[threads]
         c = None if c_slot is None else group.full(c_slot)
         for number, (b_slot, slot) in enumerate(zip(b_slots, slots)):

@@ -37,6 +37,8 @@ class Barriers:
         if (number >= BARRIERS).any():
             group.fault(f"barrier {int(number.max())} does not exist, a block has {BARRIERS}", item)
         where = (group.warp_cta[warps], number)
+        if self.batch.races is not None:
+            self.batch.races.publish(group, number)
         np.add.at(self.threads, where, active[warps].sum(1))
         np.add.at(self.rounded, where, 32)
         if count is not None:
@@ -69,9 +71,13 @@ class Barriers:
                     continue
                 for entry in group.pending:
                     entry(group, lanes, number, self)
+                if self.batch.races is not None:
+                    self.batch.races.release(group, lanes, number)
                 group.unpark(lanes)
         for state in (self.threads, self.rounded, self.expected, self.population):
             state[full] = 0
+        if self.batch.races is not None:
+            self.batch.races.reset(full)
 
 
 def _deliver(slot: int, operation: str, resume: int):

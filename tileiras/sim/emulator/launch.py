@@ -62,6 +62,7 @@ def emulate(
     seed: int | None = 0,
     step_limit: int = 1 << 32,
     check_uninitialised: bool = True,
+    check_races: bool = True,
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -75,7 +76,8 @@ def emulate(
 
     ``seed`` chooses the order in which warps advance; None runs all warps in lock step, which is the fastest.
     ``step_limit`` bounds the instructions issued, in warps.  ``check_uninitialised``: reading shared memory that
-    was never written is an error, as is a shuffle from a lane that does not take part.
+    was never written is an error, as is a shuffle from a lane that does not take part.  ``check_races``: so are
+    accesses of one place in shared memory by two warps, one of them a write that changes it, that no barrier orders.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a deadlock, a trap, a failed device assertion, the step limit.  Raises TypeError and ValueError for
@@ -118,6 +120,7 @@ def emulate(
         seed,
         step_limit,
         check_uninitialised,
+        check_races,
     )
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

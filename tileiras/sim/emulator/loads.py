@@ -58,14 +58,25 @@ _HINTED = "L2::cache_hint"
 
 
 class Access:
-    """Resolved addresses: ``data`` seen as elements of ``dtype`` and an element index per thread of ``threads``."""
+    """Resolved addresses: ``data`` seen as elements of the access's size, an element index per thread of ``threads``
+    (None: all of the group), and whether it is the batch's ``shared`` memory."""
 
-    __slots__ = ("data", "index", "threads")
+    __slots__ = ("data", "index", "shared", "threads")
 
-    def __init__(self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None) -> None:
+    def __init__(self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None, shared: bool = False) -> None:
         self.data = data
         self.index = index
         self.threads = threads
+        self.shared = shared
+
+    def store(self, group, item: Instruction, values: np.ndarray) -> None:
+        """Write ``values``, one per thread of the group."""
+        if self.threads is not None:
+            values = values[self.threads]
+        if self.shared and group.batch.races is not None:
+            group.batch.races.write(group, item, self, values)
+        else:
+            self.data[self.index] = values
 
 
 def _first(bad: np.ndarray, threads: np.ndarray | None) -> tuple[int, int]:
@@ -99,7 +110,10 @@ def resolve(
             return resolve(group, item, "global", addresses, dtype, write, threads, 1)
         return _resolve_generic(group, item, addresses, dtype, write, threads, low)
     if space == "shared":
-        return [_resolve_shared(group, item, addresses, dtype, write, threads)]
+        access = _resolve_shared(group, item, addresses, dtype, write, threads)
+        if not write and group.batch.races is not None:
+            group.batch.races.read(group, item, access.index * size, size, threads)
+        return [access]
     if space == "local":
         stride = group.launch.local_stride
         bad = addresses > stride - size if stride >= size else np.ones(addresses.shape, bool)
@@ -165,7 +179,7 @@ def _resolve_shared(group, item, addresses, dtype, write, threads) -> Access:
             position, thread = _first(~known, threads)
             address = int(np.broadcast_to(addresses, base.shape)[position])
             group.fault(f"shared address {address:#x} is read before it is written", item, thread, address)
-    return Access(batch.shared.view(dtype), index, threads)
+    return Access(batch.shared.view(dtype), index, threads, shared=True)
 
 
 def _resolve_global(group, item, addresses, dtype, write, threads) -> list[Access]:
@@ -229,6 +243,12 @@ def _widened(decoder: Decoder, register: Register) -> int:
     return slot
 
 
+def note_granule(decoder: Decoder, space: str, size: int) -> None:
+    """Shared memory is checked for races in units of the smallest access."""
+    if space in ("shared", "generic"):
+        decoder.program.granule = min(decoder.program.granule, size)
+
+
 def take_space(modifiers: Modifiers) -> str:
     """The state space named, `generic` when none is."""
     space = modifiers.take(
@@ -286,6 +306,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     address = address_slot(decoder, source, space)
     memory_space = "global" if space in ("const", "param") else space
     wide = _WIDE[type_.bytes * count]
+    note_granule(decoder, memory_space, wide.itemsize)
     slots = [_landing(decoder, part, type_) for part in parts]
 
     def step(group) -> None:
@@ -382,6 +403,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         raise decoder.error("a store to constant memory")
     address = address_slot(decoder, target, space)
     wide = _WIDE[type_.bytes * count]
+    note_granule(decoder, space, wide.itemsize)
 
     def step(group) -> None:
         R, mask, n = group.R, group.mask, group.n
@@ -396,7 +418,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
                 block[:, number] = R[slot]
             values = block.view(wide)[:, 0]
         for access in resolve(group, item, space, addresses, wide, True, threads, wide.itemsize):
-            access.data[access.index] = values if access.threads is None else values[access.threads]
+            access.store(group, item, values)
 
     decoder.emit(step)
 

@@ -85,7 +85,7 @@ def decode_stmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         rows[:, : 8 * count] = matrices.reshape(-1, 8 * count * 8).view(_ROW)
         threads = _row_threads(group, count)
         for access in resolve(group, item, space, group.full(address)[threads], _ROW, True, threads, 16):
-            access.data[access.index] = rows.reshape(-1)[access.threads]
+            access.store(group, item, rows.reshape(-1))
 
     decoder.emit(step)
 

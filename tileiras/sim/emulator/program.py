@@ -144,6 +144,7 @@ class Program:
         self.dynamic_slots: list[tuple[int, int]] = []
         self.local_bytes = 0
         self.shared_variables: dict[str, int] = {}
+        self.granule = 16  # bytes of the smallest access in the entry, at most 16
 
 
 class _Frame:

@@ -14,11 +14,12 @@ import numpy as np
 
 from .barrier import Barriers
 from .errors import EmulationError
-from .program import Program
+from .program import SHARED_START, Program
+from .races import RaceChecker
 from .warps import WarpGroup
 
 #: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
-_GROUP_THREADS = 8192
+_GROUP_THREADS = 4096
 # Instructions of a long turn: enough to run far ahead of the other warps, few enough to let the holder of a lock
 # that the group spins on get its turn.
 _TURN = 4096
@@ -41,6 +42,7 @@ class Launch:
         seed: int | None,
         step_limit: int,
         check_uninitialised: bool,
+        check_races: bool,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -51,6 +53,7 @@ class Launch:
         self.random = Random(seed) if seed is not None else None
         self.step_limit = step_limit
         self.check_uninitialised = check_uninitialised
+        self.check_races = check_races
         self.steps = 0
         self.bank_conflicts = Counter()
         self.output: list[str] = []
@@ -85,7 +88,10 @@ class Launch:
         total = self.grid[0] * self.grid[1] * self.grid[2]
         warps = -(-self.threads // 32)
         size = _GROUP_THREADS // (32 if self.random is not None else 32 * warps)
-        size = min(size, _SHARED_BUDGET // max(1, self.shared_bytes))
+        per_block = self.shared_bytes
+        if self.check_races:
+            per_block += self.shared_bytes // self.program.granule * (4 * warps + 13)  # the checker's memory
+        size = min(size, _SHARED_BUDGET // per_block)
         size = max(1, min(size, _LOCAL_BUDGET // max(1, self.local_stride * self.threads)))
         per_cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
         size = max(per_cluster, size // per_cluster * per_cluster)
@@ -113,6 +119,7 @@ class Batch:
         self.count = ctaid.shape[1]
         self.shared_stride = -(-launch.shared_bytes // 128) * 128
         self.shared = np.full(self.count * self.shared_stride, 0xCD, np.uint8)
+        self.races = None
         self.shared_written = np.zeros(self.shared.size, bool) if launch.check_uninitialised else None
         warps = -(-launch.threads // 32)
         every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
@@ -120,12 +127,16 @@ class Batch:
             self.groups = [WarpGroup(self, every)]
         else:
             self.groups = [WarpGroup(self, every[every[:, 1] == warp]) for warp in range(warps)]
+        if launch.check_races and warps > 1 and launch.shared_bytes > SHARED_START:
+            self.races = RaceChecker(self, launch.program.granule, warps)
         self.live_threads = np.full(self.count, launch.threads)
         self.barriers = Barriers(self)
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]
         self.live_threads -= np.bincount(cta, minlength=self.count)
+        if self.races is not None:
+            self.races.publish(group, None)
         self.barriers.release()
 
     def run(self) -> None:
