@@ -185,6 +185,40 @@ def test_conditional_store_and_early_return():
     assert (expected[0][3 * 64 :] == 1000).all()
 
 
+def test_lock_in_a_loop():
+    """Tile blocks take turns: a `loop` that carries tokens, inside a `for` that does."""
+    text = """cuda_tile.module @m {
+      entry @k(%lock: tile<ptr<i32>>, %sum: tile<ptr<i32>>) {
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %three = constant <i32: 3> : tile<i32>
+        %start = make_token : token
+        %end = for %i in (%zero to %three, step %one) : tile<i32> iter_values(%t = %start) -> (token) {
+          %taken = loop iter_values(%u = %t) : token -> token {
+            %old, %u1 = atomic_cas_tko acquire device %lock, %zero, %one token=%u
+                : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+            %busy = cmpi equal %old, %one, signed : tile<i32> -> tile<i1>
+            if %busy {
+            } else {
+              break %u1 : token
+            }
+            continue %u1 : token
+          }
+          %x, %t1 = load_ptr_tko weak %sum token=%taken : tile<ptr<i32>> -> tile<i32>, token
+          %y = addi %x, %one : tile<i32>
+          %t2 = store_ptr_tko weak %sum, %y token=%t1 : tile<ptr<i32>>, tile<i32> -> token
+          %was, %t3 = atomic_rmw_tko release device %lock, xchg, %zero token=%t2
+              : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+          continue %t3 : token
+        }
+        return
+      }
+    }
+    """
+    expected = run(text, 4, [np.zeros(1, np.int32), np.zeros(1, np.int32)])
+    assert expected[1][0] == 12
+
+
 def test_loop_until_a_condition():
     text = """cuda_tile.module @m {
       entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<i32>>) {

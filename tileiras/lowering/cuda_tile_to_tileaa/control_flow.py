@@ -7,7 +7,6 @@ from typing import Any
 from tileiras.dialects import nv_tileaa, scf
 from tileiras.ir import Block, Region
 
-from .early_exits import shares_values
 from .rules import Table, flag
 
 
@@ -39,7 +38,10 @@ def _loop(op: Any, args: tuple, rewriter: Any) -> Any:
     # The old operations stay in their blocks, behind the new ones, until the conversion is over.
     types = [rewriter.value(value).type for value in before.block.last.operands[1:]]
     after = Block(types, [op.location] * len(types))
-    carried = after.arguments if shares_values(op) else after.arguments[len(op.results) :]
+    # One list serves for both when there are not as many values as results and carried values together.  Types do not
+    # tell any more: arguments of blocks around the loop have been converted.
+    shared = len(types) == len(op.results) == len(args)
+    carried = after.arguments if shared else after.arguments[len(op.results) :]
     after.append(scf.YieldOp(list(carried), location=op.location))
     new = rewriter.insert(scf.WhileOp(list(args), results_=types, before=before, after=Region([after])))
     return new.results[: len(op.results)]
