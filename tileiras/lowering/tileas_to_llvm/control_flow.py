@@ -10,6 +10,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Block, Value
 
 from .function import FunctionLowering, has_no_value
+from .types import fragment_type
 
 
 def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
@@ -71,8 +72,6 @@ def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[A
     has_else = bool(op.else_region.blocks)
     then_block = lowering.new_block()
     else_block = lowering.new_block() if has_else else None
-    from .types import fragment_type
-
     types = [fragment_type(r.type) for r in op.results if not has_no_value(r.type)]
     join = lowering.new_block(types)
     _conditional(args[0], then_block, else_block or join, lowering)

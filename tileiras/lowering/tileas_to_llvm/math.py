@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tileiras.dialects import arith, llvm, math, nvvm
 from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
 
-from .floats import from_f32, to_f32
+from .floats import from_f32, to_f32, widened
 from .function import FunctionLowering
 from .types import count_of, vector_of
 
@@ -68,8 +68,6 @@ def function(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
 
 def _rounding(name: str) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        from .floats import widened
-
         kind = element_type_of(op.result.type)
         return widened(kind, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, Value, element_type_of, i1, i8, i64
+from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i1, i8, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -261,8 +261,6 @@ def dim_size(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
 
 
 def get_global(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    from tileiras.ir import SymbolRefAttr
-
     return lowering.emit.insert(
         llvm.AddressOfOp(global_name=SymbolRefAttr(op.symbol.root), res=fragment_type(op.result.type))
     )

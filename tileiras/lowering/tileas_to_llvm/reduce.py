@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i1, i8
 from tileiras.layout.reduce import SharedReduction, plan_reduction
@@ -66,8 +67,6 @@ def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowerin
 
 def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
     """The value of the lane whose number differs in one bit, words at a time."""
-    from tileiras.dialects import llvm
-
     emit = lowering.emit
     element = element_of(value.type)
     count = count_of(value.type)
@@ -83,8 +82,6 @@ def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
 
 def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: FunctionLowering) -> Values:
     """Each warp's partial results side by side in shared memory, read and combined by all."""
-    from tileiras.dialects import llvm
-
     emit = lowering.emit
     synchronization = lowering.synchronization
     narrow = [element_of(v.type) is i1 for v in values]
