@@ -59,3 +59,50 @@ def test_loop_with_branches():
         expected = reference(a, np.int32(n)).astype(np.int32)
         emulate(text, "steps", 1, [a, n])
         assert np.array_equal(a, expected)
+
+
+COLLATZ = """
+builtin.module {
+  nv_tileaa.func @collatz(%a: !nv_tileaa.ptr<i32>, %n: i32)
+      attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c2 = arith.constant 2 : i32
+    %c3 = arith.constant 3 : i32
+    %m = nv_tileaa.make_memref %a, sizes = [], strides = [] : !nv_tileaa.ptr<i32>, (), () -> MEMREF
+    %v = nv_tileaa.block_tile %m : VIEW
+    %x, %t = nv_tileaa.tiled_load %v[%c0] : VIEW, (i32) -> tensor<256xi32>, !nv_tileaa.mem_token
+    %tile, %steps = "scf.while"(%x, %n) ({
+    ^bb0(%p: tensor<256xi32>, %k: i32):
+      %go = arith.cmpi sgt, %k, %c1 : i32
+      scf.condition(%go) %p, %k : tensor<256xi32>, i32
+    }, {
+    ^bb0(%p: tensor<256xi32>, %k: i32):
+      %s = nv_tileaa.splat %k : i32 -> tensor<256xi32>
+      %q = arith.addi %p, %s : tensor<256xi32>
+      %odd = arith.andi %k, %c1 : i32
+      %is = arith.cmpi eq, %odd, %c1 : i32
+      %triple = arith.muli %k, %c3 : i32
+      %up = arith.addi %triple, %c1 : i32
+      %down = arith.divsi %k, %c2 : i32
+      %next = arith.select %is, %up, %down : i1, i32
+      scf.yield %q, %next : tensor<256xi32>, i32
+    }) : (tensor<256xi32>, i32) -> (tensor<256xi32>, i32)
+    %s = nv_tileaa.splat %steps : i32 -> tensor<256xi32>
+    %y = arith.addi %tile, %s : tensor<256xi32>
+    %u = nv_tileaa.tiled_store %y, %v[%c0] token = %t : tensor<256xi32>, VIEW, (i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+"""
+
+
+def test_loop_whose_end_is_computed():
+    text = ptx(COLLATZ.replace("VIEW", VIEW).replace("MEMREF", MEMREF))
+    for n in (1, 7):
+        a = np.arange(256, dtype=np.int32)
+        expected, k = a.copy(), n
+        while k > 1:
+            expected, k = expected + k, 3 * k + 1 if k & 1 else k // 2
+        emulate(text, "collatz", 1, [a, n])
+        assert np.array_equal(a, expected + k)
