@@ -55,11 +55,14 @@ MODULE_NAME = "kernels"
 class _Function:
     """A row of the function table; the body is not read yet."""
 
-    __slots__ = ("name", "signature", "location", "hints", "body", "offset")
+    __slots__ = ("name", "signature", "is_entry", "location", "hints", "body", "offset")
 
-    def __init__(self, name: str, signature: Cursor, location: int, hints: Any, body: Cursor, offset: int) -> None:
+    def __init__(
+        self, name: str, signature: Cursor, is_entry: bool, location: int, hints: Any, body: Cursor, offset: int
+    ) -> None:
         self.name = name
         self.signature = signature
+        self.is_entry = is_entry
         self.location = location
         self.hints = hints
         self.body = body
@@ -101,11 +104,10 @@ class BytecodeFile:
             flags = cursor.byte(f"flags of function '{name}'")
             if flags > (PRIVATE | KERNEL | HAS_HINTS):
                 cursor.fail(f"unknown flags {flags:#x} for function '{name}'", at)
-            if not flags & KERNEL:
-                cursor.fail(f"un-expected non-entry function '{name}'", at)
             location = cursor.varint(f"location index of function '{name}'")
             at = cursor.pos
-            hints = read_tagged(tables, cursor, "optimization hints") if flags & HAS_HINTS else None
+            has_hints = flags & KERNEL and flags & HAS_HINTS
+            hints = read_tagged(tables, cursor, "optimization hints") if has_hints else None
             if hints is not None and not isinstance(hints, lookup_attribute("cuda_tile.optimization_hints")):
                 cursor.fail(f"invalid optimization hints attribute for function '{name}'", at)
             at = cursor.pos
@@ -116,7 +118,8 @@ class BytecodeFile:
                 )
             body = cursor.sub(cursor.pos, cursor.pos + length)
             cursor.pos += length
-            functions.append(_Function(name, signature, location, hints, body, cursor.base + start))
+            is_entry = bool(flags & KERNEL)
+            functions.append(_Function(name, signature, is_entry, location, hints, body, cursor.base + start))
         # The reference writer pads the section's end to a multiple of 8.
         rest = cursor.data[cursor.pos :]
         if rest and (len(cursor.data) % 8 or len(rest) > 7 or rest.strip(REFERENCE_PADDING)):
@@ -152,6 +155,8 @@ class BytecodeFile:
     def _entry(self, function: _Function) -> Operation:
         body = function.body
         type = self._signature(function)
+        if not function.is_entry:
+            function.signature.fail(f"un-expected non-entry function '{function.name}'", 0)
         locations: Any = BytecodeOffsets()
         location: Location = BytecodeLoc(self.filename, body.section, function.offset)
         if self.debug is not None and function.location:
@@ -226,4 +231,4 @@ def read_module(data: bytes, filename: str = "<bytecode>", *, entries: Container
 
 def entry_names(data: bytes, filename: str = "<bytecode>") -> list[str]:
     """Names of the entries in file order.  Reads tables and function headers, no bodies."""
-    return [function.name for function in BytecodeFile(data, filename).functions]
+    return [function.name for function in BytecodeFile(data, filename).functions if function.is_entry]
