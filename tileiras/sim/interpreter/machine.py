@@ -148,10 +148,6 @@ class Machine:
         return InterpreterError(Diagnostic(Severity.ERROR, op.location, f"'{op.name}' op {message}", [note]))
 
 
-def shape_of(machine: Machine, op: Operation, result: Value) -> tuple[int, ...]:
-    return tuple(result.type.shape)
-
-
 def as_tile(values: Any, dtype: np.dtype) -> np.ndarray:
     """NumPy turns zero-dimensional results into scalars; tiles of rank zero stay arrays."""
     return np.asarray(values).astype(dtype, copy=False)

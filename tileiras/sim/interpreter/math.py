@@ -6,13 +6,11 @@ nearest result it can, so that a comparison tests the compiled code's error alon
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .arith import _ftz
 from .machine import meaning
-from .rounding import FLOAT_DTYPES, flush, round_to
+from .rounding import flush, round_to
 
 
 def _apply(machine, op, function, *, half_through_f32: bool = True):
@@ -66,18 +64,3 @@ for _mnemonic, _function in {"ceil": np.ceil, "floor": np.floor, "remf": np.fmod
 def fpowi(machine, op):
     """A float to an integer power; the exponent is signed."""
     return _apply(machine, op, np.power)
-
-
-def ulps(actual: np.ndarray, expected: np.ndarray, keyword: str) -> np.ndarray:
-    """Distance in units in the last place of format ``keyword``; 0 where both are NaN, infinite where one is."""
-    dtype = FLOAT_DTYPES[keyword]
-    width = dtype.itemsize * 8
-
-    def ordered(values):
-        bits = np.ascontiguousarray(np.asarray(values).astype(dtype)).view(f"int{width}").astype(object)
-        sign = -(1 << (width - 1))
-        return np.where(bits < 0, sign - bits, bits)
-
-    distance = np.abs(ordered(actual) - ordered(expected)).astype(np.float64)
-    nan = np.isnan(np.asarray(actual, np.float64)), np.isnan(np.asarray(expected, np.float64))
-    return np.where(nan[0] & nan[1], 0.0, np.where(nan[0] | nan[1], math.inf, distance))
