@@ -3,40 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import ptx
+from tests.lowering.tileas_to_llvm.harness import kernel, ptx
 from tileiras.sim import EmulationError, emulate
-
-SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, target_spec = "sm_90"}'
-
-
-def memref(shape, element):
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.insert(0, str(step))
-        step *= n
-    return f"!nv_tileaa.memref<{'x'.join(map(str, shape))}x{element}, strides = [{', '.join(strides)}]>"
-
-
-def kernel(inputs, output, body, element="i32", extra=""):
-    """Loads dense tiles %0.. of the shapes `inputs`, runs `body`, and stores its %out of shape `output`."""
-    lines = []
-    parameters = [f"%p{i}: !nv_tileaa.ptr<{element}>" for i in range(len(inputs) + 1)]
-    for i, shape in enumerate([*inputs, output]):
-        view = f"!nv_tileaa.tiled_view<[{', '.join(map(str, shape))}], {memref(shape, element)}>"
-        zeros, types = ", ".join(["%z"] * len(shape)), ", ".join(["i32"] * len(shape))
-        tile = f"tensor<{'x'.join(map(str, shape))}x{element}>"
-        lines.append(
-            f"%m{i} = nv_tileaa.make_memref %p{i}, sizes = [], strides = []"
-            f" : !nv_tileaa.ptr<{element}>, (), () -> {memref(shape, element)}\n"
-            f"%v{i} = nv_tileaa.block_tile %m{i} : {view}"
-        )
-        if i < len(inputs):
-            lines.append(f"%x{i}, %t{i} = nv_tileaa.tiled_load %v{i}[{zeros}] : {view}, ({types}) -> {tile}, TOKEN")
-        else:
-            store = f"%done = nv_tileaa.tiled_store %out, %v{i}[{zeros}] : {tile}, {view}, ({types}) -> TOKEN"
-    text = "\n".join(["%z = arith.constant 0 : i32", *lines, body, store, "nv_tileaa.return"])
-    text = text.replace("TOKEN", "!nv_tileaa.mem_token")
-    return f"builtin.module {{ nv_tileaa.func @kernel({', '.join(parameters)}{extra}) {SPEC} {{\n{text}\n}} }}"
 
 
 def run(text, *arrays, grid=1):

@@ -1,11 +1,12 @@
 """Reductions and dots on the emulator, over layouts and element types."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lowering.tileas_to_llvm.harness import SPEC, ptx, tensor
+from tests.lowering.tileas_to_llvm.harness import SPEC, kernel, ptx, tensor
 from tileiras.layout import blocked
 from tileiras.layout.reduce import plan_reduction
 from tileiras.sim import emulate
@@ -148,6 +149,13 @@ def dot_kernel(m, n, k, ab, c, gpu, sign=""):
         ("f16", "f32", np.float16, np.float32, "sm_75", "mma.sync.aligned.m16n8k8", (32, 16, 16)),
         ("f16", "f16", np.float16, np.float16, "sm_80", "mma.sync.aligned.m16n8k16", (16, 8, 16)),
         ("i8", "i32", np.int8, np.int32, "sm_80", "mma.sync.aligned.m16n8k32", (32, 16, 64)),
+        ("i8", "i32", np.int8, np.int32, "sm_75", "mma.sync.aligned.m8n8k16", (16, 16, 32)),
+        ("bf16", "f32", ml_dtypes.bfloat16, np.float32, "sm_80", "mma.sync.aligned.m16n8k16", (32, 32, 32)),
+        ("bf16", "f32", ml_dtypes.bfloat16, np.float32, "sm_75", "fma.rn.f32", (16, 16, 8)),
+        ("tf32", "f32", np.float32, np.float32, "sm_80", "mma.sync.aligned.m16n8k8", (32, 16, 16)),
+        ("f8E4M3FN", "f32", ml_dtypes.float8_e4m3fn, np.float32, "sm_89", "mma.sync.aligned.m16n8k32", (16, 16, 64)),
+        ("f8E5M2", "f32", ml_dtypes.float8_e5m2, np.float32, "sm_80", "fma.rn.f32", (16, 16, 8)),
+        ("f16", "f32", np.float16, np.float32, "sm_80", "mma.sync.aligned.m16n8k16", (128, 64, 64)),
     ],
 )
 def test_dot(ab, c, in_type, out_type, gpu, instruction, shape):
@@ -162,5 +170,24 @@ def test_dot(ab, c, in_type, out_type, gpu, instruction, shape):
         sign = " {signedness_a = #nv_tileaa.signedness<signed>, signedness_b = #nv_tileaa.signedness<signed>}"
     text = ptx(dot_kernel(m, n, k, ab, c, gpu, sign), gpu)
     assert instruction in text
-    emulate(text, "dot", 1, [a, b, acc], shared_memory=1 << 16)
+    # Types that NumPy does not have travel as their bits.
+    raw = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}[a.itemsize] if a.dtype.kind == "V" else a.dtype
+    emulate(text, "dot", 1, [a.view(raw), b.view(raw), acc], shared_memory=1 << 16)
     assert np.array_equal(acc, expected)
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype", "instruction"), [("f32", np.float32, "fma.rn.f32"), ("f64", np.float64, "mma.sync.aligned")]
+)
+def test_batches_are_independent(element, dtype, instruction):
+    shapes = (2, 16, 8), (2, 8, 16), (2, 16, 16)
+    a_type, b_type, c_type = ("tensor<" + "x".join(map(str, s)) + f"x{element}>" for s in shapes)
+    text = ptx(
+        kernel(shapes, shapes[2], f"%out = nv_tileaa.dot %x0, %x1, %x2 : {a_type}, {b_type} -> {c_type}", element)
+    )
+    assert instruction in text
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.integers(-8, 8, s).astype(dtype) for s in shapes)
+    out = np.zeros_like(c)
+    emulate(text, "kernel", 1, [a, b, c, out], shared_memory=1 << 16)
+    assert np.array_equal(out, a @ b + c)
