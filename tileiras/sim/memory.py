@@ -259,7 +259,7 @@ class Memory:
             flat.view(np.uint8)[:] = UNINITIALISED
         else:
             flat[:] = fill
-        for view, offsets, where in self._accesses(addresses, dtype, mask, alignment):
+        for view, offsets, where in self.accesses(addresses, dtype, mask, alignment):
             flat[where] = view[offsets]
         return result
 
@@ -272,11 +272,11 @@ class Memory:
         values = np.asarray(values)
         addresses = np.asarray(addresses).astype(np.int64, copy=False)
         flat = np.broadcast_to(values, addresses.shape).reshape(-1)
-        plan = list(self._accesses(addresses, values.dtype, mask, alignment, write=True))
+        plan = list(self.accesses(addresses, values.dtype, mask, alignment, write=True))
         for view, offsets, where in plan:
             view[offsets] = flat[where]
 
-    def _accesses(self, addresses, dtype, mask, alignment, write=False):
+    def accesses(self, addresses, dtype, mask, alignment, write=False):
         """Yield (typed array over an allocation, element offsets into it, positions in the flattened addresses)."""
         flat = addresses.reshape(-1)
         chosen = None

@@ -28,7 +28,9 @@ def _target_machine(cpu: str, opt: int):
 def _compile(ir: str, cpu: str, opt: int) -> str:
     import llvmlite.binding as llvm
 
-    module = llvm.parse_assembly('target triple = "nvptx64-nvidia-cuda"\n' + ir)
+    if "target triple" not in ir:
+        ir = 'target triple = "nvptx64-nvidia-cuda"\n' + ir
+    module = llvm.parse_assembly(ir)
     module.verify()
     return _target_machine(cpu, opt).emit_assembly(module)
 

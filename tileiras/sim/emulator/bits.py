@@ -8,7 +8,7 @@ import numpy as np
 
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group, Immediate, Sink
-from .types import B32, B64, PRED, TYPES, U32, U64, PtxType
+from .types import B32, PRED, TYPES, U32, PtxType
 
 
 def _one_type(decoder: Decoder, modifiers: Modifiers) -> PtxType:
@@ -322,6 +322,3 @@ def _pack(decoder: Decoder, d, parts: list, type_: PtxType) -> None:
         return result
 
     decoder.put(d, type_, compute, raw=True)
-
-
-__all__ = ["B64", "U64", "bit_length", "reverse_bits"]

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from .loads import read_generic, read_string
 from .program import Decoder, Instruction, Modifiers, branch, instruction
 from .ptx_parser import Function, Group, Label, Symbol, Variable
 from .types import U32
@@ -42,24 +43,19 @@ def decode_brx(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     modifiers.take("uni")
     index_operand, table = decoder.operands(2)
     if not isinstance(table, Group):
-        # A `.branchtargets` list may stand after its use: look it up by label.
         raise decoder.unsupported("a branch table that is declared after its use")
     targets = [_target(decoder, each) for each in table.items]
     index = decoder.src(index_operand, U32)
-    guard = _guard_slot(decoder, item)
-    if guard is not None:
-        source = decoder.block
-        body = decoder.end_block(None)
-        around = branch(*guard, body, body)
-        source.terminator = around
-        raise decoder.unsupported("a guarded branch table")
+    numbers = None
 
     def terminate(group) -> None:
         chosen = group.R[index]
         active = np.broadcast_to(chosen, (group.n,))[group.active()]
         if (active >= len(targets)).any():
             group.fault(f"branch index {int(active.max())} is outside a table of {len(targets)}", item)
-        numbers = np.array([target.index for target in targets], np.int32)
+        nonlocal numbers
+        if numbers is None:  # blocks have their final numbers only when all is decoded
+            numbers = np.array([target.index for target in targets], np.int32)
         group.branch_many(numbers[np.minimum(chosen, len(targets) - 1)])
 
     decoder.end_block(terminate)
@@ -136,8 +132,6 @@ def _pointers(group, slot: int) -> np.ndarray:
 
 def _vprintf(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
     """`vprintf(format, buffer)`: the arguments lie in the buffer at their natural alignment, floats as f64."""
-    from .loads import read_generic, read_string
-
     slots = _argument_slots(decoder, function, arguments)
     result = None
     if results and isinstance(results[0], Symbol) and isinstance(results[0].target, Variable):
@@ -209,8 +203,6 @@ def _format(text: str, fetch, text_at) -> str:
 
 def _assertfail(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
     """`__assertfail(message, file, line, function, char size)`."""
-    from .loads import read_string
-
     slots = _argument_slots(decoder, function, arguments)
 
     def step(group) -> None:

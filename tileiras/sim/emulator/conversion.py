@@ -6,8 +6,7 @@ import numpy as np
 
 from . import rounding
 from .integer import saturate
-from .program import Decoder, Instruction, Modifiers, extended, instruction
-from .ptx_parser import Register
+from .program import Decoder, Instruction, Modifiers, instruction
 from .types import TYPES, U32, PtxType
 
 _INTEGER_MODES = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}
@@ -199,6 +198,3 @@ def _pack(decoder: Decoder, modifiers: Modifiers) -> None:
         return result if c is None else R[c] << np.uint32(2 * bits) | result
 
     decoder.put(operands[0], U32, compute, raw=True)
-
-
-__all__ = ["Register", "extended"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import floating
 from .program import Decoder, Instruction, Modifiers, instruction, writer
-from .types import PRED, TYPES, U32, U64, PtxType
+from .types import PRED, TYPES, U32, PtxType
 
 _WIDER = {16: 32, 32: 64}
 
@@ -321,6 +321,3 @@ def decode_dot(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         return R[z] + (left * right).sum(1).astype(np.uint32)
 
     decoder.put(d, result, compute, raw=True)
-
-
-__all__ = ["U64", "multiply_high", "saturate", "truncating_divide", "truncating_remainder"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory import MemoryAccessError
-from .program import Decoder, Instruction, Modifiers, instruction, writer
-from .ptx_parser import Address, Group, Immediate, Register, Sink, Symbol, Variable
-from .types import B8, PRED, TYPES, U32, U64, PtxType
+from .program import Decoder, Instruction, Modifiers, instruction
+from .ptx_parser import Address, Group, Register, Sink, Special, Symbol, Variable
+from .types import B8, PRED, U32, U64, PtxType
 
 #: Windows of the generic address space (PTX ISA, "Generic Addressing"); global, const and param are at their own
 #: addresses, which are above.
@@ -194,7 +194,7 @@ def _resolve_global(group, item, addresses, dtype, write, threads) -> list[Acces
             return [Access(data, (signed - found.address) // size, threads)]
     accesses = []
     try:
-        for view, offsets, where in memory._accesses(signed, dtype, None, 1, write=write):
+        for view, offsets, where in memory.accesses(signed, dtype, None, 1, write=write):
             chosen = (np.arange(group.n) if threads is None else threads)[where]
             if addresses.size == 1:
                 return [Access(view, offsets, threads)]
@@ -491,19 +491,13 @@ def decode_getctarank(decoder: Decoder, item: Instruction, modifiers: Modifiers)
     (type_,) = modifiers.types()
     d, a = decoder.operands(2)
     x = decoder.src(a, type_)
-    own = decoder._special(_rank_register(), U32)
+    own = decoder.special(Special("%cluster_ctarank"), U32)
 
     def compute(R):
         above = (R[x] >> type_.storage.type(24) & type_.storage.type(0xFF)).astype(np.uint32)
         return np.where(above > 0, above - np.uint32(1), R[own])
 
     decoder.put(d, U32, compute, raw=True)
-
-
-def _rank_register():
-    from .ptx_parser import Special
-
-    return Special("%cluster_ctarank")
 
 
 # -- reading memory for built-in functions ---------------------------------------------------------------------------
@@ -524,6 +518,3 @@ def read_string(group, item: Instruction, address: int, thread: int) -> str:
     while (byte := read_generic(group, item, address + len(text), 1, thread)) != b"\0":
         text += byte
     return text.decode("utf-8", "replace")
-
-
-__all__ = ["TYPES", "Access", "Immediate", "address_slot", "gather", "resolve", "take_hints", "take_space", "writer"]

@@ -21,7 +21,7 @@ import numpy as np
 from . import rounding
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group
-from .types import B32, F64, TYPES, PtxType
+from .types import B32, F64, TYPES
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -189,6 +189,3 @@ def _accumulator(name: str, saturating: bool, m: int, n: int):
         return registers(bits.reshape(len(bits), -1).astype(storage, copy=False))
 
     return compute
-
-
-__all__ = ["PtxType", "a_positions", "b_positions", "c_positions"]

@@ -12,7 +12,6 @@ inside a callee is like any other, and recursion is refused.
 from __future__ import annotations
 
 import importlib
-import math
 import struct
 from collections.abc import Callable
 
@@ -25,7 +24,6 @@ from .ptx_parser import (
     Group,
     Immediate,
     Instruction,
-    Label,
     Module,
     Negated,
     Register,
@@ -346,7 +344,7 @@ class Decoder:
             raise self.unsupported()
         self.block.instructions.append(item)
         modifiers = Modifiers(item.modifiers)
-        if item.guard is None or item.opcode in ("bra", "ret", "exit", "brx"):
+        if item.guard is None or item.opcode in ("bra", "ret", "exit"):
             decode(self, item, modifiers)
         else:
             self._guarded(item, decode, modifiers)
@@ -414,9 +412,12 @@ class Decoder:
         if isinstance(operand, Register):
             return self._resized(self.frame.base + operand.index, operand.type, type_)
         if isinstance(operand, Immediate):
-            return self.constant(immediate_bits(operand, type_), type_)
+            bits = immediate_bits(operand, type_)
+            if bits is None:
+                raise self.error(f"the literal {operand.value} cannot be a .{type_.name}")
+            return self.constant(bits, type_)
         if isinstance(operand, Special):
-            return self._special(operand, type_)
+            return self.special(operand, type_)
         if isinstance(operand, Symbol):
             return self._resized(self.address_of(operand), U64, type_)
         if isinstance(operand, Negated) and type_ is PRED:
@@ -434,7 +435,7 @@ class Decoder:
         self.emit(lambda group: group.R.__setitem__(result, group.R[slot].astype(storage)))
         return result
 
-    def _special(self, operand: Special, type_: PtxType) -> int:
+    def special(self, operand: Special, type_: PtxType) -> int:
         name = operand.name
         natural = _WIDE_SPECIALS.get(name, U32)
         if name in ("%clock", "%clock64", "%globaltimer", "%clock_hi", "%globaltimer_lo", "%globaltimer_hi"):
@@ -577,7 +578,8 @@ def branch(slot: int, wanted: bool, taken: Block, following: Block):
     return terminate
 
 
-def immediate_bits(operand: Immediate, type_: PtxType) -> int:
+def immediate_bits(operand: Immediate, type_: PtxType) -> int | None:
+    """The bits of a literal read as a type; None for a fraction where the type has no literals of its own."""
     if operand.float_bits is not None and operand.float_bits[0] == type_.bits:
         return operand.float_bits[1]
     value = operand.value
@@ -590,7 +592,7 @@ def immediate_bits(operand: Immediate, type_: PtxType) -> int:
             return int(np.float32(value).view(np.uint32))
     if type_.name == "f16":
         return int(np.float16(value).view(np.uint16))
-    raise ValueError(f"a floating-point literal {value} as .{type_.name} ({math.nan})")
+    return None
 
 
 _SPECIAL_VECTORS = (
@@ -639,6 +641,3 @@ def decode(module: Module, entry: str) -> Program:
     for family in _FAMILIES:
         importlib.import_module(f".{family}", __package__)
     return Decoder(module, function).decode()
-
-
-__all__ = ["DECODERS", "Block", "Decoder", "Label", "Modifiers", "Program", "decode", "instruction"]

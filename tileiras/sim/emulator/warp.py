@@ -7,7 +7,7 @@ import numpy as np
 from . import rounding
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group, Sink
-from .types import B32, PRED, TYPES, U32
+from .types import B32, PRED, U32
 
 
 def _mask_operand(decoder: Decoder, operand) -> int:
@@ -252,6 +252,3 @@ def decode_elect(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         group.write(flag, leader == group.lane)
 
     decoder.emit(step)
-
-
-__all__ = ["TYPES"]
