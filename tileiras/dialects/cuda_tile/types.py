@@ -122,6 +122,7 @@ class TileType(ShapedType):
     since = "13.1"
     bytecode_tag: ClassVar[int] = 13
     parameters = ("shape", "element_type")
+    element_since: ClassVar[dict[str, str]] = ELEMENT_SINCE
 
     def __new__(cls, shape: Iterable[int], element_type: Type) -> "TileType":
         return cls.intern((tuple(shape), element_type))  # type: ignore[return-value]

@@ -1,0 +1,55 @@
+"""What holds for every declaration of cuda_tile."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tileiras.ir import EnumAttr, parse_module, registry
+
+registry.load_dialect("cuda_tile")
+HERE = Path(__file__).parent
+VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
+OPERATIONS = sorted({cls for name, cls in registry.OPERATIONS.items() if name.startswith("cuda_tile.")}, key=lambda c: c.name)
+ENUMS = [c for n, c in registry.ATTRIBUTES.items() if n.startswith("cuda_tile.") and issubclass(c, EnumAttr)]
+
+
+def _version(text):
+    return tuple(map(int, text.split(".")))
+
+
+def test_opcodes_are_distinct():
+    opcodes = [op.opcode for op in OPERATIONS]
+    assert None not in opcodes
+    assert len(set(opcodes)) == len(opcodes)
+
+
+@pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)
+def test_operation_has_version_and_words(op):
+    assert op.since in VERSIONS
+    assert op.__doc__
+    for field in op.fields:
+        assert field.doc, field.name
+        if field.since is not None:
+            assert _version(field.since) >= _version(op.since), field.name
+
+
+@pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.name)
+def test_enum_numbers_are_distinct_and_newer_cases_are_declared(enum):
+    assert len(set(enum.cases.values())) == len(enum.cases)
+    assert set(enum.case_since) <= set(enum.cases)
+    for number in enum.cases.values():
+        assert enum.from_number(number).number == number
+
+
+def _used():
+    found = set()
+    for path in sorted(HERE.glob("*.mlir")):
+        if path.stem.endswith("_invalid"):
+            continue
+        for part in re.split(r"^// -----.*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            found |= {op.name for op in parse_module(part, path.name).walk()}
+    return found
+
+
+def test_every_operation_has_a_text_test():
+    assert sorted({op.name for op in OPERATIONS} - _used()) == []
