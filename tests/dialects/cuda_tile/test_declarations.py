@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tileiras.ir import EnumAttr, parse_module, registry
 
 registry.load_dialect("cuda_tile")
 HERE = Path(__file__).parent
 VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
-OPERATIONS = sorted({cls for name, cls in registry.OPERATIONS.items() if name.startswith("cuda_tile.")}, key=lambda c: c.name)
+OPERATIONS = sorted(
+    {cls for name, cls in registry.OPERATIONS.items() if name.startswith("cuda_tile.")}, key=lambda cls: cls.name
+)
 ENUMS = [c for n, c in registry.ATTRIBUTES.items() if n.startswith("cuda_tile.") and issubclass(c, EnumAttr)]
 
 
