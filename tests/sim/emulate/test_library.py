@@ -36,7 +36,8 @@ def kernel_ir(function: str, type_: str, arguments: int) -> str:
     """A kernel that applies a function to arrays, an element per thread."""
     pointers = ", ".join(f"ptr addrspace(1) %p{i}" for i in range(arguments + 1))
     loads = "".join(
-        f"  %q{i} = getelementptr {type_}, ptr addrspace(1) %p{i}, i32 %i\n  %v{i} = load {type_}, ptr addrspace(1) %q{i}\n"
+        f"  %q{i} = getelementptr {type_}, ptr addrspace(1) %p{i}, i32 %i\n"
+        f"  %v{i} = load {type_}, ptr addrspace(1) %q{i}\n"
         for i in range(arguments)
     )
     values = ", ".join(f"{type_} %v{i}" for i in range(arguments))

@@ -24,9 +24,10 @@ _INDEX_LIMITS = (2**31 - 1, 65535, 65535)
 
 class EmulationResult:
     """``instruction_counts``: opcode with modifiers -> times a warp issued it (also under a false guard);
-    ``steps``: their sum; ``output``: what the kernel printed."""
+    ``steps``: their sum; ``output``: what the kernel printed; ``bank_wavefronts``: PTX line -> (wavefronts of its
+    accesses to shared memory, the least they could be), when they were counted."""
 
-    __slots__ = ("instruction_counts", "output", "steps")
+    __slots__ = ("bank_wavefronts", "instruction_counts", "output", "steps")
 
     def __init__(self, launch: Launch) -> None:
         counts: Counter[str] = Counter()
@@ -37,6 +38,8 @@ class EmulationResult:
         self.instruction_counts: dict[str, int] = dict(sorted(counts.items()))
         self.steps = launch.steps
         self.output = "".join(launch.output)
+        lines = launch.banks.lines if launch.banks is not None else {}
+        self.bank_wavefronts: dict[int, tuple[int, int]] = {line: tuple(lines[line]) for line in sorted(lines)}
 
 
 @functools.lru_cache(maxsize=32)
@@ -63,6 +66,7 @@ def emulate(
     step_limit: int = 1 << 32,
     check_uninitialised: bool = True,
     check_races: bool = True,
+    count_bank_conflicts: bool = False,
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -78,6 +82,7 @@ def emulate(
     ``step_limit`` bounds the instructions issued, in warps.  ``check_uninitialised``: reading shared memory that
     was never written is an error, as is a shuffle from a lane that does not take part.  ``check_races``: so are
     accesses of one place in shared memory by two warps, one of them a write that changes it, that no barrier orders.
+    ``count_bank_conflicts`` fills the result's ``bank_wavefronts``.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a deadlock, a trap, a failed device assertion, the step limit.  Raises TypeError and ValueError for
@@ -121,6 +126,7 @@ def emulate(
         step_limit,
         check_uninitialised,
         check_races,
+        count_bank_conflicts,
     )
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

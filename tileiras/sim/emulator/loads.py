@@ -111,6 +111,9 @@ def resolve(
         return _resolve_generic(group, item, addresses, dtype, write, threads, low)
     if space == "shared":
         access = _resolve_shared(group, item, addresses, dtype, write, threads)
+        if group.launch.banks is not None:
+            lanes = np.arange(group.n) if threads is None else threads
+            group.launch.banks.count(item.line, access.index * size, lanes, size)
         if not write and group.batch.races is not None:
             group.batch.races.read(group, item, access.index * size, size, threads)
         return [access]

@@ -7,11 +7,11 @@ number of instructions drawn too.  Every such order is one that the hardware may
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 
 import numpy as np
 
+from .banks import BankCounter
 from .barrier import Barriers
 from .errors import EmulationError
 from .program import SHARED_START, Program
@@ -43,6 +43,7 @@ class Launch:
         step_limit: int,
         check_uninitialised: bool,
         check_races: bool,
+        count_bank_conflicts: bool,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -55,7 +56,7 @@ class Launch:
         self.check_uninitialised = check_uninitialised
         self.check_races = check_races
         self.steps = 0
-        self.bank_conflicts = Counter()
+        self.banks = BankCounter() if count_bank_conflicts else None
         self.output: list[str] = []
         self.block_counts = [0] * len(program.blocks)
         self.registers = list(program.registers)
