@@ -13,9 +13,11 @@ _EXPORTS = {
     "Memory": "memory",
     "MemoryAccessError": "memory",
     "SimulationError": "errors",
+    "ArgumentMismatch": "errors",
 }
 
 __all__ = [
+    "ArgumentMismatch",
     "EmulationError",
     "InterpreterError",
     "Memory",

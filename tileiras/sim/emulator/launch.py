@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ArgumentMismatch
 from ..memory import Memory
 from . import ptx_parser, rounding
 from .errors import EmulationError
@@ -102,11 +103,11 @@ def emulate(
         grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
     for axis, (blocks, limit, members) in enumerate(zip(grid_shape, _INDEX_LIMITS, cluster_shape)):
         if not 1 <= blocks <= limit:
-            raise ValueError(f"grid dimension {axis} is {blocks}, outside 1 to {limit}")
+            raise ArgumentMismatch(f"grid dimension {axis} is {blocks}, outside 1 to {limit}")
         if blocks % members:
-            raise ValueError(f"grid dimension {axis}, {blocks}, is not a multiple of the cluster's {members}")
+            raise ArgumentMismatch(f"grid dimension {axis}, {blocks}, is not a multiple of the cluster's {members}")
     if np.prod(block_shape) > 1024:
-        raise ValueError(f"a block of {int(np.prod(block_shape))} threads; the limit is 1024")
+        raise ArgumentMismatch(f"a block of {int(np.prod(block_shape))} threads; the limit is 1024")
     memory = Memory.scratch()
     parameters = _parameters(program, kernel, memory, args)
     dynamic = 0
@@ -135,10 +136,10 @@ def emulate(
 
 def _shape(given, what: str, entry: str) -> tuple[int, int, int]:
     if given is None:
-        raise ValueError(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
+        raise ArgumentMismatch(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
     values = (given,) if isinstance(given, int | np.integer) else tuple(given)
     if not 1 <= len(values) <= 3 or any(int(v) < 1 for v in values):
-        raise ValueError(f"a {what} shape has one to three positive extents, got {given!r}")
+        raise ArgumentMismatch(f"a {what} shape has one to three positive extents, got {given!r}")
     return (*(int(v) for v in values), *(1,) * (3 - len(values)))
 
 
@@ -150,7 +151,7 @@ def _kernel(metadata: Mapping[str, Any] | None, entry: str) -> Mapping[str, Any]
     for kernel in metadata["kernels"]:
         if kernel["name"] == entry:
             return kernel
-    raise ValueError(f"the metadata has no kernel '{entry}'")
+    raise ArgumentMismatch(f"the metadata has no kernel '{entry}'")
 
 
 def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, args: Sequence[Any]) -> bytes:
@@ -159,7 +160,7 @@ def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, arg
     if kernel.get("hidden_parameters"):
         raise EmulationError("the entry has hidden parameters, which the emulator does not fill")
     if len(args) != len(formal):
-        raise TypeError(f"{program.entry.name} takes {len(formal)} arguments, {len(args)} are given")
+        raise ArgumentMismatch(f"{program.entry.name} takes {len(formal)} arguments, {len(args)} are given")
     types = [parameter.get("type", "") for parameter in kernel.get("parameters", ())]
     data = bytearray(max(1, program.parameter_bytes))
     for number, (parameter, value) in enumerate(zip(formal, args)):
@@ -173,11 +174,11 @@ def _argument(number: int, parameter: Variable, type_name: str, memory: Memory, 
     size = parameter.size
     if isinstance(value, np.ndarray):
         if size != 8:
-            raise TypeError(f"argument {number} is an array, but the parameter is a scalar of {size} bytes")
+            raise ArgumentMismatch(f"argument {number} is an array, but the parameter is a scalar of {size} bytes")
         return memory.allocate(value, name=f"argument {number}").to_bytes(8, "little")
     if isinstance(value, bytes | bytearray):
         if len(value) != size:
-            raise ValueError(f"argument {number} has {len(value)} bytes, the parameter {size}")
+            raise ArgumentMismatch(f"argument {number} has {len(value)} bytes, the parameter {size}")
         return bytes(value)
     floating = parameter.type.kind == "float" or type_name in rounding.FORMATS
     if isinstance(value, np.generic) and not isinstance(value, np.bool_):
@@ -189,14 +190,14 @@ def _argument(number: int, parameter: Variable, type_name: str, memory: Memory, 
     if isinstance(value, float) or floating and isinstance(value, int):
         name = type_name if type_name in rounding.FORMATS else {2: "f16", 4: "f32", 8: "f64"}.get(size)
         if name is None or rounding.FORMATS[name].bits != 8 * size:
-            raise TypeError(f"argument {number} is a float, but the parameter has {size} bytes")
+            raise ArgumentMismatch(f"argument {number} is a float, but the parameter has {size} bytes")
         with np.errstate(all="ignore"):
             return rounding.encode(np.array([float(value)]), name).tobytes()
     if isinstance(value, int):
         if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
-            raise ValueError(f"argument {number}, {value}, does not fit the parameter's {size} bytes")
+            raise ArgumentMismatch(f"argument {number}, {value}, does not fit the parameter's {size} bytes")
         return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-    raise TypeError(f"argument {number} of type {type(value).__name__} is neither an array nor a number")
+    raise ArgumentMismatch(f"argument {number} of type {type(value).__name__} is neither an array nor a number")
 
 
 def _allocate_variables(module: Module, memory: Memory) -> dict[str, int]:

@@ -9,14 +9,10 @@ import numpy as np
 
 from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
 
-from ..errors import SimulationError
+from ..errors import ArgumentMismatch
 from ..memory import Memory
 from .rounding import FLOAT_DTYPES, round_to
 from .values import dtype_of, width_of, wrap
-
-
-class ArgumentMismatch(SimulationError, TypeError):
-    """The arguments of a run do not fit the entry's parameters."""
 
 
 def _is_memory_for(array: np.ndarray, element) -> bool:
