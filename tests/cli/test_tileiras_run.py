@@ -120,7 +120,7 @@ def test_compiled_kernel_runs_in_the_emulator(tmp_path, capsys):
         (["--print", "3", "f32=1"], 1, "argument 3 is not an array"),
         (["--entry", "nothing", "f32=1"], 6, "no entry 'nothing'; the module has saxpy"),
         (["f32=1"], 6, "the entry has 4 parameters, got 1"),
-        (["--backend", "emulate", "f32=1"], 6, "saxpy takes 4 arguments, 1 are given"),
+        (["--backend", "emulate", "f64[1]=ones", "f32[1]=ones", "f32=1", "i32=1"], 6, "the parameter points to f32"),
     ],
 )
 def test_command_line_mistakes(capsys, arguments, status, message):

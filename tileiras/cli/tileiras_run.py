@@ -233,6 +233,12 @@ def compile_for(options: Any) -> Compiled:
 def _emulate(options: Any, arguments: list[Any]) -> None:
     from tileiras.sim import emulate
 
+    if not options.input.endswith(".ptx"):
+        # PTX knows sizes of parameters, the module their types.
+        import tileiras
+        from tileiras.sim.interpreter import check_arguments
+
+        check_arguments(tileiras.parse(options.input), options.entry, arguments)
     compiled = compile_for(options)
     emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
 

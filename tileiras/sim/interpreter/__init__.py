@@ -27,7 +27,7 @@ from .arguments import ArgumentMismatch, bind_arguments
 from .machine import MEANINGS, InterpreterError, Machine
 from .values import elements_of
 
-__all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "interpret", "load_module"]
+__all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "check_arguments", "interpret", "load_module"]
 
 _FAMILIES = (arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views)
 _MAGIC = b"\x7fTileIR\0"
@@ -97,6 +97,15 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(sizes) <= 3 or any(not 1 <= size < 1 << 24 for size in sizes):
         raise ArgumentMismatch(f"a grid has one to three sizes from 1 to 2^24-1, got {grid}")
     return (*sizes, 1, 1, 1)[:3]
+
+
+def check_arguments(source: Any, entry: str | None, args: Sequence[Any]) -> None:
+    """Raise ArgumentMismatch unless ``args`` fit the parameters of an entry: count, element types, ranges.
+
+    For launches that do not know the parameters' types, such as the emulator's.
+    """
+    block = _entry(load_module(source), entry).regions[0].block
+    bind_arguments(Memory.scratch(), [argument.type for argument in block.arguments], args)
 
 
 def interpret(
