@@ -213,6 +213,23 @@ def test_predicted_bank_conflicts_are_the_measured_ones(data, element_bits):
         assert measured_degree(plan, access) == access.degree
 
 
+def test_large_tiles_are_converted_piece_by_piece():
+    src = blocked((256, 256), (1, 4), (1, 32), (4, 1), (1, 0))
+    dst = blocked((256, 256), (4, 1), (32, 1), (1, 4), (0, 1))
+    rounds = convert.split_rounds(src, dst, 3)
+    # Two tile bits are registers on both sides: the highest row and the highest column.
+    assert len(rounds.parts) == 4 and plan_shared(rounds.source, rounds.target, 32).bytes == 256 * 256 * 4 // 4
+    plan = convert.plan_conversion(rounds.source, rounds.target, 32)
+    whole = {}
+    for sources, targets in rounds.parts:
+        held = {(w, t): [src.apply(register=r, lane=t, warp=w) for r in sources] for w in range(4) for t in range(32)}
+        for thread, values in plan.simulate(held, 4, 32).items():
+            whole.setdefault(thread, {}).update(zip(targets, values))
+    for (w, t), values in whole.items():
+        assert all(values[r] == dst.apply(register=r, lane=t, warp=w) for r in range(dst.registers))
+    assert convert.split_rounds(src, src.permute((1, 0)), 0) is None
+
+
 def test_shapes_must_agree():
     with pytest.raises(ValueError, match="conversion between tiles"):
         convert.plan_conversion(LinearLayout({}, (1,)), LinearLayout({"register": [1]}, (2,)), 32)

@@ -253,6 +253,49 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
     return shared
 
 
+class Rounds(NamedTuple):
+    """A conversion done piece by piece: each of `parts` takes these source registers to these result registers, as a
+    conversion from layout `source` to layout `target` of a smaller tile."""
+
+    source: LinearLayout
+    target: LinearLayout
+    parts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int) -> Rounds | None:
+    """The conversion in up to 2**bits rounds, over tile bits that are registers on both sides; None without any."""
+    everything = [*src.columns, *dst.columns]
+    shared = [
+        v
+        for v in src.bases("register")
+        if v & (v - 1) == 0
+        and v in dst.bases("register")
+        and all(u == v or not u & v for u in everything)
+        and src.columns.count(v) == dst.columns.count(v) == 1
+    ]
+    # The highest ones: neighbours stay together for wide accesses.
+    chosen = sorted(shared)[-bits:] if bits else []
+    if not chosen:
+        return None
+    kept = [i for i in range(src.out_bits) if 1 << i not in chosen]
+
+    def compress(flat: int) -> int:
+        return sum((flat >> position & 1) << i for i, position in enumerate(kept))
+
+    def smaller(layout: LinearLayout) -> LinearLayout:
+        bases = {d: [compress(v) for v in layout.bases(d) if v not in chosen] for d in layout.dims}
+        return LinearLayout(bases, (1 << len(kept),))
+
+    def registers(layout: LinearLayout, number: int) -> tuple[int, ...]:
+        bases = layout.bases("register")
+        fixed = sum(1 << bases.index(v) for i, v in enumerate(chosen) if number >> i & 1)
+        mask = sum(1 << bases.index(v) for v in chosen)
+        return tuple(r | fixed for r in range(layout.registers) if not r & mask)
+
+    parts = tuple((registers(src, n), registers(dst, n)) for n in range(1 << len(chosen)))
+    return Rounds(smaller(src), smaller(dst), parts)
+
+
 def classify(src: LinearLayout, dst: LinearLayout, element_bits: int = 32) -> str:
     """ "none", "registers", "shuffle" or "shared"."""
     names = {NoConversion: "none", RegisterPermutation: "registers", WarpShuffle: "shuffle", SharedPlan: "shared"}

@@ -64,3 +64,10 @@ def test_random_layouts(data, element):
         return LinearLayout(dealt, (1 << bits,))
 
     check((1 << bits,), element, layout(), layout())
+
+
+def test_tile_larger_than_shared_memory():
+    source = blocked((256, 256), (1, 4), (1, 32), (4, 1), (1, 0))
+    target = blocked((256, 256), (4, 1), (32, 1), (1, 4), (0, 1))
+    text = check((256, 256), "f32", source, target)
+    assert text.count("bar.sync") == 2 * 4 - 1

@@ -16,11 +16,12 @@ from tileiras.layout.convert import (
     RegisterPermutation,
     WarpShuffle,
     plan_conversion,
+    split_rounds,
 )
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan
 
 from .access import load_vector, store_vector
-from .function import FunctionLowering
+from .function import SCRATCH_LIMIT, FunctionLowering
 from .types import bit_width, count_of, element_of, vector_of
 
 FULL_WARP = -1  # member mask of warp-wide instructions: control flow is uniform
@@ -36,7 +37,7 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     if isinstance(plan, RegisterPermutation):
         return emit.shuffle(value, plan.source)
     if isinstance(plan, SharedPlan):
-        return _through_shared(value, plan, target.registers, lowering)
+        return _in_rounds(value, source, target, plan, lowering)
     return _from_data(_shuffle(_as_data(value, lowering), plan, lowering), element, lowering)
 
 
@@ -198,6 +199,21 @@ def _through_shared(value: Value, plan: SharedPlan, registers: int, lowering: Fu
     return exchange.load()
 
 
+def _in_rounds(
+    value: Value, source: LinearLayout, target: LinearLayout, plan: SharedPlan, lowering: FunctionLowering
+) -> Value:
+    """A conversion through as much scratch memory as there is to use: a larger tile goes through it in pieces."""
+    bits = max(0, (-(-plan.bytes // SCRATCH_LIMIT) - 1).bit_length())
+    rounds = split_rounds(source, target, bits) if bits else None
+    if rounds is None:
+        return _through_shared(value, plan, target.registers, lowering)
+    emit = lowering.emit
+    pieces = [
+        convert(emit.shuffle(value, registers), rounds.source, rounds.target, lowering) for registers, _ in rounds.parts
+    ]
+    return emit.assemble([registers for _, registers in rounds.parts], pieces, target.registers)
+
+
 def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     value = lowering.value(op.operand)
     bits = max(8, bit_width(element_of(value.type)))
@@ -207,7 +223,8 @@ def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """A conversion, and with it those that follow immediately and go through shared memory as well: one barrier serves
     them all."""
-    if not isinstance(_plan_of(op, lowering), SharedPlan):
+    plan = _plan_of(op, lowering)
+    if not isinstance(plan, SharedPlan) or plan.bytes > SCRATCH_LIMIT:
         return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
     exchanges: list[tuple[Any, _Exchange]] = []
     current = op
