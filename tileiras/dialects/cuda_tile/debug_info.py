@@ -282,7 +282,7 @@ def verify_module_scopes(module: Any) -> None:
     for region in module.regions:
         for block in region.blocks:
             for op in block.operations:
-                found = debug_location(op.location) if op.name != "cuda_tile.entry" else None
+                found = debug_location(op.location) if op.name == "cuda_tile.global" else None
                 if found is not None:
                     raise VerifyError(
                         f"'{op.name}' op invalid operation debug info scope: {found!r}. Global variables must not have"

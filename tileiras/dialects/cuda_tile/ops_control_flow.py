@@ -141,16 +141,24 @@ class ReturnOp(_Exit):
         parent = self.parent_op
         while parent is not None and parent.name == IfOp.name:
             parent = parent.parent_op
-        if parent is None or parent.name != "cuda_tile.entry":
-            raise VerifyError("must be used within a cuda_tile.entry, or cuda_tile.if operation")
+        if parent is None or "function_type" not in parent.attributes:
+            functions = [name for name in self.get_trait(ParentOneOf).names if name != IfOp.name]
+            raise VerifyError(f"must be used within a {', '.join(functions)}, or {IfOp.name} operation")
         results = parent.attributes["function_type"].results  # type: ignore[attr-defined]
+        name = parent.attributes["sym_name"].value  # type: ignore[attr-defined]
         if len(self.operands) != len(results):
-            name = parent.attributes["sym_name"].value  # type: ignore[attr-defined]
             raise VerifyError(
                 f"has {len(self.operands)} operands, but enclosing function (@{name}) returns {len(results)}"
             )
-        if self.operands:
+        if self.operands and parent.name == "cuda_tile.entry":
             raise VerifyError(f"has {len(self.operands)} operands, but entry function must return 0 operands")
+        for number, (operand, wanted) in enumerate(zip(self.operands, results)):
+            if operand.type is not wanted:
+                raise VerifyError(
+                    f"type of return operand {number} ('{operand.type}') doesn't match function result type"
+                    f" ('{wanted}') in function @{name}",
+                    prefix=False,
+                )
 
 
 # ---- if ------------------------------------------------------------------------------------------------------------

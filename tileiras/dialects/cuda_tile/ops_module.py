@@ -50,31 +50,10 @@ class ModuleOp(TileOp):
         verify_module_scopes(self)
 
 
-class EntryOp(TileOp):
-    """A kernel.  Its parameters are scalars: numbers and pointers."""
-
-    name = "cuda_tile.entry"
-    since = "13.1"
-    opcode = 0x16
-    traits = (IsolatedFromAbove, OneBlock("body"), EndsWith("cuda_tile.return"), Symbol)
-    sym_name = attribute(StringAttr, "name of the kernel")
-    function_type = attribute(function_type_attr, "types of the parameters; kernels return nothing")
-    arg_attrs = attribute(DictArrayAttr, "a dictionary per parameter", optional=True)
-    res_attrs = attribute(DictArrayAttr, "a dictionary per result", optional=True)
-    optimization_hints = attribute(OptimizationHintsAttr, "advice per architecture", optional=True)
-    body = region("what a tile block runs")
+class FunctionOp(TileOp):
+    """Base of what has parameters and a body: kernels, and the functions of test modules."""
 
     def verify_op(self) -> None:
-        self._verify_function()
-        if self.function_type.results:
-            raise VerifyError("entry op must not return values")
-        for type in self.function_type.inputs:
-            if isinstance(type, TileType) and type.rank:
-                raise VerifyError("entry op must have scalar types (rank 0 !cuda_tile.tile)")
-        verify_function_scope(self)
-        verify_operation_scopes(self)
-
-    def _verify_function(self) -> None:
         found, wanted = [argument.type for argument in self.body.block.arguments], list(self.function_type.inputs)
         if len(found) != len(wanted):
             raise VerifyError(f"entry block must have {len(wanted)} arguments to match function signature")
@@ -84,22 +63,22 @@ class EntryOp(TileOp):
                     f"type of entry block argument #{number}('{argument}') must match the type of the corresponding"
                     f" argument in function signature('{declared}')"
                 )
+        self.verify_signature()
+        verify_function_scope(self)
+        verify_operation_scopes(self)
+
+    def verify_signature(self) -> None:
+        """Raises VerifyError for parameters or results that this kind of function cannot have."""
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "EntryOp":
+    def parse_custom(cls, parser: Any) -> Any:
         attributes: dict[str, Any] = {"sym_name": StringAttr(parser.parse_symbol_name())}
-        arguments = parser.parse_comma_separated(lambda: cls._parse_parameter(parser), "(", ")")
-        results: list[Any] = []
-        if parser.parse_optional_punctuation("->"):
-            results = cls._parse_results(parser)
+        arguments = parser.parse_comma_separated(lambda: parser.parse_argument(dialect=NAMESPACE), "(", ")")
+        results = cls._parse_results(parser) if parser.parse_optional_punctuation("->") else []
         attributes["function_type"] = FunctionType([argument.type for argument in arguments], results)
         if any(argument.attributes for argument in arguments):
             attributes["arg_attrs"] = ArrayAttr([DictAttr(argument.attributes or {}) for argument in arguments])
-        if parser.parse_optional_keyword("optimization_hints"):
-            parser.parse_punctuation("=")
-            hints = parser.parse_parameters(OptimizationHintsAttr)
-            if hints.value.items:  # no hints at all are not written either
-                attributes["optimization_hints"] = hints
+        attributes |= cls.parse_clauses(parser)
         body = parser.parse_region(arguments)
         if not body.blocks:
             body.append(Block())
@@ -107,9 +86,13 @@ class EntryOp(TileOp):
         attributes |= parser.parse_optional_attr_dict()
         return cls.create((), (), attributes, [body], location=parser.location)
 
-    @staticmethod
-    def _parse_parameter(parser: Any) -> Any:
-        return parser.parse_argument(dialect=NAMESPACE)
+    @classmethod
+    def parse_clauses(cls, parser: Any) -> dict[str, Any]:
+        """What stands between the signature and the body, as attributes."""
+        return {}
+
+    def print_clauses(self, printer: Any) -> None:
+        """The inverse of `parse_clauses`."""
 
     @staticmethod
     def _parse_results(parser: Any) -> list[Any]:
@@ -133,15 +116,49 @@ class EntryOp(TileOp):
                 printer.write(", " if number else "")
                 write_type(printer, type)
             printer.write(")" if len(results) > 1 else "")
-        hints = self.optimization_hints
-        if hints is not None and hints.value.items:
-            printer.write(" optimization_hints=")
-            hints.print_parameters(printer)
+        self.print_clauses(printer)
         printer.write(" ")
         printer.print_region(self.body, entry_arguments=False)
         printer.print_optional_attr_dict(
             self.attributes, ("sym_name", "function_type", "arg_attrs", "res_attrs", "optimization_hints")
         )
+
+
+class EntryOp(FunctionOp):
+    """A kernel.  Its parameters are scalars: numbers and pointers."""
+
+    name = "cuda_tile.entry"
+    since = "13.1"
+    opcode = 0x16
+    traits = (IsolatedFromAbove, OneBlock("body"), EndsWith("cuda_tile.return"), Symbol)
+    sym_name = attribute(StringAttr, "name of the kernel")
+    function_type = attribute(function_type_attr, "types of the parameters; kernels return nothing")
+    arg_attrs = attribute(DictArrayAttr, "a dictionary per parameter", optional=True)
+    res_attrs = attribute(DictArrayAttr, "a dictionary per result", optional=True)
+    optimization_hints = attribute(OptimizationHintsAttr, "advice per architecture", optional=True)
+    body = region("what a tile block runs")
+
+    def verify_signature(self) -> None:
+        if self.function_type.results:
+            raise VerifyError("entry op must not return values")
+        for type in self.function_type.inputs:
+            if isinstance(type, TileType) and type.rank:
+                raise VerifyError("entry op must have scalar types (rank 0 !cuda_tile.tile)")
+
+    @classmethod
+    def parse_clauses(cls, parser: Any) -> dict[str, Any]:
+        if not parser.parse_optional_keyword("optimization_hints"):
+            return {}
+        parser.parse_punctuation("=")
+        hints = parser.parse_parameters(OptimizationHintsAttr)
+        # No hints at all are not written either.
+        return {"optimization_hints": hints} if hints.value.items else {}
+
+    def print_clauses(self, printer: Any) -> None:
+        hints = self.optimization_hints
+        if hints is not None and hints.value.items:
+            printer.write(" optimization_hints=")
+            hints.print_parameters(printer)
 
 
 class GlobalOp(TileOp):
