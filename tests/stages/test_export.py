@@ -127,3 +127,22 @@ def test_mistakes_in_the_export_list_are_located_at_their_entry(tree, old, new, 
     rendered = failure(tree, KERNELS.replace(old, new))
     assert rendered.startswith(f"kernels.py:{place}: error: ")
     assert words in rendered
+
+
+def test_without_the_front_end_the_extra_to_install_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.tile", None)
+    with pytest.raises(CompileError) as caught:
+        run_export(tmp_path, "x = 1\n")
+    assert caught.value.code == 2
+    assert "pip install 'tileiras[cutile]'" in str(caught.value)
+
+
+def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):
+    from tileiras.bytecode import read_module
+    from tileiras.ir import print_op
+
+    text = print_op(read_module(run_export(tree, KERNELS)[0].output))
+    assert "tensor_view<4096xf64, strides=[1]>" in text
+    fill = text[text.index("@fill") :]
+    assert "div_by<8>" in fill and "div_by<16>, %arg0" in fill
+    assert "strides=[?,1]" in fill

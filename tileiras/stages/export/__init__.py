@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from typing import Any, Callable, Iterator
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
@@ -16,6 +17,8 @@ from tileiras.ir import FileLineColLoc
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
+
+_PROCESS = threading.Lock()
 
 _OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
 """Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
@@ -41,7 +44,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     except ImportError as error:
         raise CompileError.at(None, f"{MISSING_FRONT_END} ({error})", ExitCode.CONFIGURATION) from None
     place = _Place(source, context)
-    with _imported(place) as namespace:
+    # The import path, the loaded modules and the front end's writer belong to the process.
+    with _PROCESS, _imported(place) as namespace:
         requests = _requests(namespace, place)
         data = _export(requests, options, place)
     from tileiras.bytecode.relative_paths import make_paths_relative
