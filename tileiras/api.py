@@ -156,10 +156,11 @@ def compile_with(
         kind = units.BYTECODE
     if last.name == "export":
         if kind != units.BYTECODE:
-            raise CompileError.at(
-                None, "emit bytecode needs a cuTile Python source: this compiler reads bytecode and writes none",
-                ExitCode.CONFIGURATION,
-            )
+            # Text and modules are written as bytecode; what already is bytecode is left as it is.
+            from tileiras import bytecode
+
+            module = run(pipeline.stage("read"), data).output if module is None else module
+            data = bytecode.write_module(module, bytecode.Version.parse(options["bytecode-version"]))
         return Artifact(data, suffix, [], diagnostics)
     if module is None:
         module = run(pipeline.stage("read"), data).output

@@ -49,7 +49,7 @@ OPTIONS: dict[str, Option] = {
         Option("lineinfo", bool, False, "have ptxas keep line-number information"),
         Option("device-debug", bool, False, "have ptxas keep full debug information; needs optimization level 0"),
         Option(
-            "bytecode-version", str, "13.3", "version of the exported bytecode", ("13.1", "13.2", "13.3", "13.4")
+            "bytecode-version", str, "13.3", "version of exported or written bytecode", ("13.1", "13.2", "13.3", "13.4")
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
