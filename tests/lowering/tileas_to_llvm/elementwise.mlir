@@ -3,7 +3,7 @@
 // A tile is one vector; the thread's part of the address is made once, registers are constants beside it. The bound is a
 // multiple of four, so that a mask holds for a whole vector of 16 bytes.
 
-// CHECK: llvm.func @scale(%[[A:.*]]: !llvm.ptr<1>, %[[N:.*]]: i32)
+// CHECK: llvm.func @scale(%[[A:[a-z0-9]+]]: !llvm.ptr<1> {tileiras.type = "ptr<f32>"}
 // CHECK-SAME: nvvm.kernel
 // CHECK-SAME: nvvm.reqntid = array<i32: 128>
 // CHECK: nvvm.read.ptx.sreg.tid.x

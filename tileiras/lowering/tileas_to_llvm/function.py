@@ -88,7 +88,13 @@ class FunctionLowering:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
         if func.kernel_spec.occupancy:
             attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
-        self.result = llvm.LLVMFuncOp.define(func.sym_name.value, inputs, attributes=attributes, location=func.location)
+        self.result = llvm.LLVMFuncOp.define(
+            func.sym_name.value,
+            inputs,
+            arg_attrs=[{llvm.PARAMETER_TYPE: StringAttr(source_type(t))} for t in func.function_type.inputs],
+            attributes=attributes,
+            location=func.location,
+        )
         self.entry = self.result.body.blocks[0]
         self.emit = Emitter(self.entry)
         self.synchronization = Synchronization(self)
@@ -231,6 +237,11 @@ class FunctionLowering:
 def has_no_value(type: Any) -> bool:
     """Whether values of the type exist at compile time only."""
     return isinstance(type, _NO_VALUE)
+
+
+def source_type(type: Any) -> str:
+    """A parameter's type as a kernel's description names it: `ptr<f32>`, `i32`."""
+    return f"ptr<{source_type(type.pointee)}>" if isinstance(type, aa.PtrType) else str(type)
 
 
 def sink_conversions(func: Operation) -> None:
