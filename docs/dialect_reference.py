@@ -52,8 +52,12 @@ def page(dialect: str) -> str:
 
 
 def _named(table: dict[str, Any], prefix: str) -> list[Any]:
-    """The classes of a dialect by name; a second name for a class is left out."""
-    return [cls for name, cls in sorted(table.items()) if name.startswith(prefix) and cls.name == name]
+    """The classes of a dialect by name, without second names and without what exists for tests only."""
+    return [
+        cls
+        for name, cls in sorted(table.items())
+        if name.startswith(prefix) and cls.name == name and not cls.__module__.endswith(".testing")
+    ]
 
 
 def _module_doc(dialect: str) -> str:

@@ -610,7 +610,7 @@ def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> proper
 
 def _sizes(op: Operation, attribute: str) -> tuple[int, ...] | None:
     value = op.attributes.get(attribute)
-    return value.elements if isinstance(value, DenseArrayAttr) else None
+    return value.elements if isinstance(value, DenseArrayAttr) and value.element_type is i32 else None
 
 
 def _gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named: dict[str, Any]) -> tuple[list, list]:

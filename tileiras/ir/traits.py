@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .attributes import VerifyError
+from .attributes import StringAttr, VerifyError
 from .types import Type, element_type_of
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ class SymbolTable(Trait):
             for block in region.blocks:
                 for inner in block.operations:
                     symbol = inner.attributes.get("sym_name")
-                    if symbol is None:
+                    if not isinstance(symbol, StringAttr):
                         continue
-                    first = seen.setdefault(symbol.value, inner)  # type: ignore[attr-defined]
+                    first = seen.setdefault(symbol.value, inner)
                     if first is not inner:
                         raise VerifyError(
-                            f"redefinition of symbol named '{symbol.value}'",  # type: ignore[attr-defined]
+                            f"redefinition of symbol named '{symbol.value}'",
                             location=inner.location,
                             notes=[(first.location, "see existing symbol definition here")],
                             prefix=False,

@@ -128,3 +128,17 @@ entry @result() -> tile<i32> {}
 
 // expected-error @below {{expected dictionary attribute for optimization_hints entry `sm_90` got value=2}}
 entry @hints() optimization_hints=<sm_90 = 2> {}
+
+// -----
+
+cuda_tile.module @kernels {
+  // expected-error @below {{'cuda_tile.global' op attribute 'sym_name' failed to satisfy constraint}}
+  "cuda_tile.global"() {sym_name, value = dense<1> : !cuda_tile.tile<2xi32>} : () -> ()
+}
+
+// -----
+
+entry @segments(%p: tile<ptr<f32>>) {
+  // expected-error @below {{'cuda_tile.load_ptr_tko' op}}
+  %0, %1 = "cuda_tile.load_ptr_tko"(%p) {memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<f32: 1.0, 0.0, 0.0, 0.0>} : (!cuda_tile.tile<ptr<f32>>) -> (!cuda_tile.tile<f32>, !cuda_tile.token)
+}

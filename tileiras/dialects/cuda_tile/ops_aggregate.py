@@ -150,7 +150,7 @@ class ReduceOp(_Aggregate):
         return [(self.results[0], "reduce")] if self.results else []
 
     def asm_block_argument_names(self, region: Any) -> list[tuple[Any, str]]:
-        arguments = region.blocks[0].arguments
+        arguments = region.blocks[0].arguments if region.blocks else ()
         return [
             (
                 argument,

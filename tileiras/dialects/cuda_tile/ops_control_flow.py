@@ -152,10 +152,10 @@ class ReturnOp(_Exit):
             )
         if self.operands and parent.name == "cuda_tile.entry":
             raise VerifyError(f"has {len(self.operands)} operands, but entry function must return 0 operands")
-        for number, (operand, wanted) in enumerate(zip(self.operands, results)):
-            if operand.type is not wanted:
+        for number, (value, wanted) in enumerate(zip(self.operands, results)):
+            if value.type is not wanted:
                 raise VerifyError(
-                    f"type of return operand {number} ('{operand.type}') doesn't match function result type"
+                    f"type of return operand {number} ('{value.type}') doesn't match function result type"
                     f" ('{wanted}') in function @{name}",
                     prefix=False,
                 )
@@ -322,8 +322,9 @@ class ForOp(_Loop):
         return [(self.results[0], "for")] if self.results else []
 
     def asm_block_argument_names(self, region: Any) -> list[tuple[Any, str]]:
-        counter, *carried = region.blocks[0].arguments
-        return [(counter, "loopIdx"), *((value, f"iterArg{number}") for number, value in enumerate(carried))]
+        arguments = region.blocks[0].arguments if region.blocks else ()
+        names = ("loopIdx", *(f"iterArg{number}" for number in range(len(arguments) - 1)))
+        return list(zip(arguments, names))
 
     @classmethod
     def parse_custom(cls, parser: Any) -> "ForOp":

@@ -202,7 +202,7 @@ class GetGlobalOp(TileOp):
     def verify_op(self) -> None:
         name = self.symbol.root
         memory = self._lookup(name)
-        if memory is None:
+        if memory is None or memory.value is None:
             raise VerifyError(f"'{name}' does not reference a valid global")
         pointer, element = self.result.type.element_type, memory.value.type.element_type
         if pointer.pointee_type is not element:
@@ -218,6 +218,6 @@ class GetGlobalOp(TileOp):
         for body in parent.regions if parent is not None else ():
             for block in body.blocks:
                 for op in block.operations:
-                    if isinstance(op, GlobalOp) and op.sym_name.value == name:
+                    if isinstance(op, GlobalOp) and op.sym_name is StringAttr(name):
                         return op
         return None
