@@ -19,6 +19,7 @@ pytest.importorskip("cuda.tile")
 
 DTYPES = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "tf32": np.float32, "f8e4m3fn": ml_dtypes.float8_e4m3fn,
+    "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
     "i8": np.int8, "u8": np.uint8, "i32": np.int32, "u32": np.uint32, "i64": np.int64, "bool": np.bool_,
 }  # fmt: skip
 
@@ -73,6 +74,14 @@ LAUNCHES = {
     "grid": ([(4,)], 1, 0),
     "hints": ([(64,)] * 2, 1, 0),
     "constants": ([(8,)] * 2, 1, 0),
+    "strided": ([(7, 20), (4, 8)], 2, 0),
+    "sparse": ([(64, 24), (64,), (64, 16), 12], 1, 0),
+    "view_atomics": ([(4, 8)] * 2, 1, 0),
+    "bytes_and_slots": ([(16,)] * 2, 1, 0),
+    "scaled": ([(64, 64), (64, 2), (64, 64), (2, 64), (64, 64)], 1, 64),
+    "batched": ([(2, 16, 16)] * 3, 1, 16),
+    "ordered": ([(4,), (8,)], 1, 0),
+    "more_math": ([(16,)] * 3, 1, 64),
 }
 
 
@@ -85,7 +94,7 @@ def arguments_of(name: str) -> list:
             array = random_array(parameter.partition("[")[0], size, number)
             if name.startswith("integers"):
                 array[array == 0] = 7  # a divisor
-            if name in ("gather", "atomics") and number == 1:
+            if name in ("gather", "atomics", "sparse") and number == 1:
                 array = np.random.default_rng(5).permutation(64).astype(np.int32)
             arguments += [array, *size, *(stride // array.itemsize for stride in array.strides)]
         else:
