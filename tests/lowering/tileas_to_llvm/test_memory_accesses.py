@@ -222,3 +222,39 @@ def test_globals_tables_of_pointers_and_truth_values():
     out = np.zeros(4, np.int32)
     emulate(ptx(TABLES), "tables", 1, [table, flags, out])
     assert out.tolist() == [4, 20, 2, 40]
+
+
+ROWS_OF_POINTERS = """
+builtin.module {
+  nv_tileaa.func @rows(%a: !nv_tileaa.ptr<f32>, %n0: i32) SPEC {
+    %pa = nv_tileaa.assume #nv_tileaa.div_by<16>, %a : !nv_tileaa.ptr<f32>
+    %n = nv_tileaa.assume #nv_tileaa.div_by<16>, %n0 : i32
+    %r = nv_tileaa.make_range : tensor<16xi32>
+    %c = nv_tileaa.make_range : tensor<64xi32>
+    %r1 = nv_tileaa.view %r : tensor<16xi32> -> tensor<16x1xi32>
+    %c1 = nv_tileaa.view %c : tensor<64xi32> -> tensor<1x64xi32>
+    %ns = nv_tileaa.splat %n : i32 -> tensor<16x1xi32>
+    %ro = arith.muli %r1, %ns : tensor<16x1xi32>
+    %rb = nv_tileaa.broadcast %ro : tensor<16x1xi32> -> tensor<16x64xi32>
+    %cb = nv_tileaa.broadcast %c1 : tensor<1x64xi32> -> tensor<16x64xi32>
+    %o = arith.addi %rb, %cb : tensor<16x64xi32>
+    %as = nv_tileaa.splat %pa : !nv_tileaa.ptr<f32> -> tensor<16x64x!nv_tileaa.ptr<f32>>
+    %ap = nv_tileaa.addptr %as, %o : tensor<16x64x!nv_tileaa.ptr<f32>>, tensor<16x64xi32>
+    %x, %t = nv_tileaa.load %ap : tensor<16x64x!nv_tileaa.ptr<f32>> -> tensor<16x64xf32>, !nv_tileaa.mem_token
+    %y = nv_tileaa.addf %x, %x : tensor<16x64xf32>
+    %s = nv_tileaa.store %ap, %y token = %t : tensor<16x64x!nv_tileaa.ptr<f32>>, tensor<16x64xf32> -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+""".replace("SPEC", SPEC)
+
+
+def test_rows_of_pointers_are_accessed_by_vectors():
+    """The row's stride is a multiple of 16 elements, so that every row starts where its neighbours in memory do."""
+    text = ptx(ROWS_OF_POINTERS)
+    assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text
+    a = np.random.default_rng(0).standard_normal((16, 80)).astype(np.float32)
+    expected = a.copy()
+    expected[:, :64] *= 2
+    emulate(text, "rows", 1, [a, 80])
+    assert np.array_equal(a, expected)

@@ -77,7 +77,8 @@ def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> A
     contiguity = facts.contiguity(op.pointer)
     order = sorted(range(type.rank), key=lambda d: (-contiguity[d], -d))
     run = contiguity[order[0]]
-    aligned = min(run, max(1, facts.divisor(op.pointer) // max(1, bits // 8)))
+    # Runs start at multiples of the divisor along their own dimension; what the others say is about single elements.
+    aligned = min(run, max(1, facts.facts(op.pointer).divisor[order[0]] // max(1, bits // 8)))
     mask = getattr(op, "mask", None)
     if mask is not None:
         # A vector access is executed or not as a whole.
