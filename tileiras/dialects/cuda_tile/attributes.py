@@ -305,6 +305,50 @@ class BoundedAttr(AssumePredicate):
 # ---- hints ---------------------------------------------------------------------------------------------------------
 
 
+HINT_ARCHITECTURES = (
+    "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121", "default",
+)  # fmt: skip
+"""Architectures that hints may be given for, and the one that stands for all others."""
+
+SINGLE_CTA_ARCHITECTURES = ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89")
+"""Architectures without thread block clusters (PTX ISA, .reqnctapercluster needs sm_90)."""
+
+HINT_RANGES = {
+    "num_cta_in_cga": ("power-of-two ≤ 16", tuple(1 << n for n in range(5))),
+    "num_worker_warps_per_cta": ("power-of-two ≤ 32", tuple(1 << n for n in range(6))),
+    "latency": ("integer value in the range [1, 10] is", range(1, 11)),
+    "occupancy": ("integer value in the range [1, 32] is", range(1, 33)),
+}
+"""Hints that are numbers: what a diagnostic says is expected, and the numbers that are."""
+
+HINTS_OF = {
+    "cuda_tile.entry": ("num_cta_in_cga", "num_worker_warps_per_cta", "occupancy"),
+    "cuda_tile.load_ptr_tko": ("latency",),
+    "cuda_tile.store_ptr_tko": ("latency",),
+    "cuda_tile.load_view_tko": ("latency", "allow_tma"),
+    "cuda_tile.store_view_tko": ("latency", "allow_tma"),
+}
+"""Operation -> the hints that mean something to it."""
+
+
+def hint_problem(context: str, key: str, value: Any) -> str | None:
+    """What is wrong with the hint `key` for architecture `context`; None when nothing is."""
+    place = f"{context}.{key}"
+    if key == "allow_tma":
+        switch = isinstance(value, IntegerAttr) and value.type is i1
+        return None if switch else f"boolean value expected for {place}"
+    if key not in HINT_RANGES:
+        return f"unknown param {key} for {context}"
+    if not isinstance(value, IntegerAttr):
+        return f"integer value expected for {place}"
+    expected, allowed = HINT_RANGES[key]
+    if key == "num_cta_in_cga" and context in SINGLE_CTA_ARCHITECTURES and value.value != 1:
+        return f"expected 1 for {place}"
+    if value.value in allowed:
+        return None
+    return f"{expected} expected for {place}" if expected.endswith(" is") else f"expected {expected} for {place}"
+
+
 class OptimizationHintsAttr(Attribute):
     """Advice per architecture: architecture name (or `default`) -> dictionary of hints."""
 
@@ -329,7 +373,7 @@ class OptimizationHintsAttr(Attribute):
                 )
 
     def hint(self, gpu_name: str, key: str) -> Any:
-        """The hint `key` for an architecture, its `default` otherwise; None when neither says anything.
+        """The hint `key` for an architecture, its `default` otherwise; None when there is none or it makes no sense.
 
         An int, or a bool for switches.
         """
@@ -337,8 +381,26 @@ class OptimizationHintsAttr(Attribute):
             entry = self.value.get(context)
             found = entry.get(key) if isinstance(entry, DictAttr) else None
             if isinstance(found, IntegerAttr):
+                if hint_problem(gpu_name, key, found) is not None:
+                    return None
                 return bool(found.value) if found.type is i1 else found.value
         return None
+
+    def problems(self, operation: str) -> list[str]:
+        """What is wrong with the hints on an operation (its name); they are advice, so that nothing fails for it."""
+        found = []
+        for context, entry in self.value.items:
+            if context not in HINT_ARCHITECTURES:
+                found.append(f"unknown hint key {context}")
+                continue
+            for key, value in entry.items:  # type: ignore[attr-defined]
+                if key not in HINTS_OF.get(operation, ()):
+                    found.append(f"{key} is not known hint for current Operation")
+                    continue
+                problem = hint_problem(context, key, value)
+                if problem is not None:
+                    found.append(problem)
+        return found
 
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
