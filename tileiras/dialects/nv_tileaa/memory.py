@@ -55,6 +55,35 @@ class JoinMemTokenOp(Operation):
     assembly_format = "$tokens attr-dict `:` type($result)"
 
 
+class _TokenStep(Operation):
+    """Happens after what made the token, and before what takes the result."""
+
+    token = optional_operand(MemTokenType)
+    result = result(MemTokenType)
+    assembly_format = "($token^)? attr-dict `:` type($result)"
+
+
+class GdcWaitOp(_TokenStep):
+    """Waits until the grids that this one depends on have finished and their writes can be seen."""
+
+    name = "nv_tileaa.gdc_wait"
+    traits = (MemoryRead, MemoryWrite)
+
+
+class GdcLaunchDependentsOp(_TokenStep):
+    """Lets the grids that depend on this one start."""
+
+    name = "nv_tileaa.gdc_launch_dependents"
+    traits = (MemoryRead, MemoryWrite)
+
+
+class FenceAliasOp(_TokenStep):
+    """Orders accesses of one memory through different addresses."""
+
+    name = "nv_tileaa.fence_alias"
+    traits = (MemoryRead, MemoryWrite)
+
+
 # ---- pointers --------------------------------------------------------------------------------------------------------
 
 

@@ -83,6 +83,21 @@ class JoinMemTokenOp(aa.JoinMemTokenOp):
 
 
 @_counterpart
+class GdcWaitOp(aa.GdcWaitOp):
+    name = "nv_tileas.gdc_wait"
+
+
+@_counterpart
+class GdcLaunchDependentsOp(aa.GdcLaunchDependentsOp):
+    name = "nv_tileas.gdc_launch_dependents"
+
+
+@_counterpart
+class FenceAliasOp(aa.FenceAliasOp):
+    name = "nv_tileas.fence_alias"
+
+
+@_counterpart
 class AddPtrOp(aa.AddPtrOp):
     name = "nv_tileas.addptr"
 

@@ -213,11 +213,20 @@ def _get_global(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.GetGlobalOp(symbol=reference, result=result))
 
 
+def _token_step(target: type[Operation]) -> Rule:
+    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+        return rewriter.insert(target(*args, result=nv_tileaa.MemTokenType()))
+
+    return rule
+
+
 def patterns() -> Table:
     return {
         "atomic_cas_tko": _atomic_cas,
         "atomic_red_view_tko": _view_update(nv_tileaa.TiledAtomicRMWOp, "value"),
         "atomic_rmw_tko": _atomic_rmw,
+        "gdc_launch_dependents_tko": _token_step(nv_tileaa.GdcLaunchDependentsOp),
+        "gdc_wait_tko": _token_step(nv_tileaa.GdcWaitOp),
         "get_global": _get_global,
         "get_index_space_shape": _index_space_shape,
         "get_tensor_shape": _tensor_shape,
@@ -229,6 +238,7 @@ def patterns() -> Table:
         "make_strided_view": _make_view,
         "make_tensor_view": _make_tensor_view,
         "make_token": _make_token,
+        "memory_fence_alias_tko": _token_step(nv_tileaa.FenceAliasOp),
         "offset": same(nv_tileaa.AddPtrOp),
         "store_ptr_tko": _store_pointers,
         "store_view_tko": _view_update(nv_tileaa.TiledStoreOp, "tile"),

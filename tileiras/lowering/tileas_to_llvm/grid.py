@@ -1,0 +1,53 @@
+"""Dependent launch, and the fence between addresses of one memory.
+
+These are inline PTX that clobbers memory: LLVM takes the intrinsics of dependent launch for operations that touch no
+memory, and would move loads over them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import StringAttr, UnitAttr
+
+from .function import FunctionLowering
+
+
+def _instruction(text: str, min_ptx: str, lowering: FunctionLowering) -> None:
+    lowering.emit.insert(
+        llvm.InlineAsmOp(
+            [],
+            asm_string=StringAttr(text),
+            constraints=StringAttr("~{memory}"),
+            has_side_effects=UnitAttr(),
+            min_ptx=StringAttr(min_ptx),
+            res=None,
+        )
+    )
+
+
+def gdc_wait(op: Any, args: Any, lowering: FunctionLowering) -> None:
+    """Before sm_90 grids do not overlap: there is nothing to wait for."""
+    if lowering.target.has("dependent_launch"):
+        _instruction("griddepcontrol.wait;", "7.8", lowering)
+
+
+def gdc_launch_dependents(op: Any, args: Any, lowering: FunctionLowering) -> None:
+    if lowering.target.has("dependent_launch"):
+        _instruction("griddepcontrol.launch_dependents;", "7.8", lowering)
+
+
+def fence_alias(op: Any, args: Any, lowering: FunctionLowering) -> None:
+    """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the other threads."""
+    lowering.synchronization.barrier()
+    _instruction("fence.proxy.alias;", "7.5", lowering)
+    lowering.synchronization.barrier()
+
+
+PATTERNS: dict[type, Any] = {
+    tileas.GdcWaitOp: gdc_wait,
+    tileas.GdcLaunchDependentsOp: gdc_launch_dependents,
+    tileas.FenceAliasOp: fence_alias,
+}
