@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from tileiras.dialects import nv_tileaa
-from tileiras.ir import Operation, StringAttr
+from tileiras.ir import DenseElementsAttr, Operation, StringAttr, TensorType
 
 from .rules import Rule, Table
 
@@ -52,16 +52,13 @@ def _per_axis(target: type[Operation]) -> Rule:
 
 def _global(op: Any, args: tuple, rewriter: Any) -> None:
     named = {} if op.attributes.get("alignment") is None else {"alignment": op.alignment}
-    rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_plain(op.value, rewriter), **named))
+    rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_as_tensor(op.value), **named))
 
 
-def _plain(elements: Any, rewriter: Any) -> Any:
+def _as_tensor(elements: DenseElementsAttr) -> DenseElementsAttr:
     """The same elements as a tensor; a global of rank 0 is an array of one."""
-    from tileiras.ir import DenseElementsAttr, TensorType
-
-    return DenseElementsAttr(
-        TensorType(elements.type.shape or (1,), elements.type.element_type), elements.data, elements.is_splat
-    )
+    type = elements.type
+    return DenseElementsAttr(TensorType(type.shape or (1,), type.element_type), elements.data, elements.is_splat)
 
 
 PREDICATES: dict[str, Callable[[Any], Any]] = {
