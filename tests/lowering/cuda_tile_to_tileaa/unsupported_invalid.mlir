@@ -2,11 +2,10 @@
 
 builtin.module {
 cuda_tile.module @kernels {
-  entry @pdl() {
-    %t = make_token : token
-    // CHECK: unsupported_invalid.mlir:[[@LINE+2]]:{{[0-9]+}}: error: failed to legalize operation 'cuda_tile.memory_fence_alias_tko'
+  entry @scratch() {
+    // CHECK: unsupported_invalid.mlir:[[@LINE+2]]:{{[0-9]+}}: error: failed to legalize operation 'cuda_tile.alloca'
     // CHECK: error: failed to convert cuda_tile to nv_tileaa
-    %t1 = memory_fence_alias_tko %t
+    %a = alloca num_elem = 4, alignment = 16 : tile<ptr<f32>>
     return
   }
 }
