@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .loads import Access, address_slot, gather, note_granule, resolve
+from .mbarrier import decode_bulk
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Immediate, Register
 from .types import PRED, U32, U64
@@ -70,8 +71,11 @@ def land(group, before: np.ndarray | None) -> None:
 
 @instruction("cp")
 def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if not modifiers.take("async") or "bulk" in modifiers.names or "mbarrier" in modifiers.names:
+    if not modifiers.take("async") or "mbarrier" in modifiers.names:
         raise decoder.unsupported()
+    if modifiers.take("bulk"):
+        decode_bulk(decoder, item, modifiers)
+        return
     if modifiers.take("commit_group"):
         decoder.operands(0)
         decoder.emit(_commit)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .cluster import decode_cluster_barrier
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Immediate
 from .types import PRED, U32
@@ -108,7 +109,8 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
         decoder.emit(lambda group: None)
         return
     if modifiers.take("cluster"):
-        raise decoder.unsupported("cluster barriers")
+        decode_cluster_barrier(decoder, item, modifiers)
+        return
     aligned = item.opcode == "bar" or modifiers.take("aligned")
     operation = modifiers.take("red") and (modifiers.take("popc", "and", "or") or "")
     arrive_only = modifiers.take("arrive")

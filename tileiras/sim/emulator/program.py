@@ -50,6 +50,7 @@ _FAMILIES = (
     "async_copy",
     "atomics",
     "barrier",
+    "mbarrier",
     "warp",
     "matrix",
     "mma",

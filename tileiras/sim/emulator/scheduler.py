@@ -13,6 +13,7 @@ import numpy as np
 
 from .banks import BankCounter
 from .barrier import Barriers
+from .cluster import ClusterBarriers
 from .errors import EmulationError
 from .program import SHARED_START, Program
 from .races import RaceChecker
@@ -56,6 +57,7 @@ class Launch:
         self.check_uninitialised = check_uninitialised
         self.check_races = check_races
         self.steps = 0
+        self.fruitless_waits = 0
         self.banks = BankCounter() if count_bank_conflicts else None
         self.output: list[str] = []
         self.block_counts = [0] * len(program.blocks)
@@ -128,10 +130,14 @@ class Batch:
             self.groups = [WarpGroup(self, every)]
         else:
             self.groups = [WarpGroup(self, every[every[:, 1] == warp]) for warp in range(warps)]
-        if launch.check_races and warps > 1 and launch.shared_bytes > SHARED_START:
+        # A warp's clock counts within its block: blocks that write each other's memory are not checked.
+        alone = launch.cluster == (1, 1, 1)
+        if launch.check_races and alone and warps > 1 and launch.shared_bytes > SHARED_START:
             self.races = RaceChecker(self, launch.program.granule, warps)
         self.live_threads = np.full(self.count, launch.threads)
         self.barriers = Barriers(self)
+        self.cluster_barriers = ClusterBarriers(self)
+        self.bulk_copies: list = []
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]
@@ -139,6 +145,7 @@ class Batch:
         if self.races is not None:
             self.races.publish(group, None)
         self.barriers.release()
+        self.cluster_barriers.complete()
 
     def run(self) -> None:
         random = self.launch.random
@@ -152,6 +159,8 @@ class Batch:
             waiting = [group for group in waiting if not group.done]
             if waiting and self.launch.steps == before:
                 self._deadlock(waiting)
+        for copy in self.bulk_copies:  # a copy that nobody waited for lands at the latest now
+            copy.land(self)
 
     def _deadlock(self, groups: list[WarpGroup]) -> None:
         lines = []

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from .cluster import CLUSTER_BARRIER
 from .errors import EmulationError
 from .ptx_parser import Instruction
 
@@ -31,6 +32,9 @@ class WarpGroup:
     __slots__ = (
         "R",
         "barrier",
+        "bulk_groups",
+        "cluster_phase",
+        "penalty",
         "batch",
         "cta",
         "done",
@@ -77,6 +81,9 @@ class WarpGroup:
         self.done = False
         self.selections = 0
         self.async_copies: list = []
+        self.bulk_groups = np.zeros(self.n, np.int64)
+        self.cluster_phase: np.ndarray | None = None
+        self.penalty = 0  # instructions to charge to the turn, for waiting in vain
         self.async_groups = np.zeros(1, np.int64)
         self.R = list(batch.launch.registers)
         self._fill_specials()
@@ -333,7 +340,8 @@ class WarpGroup:
             warps = self.n // 32 if mask is None else int(np.count_nonzero(mask.reshape(-1, 32).any(1)))
             counts[at] += warps
             length = len(block.instructions)
-            budget -= length
+            budget -= length + self.penalty
+            self.penalty = 0
             launch.steps += length * warps
             if launch.steps > launch.step_limit:
                 self.fault(f"the step limit of {launch.step_limit} was reached", _representative(block, blocks))
@@ -352,7 +360,9 @@ class WarpGroup:
                 pc = int(self.pcs[lane])
                 if pc == PARKED:
                     item = _last_before(blocks, int(self.resume[lane]))
-                    reasons.add(f"line {item.line}: {item.text} (barrier {int(self.barrier[lane])})")
+                    number = int(self.barrier[lane])
+                    which = "the cluster's barrier" if number == CLUSTER_BARRIER else f"barrier {number}"
+                    reasons.add(f"line {item.line}: {item.text} ({which})")
                 elif pc != DEAD:
                     item = _representative(blocks[pc], blocks)
                     reasons.add(f"line {item.line}: {item.text} (lanes of the warp are missing)")

@@ -1,0 +1,143 @@
+"""Clusters of blocks, transaction barriers, bulk copies."""
+
+import numpy as np
+import pytest
+
+from tileiras.sim import EmulationError, emulate
+
+SEEDS = [None, 0, 1, 2]
+
+NEIGHBOUR = """
+    .shared .align 4 .b8 cell[4];
+    mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %tid.x; setp.ne.u32 %p1, %r3, 0;
+    mul.lo.u32 %r4, %r2, 10; mov.u32 %r5, cell; @!%p1 st.shared.u32 [%r5], %r4;
+    barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;
+    add.u32 %r6, %r1, 1; and.b32 %r6, %r6, 1; mapa.shared::cluster.u32 %r7, %r5, %r6;
+    ld.shared::cluster.u32 %r8, [%r7]; mad.lo.u32 %r9, %r2, 64, %r3; mad.wide.u32 %q1, %r9, 4, %a0;
+    st.global.u32 [%q1], %r8;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_blocks_of_a_cluster_read_each_other(kernel, seed):
+    ptx = kernel(NEIGHBOUR, threads=64)
+    out = np.zeros((6, 64), np.uint32)
+    emulate(ptx, "k", 6, [out], cluster=(2, 1, 1), seed=seed)
+    assert (out == ((np.arange(6) ^ 1) * 10)[:, None]).all()
+
+
+def test_without_the_cluster_barrier_the_neighbour_is_not_ready(kernel):
+    body = NEIGHBOUR.replace("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;", "", 1)
+    ptx = kernel(body, threads=64)
+
+    def fails(seed: int) -> bool:
+        try:
+            emulate(ptx, "k", 2, [np.zeros((2, 64), np.uint32)], cluster=(2, 1, 1), seed=seed)
+        except EmulationError as error:
+            return "read before it is written" in str(error)
+        return False
+
+    assert any(fails(seed) for seed in range(8))
+
+
+PIPELINE = """
+    .shared .align 128 .b8 tile[1024]; .shared .align 8 .b8 full[8]; .shared .align 8 .b8 empty[8];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, full; mov.u32 %r4, empty; mov.u64 %q2, %a0; mov.u32 %r10, 0;
+    setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+    mbarrier.init.shared.b64 [%r3], 1; mbarrier.init.shared.b64 [%r4], 32; fence.mbarrier_init.release.cluster;
+    READY: bar.sync 0;
+    shr.u32 %r5, %r1, 5; setp.ne.u32 %p2, %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, 0; @%p2 bra CONSUME;
+    setp.ne.u32 %p3, %r1, 0; @%p3 bra DONE;
+    PRODUCE: xor.b32 %r8, %r7, 1;
+    P_WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r4], %r8; @!%p4 bra P_WAIT;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 1024;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%q2], 1024, [%r3];
+    add.u64 %q2, %q2, 1024; xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p5, %r6, 4; @%p5 bra PRODUCE;
+    bra DONE;
+    CONSUME: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r3], %r7; @!%p4 bra CONSUME;
+    and.b32 %r9, %r1, 31; mad.lo.u32 %r9, %r9, 32, %r2;
+    ld.shared.v4.u32 {%r20, %r21, %r22, %r23}, [%r9]; ld.shared.v4.u32 {%r24, %r25, %r26, %r27}, [%r9+16];
+    add.u32 %r20, %r20, %r21; add.u32 %r22, %r22, %r23; add.u32 %r24, %r24, %r25; add.u32 %r26, %r26, %r27;
+    add.u32 %r20, %r20, %r22; add.u32 %r24, %r24, %r26; add.u32 %r20, %r20, %r24; add.u32 %r10, %r10, %r20;
+    mbarrier.arrive.shared.b64 %q5, [%r4];
+    xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p5, %r6, 4; @%p5 bra CONSUME;
+    redux.sync.add.u32 %r10, %r10, -1; st.global.u32 [%a1], %r10;
+    DONE:
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_producer_and_consumer(kernel, seed):
+    data = np.random.default_rng(0).integers(0, 1000, 1024).astype(np.uint32)
+    out = np.zeros(1, np.uint32)
+    emulate(kernel(PIPELINE, (".u64", ".u64"), threads=64), "k", 1, [data, out], seed=seed)
+    assert out[0] == data.sum()
+
+
+@pytest.mark.parametrize(
+    ("wait", "instead"),
+    [
+        ("CONSUME: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r3], %r7; @!%p4 bra CONSUME;", "CONSUME:"),
+        ("P_WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r4], %r8; @!%p4 bra P_WAIT;", ""),
+    ],
+)
+def test_without_a_wait_the_pipeline_fails(kernel, wait, instead):
+    assert wait in PIPELINE
+    ptx = kernel(PIPELINE.replace(wait, instead), (".u64", ".u64"), threads=64)
+    data = np.random.default_rng(0).integers(0, 1000, 1024).astype(np.uint32)
+
+    def fails(seed) -> bool:
+        out = np.zeros(1, np.uint32)
+        try:
+            emulate(ptx, "k", 1, [data, out], seed=seed)
+        except EmulationError:
+            return True
+        return out[0] != data.sum()
+
+    assert all(fails(seed) for seed in SEEDS)
+
+
+def test_nobody_arrives(kernel):
+    body = PIPELINE.replace("mbarrier.init.shared.b64 [%r4], 32;", "mbarrier.init.shared.b64 [%r4], 33;")
+    with pytest.raises(EmulationError, match="nobody arrives at this transaction barrier"):
+        emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [np.zeros(1024, np.uint32), np.zeros(1, np.uint32)])
+
+
+def test_bulk_store_lands_when_it_is_waited_for(kernel):
+    body = """
+        .shared .align 16 .b8 tile[64];
+        mov.u32 %r1, tile; st.shared.v4.u32 [%r1], {1, 2, 3, 4}; fence.proxy.async.shared::cta;
+        cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r1], 16; cp.async.bulk.commit_group;
+        WAIT
+        ld.global.u32 %r2, [%a0+12]; st.global.u32 [%a0+16], %r2;
+    """
+    for wait, expected in (("cp.async.bulk.wait_group 0;", 4), ("cp.async.bulk.wait_group.read 0;", 0), ("", 0)):
+        out = np.zeros(5, np.uint32)
+        emulate(kernel(body.replace("WAIT", wait), threads=1), "k", 1, [out])
+        assert out.tolist() == [1, 2, 3, 4, expected]
+
+
+def test_multicast_reaches_every_block_of_the_mask(kernel):
+    body = """
+        .shared .align 16 .b8 tile[16]; .shared .align 8 .b8 full[8];
+        mov.u32 %r1, tile; mov.u32 %r2, full; mov.u32 %r3, %cluster_ctarank; mov.u32 %r4, %ctaid.x; mov.b16 %h1, 3;
+        mbarrier.init.shared.b64 [%r2], 1; fence.mbarrier_init.release.cluster;
+        mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;
+        barrier.cluster.arrive; barrier.cluster.wait;
+        setp.ne.u32 %p1, %r3, 0; @%p1 bra WAIT;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%a0], 16, [%r2], %h1;
+        WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra WAIT;
+        ld.shared.u32 %r5, [%r1+4]; mad.wide.u32 %q1, %r4, 4, %a1; st.global.u32 [%q1], %r5;
+    """
+    for seed in SEEDS:
+        out = np.zeros(4, np.uint32)
+        ptx = kernel(body, (".u64", ".u64"), threads=1)
+        emulate(ptx, "k", 4, [np.array([5, 6, 7, 8], np.uint32), out], cluster=(2, 1, 1), seed=seed)
+        assert out.tolist() == [6, 6, 6, 6]
+
+
+def test_a_barrier_that_is_not_initialised(kernel):
+    body = ".shared .align 8 .b8 full[8]; mov.u32 %r1, full; mbarrier.arrive.shared.b64 %q1, [%r1];"
+    with pytest.raises(EmulationError, match="not initialised"):
+        emulate(kernel(body, threads=1), "k", 1, [np.zeros(1)])

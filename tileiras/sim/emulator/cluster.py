@@ -1,0 +1,78 @@
+"""The barrier of a cluster of thread blocks (PTX ISA, "barrier.cluster").
+
+Arriving and waiting are two instructions; a thread waits for the phase that it arrived in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .program import Decoder, Instruction, Modifiers
+
+#: What threads that wait for their cluster have as their barrier number.
+CLUSTER_BARRIER = 100
+
+
+class ClusterBarriers:
+    """Arrays over the clusters of a batch: threads that have arrived in the running phase, and its number."""
+
+    def __init__(self, batch) -> None:
+        self.batch = batch
+        shape = batch.launch.cluster
+        self.members = shape[0] * shape[1] * shape[2]
+        self.arrived = np.zeros(batch.count // self.members, np.int64)
+        self.phase = np.zeros_like(self.arrived)
+        self.used = False
+
+    def arrive(self, group) -> None:
+        self.used = True
+        active = group.active()
+        clusters = group.cta[active] // self.members
+        if group.cluster_phase is None:
+            group.cluster_phase = np.full(group.n, -1, np.int64)
+        group.cluster_phase[active] = self.phase[clusters]
+        self.arrived += np.bincount(clusters, minlength=self.arrived.size)
+        self.complete()
+
+    def complete(self) -> None:
+        """Start the next phase where all live threads have arrived."""
+        if not self.used:
+            return
+        live = self.batch.live_threads.reshape(-1, self.members).sum(1)
+        full = (self.arrived > 0) & (self.arrived >= live)
+        self.phase[full] += 1
+        self.arrived[full] = 0
+        if full.any():
+            self.release()
+
+    def release(self) -> None:
+        """Let threads go on whose phase is over."""
+        for group in self.batch.groups:
+            if group.barrier is None or group.cluster_phase is None:
+                continue
+            over = group.cluster_phase < self.phase[group.cta // self.members]
+            lanes = (group.barrier == CLUSTER_BARRIER) & over
+            if lanes.any():
+                group.unpark(lanes)
+
+
+def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    arrive, wait = modifiers.take("arrive"), modifiers.take("wait")
+    modifiers.take("release", "relaxed", "acquire")
+    aligned = modifiers.take("aligned")
+    decoder.operands(0)
+    if aligned:
+        decoder.begin_collective(None)
+    if arrive:
+        decoder.emit(lambda group: group.batch.cluster_barriers.arrive(group))
+        return
+    if not wait:
+        raise decoder.unsupported()
+
+    def terminate(group) -> None:
+        if group.cluster_phase is None or (group.cluster_phase[group.active()] < 0).any():
+            group.fault("barrier.cluster.wait before any arrive", item)
+        group.park(following.index, np.array([CLUSTER_BARRIER]))
+        group.batch.cluster_barriers.release()
+
+    following = decoder.end_block(terminate)

@@ -1,0 +1,300 @@
+"""Transaction barriers in shared memory and the bulk copies that complete on them (PTX ISA, "mbarrier",
+"cp.async.bulk").
+
+The 64 bits of a barrier object hold, from bit 0: the phase's parity, the pending arrivals (20 bits), the arrivals that
+the next phase starts with (20), the transaction bytes still to come plus 2**20 (21), and a mark (2).
+
+A bulk copy lands when somebody looks at the barrier that it completes on, or waits for its group, and not before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .loads import Access, address_slot, resolve
+from .program import Decoder, Instruction, Modifiers, instruction
+from .ptx_parser import Immediate, Sink
+from .types import PRED, U32, U64
+
+_U64 = np.dtype(np.uint64)
+_BYTE = np.dtype(np.uint8)
+_COUNT = (1 << 20) - 1
+_TX_BIAS = 1 << 20
+_MARK = 1
+#: Looks at barriers that found nothing, without any arrival in between, after which nobody is coming any more.
+_PATIENCE = 20_000
+
+
+class State:
+    """A barrier object taken apart."""
+
+    __slots__ = ("expected", "parity", "pending", "transactions")
+
+    def __init__(self, bits: int) -> None:
+        self.parity = bits & 1
+        self.pending = bits >> 1 & _COUNT
+        self.expected = bits >> 21 & _COUNT
+        self.transactions = (bits >> 41 & (1 << 21) - 1) - _TX_BIAS
+
+    def bits(self) -> int:
+        """The object's bits, after starting the next phase when this one is complete."""
+        if self.pending == 0 and self.transactions == 0:
+            self.parity ^= 1
+            self.pending = self.expected
+        transactions = self.transactions + _TX_BIAS
+        return self.parity | self.pending << 1 | self.expected << 21 | transactions << 41 | _MARK << 62
+
+
+class BulkCopy:
+    """``size`` bytes from ``source`` to ``target`` (one access each); ``cell`` is the element of shared memory that
+    holds the barrier, or None for a copy of a bulk group, whose ``owner`` is (group, thread, group number)."""
+
+    __slots__ = ("cell", "data", "owner", "source", "target")
+
+    def __init__(self, source: list[Access], target: list[Access], cell: int | None, owner=None) -> None:
+        self.source = source
+        self.target = target
+        self.cell = cell
+        self.owner = owner
+        self.data: np.ndarray | None = None
+
+    def read(self) -> None:
+        if self.data is None:
+            self.data = np.concatenate([each.data[each.index] for each in self.source])
+
+    def land(self, batch) -> None:
+        self.read()
+        at = 0
+        for each in self.target:
+            each.data[each.index] = self.data[at : at + each.index.size]
+            at += each.index.size
+            if each.shared and batch.shared_written is not None:
+                batch.shared_written[each.index] = True
+        if self.cell is not None:
+            cells = batch.shared.view(np.uint64)
+            state = State(int(cells[self.cell]))
+            state.transactions -= self.data.size
+            cells[self.cell] = state.bits()
+
+
+def _cells(group, item: Instruction, address: int, space: str) -> tuple[np.ndarray, list[int], list[int]]:
+    """(shared memory as 64-bit elements, element numbers, threads) for the active threads."""
+    threads = group.active()
+    elements, numbers = [], []
+    for access in resolve(group, item, space, group.full(address)[threads], _U64, True, threads, 8):
+        if not access.shared:
+            group.fault("a transaction barrier outside shared memory", item, int(access.threads[0]))
+        elements += access.index.tolist()
+        numbers += access.threads.tolist()
+    return group.batch.shared.view(np.uint64), elements, numbers
+
+
+def _state(group, item: Instruction, cells: np.ndarray, element: int, thread: int) -> State:
+    bits = int(cells[element])
+    if bits >> 62 != _MARK:
+        group.fault("a transaction barrier that is not initialised", item, thread)
+    return State(bits)
+
+
+def _order(group) -> None:
+    if group.batch.races is not None:
+        group.batch.races.acquire(group)
+        group.batch.races.publish(group, None)
+
+
+def _space(modifiers: Modifiers) -> str:
+    return "shared" if modifiers.take("shared", "shared::cta", "shared::cluster") else "generic"
+
+
+@instruction("mbarrier")
+def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    operation = modifiers.take(
+        "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"
+    )
+    if operation in ("test_wait", "try_wait"):
+        _decode_wait(decoder, item, modifiers)
+        return
+    expect = modifiers.take("expect_tx") or operation == "expect_tx"
+    if modifiers.take("noComplete") or operation is None:
+        raise decoder.unsupported()
+    while modifiers.take("release", "relaxed", "cta", "cluster", "b64"):
+        continue
+    space = _space(modifiers)
+    operands = list(item.operands)
+    result = operands.pop(0) if operation in ("arrive", "arrive_drop") else Sink()
+    slot = decoder.dst(result, U64)
+    address = address_slot(decoder, operands[0], space)
+    amount = decoder.src(operands[1] if len(operands) > 1 else Immediate(1), U32)
+
+    def change(state: State | None, value: int) -> State:
+        if operation == "init":
+            state = State(value << 1 | value << 21 | _TX_BIAS << 41)
+        elif operation == "complete_tx":
+            state.transactions -= value
+        elif operation == "expect_tx":
+            state.transactions += value
+        else:
+            if expect:
+                state.transactions += value
+            if operation == "arrive_drop":
+                state.expected -= 1
+            state.pending -= 1 if expect else value
+        return state
+
+    def step(group) -> None:
+        _order(group)
+        cells, elements, threads = _cells(group, item, address, space)
+        amounts = group.full(amount)
+        tokens = np.zeros(group.n, np.uint64)
+        for element, thread in zip(elements, threads):
+            if operation == "inval":
+                _state(group, item, cells, element, thread)
+                cells[element] = 0
+                continue
+            state = None if operation == "init" else _state(group, item, cells, element, thread)
+            tokens[thread] = state.parity if state is not None else 0
+            state = change(state, int(amounts[thread]))
+            if state.pending < 0:
+                group.fault("more arrivals at a transaction barrier than it was initialised for", item, thread)
+            if abs(state.transactions) >= _TX_BIAS:
+                group.fault("the transaction count of a barrier overflows", item, thread)
+            cells[element] = state.bits()
+        group.launch.fruitless_waits = 0
+        if slot is not None:
+            group.write(slot, tokens)
+
+    decoder.emit(step)
+
+
+def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    parity = modifiers.take("parity")
+    while modifiers.take("acquire", "relaxed", "cta", "cluster", "b64"):
+        continue
+    space = _space(modifiers)
+    if len(item.operands) not in (3, 4):
+        raise decoder.error("expected a predicate, a barrier and a phase")
+    slot = decoder.dst(item.operands[0], PRED)
+    address = address_slot(decoder, item.operands[1], space)
+    phase = decoder.src(item.operands[2], U32 if parity else U64)
+
+    def step(group) -> None:
+        cells, elements, threads = _cells(group, item, address, space)
+        _deliver(group.batch, set(elements))
+        _order(group)
+        phases = group.full(phase)
+        done = np.zeros(group.n, bool)
+        for element, thread in zip(elements, threads):
+            done[thread] = _state(group, item, cells, element, thread).parity != int(phases[thread]) & 1
+        if not done.any():
+            group.penalty += 200  # let the others have a turn
+            group.launch.fruitless_waits += 1
+            if group.launch.fruitless_waits > _PATIENCE:
+                group.fault("deadlock: nobody arrives at this transaction barrier any more", item)
+        else:
+            group.launch.fruitless_waits = 0
+        if slot is not None:
+            group.write(slot, done)
+
+    decoder.emit(step)
+
+
+def _deliver(batch, elements: set[int]) -> None:
+    rest = []
+    for copy in batch.bulk_copies:
+        if copy.cell in elements:
+            copy.land(batch)
+        else:
+            rest.append(copy)
+    batch.bulk_copies = rest
+
+
+# -- bulk copies -----------------------------------------------------------------------------------------------------
+
+
+def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """`cp.async.bulk` without a tensor map."""
+    if modifiers.take("commit_group"):
+        decoder.emit(_commit)
+        return
+    if modifiers.take("wait_group"):
+        only_read = bool(modifiers.take("read"))
+        (count,) = decoder.operands(1)
+        decoder.emit(lambda group: _wait_group(group, int(count.value), only_read))
+        return
+    if modifiers.take("prefetch"):
+        modifiers.names.clear()
+        return
+    if modifiers.take("tensor"):
+        raise decoder.unsupported("tensor copies")
+    order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
+    modifiers.names = [name for name in modifiers.names if name not in order]
+    on_barrier = modifiers.take("mbarrier::complete_tx::bytes")
+    multicast = modifiers.take("multicast::cluster")
+    hinted = modifiers.take("L2::cache_hint")
+    if len(order) != 2 or not on_barrier and not modifiers.take("bulk_group"):
+        raise decoder.unsupported()
+    operands = list(item.operands[: len(item.operands) - bool(hinted)])
+    if len(operands) != 3 + bool(on_barrier) + bool(multicast):
+        raise decoder.error("the number of operands does not fit")
+    spaces = ["global" if name == "global" else "shared" for name in order]
+    target, source = address_slot(decoder, operands[0], spaces[0]), address_slot(decoder, operands[1], spaces[1])
+    size = decoder.src(operands[2], U32)
+    barrier = address_slot(decoder, operands[3], "shared") if on_barrier else None
+    mask = decoder.src(operands[4], U32) if multicast else None
+
+    def step(group) -> None:
+        for thread in group.active().tolist():
+            count = int(group.full(size)[thread])
+            if count % 16:
+                group.fault(f"a bulk copy of {count} bytes, not a multiple of 16", item, thread)
+            if not count:
+                continue
+            base = int(group.full(target)[thread])
+            ranks = [None]
+            if mask is not None:
+                ranks = [rank for rank in range(16) if int(group.full(mask)[thread]) >> rank & 1]
+            loaded = _span(group, item, spaces[1], int(group.full(source)[thread]), count, thread, False)
+            for rank in ranks:
+                moved = base if rank is None else rank + 1 << 24 | base & 0xFFFFFF
+                stored = _span(group, item, spaces[0], moved, count, thread, True)
+                cell = None
+                if barrier is not None:
+                    at = int(group.full(barrier)[thread])
+                    at = at if rank is None else rank + 1 << 24 | at & 0xFFFFFF
+                    (access,) = resolve(
+                        group, item, "shared", np.array([at], np.uint64), _U64, True, np.array([thread]), 8
+                    )
+                    cell = int(access.index[0])
+                for access in stored:
+                    if access.shared and group.batch.shared_written is not None:
+                        group.batch.shared_written[access.index] = False
+                owner = None if cell is not None else (group, thread, int(group.bulk_groups[thread]))
+                group.batch.bulk_copies.append(BulkCopy(loaded, stored, cell, owner))
+
+    decoder.emit(step)
+
+
+def _span(group, item: Instruction, space: str, address: int, count: int, thread: int, write: bool) -> list[Access]:
+    if address % 16:
+        group.fault(f"address {address:#x} of a bulk copy is not aligned to 16 bytes", item, thread, address)
+    addresses = np.arange(address, address + count, dtype=np.int64).view(np.uint64)
+    return resolve(group, item, space, addresses, _BYTE, write, np.full(count, thread), 1)
+
+
+def _commit(group) -> None:
+    group.bulk_groups[group.active()] += 1
+
+
+def _wait_group(group, left: int, only_read: bool) -> None:
+    active = set(group.active().tolist())
+    rest = []
+    for copy in group.batch.bulk_copies:
+        owner = copy.owner
+        waited = owner is not None and owner[0] is group and owner[1] in active
+        if waited and owner[2] < group.bulk_groups[owner[1]] - left:
+            if not only_read:
+                copy.land(group.batch)
+                continue
+            copy.read()
+        rest.append(copy)
+    group.batch.bulk_copies = rest
