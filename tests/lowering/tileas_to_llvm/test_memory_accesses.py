@@ -242,7 +242,8 @@ builtin.module {
     %ap = nv_tileaa.addptr %as, %o : tensor<16x64x!nv_tileaa.ptr<f32>>, tensor<16x64xi32>
     %x, %t = nv_tileaa.load %ap : tensor<16x64x!nv_tileaa.ptr<f32>> -> tensor<16x64xf32>, !nv_tileaa.mem_token
     %y = nv_tileaa.addf %x, %x : tensor<16x64xf32>
-    %s = nv_tileaa.store %ap, %y token = %t : tensor<16x64x!nv_tileaa.ptr<f32>>, tensor<16x64xf32> -> !nv_tileaa.mem_token
+    %s = nv_tileaa.store %ap, %y token = %t
+      : tensor<16x64x!nv_tileaa.ptr<f32>>, tensor<16x64xf32> -> !nv_tileaa.mem_token
     nv_tileaa.return
   }
 }
