@@ -11,12 +11,12 @@ from tileiras.targets import target
 SPEC = '{kernel_spec = #nv_tileaa.kernel_spec<numWarps = %d, numCtas = 1>, target_spec = "sm_90"}'
 
 
-def lower(text: str, gpu: str = "sm_90"):
+def lower(text: str, gpu: str = "sm_90", **options):
     """The module, of nv_tileas or nv_tileaa operations, in the llvm dialect and verified."""
     module = parse_module(text, "test.mlir")
     if "tensor<" in text and "nv_tileas.linear" not in text:
         convert_tileaa_to_tileas(module, target(gpu))
-    convert_tileas_to_llvm(module, target(gpu))
+    convert_tileas_to_llvm(module, target(gpu), **options)
     verify(module)
     return module
 
@@ -25,9 +25,9 @@ def llvm_text(text: str, gpu: str = "sm_90") -> str:
     return print_op(lower(text, gpu))
 
 
-def ptx(text: str, gpu: str = "sm_90") -> str:
+def ptx(text: str, gpu: str = "sm_90", **options) -> str:
     """PTX for a module whose functions need no libdevice."""
-    ir = translate_module(lower(text, gpu), gpu)
+    ir = translate_module(lower(text, gpu, **options), gpu)
     row = processor(gpu)
     return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=admission.check(ir, row)).text
 

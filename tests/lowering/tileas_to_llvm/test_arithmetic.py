@@ -110,3 +110,15 @@ def test_rounding_modes_of_division(mode):
     elif mode in ("zero", "negative_inf"):
         assert (error <= 0).all()
     assert np.abs(error).max() < 2**-21
+
+
+def test_options_flush_and_approximate_the_whole_kernel():
+    body = """%c = arith.constant dense<3.0> : SOURCE
+    %sum = nv_tileaa.addf %x, %c : SOURCE
+    %q = nv_tileaa.sqrt %sum : SOURCE
+    %y = nv_tileaa.divf %q, %c : SOURCE"""
+    text = elementwise("f32", "f32", body)
+    exact = ptx(text)
+    assert all(word in exact for word in ("add.rn.f32", "sqrt.rn.f32", "div.rn.f32"))
+    loose = ptx(text, flush_to_zero=True, approximate=True)
+    assert all(word in loose for word in ("add.rn.ftz.f32", "sqrt.approx.ftz.f32", "div.approx.ftz.f32"))
