@@ -33,7 +33,9 @@ class _DebugAttr(Attribute):
 
         def entry() -> None:
             at = parser.offset
-            key = parser.parse_any_keyword()
+            key = parser.parse_optional_any_keyword()
+            if key is None:
+                parser.error(at, "expected a parameter name in struct")
             if key not in kinds:
                 parser.error(at, "duplicate or unknown struct parameter name: " + key)
             parameter, kind = kinds[key]
@@ -278,11 +280,11 @@ def verify_operation_scopes(function: Any) -> None:
 
 
 def verify_module_scopes(module: Any) -> None:
-    """Global memory has no scope."""
+    """Nothing in a module but functions has a scope."""
     for region in module.regions:
         for block in region.blocks:
             for op in block.operations:
-                found = debug_location(op.location) if op.name == "cuda_tile.global" else None
+                found = debug_location(op.location) if "function_type" not in op.attributes else None
                 if found is not None:
                     raise VerifyError(
                         f"'{op.name}' op invalid operation debug info scope: {found!r}. Global variables must not have"
