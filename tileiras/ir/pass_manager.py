@@ -111,7 +111,7 @@ def _anchored(item: Pass, op: Operation) -> Iterable[Operation]:
     return [inner for inner in op.walk() if inner.name == item.anchor]
 
 
-_ELEMENT = re.compile(r"\s*([\w.-]+)\s*(\{[^}]*\})?\s*(\()?")
+_ELEMENT = re.compile(r"\s*([\w.$-]+)\s*(\{[^}]*\})?\s*(\()?")
 
 
 def parse_pipeline(text: str, lookup: Callable[[str], type[Pass]]) -> list[Pass]:

@@ -16,10 +16,11 @@ from __future__ import annotations
 from typing import Callable, ClassVar, Iterable, Sequence, TypeVar
 
 from .attributes import Attribute
-from .core import Operation, Value
+from .core import Block, Operation, Value
+from .effects import is_trivially_dead
 from .location import UnknownLoc
 from .registry import lookup_operation
-from .traits import ConstantLike, Pure, Terminator
+from .traits import ConstantLike, IsolatedFromAbove
 
 OperationT = TypeVar("OperationT", bound=Operation)
 
@@ -38,16 +39,18 @@ class RewritePattern:
 class PatternRewriter:
     """Through which a pattern changes the IR, so that the driver sees what to visit again."""
 
-    __slots__ = ("op", "before", "_touch", "failures")
+    __slots__ = ("op", "_touch", "_forget", "failures")
 
-    def __init__(self, touch: Callable[[Operation], None]) -> None:
+    def __init__(
+        self, touch: Callable[[Operation], None], forget: Callable[[Operation], None] = lambda op: None
+    ) -> None:
         self.op: Operation | None = None
-        self.before: Operation | None = None
         self._touch = touch
+        self._forget = forget
         self.failures: list[tuple[Operation, str]] = []
 
     def insert(self, op: OperationT, before: Operation | None = None) -> OperationT:
-        """Inserts before `before`, by default before the matched operation; inherits its location if it has none."""
+        """Inserts before `before`, by default the matched operation, whose location it inherits if it has none."""
         place = before if before is not None else self.op
         assert place is not None and place.parent is not None
         if isinstance(op.location, UnknownLoc):
@@ -55,6 +58,12 @@ class PatternRewriter:
         place.parent.insert_before(op, place)
         self._touch(op)
         return op
+
+    def inline_block_before(self, block: Block, place: Operation) -> None:
+        """Moves all operations of `block`, which takes no arguments, before `place`."""
+        for op in block.operations:
+            op.move_before(place)
+            self._touch(op)
 
     def replace_op(self, op: Operation, new: Operation | Value | Sequence[Value]) -> None:
         """Replaces all results of `op`; an operation that is not in a block yet is inserted before `op`."""
@@ -64,17 +73,41 @@ class PatternRewriter:
             values: Sequence[Value] = new.results
         else:
             values = (new,) if isinstance(new, Value) else new
-        for result in op.results:
-            for user in result.users:
-                self._touch(user)
-        op.replace_all_uses_with(values)
+        for result, value in zip(op.results, values, strict=True):
+            self.replace_all_uses(result, value)
         self.erase_op(op)
 
+    def replace_all_uses(self, old: Value, new: Value) -> None:
+        for user in old.users:
+            self._touch(user)
+        old.replace_all_uses_with(new)
+
     def erase_op(self, op: Operation) -> None:
+        for inner in op.walk():
+            self._forget(inner)
+            for operand in inner.operands:
+                if operand.defining_op is not None and not op.is_ancestor_of(operand.defining_op):
+                    self._touch(operand.defining_op)
+        op.erase()
+
+    def erase_from(self, op: Operation) -> None:
+        """Erases `op` and all after it in its block."""
+        assert op.parent is not None
+        last = op.parent.last
+        while last is not op:
+            assert last is not None
+            before = last.prev
+            self.erase_op(last)
+            last = before
+        self.erase_op(op)
+
+    def set_operands(self, op: Operation, values: Sequence[Value]) -> None:
+        """Gives `op` other operands; what it used may be dead now."""
         for operand in op.operands:
             if operand.defining_op is not None:
                 self._touch(operand.defining_op)
-        op.erase()
+        op.operands = values
+        self._touch(op)
 
     def modified(self, op: Operation) -> None:
         """Says that `op` was changed in place."""
@@ -86,15 +119,6 @@ class PatternRewriter:
         return False
 
 
-def is_trivially_dead(op: Operation) -> bool:
-    """Whether nothing would change if `op` were removed."""
-    if op.has_trait(Terminator) or any(result.has_uses for result in op.results):
-        return False
-    return op.has_trait(Pure) and all(
-        inner.has_trait(Pure) or inner.has_trait(Terminator) for inner in op.walk() if inner is not op
-    )
-
-
 def materialize_constant(dialect: str, value: Attribute, type: object, op: Operation) -> Operation | None:
     """A constant operation of the dialect of `op` for a folded value; None when the dialect has none for it."""
     constant = lookup_operation(f"{dialect}.constant")
@@ -102,13 +126,59 @@ def materialize_constant(dialect: str, value: Attribute, type: object, op: Opera
     return build(value, type, op.location) if build is not None else None
 
 
+class _Constants:
+    """Keeps one constant of each value per isolated region, in front of the region's first block."""
+
+    __slots__ = ("known", "owned")
+
+    def __init__(self) -> None:
+        self.known: dict[tuple, Operation] = {}
+        self.owned: dict[Operation, tuple] = {}
+
+    def forget(self, op: Operation) -> None:
+        key = self.owned.pop(op, None)
+        if key is not None:
+            del self.known[key]
+
+    def place(self, op: Operation, rewriter: PatternRewriter) -> bool:
+        """Merges a constant with an equal one, or moves it to where all can use it; True if that changed anything."""
+        if op in self.owned:
+            return False
+        region = op.parent.parent if op.parent is not None else None
+        while region is not None and region.parent is not None and not region.parent.has_trait(IsolatedFromAbove):
+            outer = region.parent.parent
+            if outer is None:
+                break
+            region = outer.parent
+        if region is None:
+            return False
+        key = (region, type(op), tuple(sorted(op.attributes.items(), key=lambda item: item[0])), op.results[0].type)
+        first = self.known.get(key)
+        if first is not None:
+            rewriter.replace_op(op, first.results)
+            return True
+        self.known[key] = op
+        self.owned[op] = key
+        front = region.blocks[0].first
+        assert front is not None
+        if op.parent is region.blocks[0] and (op is front or op.prev in self.owned):
+            return False
+        op.move_before(front)
+        return True
+
+
 def apply_patterns_greedily(
-    root: Operation, patterns: Iterable[RewritePattern], max_rewrites: int | None = None
+    root: Operation,
+    patterns: Iterable[RewritePattern],
+    max_rewrites: int | None = None,
+    *,
+    unique_constants: bool = False,
 ) -> bool:
     """Folds, removes dead operations and applies patterns inside `root` until nothing changes; True if anything did.
 
     Operations are visited in textual order first; whoever is touched is visited again.  The number of rewrites is
-    bounded (64 per operation and at least 10,000) against patterns that undo one another.
+    bounded (64 per operation and at least 10,000) against patterns that undo one another.  With `unique_constants`,
+    equal constants become one at the start of the function, so that patterns see constants from inner regions outside.
     """
     by_class: dict[type[Operation], list[RewritePattern]] = {}
     for pattern in sorted(patterns, key=lambda p: -p.benefit):
@@ -117,8 +187,18 @@ def apply_patterns_greedily(
     # A dict is a worklist with a membership test; popitem takes the last, so fill in reverse order.
     worklist: dict[Operation, None] = dict.fromkeys(reversed([op for op in root.walk() if op is not root]))
     budget = max_rewrites if max_rewrites is not None else max(10_000, 64 * len(worklist))
-    rewriter = PatternRewriter(lambda op: worklist.__setitem__(op, None))
+    constants = _Constants()
+
+    def forget(op: Operation) -> None:
+        worklist.pop(op, None)
+        constants.forget(op)
+
+    rewriter = PatternRewriter(lambda op: worklist.__setitem__(op, None), forget)
     changed = False
+    if unique_constants:
+        for op in reversed(list(worklist)):
+            if op.has_trait(ConstantLike) and op.parent is not None:
+                changed |= constants.place(op, rewriter)
     while worklist and budget > 0:
         op, _ = worklist.popitem()
         if op.parent is None:
@@ -128,6 +208,9 @@ def apply_patterns_greedily(
             changed = True
             continue
         rewriter.op = op
+        if op.has_trait(ConstantLike):
+            changed |= unique_constants and constants.place(op, rewriter)
+            continue
         if _fold(op, rewriter):
             changed = True
             budget -= 1
@@ -141,8 +224,6 @@ def apply_patterns_greedily(
 
 
 def _fold(op: Operation, rewriter: PatternRewriter) -> bool:
-    if op.has_trait(ConstantLike):
-        return False
     folded = op.fold()
     if folded is None:
         return False

@@ -41,6 +41,13 @@ class Pure(NoMemoryEffect):
     __slots__ = ()
 
 
+class Convergent(NoMemoryEffect):
+    """Computes from what other threads do at the same place: may be removed when unused, but not repeated, moved or
+    merged with its like elsewhere."""
+
+    __slots__ = ()
+
+
 class MemoryRead(MemoryEffects):
     __slots__ = ()
 
@@ -59,6 +66,12 @@ class RecursiveMemoryEffects(MemoryEffects):
     __slots__ = ()
 
 
+class MayNotTerminate(Trait):
+    """May run forever, which is an effect even when nothing else is."""
+
+    __slots__ = ()
+
+
 # ---- structure -------------------------------------------------------------------------------------------------------
 
 
@@ -72,6 +85,21 @@ class Terminator(Trait):
 
 class ReturnLike(Terminator):
     __slots__ = ()
+
+
+class Leaves(Trait):
+    """A terminator after which the nearest enclosing operation of one of the names goes on, not its parent."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def target(self, op: "Operation") -> "Operation | None":
+        parent = op.parent_op
+        while parent is not None and parent.name not in self.names:
+            parent = parent.parent_op
+        return parent
 
 
 class IsolatedFromAbove(Trait):

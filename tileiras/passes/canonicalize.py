@@ -1,19 +1,37 @@
-"""`canonicalize`: folds, the operations' own canonicalisation patterns, and removal of dead operations.
+"""`canonicalize`: folds, the dialects' own canonicalisation patterns, and removal of dead operations.
 
     %0 = arith.addi %a, %zero        ->   (uses of %0 become %a)
 
-An operation class contributes patterns by an attribute `canonicalization_patterns`, a tuple of RewritePattern classes.
+A dialect's patterns are the tuple `PATTERNS` of RewritePattern classes in its `canonicalization.py`.  Equal constants
+become one at the start of the function, unless `unique-constants` is false.
 """
 
 from __future__ import annotations
 
-from tileiras.ir import Operation, Pass, apply_patterns_greedily
+import importlib
+import importlib.util
+from typing import Iterable
+
+from tileiras.ir import Operation, Pass, RewritePattern, apply_patterns_greedily
 
 
 class Canonicalize(Pass):
     name = "canonicalize"
 
+    unique_constants: bool = True
+
     def run(self, op: Operation, context: object) -> None:
-        classes = dict.fromkeys(type(inner) for inner in op.walk())
-        patterns = [p for cls in classes for p in getattr(cls, "canonicalization_patterns", ())]
-        apply_patterns_greedily(op, [pattern() for pattern in dict.fromkeys(patterns)])
+        patterns = dialect_patterns(dict.fromkeys(inner.dialect for inner in op.walk()))
+        apply_patterns_greedily(op, [pattern() for pattern in patterns], unique_constants=self.unique_constants)
+
+
+def dialect_patterns(dialects: Iterable[str]) -> list[type[RewritePattern]]:
+    """The canonicalisation patterns of the dialects of these names; a dialect may have none."""
+    patterns: list[type[RewritePattern]] = []
+    for dialect in dialects:
+        package = f"tileiras.dialects.{dialect}"
+        if importlib.util.find_spec(package) is None:
+            continue  # unregistered
+        if importlib.util.find_spec(f"{package}.canonicalization") is not None:
+            patterns += importlib.import_module(f"{package}.canonicalization").PATTERNS
+    return patterns

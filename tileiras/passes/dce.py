@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.ir import Operation, Pass
+from tileiras.ir import Operation, Pass, is_trivially_dead
 
 
 class DeadCodeElimination(Pass):
@@ -13,9 +13,7 @@ class DeadCodeElimination(Pass):
 
 
 def remove_dead_operations(op: Operation) -> None:
-    from tileiras.ir.rewrite import is_trivially_dead
-
     # Last to first: a user goes before what it uses, so one walk finds whole dead chains.
     for inner in reversed([inner for inner in op.walk() if inner is not op]):
-        if inner.parent is not None and is_trivially_dead(inner):
+        if is_trivially_dead(inner):
             inner.erase()

@@ -6,6 +6,8 @@ from typing import Any, Sequence
 
 from tileiras.ir import (
     AllTypesMatch,
+    Leaves,
+    MayNotTerminate,
     Pure,
     RecursiveMemoryEffects,
     Region,
@@ -88,7 +90,7 @@ class BreakOp(_Exit):
     name = "cuda_tile.break"
     since = "13.1"
     opcode = 0xA
-    traits = (ReturnLike, ParentOneOf("cuda_tile.if", "cuda_tile.loop"))
+    traits = (ReturnLike, Leaves("cuda_tile.loop"), ParentOneOf("cuda_tile.if", "cuda_tile.loop"))
     operands = variadic_operand(any_value, "the results of the loop")
 
     def verify_op(self) -> None:
@@ -109,7 +111,11 @@ class ContinueOp(_Exit):
     name = "cuda_tile.continue"
     since = "13.1"
     opcode = 0x11
-    traits = (Terminator, ParentOneOf("cuda_tile.for", "cuda_tile.if", "cuda_tile.loop"))
+    traits = (
+        Terminator,
+        Leaves("cuda_tile.for", "cuda_tile.loop"),
+        ParentOneOf("cuda_tile.for", "cuda_tile.if", "cuda_tile.loop"),
+    )
     operands = variadic_operand(any_value, "what the next iteration starts with")
 
     def verify_op(self) -> None:
@@ -134,7 +140,7 @@ class ReturnOp(_Exit):
     name = "cuda_tile.return"
     since = "13.1"
     opcode = 0x5C
-    traits = (ReturnLike, ParentOneOf("cuda_tile.entry", "cuda_tile.if"))
+    traits = (ReturnLike, Leaves("cuda_tile.entry"), ParentOneOf("cuda_tile.entry", "cuda_tile.if"))
     operands = variadic_operand(any_type, "nothing: kernels return nothing")
 
     def verify_op(self) -> None:
@@ -385,7 +391,12 @@ class LoopOp(_Loop):
     name = "cuda_tile.loop"
     since = "13.1"
     opcode = 0x41
-    traits = (RecursiveMemoryEffects, OneBlock("region"), EndsWith("cuda_tile.continue", "cuda_tile.break"))
+    traits = (
+        RecursiveMemoryEffects,
+        MayNotTerminate,
+        OneBlock("region"),
+        EndsWith("cuda_tile.continue", "cuda_tile.break"),
+    )
     initValues = variadic_operand(any_type, "what the first iteration starts with")
     resultValues = variadic_result(any_type, "what the break hands on")
     region = region("the body")

@@ -9,12 +9,14 @@ from tileiras.ir import (
     AllShapesMatch,
     AllTypesMatch,
     ConstantLike,
+    DenseElementsAttr,
     FloatType,
     IntegerType,
     Pure,
     SameOperandsAndResultShape,
     VerifyError,
     attribute,
+    element_size,
     element_type_of,
     f4E2M1FN,
     i1,
@@ -67,6 +69,11 @@ class ConstantOp(TileOp):
     def fold(self) -> Any:
         return (self.value,)
 
+    @classmethod
+    def materialize(cls, value: Any, type: Any, location: Any) -> "ConstantOp | None":
+        """The constant that a fold found; None for what is no tile of numbers."""
+        return cls(value=value, location=location) if isinstance(value, DenseElementsAttr) else None
+
     def asm_result_names(self) -> list[tuple[Any, str]]:
         """`true`, `cst_3_i32`, `cst_f32`: the value when it is one whole number, and the element type."""
         element = self.result.type.element_type
@@ -93,6 +100,21 @@ def _whole_number(bits: int, element: Any) -> int | str | None:
             return None
         return None if number == 0 and str(number) == "-0.0" else int(number)
     return None
+
+
+def constant_element(value: Any) -> int | None:
+    """The bits that every element of a constant integer tile has; None when they differ or are not known."""
+    constant = value.defining_op
+    if not isinstance(constant, ConstantOp) or not isinstance(constant.result.type.element_type, IntegerType):
+        return None
+    elements = constant.value
+    return elements.element_bits()[0] if elements.is_splat else None
+
+
+def constant_bool(value: Any) -> bool | None:
+    """What a constant tile of i1 holds everywhere; None when elements differ or are not known."""
+    bits = constant_element(value) if value.type.element_type is i1 else None
+    return None if bits is None else bool(bits)
 
 
 class IotaOp(TileOp):
@@ -304,6 +326,34 @@ class SelectOp(TileOp):
     def verify_op(self) -> None:
         if element_type_of(self.result.type) is f4E2M1FN:
             raise VerifyError("cannot operate on sub-byte type F4E2M1FN")
+
+    def fold(self) -> Any:
+        """A selection whose outcome is known, or is one of its operands."""
+        cond, first, second = self.operands
+        if first is second:
+            return (first,)
+        known = constant_bool(cond)
+        if known is not None:
+            return (first if known else second,)
+        if self.result.type.element_type is i1 and constant_bool(first) is True and constant_bool(second) is False:
+            return (cond,)
+        compare = cond.defining_op
+        if compare is not None and compare.name == "cuda_tile.cmpi" and {first, second} == set(compare.operands):
+            # Where the operands are equal it does not matter which one is taken.
+            relation = compare.comparison_predicate.value
+            if relation in ("equal", "not_equal"):
+                return (second if relation == "equal" else first,)
+        constants = [value.defining_op for value in self.operands]
+        if all(isinstance(constant, ConstantOp) for constant in constants):
+            return (_select_elements(self.result.type, *(constant.value for constant in constants)),)
+        return None
+
+
+def _select_elements(type: TileType, cond: Any, first: Any, second: Any) -> DenseElementsAttr:
+    size = element_size(type.element_type)
+    sources = [value.data * (type.num_elements if value.is_splat else 1) for value in (second, first)]
+    picked = (sources[bool(bit)][at * size : (at + 1) * size] for at, bit in enumerate(cond.element_bits()))
+    return DenseElementsAttr(type, b"".join(picked))
 
 
 class OffsetOp(TileOp):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 from tileiras.dialects.llvm.base import LLVMOp
-from tileiras.ir import MemoryRead, MemoryWrite, NoMemoryEffect, Pure, VerifyError
+from tileiras.ir import Convergent, MemoryRead, MemoryWrite, Pure, VerifyError
 
 from .intrinsics import INTRINSICS, Intrinsic
 
@@ -27,7 +27,7 @@ class Assembly(NamedTuple):
 EFFECT_TRAITS: dict[str, tuple[type, ...]] = {
     "none": (Pure,),
     # Not Pure: moving it to where other threads of the warp do not go changes its result.
-    "convergent": (NoMemoryEffect,),
+    "convergent": (Convergent,),
     "read": (MemoryRead,),
     "write": (MemoryWrite,),
     "readwrite": (MemoryRead, MemoryWrite),

@@ -8,10 +8,10 @@ from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.dialects.llvm.types import LLVMPointerType, llvm_text
 from tileiras.ir import (
     AttrSizedOperandSegments,
+    Convergent,
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
-    NoMemoryEffect,
     VerifyError,
     attribute,
     i32,
@@ -34,7 +34,7 @@ class MmaOp(NVVMOp):
     """
 
     name = "nvvm.mma.sync"
-    traits = (NoMemoryEffect, AttrSizedOperandSegments)
+    traits = (Convergent, AttrSizedOperandSegments)
     operandA = variadic_operand(llvm_type)
     operandB = variadic_operand(llvm_type)
     operandC = variadic_operand(llvm_type)

@@ -9,10 +9,10 @@ from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.ir import (
     Attribute,
     AttrSizedOperandSegments,
+    Convergent,
     FloatType,
     MemoryRead,
     MemoryWrite,
-    NoMemoryEffect,
     VerifyError,
     attribute,
     i1,
@@ -85,7 +85,7 @@ class ShflOp(NVVMOp):
     """
 
     name = "nvvm.shfl.sync"
-    traits = (NoMemoryEffect,)
+    traits = (Convergent,)
     thread_mask = operand(i32)
     val = operand(llvm_type)
     offset = operand(i32)
@@ -110,7 +110,7 @@ class VoteSyncOp(NVVMOp):
     """`vote.sync`: what the lanes of the mask say to a predicate; a 32-bit mask of them for `ballot`."""
 
     name = "nvvm.vote.sync"
-    traits = (NoMemoryEffect,)
+    traits = (Convergent,)
     mask = operand(i32)
     pred = operand(i1)
     kind = attribute(VoteSyncKindAttr)
@@ -131,7 +131,7 @@ class ReduxOp(NVVMOp):
     """`redux.sync`: a reduction over the lanes of the mask, the same result in all of them."""
 
     name = "nvvm.redux.sync"
-    traits = (NoMemoryEffect,)
+    traits = (Convergent,)
     val = operand(llvm_type)
     mask_and_clamp = operand(i32)
     kind = attribute(ReductionKindAttr)
@@ -154,7 +154,7 @@ class ReduxOp(NVVMOp):
 
 class ActiveMaskOp(NVVMOp):
     name = "nvvm.activemask"
-    traits = (NoMemoryEffect,)
+    traits = (Convergent,)
     res = result(i32)
     assembly_format = "attr-dict `:` type($res)"
 

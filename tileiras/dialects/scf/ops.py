@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     HasParent,
+    MayNotTerminate,
     Operation,
     Pure,
     RecursiveMemoryEffects,
@@ -202,7 +203,7 @@ class WhileOp(Operation):
     """Runs `before`; while it says yes, runs `after` with its arguments and starts over with what `after` yields."""
 
     name = "scf.while"
-    traits = (SingleBlock, RecursiveMemoryEffects)
+    traits = (SingleBlock, RecursiveMemoryEffects, MayNotTerminate)
     inits = variadic_operand()
     results_ = variadic_result()
     before = region()
