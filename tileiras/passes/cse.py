@@ -4,12 +4,13 @@
     %1 = arith.addi %a, %b     ->    (uses of %1 become %0)
 
 Only operations without effects and without regions are merged, and only into one that dominates them: a nested region
-sees what its enclosing blocks have computed before it.
+sees what its enclosing blocks have computed before it, unless it is isolated.  Two loads are never one: tokens and
+other tile blocks decide what each of them sees.
 """
 
 from __future__ import annotations
 
-from tileiras.ir import Block, IsolatedFromAbove, Operation, Pass, Pure
+from tileiras.ir import Block, Convergent, IsolatedFromAbove, NoMemoryEffect, Operation, Pass
 
 
 class CommonSubexpressionElimination(Pass):
@@ -29,7 +30,7 @@ def _merge(block: Block, known: list[dict]) -> None:
             outer = [{}] if op.has_trait(IsolatedFromAbove) else known
             for inner in region.blocks:
                 _merge(inner, [*outer, {}])
-        if op.regions or not op.results or not op.has_trait(Pure):
+        if op.regions or not op.results or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
             continue
         key = (type(op), op.operands, tuple(sorted(op.attributes.items(), key=lambda item: item[0])),
                tuple(result.type for result in op.results))  # fmt: skip

@@ -19,8 +19,8 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
     target = TargetSpec(options.gpu_name, options.num_warps, options.num_ctas)
     module = convert_to_tileaa(source, target, context.engine)
     # Front ends repeat themselves: the same tile block id, the same constant, the same view for each access.
-    PassManager([Canonicalize(), CommonSubexpressionElimination()], verify_each=False).run(
-        module, PassContext(context.engine)
-    )
+    # Constants stay where they are used: a layout is chosen for each, and one far away would be converted.
+    passes = [Canonicalize(unique_constants=False), CommonSubexpressionElimination()]
+    PassManager(passes, verify_each=False).run(module, PassContext(context.engine))
     verify(module, code=ExitCode.COMPILE_FAILURE)
     return StageResult(module)
