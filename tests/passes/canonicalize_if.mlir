@@ -144,7 +144,7 @@ cuda_tile.module @m {
     } else {
       %t = print_tko "then 2" -> token
     }
-    %t = print_tko "between" -> token
+    %m = print_tko "between" -> token
     if %c {
       %t = print_tko "then 3" -> token
     }

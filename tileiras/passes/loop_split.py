@@ -21,8 +21,8 @@ from tileiras.dialects.cuda_tile import (
     ConstantOp,
     ContinueOp,
     DivIOp,
-    EntryOp,
     ForOp,
+    FunctionOp,
     IfOp,
     LoadPtrTkoOp,
     LoadViewTkoOp,
@@ -78,7 +78,7 @@ class LoopSplit(Pass):
     split_threshold: int = 1
 
     def run(self, op: Operation, context: object) -> None:
-        for entry in [inner for inner in op.walk() if isinstance(inner, EntryOp)]:
+        for entry in [inner for inner in op.walk() if isinstance(inner, FunctionOp)]:
             entry_hint = _hint(entry, self.split_threshold)
             # Innermost first; the copies that splitting an outer loop makes of an inner one are not split again.
             for loop in [inner for inner in _post_order(entry) if isinstance(inner, ForOp)]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import posixpath
 
-from tileiras.dialects.cuda_tile import DICompileUnitAttr, DIFileAttr, DILoc, DISubprogramAttr, EntryOp, ModuleOp
+from tileiras.dialects.cuda_tile import DICompileUnitAttr, DIFileAttr, DILoc, DISubprogramAttr, FunctionOp, ModuleOp
 from tileiras.dialects.cuda_tile.debug_info import debug_location
 from tileiras.ir import (
     CallSiteLoc,
@@ -33,7 +33,7 @@ class SynthesizeDebugInfoScopes(Pass):
         position = file_position(op.location)
         unit = DICompileUnitAttr(_file(position) if position is not None else DIFileAttr("<unknown>", ""))
         for inner in op.body.block.operations:
-            if isinstance(inner, EntryOp) and debug_location(inner.location) is None:
+            if isinstance(inner, FunctionOp) and debug_location(inner.location) is None:
                 _give_scope(inner, unit)
 
 
