@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lowering.tileas_to_llvm.harness import copy_kernel, ptx
+from tests.lowering.tileas_to_llvm.harness import SPEC, copy_kernel, ptx, tensor
 from tileiras.layout import LinearLayout, blocked, convert
 from tileiras.sim import emulate
 
@@ -71,3 +71,57 @@ def test_tile_larger_than_shared_memory():
     target = blocked((256, 256), (4, 1), (32, 1), (1, 4), (0, 1))
     text = check((256, 256), "f32", source, target)
     assert text.count("bar.sync") == 2 * 4 - 1
+
+
+LOOP = """
+builtin.module {{
+  nv_tileaa.func @loop(%a: !nv_tileaa.ptr<i32>, %b: !nv_tileaa.ptr<i32>, %n: i32) attributes {spec} {{
+    %z = arith.constant 0 : i32
+    %rows = arith.constant 96 : i32
+    %one = arith.constant 1 : i32
+    %ma = nv_tileas.make_memref %a, sizes = [], strides = [] : !nv_tileaa.ptr<i32>, (), () -> {tile}
+    %mb = nv_tileas.make_memref %b, sizes = [%rows], strides = [] : !nv_tileaa.ptr<i32>, (i32), () -> {rows}
+    %va = nv_tileas.block_tile %ma : !nv_tileaa.tiled_view<[32, 32], {tile}>
+    %vb = nv_tileas.block_tile %mb : !nv_tileaa.tiled_view<[32, 32], {rows}>
+    %x, %t = nv_tileas.tiled_load %va[%z, %z] {{atom = #nv_tileas.copy_atom<ld_global, 1>}}
+      : !nv_tileaa.tiled_view<[32, 32], {tile}>, (i32, i32) -> {a}, !nv_tileaa.mem_token
+    %end = scf.for %i = %z to %n step %one iter_args(%p = %x) -> ({a}) : i32 {{
+      %q = nv_tileas.convert_layout %p : {a} -> {b}
+      %s = nv_tileas.tiled_store %q, %vb[%i, %z] {{atom = #nv_tileas.copy_atom<st_global, 1>}}
+        : {b}, !nv_tileaa.tiled_view<[32, 32], {rows}>, (i32, i32) -> !nv_tileaa.mem_token
+      {next}
+      scf.yield %next : {a}
+    }}
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("next_tile", "barriers"),
+    [
+        # The loads of one iteration and the stores of the next meet: a barrier between them, one before the loads.
+        ("%next = arith.addi %p, %p : {a}", 2),
+        # Another conversion has an area of its own, and its barrier separates the iterations as well.
+        ("%w = arith.addi %q, %q : {b}\n%next = nv_tileas.convert_layout %w : {b} -> {a}", 2),
+    ],
+)
+def test_iterations_are_kept_apart(next_tile, barriers):
+    a, b = tensor((32, 32), "i32", ROWS), tensor((32, 32), "i32", COLUMNS)
+    text = ptx(
+        LOOP.format(
+            a=a,
+            b=b,
+            spec=SPEC % 4,
+            tile="!nv_tileaa.memref<32x32xi32, strides = [32, 1]>",
+            rows="!nv_tileaa.memref<?x32xi32, strides = [32, 1]>",
+            next=next_tile.format(a=a, b=b),
+        )
+    )
+    assert text.count("bar.sync") == barriers
+    values = np.random.default_rng(0).integers(0, 100, (32, 32)).astype(np.int32)
+    for seed in range(4):
+        out = np.zeros((96, 32), np.int32)
+        emulate(text, "loop", 1, [values, out, 3], shared_memory=1 << 16, seed=seed)
+        assert np.array_equal(out, np.concatenate([values, 2 * values, 4 * values]))
