@@ -26,6 +26,7 @@ from . import (
     ops_preview,
     ops_views,
     types,
+    view_types,
 )
 
 # Types in custom syntax come without `!cuda_tile.`; formats say so by this name.
@@ -33,6 +34,7 @@ register_type_directive("CudaTileType", types.NAMESPACE)
 
 FAMILIES = (
     types,
+    view_types,
     attributes,
     debug_info,
     ops_aggregate,

@@ -27,8 +27,9 @@ from .constraints import BoolArrayAttr, I1Tile, IntTile, PointerTile
 from .memory_syntax import INBOUNDS, NO_PROMISE
 from .operation import TileOp
 from .ops_memory import ORDERING, TOKEN
-from .types import NAMESPACE, GatherScatterViewType, TileType, TileView, TokenType
+from .types import NAMESPACE, TileType, TokenType
 from .verifiers import bit_width, shape_text, verify_atomic_ordering, verify_inbounds, verify_rmw_mode
+from .view_types import GatherScatterViewType, TileView
 
 SCOPE = "among which threads it is ordered"
 

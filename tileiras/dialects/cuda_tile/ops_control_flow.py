@@ -26,7 +26,8 @@ from tileiras.ir import (
 from .constraints import ScalarI1, ScalarInt, any_value
 from .operation import TileOp, parse_body, write_body
 from .traits import EndsWith, GroupTypesMatch, NoRegionArguments, OneBlock, ParentOneOf
-from .types import NAMESPACE, TensorViewType, TileView, write_type
+from .types import NAMESPACE, TensorViewType, write_type
+from .view_types import TileView
 
 
 def _types_text(types: Sequence[Any]) -> str:

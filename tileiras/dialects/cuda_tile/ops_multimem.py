@@ -26,8 +26,9 @@ from .constraints import BoolArrayAttr, IntTile
 from .memory_syntax import INBOUNDS, NO_PROMISE
 from .operation import TileOp
 from .ops_memory import ORDERING, SCOPE, TOKEN
-from .types import NAMESPACE, PartitionViewType, TileType, TileView, TokenType
+from .types import NAMESPACE, TileType, TokenType
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
+from .view_types import PartitionViewType, TileView
 
 KIND = "how the copies are combined"
 _ADD = MultimemReductionKindAttr("add")

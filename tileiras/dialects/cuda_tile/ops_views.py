@@ -27,19 +27,9 @@ from .constraints import BoolArrayAttr, IntTile, ScalarInt, ScalarPointer
 from .memory_syntax import INBOUNDS, NO_PROMISE
 from .operation import TileOp
 from .ops_memory import HINTS, ORDERING, SCOPE, TOKEN
-from .types import (
-    NAMESPACE,
-    GatherScatterViewType,
-    PartitionViewType,
-    PointerType,
-    StridedViewType,
-    TensorViewType,
-    TileType,
-    TileView,
-    TokenType,
-    write_type,
-)
+from .types import NAMESPACE, PointerType, TensorViewType, TileType, TokenType, write_type
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
+from .view_types import GatherScatterViewType, PartitionViewType, StridedViewType, TileView
 
 
 class MakeTensorViewOp(TileOp):
