@@ -126,7 +126,8 @@ def test_multicast_reaches_every_block_of_the_mask(kernel):
         mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;
         barrier.cluster.arrive; barrier.cluster.wait;
         setp.ne.u32 %p1, %r3, 0; @%p1 bra WAIT;
-        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%a0], 16, [%r2], %h1;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+            [%r1], [%a0], 16, [%r2], %h1;
         WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra WAIT;
         ld.shared.u32 %r5, [%r1+4]; mad.wide.u32 %q1, %r4, 4, %a1; st.global.u32 [%q1], %r5;
     """

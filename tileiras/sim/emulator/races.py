@@ -80,13 +80,16 @@ class RaceChecker:
     def read(self, group, item: Instruction, offsets: np.ndarray, size: int, threads: np.ndarray | None) -> None:
         """Check and record loads of ``size`` bytes at byte ``offsets`` of the batch's shared memory."""
         threads = np.arange(group.n) if threads is None else threads
-        cells, lanes, warps, clocks = self._cells(group, offsets, size, threads)
-        last = self.writer[cells].astype(np.int64)
-        rows = np.arange(cells.size)
-        bad = (last != warps) & (clocks[rows, last] < self.write_clock[cells])
+        count = max(1, size // self.granule)
+        cells = offsets[:, None] // self.granule + np.arange(count)
+        warps, blocks = group.thread[threads] // 32, group.cta[threads]
+        last = self.writer[cells]
+        seen = self.clocks[blocks[:, None], warps[:, None], last]
+        bad = (seen < self.write_clock[cells]) & (last != warps[:, None])
         if bad.any():
-            self._report(group, item, threads[lanes], bad, cells, last, self.write_item[cells], "written")
-        self.read_clock[cells, warps] = clocks[rows, warps]
+            flat = [each.reshape(-1) for each in (bad, cells, last)]
+            self._report(group, item, np.repeat(threads, count), *flat, self.write_item[flat[1]], "written")
+        self.read_clock[cells, warps[:, None]] = self.clocks[blocks, warps, warps][:, None]
         self.read_item[cells] = self._number(item)
 
     def write(self, group, item: Instruction, access, values: np.ndarray) -> None:
