@@ -290,3 +290,49 @@ def test_inline_assembly_scopes(kernel):
     out = np.zeros(2, np.uint32)
     emulate(kernel(body, threads=1), "k", 1, [out])
     assert out.tolist() == [3, 11]
+
+
+def test_guarded_calls_and_exchanges(assemble):
+    ptx = """.version 8.6\n.target sm_90\n.address_size 64
+.func (.param .b32 out) twice(.param .b32 in) {
+  .reg .b32 %r<4>; ld.param.b32 %r1, [in]; add.u32 %r2, %r1, %r1; st.param.b32 [out], %r2; ret;
+}
+.visible .entry k(.param .u64 k_0) .reqntid 64 {
+  .reg .b32 %r<20>; .reg .b64 %q<4>; .reg .pred %p<4>;
+  ld.param.u64 %q1, [k_0]; mov.u32 %r1, %tid.x; mad.wide.u32 %q2, %r1, 4, %q1;
+  and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 1; mov.u32 %r3, %r1; setp.lt.u32 %p2, %r1, 32;
+  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; st.param.b32 [b], %r1;
+    @%p1 call.uni (b), twice, (a); ld.param.b32 %r3, [b]; }
+  @%p2 shfl.sync.bfly.b32 %r3, %r3, 1, 31, -1;
+  @!%p1 shfl.sync.bfly.b32 %r4, %r3, 2, 31, 0x55555555;
+  @%p1 mov.u32 %r4, 7; mad.lo.u32 %r3, %r4, 1000, %r3; st.global.u32 [%q2], %r3; ret;
+}"""
+    assemble(ptx, "sm_90")
+    thread = np.arange(64)
+    value = np.where(thread % 2 == 1, 2 * thread, thread)
+    value = np.where(thread < 32, value[thread ^ 1], value)
+    expected = np.where(thread % 2 == 1, 7, value[thread ^ 2]) * 1000 + value
+    for seed in (None, 0):
+        out = np.zeros(64, np.uint32)
+        emulate(ptx, "k", 1, [out], seed=seed)
+        assert (out == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("add.s32 %r1, %q1, %r2;", "a .b64 register where .u32 is needed"),
+        ("bra NOWHERE;", "'NOWHERE' is not a label"),
+        ("mov.u32 %r1, %nothing;", "unknown special register or undeclared name '%nothing'"),
+        ("add.magic.s32 %r1, %r2, %r3;", "modifier .magic"),
+        ("call.uni missing, ();", "call of 'missing', which is not declared"),
+        ("setp.lt.f32 %r1, %r2, %r3;", "a .b32 destination where .pred is needed"),
+        ("bar.sync 16;", "barrier 16 does not exist"),
+        ("ld.global.v2.u32 %r1, [%a0];", "destination"),
+    ],
+)
+def test_what_cannot_be_decoded_names_its_line(kernel, body, message):
+    ptx = kernel(body, assemble=False)
+    with pytest.raises(EmulationError, match=message) as info:
+        emulate(ptx, "k", 1, [np.zeros(1)])
+    assert ptx.splitlines()[info.value.line - 1] == body == info.value.text

@@ -286,3 +286,18 @@ define ptx_kernel void @k(ptr addrspace(1) %data, ptr addrspace(1) %bins) "nvvm.
     bins = np.zeros(256, np.uint32)
     emulate(compile_ir(ir), "k", 64, [data, bins])
     assert (bins == np.bincount(data, minlength=256)).all()
+
+
+@pytest.mark.parametrize(("vector", "width"), [("v8", 32), ("v4", 64)])
+def test_accesses_of_32_bytes(kernel, vector, width):
+    register, count = {32: "%r", 64: "%q"}[width], int(vector[1])
+    parts = ", ".join(f"{register}{20 + i}" for i in range(count))
+    body = f"""
+        mov.u32 %r1, %tid.x; mad.wide.u32 %q1, %r1, 32, %a0; mad.wide.u32 %q2, %r1, 32, %a1;
+        createpolicy.fractional.L2::evict_first.b64 %q3, 1.0;
+        ld.global.{vector}.b{width} {{{parts}}}, [%q1]; st.global.{vector}.b{width} [%q2], {{{parts}}};
+    """
+    source = np.random.default_rng(0).integers(0, 256, 32 * 32).astype(np.uint8)
+    out = np.zeros_like(source)
+    emulate(kernel(body, (".u64", ".u64"), cpu="sm_100"), "k", 1, [source, out])
+    assert (source == out).all()

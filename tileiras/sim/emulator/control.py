@@ -9,7 +9,7 @@ import numpy as np
 from .loads import read_generic, read_string
 from .program import Decoder, Instruction, Modifiers, branch, instruction
 from .ptx_parser import Function, Group, Label, Symbol, Variable
-from .types import U32
+from .types import U32, U64
 
 
 def _target(decoder: Decoder, operand):
@@ -96,6 +96,14 @@ def decode_trap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 def decode_hint(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Without effect on results: one kernel runs alone here, without caches, time or register limits."""
     modifiers.names.clear()
+
+
+@instruction("createpolicy")
+def decode_createpolicy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """A cache policy is opaque, and without effect here."""
+    modifiers.names.clear()
+    nothing = np.zeros(1, np.uint64)
+    decoder.put(item.operands[0], U64, lambda R: nothing, raw=True)
 
 
 @instruction("call")

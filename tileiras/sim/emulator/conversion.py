@@ -32,7 +32,7 @@ def decode_cvt(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         _packed(decoder, item, to, source, mode or "rn", relu, satfinite)
         return
     d, a = decoder.operands(2)
-    x = decoder.src(a, source)
+    x = decoder.src(a, source, wider=True)
     if source.kind != "float" and to.kind != "float":
         convert = _integer_to_integer(source, to, sat)
     elif source.kind != "float":

@@ -398,7 +398,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     parts = value.items if isinstance(value, Group) and vector else [value]
     if len(parts) != count:
         raise decoder.error(f"expected {count} source registers")
-    slots = [decoder.src(part, type_) for part in parts]
+    slots = [decoder.src(part, type_, wider=True) for part in parts]
     if space == "param":
         _param_store(decoder, target, slots, type_)
         return

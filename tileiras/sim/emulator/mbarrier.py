@@ -14,7 +14,7 @@ import numpy as np
 from .loads import Access, address_slot, resolve
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Immediate, Sink
-from .types import PRED, U32, U64
+from .types import PRED, U16, U32, U64
 
 _U64 = np.dtype(np.uint64)
 _BYTE = np.dtype(np.uint8)
@@ -240,7 +240,7 @@ def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     target, source = address_slot(decoder, operands[0], spaces[0]), address_slot(decoder, operands[1], spaces[1])
     size = decoder.src(operands[2], U32)
     barrier = address_slot(decoder, operands[3], "shared") if on_barrier else None
-    mask = decoder.src(operands[4], U32) if multicast else None
+    mask = decoder.src(operands[4], U16) if multicast else None
 
     def step(group) -> None:
         for thread in group.active().tolist():

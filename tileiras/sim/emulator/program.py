@@ -408,9 +408,15 @@ class Decoder:
             self.constants[key] = len(self.program.registers) - 1
         return self.constants[key]
 
-    def src(self, operand, type_: PtxType) -> int:
-        """The slot of a source operand read as ``type_``; a wider register is truncated."""
+    def src(self, operand, type_: PtxType, wider: bool = False) -> int:
+        """The slot of a source operand read as ``type_``.
+
+        A register has to have the type's width; ``wider`` lets it be wider, and truncates (PTX ISA, "Operand Size
+        Exceeding Instruction-Type Size": `cvt`, `st` and the like).
+        """
         if isinstance(operand, Register):
+            if operand.type.bits != type_.bits and not (wider and operand.type.bits > type_.bits):
+                raise self.error(f"a .{operand.type.name} register where .{type_.name} is needed")
             return self._resized(self.frame.base + operand.index, operand.type, type_)
         if isinstance(operand, Immediate):
             bits = immediate_bits(operand, type_)
