@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-PARTS = ("calibration", "ir_core", "bytecode", "stages", "whole_process")
+PARTS = ("calibration", "ir_core", "bytecode", "stages", "whole_process", "emulator")
 
 
 def main(names: list[str]) -> int:
