@@ -108,7 +108,7 @@ def test_translate_goes_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert tileiras_translate.main(["--cudatilebc-to-mlir", str(binary), "-o", str(text)]) == 0
     assert "entry @saxpy" in text.read_text()
     assert tileiras_translate.main(["--mlir-to-cudatilebc", str(source), "--bytecode-version=12.0"]) == 2
-    assert "unsupported version requested 12.0, must be in range [13.1, 13.4]" in capsys.readouterr().err
+    assert "Invalid argument '12.0': the supported versions are [13.1 - 13.4]" in capsys.readouterr().err
     assert tileiras_translate.main(["--cudatilebc-to-mlir", str(source)]) == 3
     assert tileiras_translate.main([str(source)]) == 1
 

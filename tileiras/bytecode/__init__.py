@@ -8,10 +8,10 @@ declaration in `tileiras.dialects.cuda_tile`; this package holds no list of oper
 from __future__ import annotations
 
 from .encoding import BytecodeError
-from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode
+from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode, supported
 
 __all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module",
-           "write_module"]  # fmt: skip
+           "supported", "write_module"]  # fmt: skip
 
 
 def read_module(data, filename="<bytecode>", *, entries=None):

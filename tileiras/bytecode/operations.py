@@ -100,7 +100,6 @@ class OperationTable:
     __slots__ = ("version", "classes", "newest", "plans")
 
     _tables: dict[Version, "OperationTable"] = {}
-    _classes: dict[int, type[Operation]] = {}
 
     def __init__(self, version: Version) -> None:
         self.version = version
@@ -115,16 +114,12 @@ class OperationTable:
             found = cls._tables[version] = cls(version)
         return found
 
-    @classmethod
-    def _all_classes(cls) -> dict[int, type[Operation]]:
-        if not cls._classes:
-            from tileiras.ir.registry import OPERATIONS, load_dialect
+    @staticmethod
+    def _all_classes() -> dict[int, type[Operation]]:
+        from tileiras.ir.registry import OPERATIONS, load_dialect
 
-            load_dialect("cuda_tile")
-            for op_class in OPERATIONS.values():
-                if op_class.opcode is not None:
-                    cls._classes[op_class.opcode] = op_class
-        return cls._classes
+        load_dialect("cuda_tile")
+        return {op_class.opcode: op_class for op_class in OPERATIONS.values() if op_class.opcode is not None}
 
     def plan(self, opcode: int, cursor: Cursor, start: int) -> OperationPlan:
         op_class = self.classes.get(opcode)

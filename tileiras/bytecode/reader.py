@@ -38,7 +38,7 @@ from .sections import (
     read_sections,
 )
 from .types import TypeTable
-from .versions import Version
+from .versions import TEST_FUNCTION, Version
 
 # Bits of a function's flags byte.
 PRIVATE, KERNEL, HAS_HINTS = 1, 2, 4
@@ -155,7 +155,8 @@ class BytecodeFile:
     def _entry(self, function: _Function) -> Operation:
         body = function.body
         type = self._signature(function)
-        if not function.is_entry:
+        op_class = registry.OPERATIONS.get(TEST_FUNCTION) if not function.is_entry else _operation("cuda_tile.entry")
+        if op_class is None:
             function.signature.fail(f"un-expected non-entry function '{function.name}'", 0)
         locations: Any = BytecodeOffsets()
         location: Location = BytecodeLoc(self.filename, body.section, function.offset)
@@ -167,7 +168,7 @@ class BytecodeFile:
         attributes: dict[str, Any] = {"sym_name": StringAttr(function.name), "function_type": type}
         if function.hints is not None:
             attributes["optimization_hints"] = function.hints
-        return _operation("cuda_tile.entry").create((), (), attributes, [Region([block])], (), location)
+        return op_class.create((), (), attributes, [Region([block])], (), location)
 
     def _signature(self, function: _Function) -> FunctionType:
         at = function.signature

@@ -29,6 +29,19 @@ SUPPORTED = (Version(13, 1), Version(13, 2), Version(13, 3), Version(13, 4))
 OLDEST = SUPPORTED[0]
 CURRENT = SUPPORTED[-1]
 
+TESTING = (Version(250, 0), Version(250, 1))
+"""Versions that no release has; known only where the operations that test the format are loaded."""
+
+
+def supported() -> tuple[Version, ...]:
+    """The versions that are read and written, oldest first."""
+    from tileiras.ir.registry import OPERATIONS
+
+    return (*SUPPORTED, *TESTING) if TEST_FUNCTION in OPERATIONS else SUPPORTED
+
+
+TEST_FUNCTION = "cuda_tile.testing$func"
+
 UNIFIED_FLAGS = Version(13, 3)
 """From here on a type's optional parameters are announced by one leading bit field; before, by a byte each."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.ir import FunctionType, Location, VerifyError
+from tileiras.ir import FunctionType, Location
 
 from .output import Buffer
 from .types import COMPOSITE_TYPES, FUNCTION_TAG, OPTIONAL_KINDS, SIMPLE_TYPES
@@ -53,7 +53,7 @@ class TypeNumbering:
             return out
         composite = _COMPOSITE.get(getattr(type, "name", ""))
         if composite is None:
-            raise VerifyError(f"type {type} cannot be written to bytecode", location=self.location, prefix=False)
+            self._fail(f"unsupported type in bytecode writer: '{type}'")
         tag, name, since, parameters = composite
         self._require(name, since)
         out.varint(tag)

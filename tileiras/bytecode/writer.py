@@ -6,9 +6,9 @@ wherever the format leaves no choice.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import (
     UNKNOWN_LOC,
     Block,
@@ -28,7 +28,7 @@ from .operations import ONE, OPTIONAL, OperationPlan, _since
 from .output import Buffer, Numbering
 from .reader import GLOBAL_FLAGS_SINCE, HAS_HINTS, KERNEL
 from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, TYPE
-from .versions import CURRENT, MAGIC, OLDEST, SUPPORTED, Version
+from .versions import CURRENT, MAGIC, OLDEST, TEST_FUNCTION, Version, supported
 from .write_attributes import OutputTables, write_tagged, writer_of
 
 PRODUCER_SINCE = Version(13, 3)
@@ -39,7 +39,7 @@ def write_module(module: Operation, version: Version = CURRENT) -> bytes:
 
     Raises CompileError (code 3), located at what the version cannot say; ValueError for a version that is not written.
     """
-    if version not in SUPPORTED:
+    if version not in supported():
         raise ValueError(f"unsupported version requested {version}, must be in range [{OLDEST}, {CURRENT}]")
     return _ModuleWriter(module, version).run()
 
@@ -116,9 +116,9 @@ class DebugNumbering:
 
 
 def writable_location(location: Location) -> Location:
-    """What the format keeps of a location: one with a scope, a call site of two such, or nothing.
+    """What the format keeps of a location: one with a scope, or a call site of such; a file position has no scope.
 
-    Fused and named locations count for the first of their parts that can be written; a bare file position has no scope.
+    Raises VerifyError for locations that the format has no form for.
     """
     from tileiras.dialects.cuda_tile import DILoc
 
@@ -127,13 +127,9 @@ def writable_location(location: Location) -> Location:
     if isinstance(location, CallSiteLoc):
         parts = writable_location(location.callee), writable_location(location.caller)
         return UNKNOWN_LOC if UNKNOWN_LOC in parts else CallSiteLoc(*parts)
-    if isinstance(location, NameLoc):
-        return writable_location(location.child)
-    if isinstance(location, FusedLoc):
-        for part in location.locations:
-            found = writable_location(part)
-            if found is not UNKNOWN_LOC:
-                return found
+    if isinstance(location, (NameLoc, FusedLoc)):
+        kind = type(location).__name__
+        raise VerifyError(f"unsupported location, got {kind}, expected DILocAttr or CallSiteLoc", prefix=False)
     return UNKNOWN_LOC
 
 
@@ -149,16 +145,17 @@ class _ModuleWriter:
         self.values: dict[Value, int] = {}
 
     def run(self) -> bytes:
-        entries, globals_ = [], []
+        entries: list[Operation] = []
+        globals_: list[Operation] = []
+        kinds = {"cuda_tile.entry": entries, TEST_FUNCTION: entries, "cuda_tile.global": globals_}
         for op in self.module.regions[0].block.operations:
-            kind = {"cuda_tile.entry": entries, "cuda_tile.global": globals_}.get(op.name)
+            kind = kinds.get(op.name)
             if kind is None:
-                raise CompileError.at(
-                    self.module.location,
-                    "'cuda_tile.module' op only function and global ops are allowed in the body",
-                    ExitCode.INVALID_INPUT,
-                )
+                self._refuse(op, "only function and global ops are allowed in the body")
             kind.append(op)
+        for op in self.module.walk():
+            if op.dialect != self.module.dialect:
+                self._refuse(op, f"only ops from the '{self.module.dialect}' dialect are allowed")
         functions = Buffer()
         functions.varint(len(entries))
         for entry in entries:
@@ -188,15 +185,26 @@ class _ModuleWriter:
         out.append(END)
         return bytes(out)
 
+    def _refuse(self, op: Operation, message: str) -> NoReturn:
+        remark = Diagnostic(Severity.REMARK, op.location, f"invalid op: {op.name}")
+        error = Diagnostic(Severity.ERROR, self.module.location, f"'{self.module.name}' op {message}")
+        raise CompileError([remark, error], ExitCode.INVALID_INPUT)
+
     # ---- functions and globals ---------------------------------------------------------------------------------------
 
     def _entry(self, entry: Any, out: Buffer) -> None:
         self.tables.types.location = entry.location
+        for op in entry.walk():
+            try:
+                writable_location(op.location)
+            except VerifyError as error:
+                raise CompileError([diagnose(op, error)], ExitCode.INVALID_INPUT) from None
         location = self.debug.of(entry.location)
         hints = entry.attributes.get("optimization_hints")
         out.varint(self.tables.strings.of(entry.attributes["sym_name"].value))
         out.varint(self.tables.types.of(entry.attributes["function_type"]))
-        out.append(KERNEL | (HAS_HINTS if hints is not None else 0))
+        kernel = KERNEL if entry.name == "cuda_tile.entry" else 0
+        out.append(kernel | (HAS_HINTS if hints is not None else 0))
         has_debug = location != 0 or any(
             writable_location(op.location) is not UNKNOWN_LOC for op in entry.walk()
         )
@@ -313,10 +321,8 @@ class _ModuleWriter:
 
     def _plan(self, op: Operation) -> "_WritePlan":
         cls = type(op)
-        if cls.opcode is None or cls.dialect is None or not cls.name.startswith("cuda_tile."):
-            raise CompileError.at(
-                self.module.location, "only ops from the 'cuda_tile' dialect are allowed", ExitCode.INVALID_INPUT
-            )
+        if cls.opcode is None:
+            raise CompileError.at(op.location, "operation not supported in bytecode", ExitCode.INVALID_INPUT)
         if _since(cls, None) > self.version:
             raise CompileError.at(
                 op.location,

@@ -10,6 +10,10 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --verify-roundtrip             check that the printed forms read back as the same module
     --no-verify                    do not verify what was read or what passes made
     --allow-unregistered-dialect   accept operations that no dialect declares (generic form only)
+    --testing-ops                  know the operations that only test modules of the language use (cuda_tile.testing$...)
+    --Wunsupported-hints           warn of optimization hints that make no sense; they are passed over otherwise
+    --Werr-hints                   with --Wunsupported-hints: they are errors
+    --no-implicit-module           accepted; a single module is never wrapped
     --mlir-print-op-generic        print in the generic form
     --mlir-print-debuginfo         print locations
     --mlir-print-ir-after-all      print the module to standard error after every pass
@@ -22,6 +26,7 @@ does not parse or verify; 5 a pass failed.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Callable
 
@@ -35,6 +40,10 @@ _FLAGS = {
     "verify-roundtrip",
     "no-verify",
     "allow-unregistered-dialect",
+    "testing-ops",
+    "Wunsupported-hints",
+    "Werr-hints",
+    "no-implicit-module",
     "mlir-print-op-generic",
     "mlir-print-debuginfo",
     "mlir-print-ir-after-all",
@@ -130,6 +139,10 @@ def _process(part: str | bytes, filename: str, options: Options, emit: Callable[
     engine = DiagnosticEngine()
     if checked:
         verify(module, engine)
+        if "Wunsupported-hints" in flags:
+            from tileiras.dialects.cuda_tile.hints import check_hints
+
+            check_hints(module, engine, as_errors="Werr-hints" in flags)
         engine.raise_if_errors(ExitCode.INVALID_INPUT)
     timing: list[tuple[str, float]] | None = [] if "mlir-timing" in flags else None
     if options.passes:
@@ -180,6 +193,8 @@ def run(options: Options) -> int:
 
         print("\n".join(names()))
         return ExitCode.SUCCESS
+    if "testing-ops" in options.flags:
+        importlib.import_module("tileiras.dialects.cuda_tile.testing")
     data = _read(options.input)
     filename = "<stdin>" if options.input == "-" else options.input
     text = ""

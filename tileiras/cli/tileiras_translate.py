@@ -2,29 +2,52 @@
 
     tileiras-translate --mlir-to-cudatilebc [IN] [-o OUT]     text to bytecode
     tileiras-translate --cudatilebc-to-mlir [IN] [-o OUT]     bytecode to text
+    tileiras-translate --test-cudatile-roundtrip [IN] [-o OUT]    text to bytecode and back to text
 
 IN is a file, standard input without it or for `-`; OUT is standard output by default.
 
     --bytecode-version=13.x    the version to write (default: the newest)
     --list-versions            list the versions and stop
     --no-implicit-module       accepted; a module is never wrapped
-    --mlir-print-op-generic    print in the generic form
+    --split-input-file         handle the parts of a text between `// -----` lines one by one
+    --verify-diagnostics       compare diagnostics with `// expected-error {{...}}` comments instead of printing
+    --allow-unregistered-dialect    read operations that no dialect declares (generic form only)
+    --testing-ops              know the operations that only test modules of the language use (cuda_tile.testing$...)
+    --Wunsupported-hints       warn of optimization hints that make no sense
+    --Werr-hints               with --Wunsupported-hints: they are errors
+    --mlir-print-op-generic    print in the generic form (also --generic-form)
     --mlir-print-debuginfo     print locations
 
-Exit status: 0; 1 bad command line or file; 2 a version that is not written; 3 the input does not parse or verify, or
+Exit status: 0; 1 bad command line or file, or diagnostics other than the expected ones; 2 a version that is not written; 3 the input does not parse or verify, or
 the version cannot say it.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 
-DIRECTIONS = ("mlir-to-cudatilebc", "cudatilebc-to-mlir")
-FLAGS = ("list-versions", "no-implicit-module", "mlir-print-op-generic", "mlir-print-debuginfo")
+if TYPE_CHECKING:
+    from tileiras.bytecode import Version
+
+DIRECTIONS = ("mlir-to-cudatilebc", "cudatilebc-to-mlir", "test-cudatile-roundtrip")
+FLAGS = (
+    "list-versions",
+    "no-implicit-module",
+    "split-input-file",
+    "verify-diagnostics",
+    "allow-unregistered-dialect",
+    "testing-ops",
+    "Wunsupported-hints",
+    "Werr-hints",
+    "mlir-print-op-generic",
+    "mlir-print-debuginfo",
+)
+SYNONYMS = {"generic-form": "mlir-print-op-generic"}
 
 
 class UsageError(Exception):
@@ -52,8 +75,8 @@ def parse_arguments(argv: list[str]) -> Options:
         name, equals, value = argument.lstrip("-").partition("=")
         if name in DIRECTIONS:
             directions.append(name)
-        elif name in FLAGS:
-            flags.add(name)
+        elif (flag := SYNONYMS.get(name, name)) in FLAGS:
+            flags.add(flag)
         elif name == "o":
             output = value if equals else next(arguments, "")
             if not output:
@@ -72,55 +95,111 @@ def parse_arguments(argv: list[str]) -> Options:
 def run(options: Options) -> int:
     from tileiras import bytecode
 
+    if "testing-ops" in options.flags:
+        importlib.import_module("tileiras.dialects.cuda_tile.testing")
     if "list-versions" in options.flags:
-        print("\n".join(map(str, bytecode.SUPPORTED)))
+        print("\n".join(map(str, bytecode.supported())))
         return ExitCode.SUCCESS
+    version = _version(options.version)
     data = _read(options.input)
     name = "<stdin>" if options.input == "-" else options.input
-    from tileiras.ir import verify
+    parts: list[bytes | str] = [data]
+    if options.direction != "cudatilebc-to-mlir":
+        from .tileiras_opt import split_input
 
-    if options.direction == "mlir-to-cudatilebc":
-        version = _version(options.version)
-        module = _parse(data, name)
+        text = _decode(data, name)
+        parts = list(split_input(text)) if "split-input-file" in options.flags else [text]
+    output: list[bytes] = []
+    code = int(ExitCode.SUCCESS)
+    for part in parts:
+        engine = DiagnosticEngine()
+        part_code = int(ExitCode.SUCCESS)
+        try:
+            output.append(_translate(part, name, version, options, engine))
+        except CompileError as error:
+            engine.diagnostics += error.diagnostics
+            part_code = error.code
+        if "verify-diagnostics" in options.flags and isinstance(part, str):
+            part_code = _check(part, name, engine.diagnostics)
+        else:
+            for diagnostic in engine.diagnostics:
+                print(diagnostic.render(), file=sys.stderr)
+        code = code or part_code
+    # Half a result would look like a whole one.
+    if code == ExitCode.SUCCESS or len(parts) > 1:
+        separator = b"" if options.direction == "mlir-to-cudatilebc" else b"// -----\n"
+        _write(options.output, separator.join(output))
+    return code
+
+
+def _translate(
+    part: bytes | str, name: str, version: Version, options: Options, engine: DiagnosticEngine
+) -> bytes:
+    """One part in the other form.  Raises CompileError; warnings go to `engine`."""
+    from tileiras import bytecode
+    from tileiras.ir import print_op, verify
+
+    flags = options.flags
+    if isinstance(part, bytes):
+        module = bytecode.read_module(part, name)
         verify(module)
-        _write(options.output, bytecode.write_module(module, version))
     else:
-        module = bytecode.read_module(data, name)
+        module = _parse(part, name, "allow-unregistered-dialect" in flags)
         verify(module)
-        from tileiras.ir import print_op
+        if "Wunsupported-hints" in flags:
+            from tileiras.dialects.cuda_tile.hints import check_hints
 
-        flags = options.flags
-        text = print_op(module, generic="mlir-print-op-generic" in flags, locations="mlir-print-debuginfo" in flags)
-        _write(options.output, text.encode("utf-8", "surrogateescape"))
-    return ExitCode.SUCCESS
+            check_hints(module, engine, as_errors="Werr-hints" in flags)
+            if engine.has_errors:
+                raise CompileError((), ExitCode.INVALID_INPUT)
+        written = bytecode.write_module(module, version)
+        if options.direction == "mlir-to-cudatilebc":
+            return written
+        module = bytecode.read_module(written, name)
+        verify(module)
+    text = print_op(module, generic="mlir-print-op-generic" in flags, locations="mlir-print-debuginfo" in flags)
+    return text.encode("utf-8", "surrogateescape")
 
 
-def _version(text: str):
+def _check(part: str, name: str, diagnostics: list[Diagnostic]) -> int:
+    from tileiras.expected_diagnostics import check_diagnostics
+
+    failures = check_diagnostics(part, name, diagnostics)
+    for failure in failures:
+        print(failure.render(), file=sys.stderr)
+    return int(ExitCode.USAGE) if failures else int(ExitCode.SUCCESS)
+
+
+def _version(text: str) -> Version:
     from tileiras import bytecode
 
     if not text:
         return bytecode.CURRENT
     try:
         version = bytecode.Version.parse(text)
-    except ValueError as error:
-        raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
-    if version not in bytecode.SUPPORTED:
-        span = f"[{bytecode.SUPPORTED[0]}, {bytecode.CURRENT}]"
+    except ValueError:
+        raise CompileError.at(None, f"Invalid argument '{text}'", ExitCode.CONFIGURATION) from None
+    if version not in bytecode.supported():
         raise CompileError.at(
-            None, f"unsupported version requested {version}, must be in range {span}", ExitCode.CONFIGURATION
+            None,
+            f"Invalid argument '{text}': the supported versions are [{bytecode.SUPPORTED[0]} - {bytecode.CURRENT}]",
+            ExitCode.CONFIGURATION,
         )
     return version
 
 
-def _parse(data: bytes, name: str):
-    from tileiras.ir import parse_module
-
+def _decode(data: bytes, name: str) -> str:
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         message = f"{name} is not text: byte {error.start} is not UTF-8"
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT) from None
-    module = parse_module(text, name)
+
+
+def _parse(text: str, name: str, allow_unregistered: bool) -> Any:
+    from tileiras.ir import parse_module
+
+    module = parse_module(text, name, allow_unregistered=allow_unregistered)
     if module.name == "cuda_tile.module":
         return module
     inner = list(module.regions[0].block.operations)

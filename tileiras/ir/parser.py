@@ -88,7 +88,7 @@ class Parser(AttributeParser):
         self._readers: dict[str, dict[str, Callable[["Parser", int], Operation]]] = {}
         # The operation being read, the offset of its name, whether it is written in its custom form.
         self._frame: tuple[type[Operation], int, bool] = (Operation, 0, False)
-        self._missing: list[ParseError] = []
+        self._reported: list[ParseError] = []
 
     # ---- for hooks ---------------------------------------------------------------------------------------------------
 
@@ -100,6 +100,13 @@ class Parser(AttributeParser):
     def error(self, offset: int, message: str, notes: tuple = ()) -> NoReturn:
         cls, _, custom = self._frame
         self.fail(offset, f"custom op '{cls.name}' {message}" if custom else message, notes)
+
+    def report(self, offset: int, message: str) -> None:
+        """As `error`, for a mistake that is followed by another one about the same text."""
+        try:
+            self.error(offset, message)
+        except ParseError as error:
+            self._reported.append(error)
 
     def parse_optional_operand(self) -> UnresolvedOperand | None:
         match = lexer.VALUE.match(self.text, self.pos)
@@ -493,7 +500,7 @@ class Parser(AttributeParser):
         if not self._forward:
             return
         uses = sorted(offset for _, offset in self._forward.values())
-        self._missing += [ParseError(self.location_at(at), "use of undeclared SSA value name") for at in uses]
+        self._reported += [ParseError(self.location_at(at), "use of undeclared SSA value name") for at in uses]
         self._forward.clear()
 
     # ---- top level ---------------------------------------------------------------------------------------------------
@@ -510,8 +517,8 @@ class Parser(AttributeParser):
             else:
                 operations.append(self.parse_operation())
         self._report_undefined()
-        if self._missing:
-            raise self._missing[0]
+        if self._reported:
+            raise self._reported[0]
         return operations
 
 
@@ -594,7 +601,7 @@ def _guarded(parser: Parser, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except ParseError as error:
-        errors = [*parser._missing, *(() if error in parser._missing else (error,))]
+        errors = [*parser._reported, *(() if error in parser._reported else (error,))]
         raise CompileError([e.diagnostic() for e in errors], ExitCode.INVALID_INPUT) from None
     except VerifyError as error:
         # An attribute or type made by a hook that does not say where: the operation's name is the nearest place.

@@ -61,16 +61,18 @@ class TokenReader:
         self.fail(offset, message, notes)
 
     def expected(self, what: str, in_hook: bool = False) -> NoReturn:
-        """Reports that the next token is not `what`; `in_hook` as `error` does.
+        """Reports that the next token is not `what`.
 
-        At the start of a line the error stands behind the previous token, where the missing one belongs.
+        At the start of a line the error stands behind the previous token, where the missing one belongs; what a hook
+        reads (`in_hook`, as `error`) is missed at the next token.
         """
         at = self.pos
+        if in_hook:
+            self.error(at, f"expected {what}")
         gap = self.text[:at].rstrip()
         if "\n" in self.text[len(gap) : at] or at >= len(self.source.text):
             at = self._end_of_previous_token(at)
-        report = self.error if in_hook else self.fail
-        report(at, f"expected {what}")
+        self.fail(at, f"expected {what}")
 
     def _end_of_previous_token(self, at: int) -> int:
         """Skips white space and comments backwards."""

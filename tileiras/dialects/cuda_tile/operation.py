@@ -33,6 +33,8 @@ def _case(parser: Any, cls: Any, message: str) -> Any:
     """A case of an enum by its bare keyword."""
     at = parser.offset
     word = parser.parse_optional_any_keyword()
+    if word is None:
+        parser.report(at, "expected valid keyword")
     if word not in cls.cases:
         parser.error(at, message)
     return cls(word)

@@ -2,17 +2,42 @@
 
 Never imported by the dialect.  `tileiras-opt --testing-ops` and `tileiras-translate --testing-ops` load them, so that
 test modules of the reference tools can be read: a function whose parameters and results have any type, and operations
-that have changed between two versions that no release has.
+that change between versions 250.0 and 250.1, which no release has.
 """
 
 from __future__ import annotations
 
-from tileiras.ir import IsolatedFromAbove, StringAttr, Symbol, attribute, region
+from tileiras.ir import (
+    AttrSizedOperandSegments,
+    EnumAttr,
+    IntegerAttr,
+    IsolatedFromAbove,
+    StringAttr,
+    Symbol,
+    UnitAttr,
+    attribute,
+    i32,
+    optional_operand,
+    region,
+    result,
+    variadic_operand,
+)
 
-from .constraints import DictArrayAttr, function_type_attr
+from .constraints import DictArrayAttr, I32Attr, TileType, TokenType, function_type_attr
+from .operation import TileOp
 from .ops_control_flow import ReturnOp
 from .ops_module import FunctionOp
 from .traits import EndsWith, OneBlock, ParentOneOf
+
+
+class TestPriorityAttr(EnumAttr):
+    """An enum that has gained a case."""
+
+    name = "cuda_tile.bytecode_test_priority"
+    since = "250.0"
+    angled = True
+    cases = {"low": 0, "normal": 1, "high": 2}
+    case_since = {"high": "250.1"}
 
 
 class TestFuncOp(FunctionOp):
@@ -27,6 +52,36 @@ class TestFuncOp(FunctionOp):
     arg_attrs = attribute(DictArrayAttr, "a dictionary per parameter", optional=True)
     res_attrs = attribute(DictArrayAttr, "a dictionary per result", optional=True)
     body = region("the body")
+
+
+class TestNewAttributeOp(TileOp):
+    """An operation that has gained attributes."""
+
+    name = "cuda_tile.testing$bytecode_test_new_attribute"
+    since = "250.0"
+    opcode = 0x3000
+    new_flag = attribute(UnitAttr, "a flag", optional=True, since="250.1")
+    new_param = attribute(I32Attr, "a number", default=IntegerAttr(42, i32), since="250.1")
+    assembly_format = "(`new_flag` $new_flag^)? (`new_param` `=` $new_param^)? attr-dict"
+
+
+class TestEvolutionOp(TileOp):
+    """An operation that has gained an operand, a result and attributes."""
+
+    name = "cuda_tile.testing$bytecode_test_evolution"
+    since = "250.0"
+    opcode = 0x3002
+    traits = (AttrSizedOperandSegments(),)
+    inputs = variadic_operand(TileType, "what it always had")
+    new_attr = attribute(I32Attr, "a number", optional=True, since="250.1")
+    optional_token = optional_operand(TokenType, "an order", since="250.1")
+    priority = attribute(TestPriorityAttr, "an enum", optional=True)
+    result_token = result(TokenType, "an order", since="250.1")
+    assembly_format = (
+        "`(` $inputs `:` type($inputs) `)` (`new_attr` `=` $new_attr^)?"
+        " (`token` `=` $optional_token^ `:` custom<CudaTileType>(type($optional_token)))?"
+        " (`priority` `=` $priority^)? `->` custom<CudaTileType>(type($result_token)) attr-dict"
+    )
 
 
 # A function ends with a return, too.

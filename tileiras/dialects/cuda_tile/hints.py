@@ -1,0 +1,18 @@
+"""Saying what is wrong with the optimization hints of a module, for those who ask: by default it is silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.diagnostics import DiagnosticEngine
+
+
+def check_hints(module: Any, engine: DiagnosticEngine, *, as_errors: bool = False) -> None:
+    """Warns of every senseless hint in a verified module; `as_errors` makes an operation that has one an error, too."""
+    for op in module.walk():
+        hints = op.attributes.get("optimization_hints")
+        found = hints.problems(op.name) if hints is not None else ()
+        for text in found:
+            engine.warning(op.location, text)
+        if found and as_errors:
+            engine.error(op.location, f"'{op.name}' op Optimization hints verification failed")
