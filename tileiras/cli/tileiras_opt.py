@@ -10,7 +10,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --verify-roundtrip             check that the printed forms read back as the same module
     --no-verify                    do not verify what was read or what passes made
     --allow-unregistered-dialect   accept operations that no dialect declares (generic form only)
-    --testing-ops                  know the operations that only test modules of the language use (cuda_tile.testing$...)
+    --testing-ops                  know the operations of test modules of the language (cuda_tile.testing$...)
     --Wunsupported-hints           warn of optimization hints that make no sense; they are passed over otherwise
     --Werr-hints                   with --Wunsupported-hints: they are errors
     --no-implicit-module           accepted; a single module is never wrapped

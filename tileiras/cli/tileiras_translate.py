@@ -12,14 +12,14 @@ IN is a file, standard input without it or for `-`; OUT is standard output by de
     --split-input-file         handle the parts of a text between `// -----` lines one by one
     --verify-diagnostics       compare diagnostics with `// expected-error {{...}}` comments instead of printing
     --allow-unregistered-dialect    read operations that no dialect declares (generic form only)
-    --testing-ops              know the operations that only test modules of the language use (cuda_tile.testing$...)
+    --testing-ops              know the operations of test modules of the language (cuda_tile.testing$...)
     --Wunsupported-hints       warn of optimization hints that make no sense
     --Werr-hints               with --Wunsupported-hints: they are errors
     --mlir-print-op-generic    print in the generic form (also --generic-form)
     --mlir-print-debuginfo     print locations
 
-Exit status: 0; 1 bad command line or file, or diagnostics other than the expected ones; 2 a version that is not written; 3 the input does not parse or verify, or
-the version cannot say it.
+Exit status: 0; 1 bad command line or file, or diagnostics other than the expected ones; 2 a version that is not
+written; 3 the input does not parse or verify, or the version cannot say it.
 """
 
 from __future__ import annotations

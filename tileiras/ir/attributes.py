@@ -21,7 +21,8 @@ from .location import Location
 class VerifyError(Exception):
     """A rule of the IR that does not hold.
 
-    `prefix` says whether the message is about an operation and gets MLIR's "'dialect.op' op " in front.
+    `prefix` says whether the message is about an operation and gets MLIR's "'dialect.op' op " in front.  `also` are
+    further messages about the same operation.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class VerifyError(Exception):
         location: Location | None = None,
         notes: Iterable[tuple[Location | None, str]] = (),
         prefix: bool = True,
+        also: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
         self.location = location
         self.notes = tuple(notes)
         self.prefix = prefix
+        self.also = also
 
 
 class Attribute:

@@ -45,6 +45,8 @@ def _verify_tree(op: Operation, engine: DiagnosticEngine, dominance: DominanceIn
         op.verify_op()
     except VerifyError as error:
         engine.emit(diagnose(op, error))
+        for message in error.also:
+            engine.error(op.location, f"'{op.name}' op {message}")
         return
     for region in op.regions:
         for block in region.blocks:

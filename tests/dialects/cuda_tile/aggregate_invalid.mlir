@@ -36,6 +36,7 @@ entry @type_of_identity() {
 entry @result_shape() {
   %a = iota : tile<8xi32>
   // expected-error @below {{inferred type(s) '!cuda_tile.tile<i32>' are incompatible with return type(s) of operation '!cuda_tile.tile<1xi32>'}}
+  // expected-error @below {{'cuda_tile.reduce' op failed to infer returned types}}
   %0 = reduce %a dim=0 identities=[0 : i32] : tile<8xi32> -> tile<1xi32>
   (%x: tile<i32>, %y: tile<i32>) {
     yield %x : tile<i32>

@@ -9,6 +9,7 @@ entry @float_sum(%a: tile<f32>) {
 
 entry @no_sign(%a: tile<i32>) {
   // expected-error @below {{expected signedness to be one of: {'signed', 'unsigned'}}}
+  // expected-error @below {{custom op 'cuda_tile.maxi' expected valid keyword}}
   %0 = maxi %a, %a : tile<i32>
 }
 

@@ -143,7 +143,8 @@ class ReduceOp(_Aggregate):
         if found != wanted:
             words = [", ".join(f"'{type}'" for type in types) for types in (wanted, found)]
             raise VerifyError(
-                f"inferred type(s) {words[0]} are incompatible with return type(s) of operation {words[1]}"
+                f"inferred type(s) {words[0]} are incompatible with return type(s) of operation {words[1]}",
+                also=("failed to infer returned types",),
             )
 
     def asm_result_names(self) -> list[tuple[Any, str]]:
