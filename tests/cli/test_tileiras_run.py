@@ -142,3 +142,19 @@ def test_no_driver_is_said_clearly(capsys):
         pytest.skip("this machine has a CUDA driver")
     assert main([SAXPY, "--backend", "cuda", "f32[1]=ones", "f32[1]=ones", "f32=1", "i32=1"]) == 2
     assert "no CUDA driver here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("backend", ["interpret", "emulate"])
+def test_what_the_kernel_prints_is_shown(tmp_path, capsys, backend):
+    source = tmp_path / "print.mlir"
+    source.write_text(
+        '''cuda_tile.module @m {
+  entry @k(%n: tile<i32>) {
+    %t = print_tko "n=%d\\n", %n : tile<i32> -> token
+    return
+  }
+}
+'''
+    )
+    assert main([str(source), "--entry", "k", "--grid", "2", "--backend", backend, "i32=7"]) == 0
+    assert capsys.readouterr().out == "n=7\nn=7\n"

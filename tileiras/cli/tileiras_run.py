@@ -240,7 +240,8 @@ def _emulate(options: Any, arguments: list[Any]) -> None:
 
         check_arguments(tileiras.parse(options.input), options.entry, arguments)
     compiled = compile_for(options)
-    emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+    result = emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+    print(result.output, end="")
 
 
 def _cuda(options: Any, arguments: list[Any]) -> None:

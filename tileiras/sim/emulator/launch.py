@@ -64,7 +64,7 @@ def emulate(
     cluster: Sequence[int] | None = None,
     shared_memory: int | None = None,
     seed: int | None = 0,
-    step_limit: int = 1 << 32,
+    step_limit: int = 1 << 30,
     check_uninitialised: bool = True,
     check_races: bool = True,
     count_bank_conflicts: bool = False,
@@ -86,8 +86,8 @@ def emulate(
     ``count_bank_conflicts`` fills the result's ``bank_wavefronts``.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
-    misaligned, a deadlock, a trap, a failed device assertion, the step limit.  Raises TypeError and ValueError for
-    arguments that do not fit the entry.
+    misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
+    or arguments that do not fit the entry.
     """
     program = _program(ptx, entry)
     kernel = _kernel(metadata, entry)
