@@ -70,7 +70,8 @@ class Project:
     def artifacts(self, folder: str = "build") -> dict[str, bytes]:
         """Every file below the build folder, by its path in it."""
         found = {}
-        for base, _, files in os.walk(self.path(folder)):
+        for base, folders, files in os.walk(self.path(folder)):
+            folders[:] = [name for name in folders if not name.startswith(".")]  # the build's own notes
             for name in files:
                 path = os.path.join(base, name)
                 with open(path, "rb") as file:

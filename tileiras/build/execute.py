@@ -14,14 +14,15 @@ from typing import Any
 
 from tileiras import locations, pipeline, units
 from tileiras.build.fingerprint import CodeBase
-from tileiras.build.store import ArtifactStore, Record
+from tileiras.build.history import History, key_of
+from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.files import write_atomically
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageContext, StageOptions
 
-KEY_FORMAT = 1
+KEY_FORMAT = 2
 
 _compiling = threading.Lock()
 """Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
@@ -84,8 +85,9 @@ class Outcome:
 class Session:
     """What the steps of one process share."""
 
-    def __init__(self, store: ArtifactStore, code: CodeBase | None = None) -> None:
+    def __init__(self, store: ArtifactStore, code: CodeBase | None = None, history: History | None = None) -> None:
         self.store = store
+        self.history = history
         self.code = code if code is not None else CodeBase(memo=store.memo_path)
         self._tools: dict[tuple, str] = {}
 
@@ -118,10 +120,15 @@ class Session:
                 data = file.read()
         except OSError as error:
             return self._failed(step, CompileError.at(None, f"unable to read '{step.input}': {error.strerror}"), [])
-        key = self._key(step, data)
-        full_key = self._with_dependencies(step, key)
+        parts = self.parts(step, data)
+        key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
+        full_key = self._with_dependencies(step, key, parts)
         record = self.store.get_record(full_key) if full_key is not None else None
-        if record is not None and all(suffix in record.artifacts for suffix in step.wanted):
+        if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
+            record = None
+        earlier = record if self.store.mode == VERIFY else None
+        if record is not None and earlier is None:
+            self._remember(step, parts, "served from the store")
             said = locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
             return self._finish(step, record, said, cached=True)
         context = StageContext(source_name=step.source_name, source_path=step.source_path, store=self.store)
@@ -130,6 +137,7 @@ class Session:
             with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
                 artifacts = self._run(step, data, context)
         except CompileError as error:
+            self._remember(step, parts, "failed")
             return self._failed(step, error, context.engine.diagnostics)
         said = context.engine.diagnostics
         base = os.path.dirname(os.path.realpath(step.source_path))
@@ -141,10 +149,22 @@ class Session:
             return self._failed(step, CompileError.at(None, message), said)
         if step.stage.reads_files:
             self.store.put(key + ":files", "\n".join(dependencies).encode())
-            full_key = self._with_dependencies(step, key, dependencies)
+            full_key = self._with_dependencies(step, key, parts, dependencies)
+        self._remember(step, parts, "ran")
+        if earlier is not None:
+            differing = [suffix for suffix in step.wanted if earlier.artifacts[suffix] != artifacts[suffix]]
+            if differing:
+                listed = ", ".join(differing)
+                message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
+                return self._failed(step, CompileError.at(context.location, message), said)
         if full_key is not None:
             self.store.put_record(full_key, record)
         return self._finish(step, record, said, cached=False)
+
+    def _remember(self, step: Step, parts: dict[str, Any], outcome: str) -> None:
+        if self.history is not None:
+            self.history.add(step.stem, step.stage.name, step.source_name, outcome, parts)
+            self.history.add_code(parts["code"], self.code.digests(step.stage))
 
     def _run(self, step: Step, data: bytes, context: StageContext) -> dict[str, bytes]:
         """The artifacts of a stage by suffix."""
@@ -202,23 +222,33 @@ class Session:
 
     # ---- keys --------------------------------------------------------------------------------------------------------
 
-    def _key(self, step: Step, data: bytes) -> str:
+    def parts(self, step: Step, data: bytes) -> dict[str, Any]:
+        """What a step's result depends on, by name; files that the stage reads besides its input are added later."""
         import xxhash
 
         stage = step.stage
-        digest = xxhash.xxh3_128(f"tileiras action {KEY_FORMAT}\n".encode())
-        digest.update(self.signature(stage, step.options))
-        digest.update(b"\n" + xxhash.xxh3_128_digest(data))
+        options = step.options.canonical(stage.options).decode()
+        parts: dict[str, Any] = {
+            "stage": stage.name,
+            "code": self.code.fingerprint(stage),
+            "options": dict(line.split("=", 1) for line in options.splitlines()),
+            "tools": {name: self._tool(name, stage.select(step.options)) for name in stage.tools},
+            "input": xxhash.xxh3_128_hexdigest(data),
+        }
         if stage.reads_files:
             # The front end writes the file's name into the bytecode.
-            digest.update(step.source_name.encode())
+            parts["source name"] = step.source_name
         if stage.needs_locations(step.options):
-            digest.update(step.source_name.encode())
+            parts["source name"] = step.source_name
+            digest = xxhash.xxh3_128()
             for path in step.locations:
                 digest.update(_content(path) or b"")
-        return digest.hexdigest()
+            parts["locations"] = digest.hexdigest()
+        return parts
 
-    def _with_dependencies(self, step: Step, key: str, known: tuple[str, ...] | None = None) -> str | None:
+    def _with_dependencies(
+        self, step: Step, key: str, parts: dict[str, Any], known: tuple[str, ...] | None = None
+    ) -> str | None:
         """The key with the content of the files that the stage read besides its input; None when they are not known."""
         if not step.stage.reads_files:
             return key
@@ -229,12 +259,13 @@ class Session:
             known = tuple(stored.decode().split("\n")) if stored else ()
         import xxhash
 
-        digest = xxhash.xxh3_128(key.encode())
         base = os.path.dirname(os.path.realpath(step.source_path))
+        files: dict[str, str] = {}
         for name in known:
             content = _content(os.path.join(base, name))
-            digest.update(b"\n" + name.encode() + b" " + (xxhash.xxh3_128_digest(content) if content else b"absent"))
-        return digest.hexdigest()
+            files[name] = xxhash.xxh3_128_hexdigest(content) if content is not None else "absent"
+        parts["files"] = files
+        return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
     def _table(self, step: Step) -> locations.LocationTable | None:
         """The table of the step's input, leading to the source as it is now; None when it cannot be read."""

@@ -118,6 +118,12 @@ class CodeBase:
             self._save_memo()
         return found
 
+    def digests(self, stage: Stage) -> dict[str, str]:
+        """What a stage's fingerprint is made of: the digest of every module and the version of every package."""
+        inside, outside = self.closure(stage_roots(stage))
+        found = {module: file.digest for module in inside if (file := self._file(module)) is not None}
+        return {**found, **{package: _version(package) for package in EXTERNAL if package in outside}}
+
     def _file(self, module: str) -> _File | None:
         if module in self._files:
             return self._files[module]

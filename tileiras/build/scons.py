@@ -24,7 +24,8 @@ import SCons.Script
 from tileiras import pipeline, units
 from tileiras.build import discover
 from tileiras.build.execute import Session, Step, render, warn_on_stderr
-from tileiras.build.store import ArtifactStore, default_directory
+from tileiras.build.history import History
+from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions, lookup, parse_value
 from tileiras.pipeline import Stage
@@ -89,18 +90,39 @@ class StageAction(SCons.Action.FunctionAction):
         return outcome.error.code if outcome.error is not None else 0
 
 
-_sessions: dict[str, Session] = {}
+_sessions: dict[tuple[str, str], Session] = {}
 
 
 def session(env: Any) -> Session:
-    """The session of an environment's store."""
+    """The session of an environment's store and build directory."""
     directory = env.subst("$TILE_CACHE")
     if directory.startswith("#"):
         directory = env.Dir(directory).abspath
-    found = _sessions.get(directory)
+    build = env.Dir(_top(env.subst("$TILE_BUILDDIR"))).abspath
+    found = _sessions.get((directory, build))
     if found is None:
-        found = _sessions[directory] = Session(ArtifactStore(directory, warn_on_stderr))
+        store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
+        found = _sessions[directory, build] = Session(store, history=History(build))
     return found
+
+
+def _mode() -> str:
+    """The store's mode: SCons' own --cache-disable and --cache-readonly, else the environment's."""
+    if SCons.Script.GetOption("cache_disable"):
+        return OFF
+    if SCons.Script.GetOption("cache_readonly"):
+        return READ_ONLY
+    try:
+        return default_mode()
+    except ValueError as error:
+        raise SCons.Errors.UserError(str(error)) from None
+
+
+def _limit() -> int:
+    try:
+        return size_limit()
+    except ValueError as error:
+        raise SCons.Errors.UserError(f"TILEIRAS_CACHE_SIZE: {error}") from None
 
 
 def _step(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any) -> Step:

@@ -23,6 +23,10 @@ SIZE_LIMIT = 5 << 30
 
 OFF = "off"
 
+READ_WRITE, READ_ONLY, REFRESH, VERIFY = "read-write", "read-only", "refresh", "verify"
+MODES = (READ_WRITE, READ_ONLY, OFF, REFRESH, VERIFY)
+"""What a build does with its store: `refresh` looks nothing up and writes, `verify` runs every stage and compares."""
+
 SHARDS = 8
 
 
@@ -81,15 +85,54 @@ def default_directory(checkout: str | None) -> str:
     return os.path.join(base, "tileiras")
 
 
+def default_mode() -> str:
+    """`TILEIRAS_CACHE_MODE`, else read-write; raises ValueError for a word that is no mode."""
+    mode = os.environ.get("TILEIRAS_CACHE_MODE") or READ_WRITE
+    if mode not in MODES:
+        raise ValueError(f"TILEIRAS_CACHE_MODE={mode}: accepted are {', '.join(MODES)}")
+    return mode
+
+
+def size_limit() -> int:
+    """`TILEIRAS_CACHE_SIZE` in bytes (`500M`, `20G`), else SIZE_LIMIT; raises ValueError for what is no size."""
+    text = os.environ.get("TILEIRAS_CACHE_SIZE")
+    return SIZE_LIMIT if not text else parse_size(text)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `1000`, `64K`, `500M`, `20G` or `1T` (powers of 1024); raises ValueError."""
+    scale = {"K": 10, "M": 20, "G": 30, "T": 40}.get(text[-1:].upper())
+    digits = text[:-1] if scale is not None else text
+    if not digits.isascii() or not digits.isdigit():
+        raise ValueError(f"'{text}' is no size: accepted are bytes, or a number with K, M, G or T")
+    return int(digits) << (scale or 0)
+
+
+def directory_for(folder: str) -> str:
+    """The store of whoever works in `folder`: `default_directory` of the nearest checkout above it."""
+    current = os.path.abspath(folder)
+    while True:
+        if os.path.isfile(os.path.join(current, "cache", "CACHEDIR.TAG")):
+            return default_directory(current)
+        above = os.path.dirname(current)
+        if above == current:
+            return default_directory(None)
+        current = above
+
+
 class ArtifactStore:
     """A diskcache.FanoutCache, opened at the first use.  `directory` may be `off`."""
 
-    def __init__(self, directory: str, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, directory: str, warn: Callable[[str], None], mode: str = READ_WRITE, limit: int = SIZE_LIMIT
+    ) -> None:
         self.directory = directory
+        self.mode = OFF if directory == OFF else mode
+        self.limit = limit
         self._warn = warn
         self._warned = False
         self._cache: Any = None
-        self._usable = directory != OFF
+        self._usable = self.mode != OFF
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`; None when there are none or they are damaged."""
@@ -98,7 +141,7 @@ class ArtifactStore:
             return None
         try:
             row = cache.get(key)
-            return None if row is None else _checked(row)
+            return None if row is None else checked(row)
         except self._failures() as error:
             self._complain(error)
             return None
@@ -106,7 +149,7 @@ class ArtifactStore:
     def put(self, key: str, value: bytes) -> None:
         import xxhash
 
-        cache = self._open()
+        cache = self._open() if self.mode != READ_ONLY else None
         if cache is None:
             return
         try:
@@ -115,7 +158,8 @@ class ArtifactStore:
             self._complain(error)
 
     def get_record(self, key: str) -> Record | None:
-        value = self.get(key)
+        """What a stage made for `key`; nothing in mode `refresh`."""
+        value = self.get(key) if self.mode != REFRESH else None
         if value is None:
             return None
         try:
@@ -135,15 +179,18 @@ class ArtifactStore:
     @property
     def memo_path(self) -> str | None:
         """A file beside the rows for facts about the compiler's own source files."""
-        return os.path.join(self.directory, "imports.json") if self._usable else None
+        writable = self._usable and self.mode != READ_ONLY
+        return os.path.join(self.directory, "imports.json") if writable else None
 
     def _open(self) -> Any:
+        if self._cache is None and self._usable and self.mode == READ_ONLY:
+            self._usable = os.path.isdir(os.path.join(self.directory, f"v{FORMAT}"))
         if self._cache is None and self._usable:
             import sqlite3
 
             for attempt in range(2):
                 try:
-                    self._cache = _open_cache(self.directory)
+                    self._cache = open_cache(self.directory, self.limit)
                     break
                 except sqlite3.DatabaseError as error:
                     self._complain(error)
@@ -171,7 +218,8 @@ class ArtifactStore:
             self._warn(f"artifact store {self.directory}: {error}; what it cannot give is made again")
 
 
-def _checked(row: Any) -> bytes:
+def checked(row: Any) -> bytes:
+    """The value of a row; raises DamagedEntry."""
     import xxhash
 
     start = len(_MAGIC) + _DIGEST_SIZE
@@ -183,7 +231,8 @@ def _checked(row: Any) -> bytes:
     return value
 
 
-def _open_cache(directory: str) -> Any:
+def open_cache(directory: str, limit: int = SIZE_LIMIT) -> Any:
+    """The database below a store's directory, made when it is not there; raises sqlite3.DatabaseError or OSError."""
     import diskcache
     from diskcache.core import MODE_BINARY, MODE_RAW
 
@@ -209,7 +258,7 @@ def _open_cache(directory: str) -> Any:
         shards=SHARDS,
         timeout=5.0,
         disk=BytesDisk,
-        size_limit=SIZE_LIMIT,
+        size_limit=limit,
         eviction_policy="least-recently-used",
     )
 

@@ -1,0 +1,123 @@
+"""Looking after an artifact store: what it holds, whether that is sound, and making it smaller.
+
+Every function opens the database by itself and closes it; builds may use the store at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from tileiras.build.store import FORMAT, OFF, SHARDS, Record, checked, open_cache
+
+OTHER = "other"
+"""What rows are counted under that no stage made: libdevice in parts, lists of imported files."""
+
+
+def exists(directory: str) -> bool:
+    """Whether there is a store: looking at one must not make one."""
+    return directory != OFF and os.path.isdir(os.path.join(directory, f"v{FORMAT}"))
+
+
+@contextlib.contextmanager
+def _shards(directory: str) -> Iterator[list[Any]]:
+    if not exists(directory):
+        yield []
+        return
+    cache = open_cache(directory)
+    try:
+        yield list(cache._shards)
+    finally:
+        cache.close()
+
+
+def _stage(key: str) -> str:
+    """`ptx:0123...` was made by `ptx`."""
+    from tileiras.pipeline import BY_NAME
+
+    stage, _, rest = key.partition(":")
+    return stage if stage in BY_NAME and ":" not in rest else OTHER
+
+
+def statistics(directory: str) -> dict[str, Any]:
+    """Entries and bytes in all and by stage, and the limit, all in bytes; raises sqlite3.DatabaseError."""
+    stages: dict[str, dict[str, int]] = {}
+    size = 0
+    limit = 0
+    with _shards(directory) as shards:
+        for shard in shards:
+            size += shard.volume()
+            limit += shard.size_limit
+            query = "SELECT key, size, length(value) FROM Cache"
+            for key, file_size, value_size in shard._sql(query).fetchall():
+                row = stages.setdefault(_stage(str(key)), {"entries": 0, "bytes": 0})
+                row["entries"] += 1
+                row["bytes"] += file_size or value_size or 0
+    return {
+        "directory": directory,
+        "entries": sum(row["entries"] for row in stages.values()),
+        "bytes": size,
+        "limit": limit,
+        "stages": dict(sorted(stages.items())),
+    }
+
+
+def verify(directory: str) -> dict[str, Any]:
+    """Reads every row and removes those that are damaged; raises sqlite3.DatabaseError.
+
+    Also takes away files that no row names (left by a process that was killed) and rows whose file is gone.
+    """
+    import warnings
+
+    checked_rows, damaged = 0, []
+    repaired = 0
+    with _shards(directory) as shards:
+        for shard in shards:
+            for key in list(shard):
+                checked_rows += 1
+                try:
+                    row = shard.get(key)
+                    if row is not None and _stage(key) != OTHER:
+                        Record.from_bytes(checked(row))
+                    elif row is not None:
+                        checked(row)
+                except (ValueError, OSError):
+                    damaged.append(key)
+                    shard.delete(key)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                shard.check(fix=True)
+            repaired += len(said)
+    return {"directory": directory, "checked": checked_rows, "damaged": sorted(damaged), "repaired": repaired}
+
+
+def trim(directory: str, size: int) -> dict[str, Any]:
+    """Removes what was used longest ago until the store has at most `size` bytes, as far as empty databases allow."""
+    removed = 0
+    with _shards(directory) as shards:
+        before = sum(shard.volume() for shard in shards)
+        for shard in shards:
+            # For this object only: the limit in the database is the builds'.
+            shard.reset("size_limit", size // SHARDS, update=False)
+            removed += shard.cull()
+        after = sum(shard.volume() for shard in shards)
+    return {"directory": directory, "removed": removed, "before": before, "bytes": after}
+
+
+def clear(directory: str) -> dict[str, Any]:
+    """Removes every row, and databases that were set aside as damaged."""
+    import shutil
+
+    removed = 0
+    with _shards(directory) as shards:
+        for shard in shards:
+            removed += shard.clear()
+    for number in range(SHARDS):
+        shutil.rmtree(os.path.join(directory, f"v{FORMAT}", f"{number:03d}.damaged"), ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(directory, "imports.json"))
+    return {"directory": directory, "removed": removed}
+
+

@@ -1,0 +1,138 @@
+"""tileiras-cache stats|verify|trim|clear|path|why KERNEL: the artifact store as a user sees it.
+
+Works on the store of the checkout that it is called in, TILEIRAS_CACHE_DIR, or the user's cache directory, as builds
+do.
+Exit codes: 0, 1 for a command line that cannot be read or a kernel that is not known, 3 when damage was found.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+SAME_KEY = "the key was the same: an artifact was missing or had been changed"
+
+USAGE = 1
+DAMAGE = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    import argparse
+    import sqlite3
+
+    from tileiras.build.store import directory_for, parse_size
+
+    parser = argparse.ArgumentParser(prog="tileiras-cache", description="Looks after the artifact store of builds.")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--store", metavar="DIR", help="the store; default: the one that a build here would use")
+    common.add_argument("--json", action="store_true", help="answer in JSON")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("stats", parents=[common], help="entries and bytes, by stage")
+    commands.add_parser("verify", parents=[common], help="read every entry, remove what is damaged")
+    trim = commands.add_parser("trim", parents=[common], help="remove what was used longest ago")
+    trim.add_argument("--size", help="what may be left: bytes, or a number with K, M, G or T; default: the limit")
+    commands.add_parser("clear", parents=[common], help="remove every entry")
+    commands.add_parser("path", parents=[common], help="print the store's directory")
+    why = commands.add_parser("why", parents=[common], help="what differed when the stages of a kernel last ran")
+    why.add_argument("kernel", help="a source file, an entry, or an artifact's path without its suffix")
+    why.add_argument("--build", metavar="DIR", default="build", help="the build directory; default build")
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit as stopped:
+        return USAGE if stopped.code else 0
+    directory = given.store or directory_for(os.getcwd())
+    try:
+        if given.command == "path":
+            answer: dict[str, Any] = {"directory": directory}
+            _print(answer, given.json, directory)
+            return 0
+        if given.command == "why":
+            return _why(given.kernel, given.build, given.json)
+        size = parse_size(given.size) if given.command == "trim" and given.size else None
+        return _maintain(given.command, directory, size, given.json)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE
+    except sqlite3.DatabaseError as error:
+        print(f"error: {directory}: {error}; the next build sets damaged databases aside", file=sys.stderr)
+        return DAMAGE
+
+
+def _maintain(command: str, directory: str, size: int | None, json: bool) -> int:
+    from tileiras.build import maintenance
+    from tileiras.build.store import size_limit
+
+    if command == "stats":
+        answer = maintenance.statistics(directory)
+        lines = [
+            f"{directory}: {answer['entries']} entries, {_size(answer['bytes'])}"
+            + (f" of at most {_size(answer['limit'])}" if answer["limit"] else "")
+        ]
+        for stage, row in answer["stages"].items():
+            lines.append(f"  {stage:<8}{row['entries']:>8} entries{_size(row['bytes']):>12}")
+    elif command == "verify":
+        answer = maintenance.verify(directory)
+        lines = [f"{answer['checked']} entries read, {len(answer['damaged'])} damaged and removed"]
+        lines += [f"  {key}" for key in answer["damaged"]]
+        if answer["repaired"]:
+            lines.append(f"{answer['repaired']} left-overs of interrupted writes removed")
+    elif command == "trim":
+        answer = maintenance.trim(directory, size_limit() if size is None else size)
+        lines = [f"{answer['removed']} entries removed, {_size(answer['bytes'])} left"]
+    else:
+        answer = maintenance.clear(directory)
+        lines = [f"{answer['removed']} entries removed"]
+    _print(answer, json, "\n".join(lines))
+    return DAMAGE if answer.get("damaged") else 0
+
+
+def _why(kernel: str, build: str, json: bool) -> int:
+    """Prints, per stage of a kernel, what differed in its key when it last ran."""
+    from tileiras.build.history import History
+    from tileiras.pipeline import STAGES
+
+    history = History(build)
+    order = [row.name for row in STAGES]
+    wanted = kernel.replace(os.sep, "/").removeprefix("./")
+    prefix = os.path.basename(os.path.abspath(build)) + "/"
+    names = {wanted, wanted.removeprefix(prefix)}
+    every = list(history.entries())
+    found = [entry for entry in every if names & {entry.source, entry.stem, entry.stem.rpartition("/")[2]}]
+    # An entry's own stages are told together with those of its file.
+    stems = {entry.stem.rpartition("/")[0] for entry in found}
+    found += [entry for entry in every if entry not in found and entry.stem in stems and entry.stage in order[:2]]
+    if not found:
+        print(f"error: no build of '{kernel}' is known in {build}", file=sys.stderr)
+        return USAGE
+    found.sort(key=lambda entry: (entry.stem, order.index(entry.stage)))
+    rows, lines = [], []
+    for entry in found:
+        differences = history.differences(entry)
+        rows.append({"artifact": entry.stem, "stage": entry.stage, "outcome": entry.outcome, "differs": differences})
+        lines.append(f"{entry.stem}: {entry.stage} {entry.outcome}")
+        lines += [f"  {line}" for line in differences or [SAME_KEY]]
+    _print(rows, json, "\n".join(lines))
+    return 0
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if count >= 1 << scale:
+            return f"{count / (1 << scale):.1f} {unit}"
+    return f"{count} B"
+
+
+def _print(answer: Any, json: bool, text: str) -> None:
+    if json:
+        from json import dumps
+
+        print(dumps(answer, indent=2, sort_keys=True))
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
