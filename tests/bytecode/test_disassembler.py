@@ -17,6 +17,7 @@ from tileiras import bytecode  # noqa: E402
 from tileiras.ir import print_op, verify  # noqa: E402
 
 VERSIONS = ("13.1", "13.2", "13.3", "13.4")
+PREVIEW = "13.5"  # the front end writes it once its development features are on
 CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
 
 
@@ -42,7 +43,17 @@ def lines(text):
 @pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
 @pytest.mark.parametrize(("name", "version"), CASES)
 def test_a_module_prints_as_the_disassembler_prints_its_file(name, version, tmp_path):
-    data = kernels.export(name, version)
+    prints_as_disassembled(name, kernels.export(name, version), tmp_path)
+
+
+@pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
+@pytest.mark.parametrize("name", kernels.EXPORTS)
+def test_a_file_of_the_version_to_come_prints_so_too(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("cuda.tile._compile.dev_features_enabled", lambda: True)
+    prints_as_disassembled(name, kernels.export(name, PREVIEW), tmp_path)
+
+
+def prints_as_disassembled(name, data, tmp_path):
     path = tmp_path / f"{name}.tileirbc"
     path.write_bytes(data)
     expected = subprocess.run([disassembler(), str(path)], capture_output=True, text=True, check=True).stdout

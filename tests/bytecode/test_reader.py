@@ -151,7 +151,7 @@ def test_the_order_of_sections_does_not_matter():
         (b"", "", "invalid magic number at position 0, got 0 expected 127"),
         (b"ML\xefR\x01MLIR22\0", "", "got 77 expected 127 (it looks like MLIR bytecode instead)"),
         (build()[:10], "", "failed to read bytecode version: unexpected end of data"),
-        (build(version=(13, 9, 0)), "", "unsupported Tile version 13.9.0, this reader supports versions [13.1 - 13.4]"),
+        (build(version=(13, 9, 0)), "", "unsupported Tile version 13.9.0, this reader supports versions [13.1 - 13.5]"),
         (build(version=(13, 1, 7)), "", "unsupported Tile version 13.1.7"),
         (build()[:-1], "", "unexpected end of data while reading section header"),
         (build() + b"\0", "", "end section is not the last section"),

@@ -8,6 +8,7 @@ from tileiras.ir import UNKNOWN_LOC, BytecodeLoc, CallSiteLoc, Location, lookup_
 
 from .encoding import Cursor
 from .sections import ByteTable, StringTable
+from .versions import PREVIEW, Version
 
 # Tags of the entries.
 COMPILE_UNIT, FILE, LEXICAL_BLOCK, LOC, SUBPROGRAM, CALL_SITE = range(1, 7)
@@ -19,10 +20,11 @@ MAX_NESTING = 200
 class DebugInfo:
     """Entries by index, read when an operation first refers to them.  Index 0 is the unknown location."""
 
-    __slots__ = ("strings", "op_starts", "op_indices", "table", "_cache", "_open", "by_index")
+    __slots__ = ("strings", "version", "op_starts", "op_indices", "table", "_cache", "_open", "by_index")
 
-    def __init__(self, cursor: Cursor, strings: StringTable) -> None:
+    def __init__(self, cursor: Cursor, strings: StringTable, version: Version) -> None:
         self.strings = strings
+        self.version = version
         number = cursor.count("functions with debug info", 4)
         self.op_starts = cursor.offsets(number, 4, "debug info index offsets")
         number = cursor.count("debug info indices", 8)
@@ -82,6 +84,8 @@ class DebugInfo:
             linkage_name = self.strings.read(run, "linkage name attribute when parsing DISubprogramAttr")
             unit = self._child(run, "compile unit", owner, _attribute("di_compile_unit"))
             scope_line = run.varint("scope line number when parsing DISubprogramAttr")
+            if self.version == PREVIEW:
+                run.varint("flags when parsing DISubprogramAttr")  # none is defined yet
             return _attribute("di_subprogram")(file, line, name, linkage_name, unit, scope_line)
         if tag == LEXICAL_BLOCK:
             owner = "DILexicalBlockAttr"

@@ -20,7 +20,7 @@ from tileiras.ir import (
     registry,
 )
 
-from .attributes import Tables, read_tagged
+from .attributes import ARRAY, Tables, read_tagged
 from .debug_info import BytecodeOffsets, DebugInfo
 from .encoding import Cursor
 from .operations import FunctionReader
@@ -38,7 +38,7 @@ from .sections import (
     read_sections,
 )
 from .types import TypeTable
-from .versions import TEST_FUNCTION, Version
+from .versions import PREVIEW, TEST_FUNCTION, Version
 
 # Bits of a function's flags byte.
 PRIVATE, KERNEL, HAS_HINTS = 1, 2, 4
@@ -102,14 +102,16 @@ class BytecodeFile:
             cursor.varint(f"signature of function '{name}'")
             at = cursor.pos
             flags = cursor.byte(f"flags of function '{name}'")
-            if flags > (PRIVATE | KERNEL | HAS_HINTS):
+            if flags > (PRIVATE | KERNEL | (HAS_HINTS if self.version != PREVIEW else 0)):
                 cursor.fail(f"unknown flags {flags:#x} for function '{name}'", at)
             location = cursor.varint(f"location index of function '{name}'")
             at = cursor.pos
-            has_hints = flags & KERNEL and flags & HAS_HINTS
+            has_hints = flags & KERNEL and (flags & HAS_HINTS or self.version == PREVIEW)
             hints = read_tagged(tables, cursor, "optimization hints") if has_hints else None
             if hints is not None and not isinstance(hints, lookup_attribute("cuda_tile.optimization_hints")):
                 cursor.fail(f"invalid optimization hints attribute for function '{name}'", at)
+            if self.version == PREVIEW:
+                self._skip_argument_attributes(cursor, name)
             at = cursor.pos
             length = cursor.varint(f"length of function '{name}'")
             if length > cursor.remaining:
@@ -126,6 +128,13 @@ class BytecodeFile:
             cursor.fail(f"{len(rest)} bytes are left over after the last function")
         return functions
 
+    @staticmethod
+    def _skip_argument_attributes(cursor: Cursor, name: str) -> None:
+        """The list of argument attributes, which no front end fills yet."""
+        at = cursor.pos
+        if cursor.varint(f"argument attributes of function '{name}'") != ARRAY or cursor.varint("their number"):
+            cursor.fail(f"argument attributes of function '{name}' are not supported", at)
+
     # ---- operations --------------------------------------------------------------------------------------------------
 
     def module(self, entries: Container[str] | None = None) -> Operation:
@@ -135,7 +144,7 @@ class BytecodeFile:
             block.append(op)
         debug = self.sections.get(DEBUG)
         if debug is not None and self.debug is None:
-            self.debug = DebugInfo(debug, self.tables.strings)
+            self.debug = DebugInfo(debug, self.tables.strings, self.version)
         for function in self.functions:
             if entries is None or function.name in entries:
                 block.append(self._entry(function))

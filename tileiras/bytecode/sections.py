@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .encoding import Cursor
-from .versions import CURRENT, HEADER_SIZE, MAGIC, OLDEST, Version, supported
+from .versions import HEADER_SIZE, MAGIC, OLDEST, PREVIEW, PREVIEW_FLAG, Version, supported
 
 END = 0
 STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(1, 8)
@@ -39,9 +39,10 @@ def read_header(data: bytes, filename: str) -> tuple[Cursor, Version]:
         cursor.fail("failed to read bytecode version: unexpected end of data", len(data))
     major, minor, tag = data[8], data[9], data[10] | data[11] << 8
     version = Version(major, minor)
-    if version not in supported() or tag != 0:
+    readable = (*supported(), PREVIEW)
+    if version not in readable or tag and (version, tag) != (PREVIEW, PREVIEW_FLAG):
         cursor.fail(
-            f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {CURRENT}]",
+            f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {PREVIEW}]",
             len(MAGIC),
         )
     cursor.pos = HEADER_SIZE

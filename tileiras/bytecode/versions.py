@@ -26,6 +26,8 @@ class Version(NamedTuple):
 
 
 SUPPORTED = (Version(13, 1), Version(13, 2), Version(13, 3), Version(13, 4))
+"""The versions that are written."""
+
 OLDEST = SUPPORTED[0]
 CURRENT = SUPPORTED[-1]
 
@@ -41,6 +43,13 @@ def supported() -> tuple[Version, ...]:
 
 
 TEST_FUNCTION = "cuda_tile.testing$func"
+
+PREVIEW = Version(13, 5)
+"""Read, and not written: front ends write it for development only, and it may still change.  Here every entry has hints
+and a list of argument attributes, announced by no flag."""
+
+PREVIEW_FLAG = 1
+"""The bit of the version tag that says that the file uses preview features."""
 
 UNIFIED_FLAGS = Version(13, 3)
 """From here on a type's optional parameters are announced by one leading bit field; before, by a byte each."""
