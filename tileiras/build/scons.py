@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import SCons.Action
 import SCons.Builder
@@ -22,7 +22,7 @@ import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline, units
-from tileiras.build import discover
+from tileiras.build import discover, gating
 from tileiras.build.execute import Session, Step, render, warn_on_stderr
 from tileiras.build.history import History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
@@ -183,14 +183,24 @@ def tile_kernel(
 
     `entries` limits the kernels to those named; it is needed when the source does not exist yet.
     """
-    level = env["TILE_OPT"] if opt is None else opt
     nodes: list[Any] = []
+    variants = _variants(env, sm, opt, emit, options)
     for node in SCons.Script.Flatten([env.arg2nodes(item, env.File) for item in SCons.Script.Flatten([source])]):
-        for target in targets(env.subst("$TILE_SM") if sm is None else sm):
-            values = _options(env, target, level, options)
-            product = emit or env["TILE_EMIT"] or pipeline.TIERS[values["opt-level"]]
-            nodes += _declare(env, node, values, product, entries)
+        for values, product in variants:
+            nodes += _declare(env, node, values, product, entries).products
     return nodes
+
+
+def _variants(
+    env: Any, sm: str | Iterable[str] | None, opt: int | str | None, emit: str | None, options: dict[str, Any]
+) -> list[tuple[CompileOptions, str]]:
+    """The options and the product's name for every target."""
+    level = env["TILE_OPT"] if opt is None else opt
+    found = []
+    for target in targets(env.subst("$TILE_SM") if sm is None else sm):
+        values = _options(env, target, level, options)
+        found.append((values, emit or env["TILE_EMIT"] or pipeline.TIERS[values["opt-level"]]))
+    return found
 
 
 def targets(sm: str | Iterable[str]) -> list[str]:
@@ -199,24 +209,54 @@ def targets(sm: str | Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
-def tile_tree(env: Any, directory: Any, **keywords: Any) -> list[Any]:
+def tile_tree(
+    env: Any,
+    directory: Any,
+    sm: str | Iterable[str] | None = None,
+    opt: int | str | None = None,
+    emit: str | None = None,
+    entries: Sequence[str] | None = None,
+    **options: Any,
+) -> list[Any]:
     """`tile_kernel` for every kernel source below a directory, in alphabetical order.
 
-    Python sources are passed over, with a line saying so, where the front end that reads them is not installed.
+    Kernels that the manifest of the last build shows to be clean are declared as plain files.  Python sources are
+    passed over, with a line saying so, where the front end that reads them is not installed.
     """
     top = env.Dir(directory)
+    gate = gating.Gate.of(env, session(env))
+    variants = _variants(env, sm, opt, emit, options)
+    base = top.srcnode()
     nodes: list[Any] = []
-    for path in discover.kernel_files(top.srcnode().abspath):
+    for path in discover.kernel_files(base.abspath):
         if path.endswith(".py") and not discover.has_front_end():
             print(f"tileiras: {top.File(path)} needs cuTile Python, which is not installed (extra 'cutile'): skipped")
             continue
-        nodes += tile_kernel(env, top.File(path), **keywords)
+        full = os.path.join(base.abspath, path)
+        name = _named(os.path.join(base.path, path))
+        for values, product in variants:
+            kernel = gating.Kernel(full, _stem(env, full, name, values), values, product, entries)
+            clean = gate.clean(kernel) if gate is not None else None
+            if clean is not None:
+                nodes += [env.File(_top(file)) for file in clean]
+                continue
+            before = gate.observe(kernel) if gate is not None else None
+            declared = _declare(env, top.File(path), values, product, entries)
+            nodes += declared.products
+            if gate is not None:
+                gate.declared(kernel, before, declared.products, declared.nodes)
     return nodes
+
+
+class _Declared(NamedTuple):
+    products: list[Any]
+    nodes: list[Any]
+    """All nodes of the chain, the products among them."""
 
 
 def _declare(
     env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None
-) -> list[Any]:
+) -> _Declared:
     try:
         last, product = pipeline.emit_stage(emit)
     except CompileError as error:
@@ -224,30 +264,27 @@ def _declare(
     name = _name(node)
     path = node.srcnode().abspath
     names = list(only) if only is not None else _entries(path, name)
-    stem = os.path.join(
-        env.subst("$TILE_BUILDDIR"),
-        options["gpu-name"],
-        f"O{options['opt-level']}",
-        os.path.dirname(name),
-        discover.artifact_stem(path),
-    )
+    stem = _stem(env, path, name, options)
     python = path.endswith(".py")
     current = node
+    every: list[Any] = []
     if python:
-        current = _node(env, "export", current, stem, [".tileirbc"], name, path, options)[0]
+        every += _node(env, "export", current, stem, [".tileirbc"], name, path, options)
+        current = every[0]
     if last.name == "export":
         if not python:
             raise SCons.Errors.UserError(f"emit=bytecode: {name} is not cuTile Python")
-        return [current]
+        return _Declared([current], every)
 
     read = pipeline.stage("read")
     own = [read.suffix, read.location_suffix]
     stems = {entry: "/" + units.file_stem(entry) for entry in names}
     slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
     made = _node(env, "read", current, stem, own + slices, name, path, options)
+    every += made
     if last.name == "read" or not stems:
         # Without entries there is nothing to compile; building what there is says why.
-        return made[:1]
+        return _Declared(made[:1], every)
     products = []
     for position, (entry, unit) in enumerate(stems.items()):
         current = made[2 + 2 * position]
@@ -258,12 +295,24 @@ def _declare(
             current, *_ = nodes = _node(
                 env, row.name, current, stem + unit, wanted, name, path, options, entry=entry, locations=chain
             )
+            every += nodes
             if row.needs_locations(options):
                 env.Depends(nodes, [env.File(_top(file)) for file in chain])
             if row.makes_module:
                 beside = [stem + unit + row.location_suffix, *beside]
         products.append(current)
-    return products
+    return _Declared(products, every)
+
+
+def _stem(env: Any, path: str, name: str, options: CompileOptions) -> str:
+    """What the artifacts of a source are called, from the top."""
+    return os.path.join(
+        env.subst("$TILE_BUILDDIR"),
+        options["gpu-name"],
+        f"O{options['opt-level']}",
+        os.path.dirname(name),
+        discover.artifact_stem(path),
+    )
 
 
 def _node(
@@ -303,7 +352,10 @@ def _top(path: str) -> str:
 
 def _name(node: Any) -> str:
     """What messages and artifacts call a source: its path from the top, or its bare name when it is elsewhere."""
-    path = node.srcnode().path
+    return _named(node.srcnode().path)
+
+
+def _named(path: str) -> str:
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
         path = os.path.basename(path)
     return path.replace(os.sep, "/")

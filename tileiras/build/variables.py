@@ -15,6 +15,9 @@ from tileiras.pipeline import EMIT, TIERS
 DEFAULT_SM = "sm_90"
 DEFAULT_OPT = 3
 
+FULL = "tile_full"
+"""`tile_full=1` declares the stages of every kernel, also of those that the manifest shows to be clean."""
+
 _OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
 
 
@@ -31,7 +34,7 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
     options: dict[str, Any] = {}
     result: dict[str, Any] = {"TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options}
     for name, value in arguments.items():
-        if name in own:
+        if name in own or name == FULL:
             continue
         if name == "sm":
             result["TILE_SM"] = ",".join(_targets(value))
@@ -65,6 +68,7 @@ def help_text() -> str:
         _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
         _row("emit", "the artifact to build", None, _listed(EMIT)),
+        _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "0, 1"),
     ]
     for option in OPTIONS.values():
         if option.name not in _OWN_NAMES:

@@ -1,0 +1,229 @@
+"""Trees whose clean kernels are not declared: the same builds as with the whole graph."""
+
+import json
+import os
+import random
+
+import pytest
+from project import Build, Project, axpy, module
+
+from tileiras.build.manifest import Manifest
+
+OPERATIONS = ("addf", "mulf", "subf", "maxf", "minf")
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    for name in ("a", "b"):
+        made.write(f"kernels/{name}.mlir", module(axpy(name)))
+    return made
+
+
+def declared(project: Project, *arguments: str) -> set[str]:
+    """Names of the kernels whose stages the run declared."""
+    tree = project.scons(*arguments).output
+    return {name for name in ("a", "b") if f"`build/sm_90/O3/kernels/{name}/{name}.ptx' is up to date" in tree}
+
+
+def test_clean_kernels_are_not_declared_and_edited_ones_are(project):
+    project.scons()
+    assert declared(project) == set()
+    project.write("kernels/a.mlir", module(axpy("a", comment="  // edited\n")))
+    assert declared(project) == {"a"}
+    assert declared(project) == set()
+
+
+def test_who_asks_for_the_whole_graph_gets_it(project):
+    project.scons()
+    assert declared(project, "tile_full=1") == {"a", "b"}
+    assert declared(project, "--debug=explain") == {"a", "b"}
+    assert "+-build/sm_90/O3/kernels/a/a.ll" in project.scons("--tree=all").output
+    project.scons("-c")
+    assert project.artifacts() == {}
+    assert len(project.scons("-n").stages) == 10
+
+
+def test_an_explicit_kernel_is_always_declared(project):
+    with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
+        file.write('Default(env.TileKernel("kernels/a.mlir"))\n')
+    project.scons()
+    assert declared(project) == {"a"}
+
+
+def test_touched_files_are_clean_and_looked_at_once(project):
+    project.scons()
+    for folder, _, files in os.walk(project.folder):
+        for name in files:
+            if name != "manifest.json":
+                os.utime(os.path.join(folder, name), ns=(1, 1))
+    before = project.read("build/.tileiras/manifest.json")
+    assert declared(project) == set()
+    after = project.read("build/.tileiras/manifest.json")
+    assert after != before
+    assert declared(project) == set()
+    assert project.read("build/.tileiras/manifest.json") == after
+
+
+def test_a_failed_build_writes_no_manifest(project):
+    project.write("kernels/b.mlir", "cuda_tile.module @k {\n  entry @b( {\n}\n")
+    project.scons("-k", expect=2)
+    assert not os.path.exists(project.path("build/.tileiras/manifest.json"))
+    project.write("kernels/b.mlir", module(axpy("b")))
+    project.scons()
+    assert declared(project) == set()
+
+
+def test_a_build_of_one_target_says_nothing_of_the_others(project):
+    project.scons("build/sm_90/O3/kernels/a/a.ptx")
+    assert len(json.loads(project.read("build/.tileiras/manifest.json"))["rows"]) == 1
+    assert {line.split()[1][0] for line in project.scons().ran} == {"b"}
+
+
+def test_a_damaged_manifest_costs_time_only(project):
+    project.scons()
+    for text in ("{", "[]", '{"format": 1, "rows": {"x": 3}}', '{"format": 2}'):
+        project.write("build/.tileiras/manifest.json", text)
+        assert project.scons().stages == []
+
+
+def test_an_edit_of_the_compiler_declares_what_it_reaches(project):
+    compiler = project.copy_compiler()
+    project.scons()
+    with open(os.path.join(compiler, "tileiras", "stages", "llvm.py"), "a", encoding="utf-8") as file:
+        file.write("\n# A remark.\n")
+    assert project.scons().stages == ["llvm", "llvm"]
+
+
+def test_an_imported_module_is_an_input(project, tmp_path):
+    path = tmp_path / "kernels" / "k.py"
+    path.write_text("import helper\n")
+    (tmp_path / "kernels" / "helper.py").write_text("x = 1\n")
+    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    inputs = [str(path), str(tmp_path / "kernels" / "helper.py")]
+    manifest.set("k", "s", manifest.observe(inputs), [], ["k.ptx"])
+    assert manifest.clean("k", "s", inputs) == ["k.ptx"]
+    assert manifest.clean("k", "another signature", inputs) is None
+    assert manifest.clean("k", "s", [*inputs, str(tmp_path / "kernels" / "new.py")]) is None
+    (tmp_path / "kernels" / "helper.py").write_text("x = 2\n")
+    assert manifest.clean("k", "s", inputs) is None
+
+
+def test_a_change_that_left_size_and_time_as_they_were_is_seen_when_it_is_young(tmp_path):
+    path = tmp_path / "k.mlir"
+    path.write_text("first")
+    stamp = os.stat(path).st_mtime_ns
+    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    manifest.set("k", "s", manifest.observe([str(path)]), [], ["k.ptx"])
+    manifest.save()
+    again = Manifest(str(tmp_path / "build"), str(tmp_path))
+    assert again.clean("k", "s") == ["k.ptx"]
+    with open(path, "r+") as file:
+        file.write("other")
+    os.utime(path, ns=(stamp, stamp))
+    assert again.clean("k", "s") is None
+
+
+def test_a_source_edited_while_it_was_built_gets_no_row(tmp_path):
+    path = tmp_path / "k.mlir"
+    path.write_text("first")
+    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    before = manifest.observe([str(path)])
+    path.write_text("second")
+    manifest.set("k", "s", before, [], ["k.ptx"])
+    assert manifest.clean("k", "s") is None
+
+
+# ---- random edits ----------------------------------------------------------------------------------------------------
+
+
+class Pair:
+    """The same project twice: one is built through the manifest, the other always as a whole graph."""
+
+    def __init__(self, folder, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.gated = Project(folder / "gated")
+        self.full = Project(folder / "full")
+        self.texts: dict[str, str] = {}
+        self.arguments: list[str] = []
+        for _ in range(3):
+            self.add()
+
+    def write(self, name: str, text: str) -> None:
+        self.texts[name] = text
+        for project in (self.gated, self.full):
+            project.write(f"kernels/{name}.mlir", text)
+
+    def artifact(self, suffix: str) -> str | None:
+        names = [name for name in self.full.artifacts() if name.endswith(suffix)] if self.built else []
+        return self.random.choice(names) if names else None
+
+    @property
+    def built(self) -> bool:
+        return os.path.isdir(self.full.path("build"))
+
+    # Edits; each is chosen by name.
+    def add(self) -> None:
+        name = f"k{self.random.randrange(6)}"
+        self.write(name, module(axpy(name, operation=self.random.choice(OPERATIONS))))
+
+    def comment(self) -> None:
+        name = self.random.choice(sorted(self.texts))
+        self.write(name, f"// {self.random.random()}\n" + self.texts[name])
+
+    def second_entry(self) -> None:
+        name = self.random.choice(sorted(self.texts))
+        self.write(name, module(axpy(name), axpy(name + "_2", operation=self.random.choice(OPERATIONS))))
+
+    def delete_source(self) -> None:
+        if len(self.texts) > 1:
+            name = self.random.choice(sorted(self.texts))
+            del self.texts[name]
+            for project in (self.gated, self.full):
+                os.unlink(project.path(f"kernels/{name}.mlir"))
+
+    def break_one(self) -> None:
+        name = self.random.choice(sorted(self.texts))
+        self.write(name, "cuda_tile.module @k {\n  entry @broken( {\n}\n")
+
+    def touch(self) -> None:
+        for project in (self.gated, self.full):
+            for name in self.texts:
+                os.utime(project.path(f"kernels/{name}.mlir"))
+
+    def delete_artifact(self) -> None:
+        name = self.artifact(self.random.choice((".ll", ".tileaa.mlir", ".ptx", ".loc")))
+        for project in (self.gated, self.full):
+            if name is not None:
+                os.unlink(project.path(f"build/{name}"))
+
+    def edit_artifact(self) -> None:
+        name = self.artifact(".ll")
+        for project in (self.gated, self.full):
+            if name is not None:
+                with open(project.path(f"build/{name}"), "a", encoding="utf-8") as file:
+                    file.write("; by hand\n")
+
+    def option(self) -> None:
+        self.arguments = self.random.choice(([], ["ptx-version=8.8"], ["sm=sm_80"]))
+
+    def no_edit(self) -> None:
+        pass
+
+    def build(self) -> tuple[Build, Build]:
+        expect = 2 if any("@broken" in text for text in self.texts.values()) else 0
+        first = self.gated.scons("-k", *self.arguments, expect=expect)
+        return first, self.full.scons("-k", "tile_full=1", *self.arguments, expect=expect)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_gated_and_full_graph_agree_under_random_edits(tmp_path, seed):
+    pair = Pair(tmp_path, seed)
+    edits = [Pair.add, Pair.comment, Pair.second_entry, Pair.delete_source, Pair.break_one, Pair.touch,
+             Pair.delete_artifact, Pair.edit_artifact, Pair.option, Pair.no_edit]  # fmt: skip
+    pair.random.shuffle(edits)
+    for edit in [Pair.no_edit, *edits, Pair.no_edit]:
+        edit(pair)
+        gated, full = pair.build()
+        assert (gated.ran, gated.cached) == (full.ran, full.cached), edit.__name__
+        assert pair.gated.artifacts() == pair.full.artifacts(), edit.__name__

@@ -1,0 +1,131 @@
+"""Which kernels of a tree need to be declared at all: the manifest, as SCons' side of it.
+
+Making and walking nodes is what a build costs in which nothing changed, so a clean kernel has one plain file and no
+stages.  Whoever wants to see the whole graph, or to remove it, gets it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import SCons.Node
+import SCons.Script
+
+from tileiras import pipeline
+from tileiras.build import discover
+from tileiras.build.execute import Session
+from tileiras.build.manifest import FileState, Manifest
+from tileiras.build.variables import FULL
+from tileiras.options import CompileOptions
+
+_DONE = (SCons.Node.up_to_date, SCons.Node.executed)
+
+
+class Kernel(NamedTuple):
+    """One source for one target, as `TileTree` is asked for it."""
+
+    path: str
+    stem: str
+    options: CompileOptions
+    emit: str
+    entries: Sequence[str] | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.stem}:{self.emit}".removeprefix("#").replace(os.sep, "/")
+
+
+class _Declared(NamedTuple):
+    kernel: Kernel
+    before: list[FileState]
+    products: list[Any]
+    nodes: list[Any]
+    signature: str
+
+
+class Gate:
+    """The manifest of one build directory during one run of SCons."""
+
+    def __init__(self, manifest: Manifest, session: Session, closed: bool) -> None:
+        self.manifest = manifest
+        self._session = session
+        self._closed = closed
+        """Whether every kernel is declared whatever the manifest says."""
+        self._signatures: dict[tuple, str] = {}
+        self._options: dict[int, CompileOptions] = {}
+        self._declared: list[_Declared] = []
+
+    @staticmethod
+    def of(env: Any, session: Session) -> Gate | None:
+        """The gate of an environment's build directory; None when this run leaves the manifest alone.
+
+        Interactive sessions declare once and build often; -n and -c build nothing.
+        """
+        option = SCons.Script.GetOption
+        if option("no_exec") or option("clean") or option("interactive"):
+            return None
+        directory = env.subst("$TILE_BUILDDIR")
+        build = env.Dir(directory if directory.startswith("#") or os.path.isabs(directory) else "#" + directory).abspath
+        found = _gates.get(build)
+        if found is None:
+            full = SCons.Script.ARGUMENTS.get(FULL, "0") not in ("", "0")
+            closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
+            found = _gates[build] = Gate(Manifest(build, env.Dir("#").abspath), session, closed)
+            import atexit
+
+            atexit.register(found.finish)
+        return found
+
+    def clean(self, kernel: Kernel) -> list[str] | None:
+        """The products of a kernel that need no stage to run, from the top; None when it has to be declared."""
+        if self._closed:
+            return None
+        inputs = None
+        if kernel.path.endswith(".py"):
+            # A module that appears beside the source can take the place of one that was imported from elsewhere.
+            inputs = [kernel.path, *discover.imported_files(kernel.path)]
+        return self.manifest.clean(kernel.key, self._signature(kernel), inputs)
+
+    def observe(self, kernel: Kernel) -> list[FileState] | None:
+        """A kernel's inputs as they are before the build reads them."""
+        inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
+        return self.manifest.observe(inputs)
+
+    def declared(self, kernel: Kernel, before: list[FileState] | None, products: list[Any], nodes: list[Any]) -> None:
+        """Notes a kernel whose stages were declared; the build's end decides whether it becomes a row."""
+        if before is not None:
+            self._declared.append(_Declared(kernel, before, products, nodes, self._signature(kernel)))
+
+    def finish(self) -> None:
+        """After the build: rows for the kernels that it brought up to date, unless something failed."""
+        if SCons.Script.GetBuildFailures():
+            return
+        for item in self._declared:
+            if all(node.get_state() in _DONE for node in item.nodes):
+                made = [node.abspath for node in item.nodes]
+                products = [self.manifest.relative(node.abspath) for node in item.products]
+                self.manifest.set(item.kernel.key, item.signature, item.before, made, products)
+        self.manifest.save()
+
+    def _signature(self, kernel: Kernel) -> str:
+        """Everything that a kernel's stages depend on besides files: code, options, tools, and what was asked for."""
+        first = "export" if kernel.path.endswith(".py") else "read"
+        entries = tuple(kernel.entries) if kernel.entries is not None else None
+        # The options are one object for a whole tree, which is kept so that its identity stays its own.
+        self._options[id(kernel.options)] = kernel.options
+        key = (id(kernel.options), first, kernel.emit, entries)
+        found = self._signatures.get(key)
+        if found is None:
+            import xxhash
+
+            last, _ = pipeline.emit_stage(kernel.emit)
+            digest = xxhash.xxh3_128(repr(key[1:]).encode())
+            for row in pipeline.stages_between(first, last.name):
+                digest.update(self._session.signature(row, kernel.options) + b"\n")
+            found = self._signatures[key] = digest.hexdigest()
+        return found
+
+
+_gates: dict[str, Gate] = {}
