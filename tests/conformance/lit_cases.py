@@ -374,7 +374,9 @@ def main(argv: list[str]) -> int:
     if not words or not Path(words[0]).is_dir():
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as scratch:
+    from tileiras.dialects.cuda_tile import testing
+
+    with tempfile.TemporaryDirectory() as scratch, testing.loaded():
         suite = Suite(Path(words[0]), Path(scratch))
         suite.run(words[1:])
     print(table(suite.figures))

@@ -26,7 +26,6 @@ does not parse or verify; 5 a pass failed.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any, Callable
 
@@ -193,8 +192,15 @@ def run(options: Options) -> int:
 
         print("\n".join(names()))
         return ExitCode.SUCCESS
-    if "testing-ops" in options.flags:
-        importlib.import_module("tileiras.dialects.cuda_tile.testing")
+    if "testing-ops" not in options.flags:
+        return _run(options)
+    from tileiras.dialects.cuda_tile import testing
+
+    with testing.loaded():
+        return _run(options)
+
+
+def _run(options: Options) -> int:
     data = _read(options.input)
     filename = "<stdin>" if options.input == "-" else options.input
     text = ""

@@ -24,7 +24,6 @@ written; 3 the input does not parse or verify, or the version cannot say it.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -93,10 +92,17 @@ def parse_arguments(argv: list[str]) -> Options:
 
 
 def run(options: Options) -> int:
+    if "testing-ops" not in options.flags:
+        return _run(options)
+    from tileiras.dialects.cuda_tile import testing
+
+    with testing.loaded():
+        return _run(options)
+
+
+def _run(options: Options) -> int:
     from tileiras import bytecode
 
-    if "testing-ops" in options.flags:
-        importlib.import_module("tileiras.dialects.cuda_tile.testing")
     if "list-versions" in options.flags:
         print("\n".join(map(str, bytecode.supported())))
         return ExitCode.SUCCESS

@@ -7,7 +7,7 @@ they began to use it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Iterable, Iterator, Sequence
+from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
 from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr
@@ -307,6 +307,9 @@ class Operation:
 
     def verify_op(self) -> None:
         """Rules of this operation beyond structure, types and traits; raises VerifyError."""
+
+    warnings: "ClassVar[Callable[[Any], Iterable[str]] | None]" = None
+    """A method of classes that have something to say about what is legal but hardly meant: the verifier's warnings."""
 
     def fold(self) -> "Sequence[Value | Attribute] | None":
         """One value or constant attribute per result when the operation can be replaced by them, else None."""

@@ -43,6 +43,9 @@ def _verify_tree(op: Operation, engine: DiagnosticEngine, dominance: DominanceIn
         for trait in op.trait_instances:
             trait.verify(op)
         op.verify_op()
+        if op.warnings is not None:
+            for text in op.warnings():
+                engine.warning(op.location, text)
     except VerifyError as error:
         engine.emit(diagnose(op, error))
         for message in error.also:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras import bytecode
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
@@ -14,7 +14,11 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     module = read(source, context.source_name)
     from tileiras.ir import verify
 
-    verify(module)
+    found = DiagnosticEngine()
+    verify(module, found)
+    found.raise_if_errors(ExitCode.INVALID_INPUT)
+    for warning in found.diagnostics:
+        context.engine.emit(warning)
     return StageResult(module)
 
 

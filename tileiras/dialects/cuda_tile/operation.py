@@ -192,8 +192,7 @@ class TileOp(Operation):
 
     @classmethod
     def parse_ArgumentRegion(cls, parser: Any) -> Region:
-        arguments = parser.parse_comma_separated(lambda: parser.parse_argument(dialect=NAMESPACE), "(", ")")
-        return parser.parse_region(arguments)
+        return parser.parse_region(parse_arguments(parser)[0])
 
     def print_ArgumentRegion(self, printer: Any, region: Region) -> None:
         printer.newline()
@@ -214,6 +213,30 @@ def write_body(printer: Any, region: Region, implicit: str) -> None:
     last = region.blocks[0].last if region.blocks else None
     explicit = last is None or bool(last.operands) or last.name != implicit
     printer.print_region(region, entry_arguments=False, terminators=explicit)
+
+
+def parse_arguments(parser: Any) -> tuple[list[Any], list[Any]]:
+    """`(%name: type, ...)`: the arguments, and their types.  Without any names there are types and no arguments."""
+    arguments: list[Any] = []
+    types: list[Any] = []
+
+    def one() -> None:
+        at = parser.offset
+        if not parser.peek("%"):
+            if arguments:
+                parser.error(at, "expected SSA identifier")
+            types.append(parser.parse_dialect_type(NAMESPACE))
+            parser.parse_optional_attr_dict()
+            parser.parse_optional_location()
+            return
+        argument = parser.parse_argument(dialect=NAMESPACE)
+        if len(types) > len(arguments):
+            parser.error(at, "expected type instead of SSA identifier")
+        arguments.append(argument)
+        types.append(argument.type)
+
+    parser.parse_comma_separated(one, "(", ")")
+    return arguments, types
 
 
 def write_arguments(printer: Any, region: Region) -> None:
@@ -262,6 +285,7 @@ def write_constant(printer: Any, value: DenseElementsAttr) -> None:
 __all__ = [
     "NUMBER_WORDS",
     "TileOp",
+    "parse_arguments",
     "parse_body",
     "parse_constant",
     "write_arguments",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from tileiras.ir import (
     AllRanksMatch,
@@ -281,6 +281,20 @@ class ExtractOp(TileOp):
 
     def verify_op(self) -> None:
         _verify_parts(self, self.source.type, self.result.type, ("source", "result"), self.indices)
+
+    def warnings(self) -> Iterator[str]:
+        """Indices that are known and name no part."""
+        for number, (index, size, share) in enumerate(
+            zip(self.indices, self.source.type.shape, self.result.type.shape)
+        ):
+            bits = constant_element(index)
+            if bits is None:
+                continue
+            found = bits - (1 << 32) if bits >> 31 else bits
+            if found < 0:
+                yield f"extract index {number} has negative value {found}, which may cause undefined behavior"
+            if found > size // share - 1:
+                yield f"extract index {number} value {found} may be out of bounds (max valid index: {size // share - 1})"
 
 
 class InsertOp(TileOp):

@@ -29,7 +29,7 @@ from tileiras.ir import (
 from .attributes import OptimizationHintsAttr, SymbolVisibilityAttr
 from .constraints import DictArrayAttr, I64Attr, ScalarPointer, TileConstant, function_type_attr
 from .debug_info import verify_function_scope, verify_module_scopes, verify_operation_scopes
-from .operation import TileOp, write_arguments
+from .operation import TileOp, parse_arguments, write_arguments
 from .traits import EndsWith, NoRegionArguments, OneBlock
 from .types import NAMESPACE, TileType, write_type
 
@@ -73,9 +73,9 @@ class FunctionOp(TileOp):
     @classmethod
     def parse_custom(cls, parser: Any) -> Any:
         attributes: dict[str, Any] = {"sym_name": StringAttr(parser.parse_symbol_name())}
-        arguments = parser.parse_comma_separated(lambda: parser.parse_argument(dialect=NAMESPACE), "(", ")")
+        arguments, types = parse_arguments(parser)
         results = cls._parse_results(parser) if parser.parse_optional_punctuation("->") else []
-        attributes["function_type"] = FunctionType([argument.type for argument in arguments], results)
+        attributes["function_type"] = FunctionType(types, results)
         if any(argument.attributes for argument in arguments):
             attributes["arg_attrs"] = ArrayAttr([DictAttr(argument.attributes or {}) for argument in arguments])
         attributes |= cls.parse_clauses(parser)

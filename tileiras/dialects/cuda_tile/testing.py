@@ -1,11 +1,14 @@
 """Operations that exist only to test the language, its text and its files; no program contains them.
 
-Never imported by the dialect.  `tileiras-opt --testing-ops` and `tileiras-translate --testing-ops` load them, so that
-test modules of the reference tools can be read: a function whose parameters and results have any type, and operations
-that change between versions 250.0 and 250.1, which no release has.
+Never imported by the dialect, and known only inside `loaded()`, which is what `--testing-ops` of tileiras-opt and
+tileiras-translate means: with them, test modules of the reference tools can be read.  They are a function whose
+parameters and results have any type, and operations that change between versions 250.0 and 250.1, which no release has.
 """
 
 from __future__ import annotations
+
+import contextlib
+from typing import Iterator
 
 from tileiras.ir import (
     AttrSizedOperandSegments,
@@ -19,6 +22,7 @@ from tileiras.ir import (
     i32,
     optional_operand,
     region,
+    registry,
     result,
     variadic_operand,
 )
@@ -84,6 +88,29 @@ class TestEvolutionOp(TileOp):
     )
 
 
-# A function ends with a return, too.
-_parents = ReturnOp.get_trait(ParentOneOf)
-_parents.names = (TestFuncOp.name, *_parents.names)
+_OPERATIONS = (TestFuncOp, TestNewAttributeOp, TestEvolutionOp)
+
+# Declaring a class enters it in the registry; these stay there only while they are asked for.
+for _class in _OPERATIONS:
+    del registry.OPERATIONS[_class.name]
+del registry.ATTRIBUTES[TestPriorityAttr.name]
+
+
+@contextlib.contextmanager
+def loaded() -> Iterator[None]:
+    """Inside, the operations are part of the dialect: they can be read, and a function may hold a `return`."""
+    if TestFuncOp.name in registry.OPERATIONS:
+        yield
+        return
+    parents = ReturnOp.get_trait(ParentOneOf)
+    before = parents.names
+    try:
+        registry.OPERATIONS.update({op_class.name: op_class for op_class in _OPERATIONS})
+        registry.ATTRIBUTES[TestPriorityAttr.name] = TestPriorityAttr
+        parents.names = (TestFuncOp.name, *before)
+        yield
+    finally:
+        parents.names = before
+        del registry.ATTRIBUTES[TestPriorityAttr.name]
+        for op_class in _OPERATIONS:
+            del registry.OPERATIONS[op_class.name]
