@@ -142,3 +142,30 @@ entry @segments(%p: tile<ptr<f32>>) {
   // expected-error @below {{'cuda_tile.load_ptr_tko' op}}
   %0, %1 = "cuda_tile.load_ptr_tko"(%p) {memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<f32: 1.0, 0.0, 0.0, 0.0>} : (!cuda_tile.tile<ptr<f32>>) -> (!cuda_tile.tile<f32>, !cuda_tile.token)
 }
+
+// -----
+
+// expected-error @below {{custom op 'cuda_tile.entry' expected SSA identifier}}
+entry @name_then_none(%a: tile<f32>, tile<f32>) {}
+
+// -----
+
+// expected-error @below {{custom op 'cuda_tile.entry' expected type instead of SSA identifier}}
+entry @none_then_name(tile<f32>, %a: tile<f32>) {}
+
+// -----
+
+// expected-error @below {{entry block must have 1 arguments to match function signature}}
+entry @no_names(tile<f32>) {}
+
+// -----
+
+// expected-error @below {{expected a parameter name in struct}}
+#unit = #cuda_tile.di_compile_unit<>
+
+// -----
+
+entry @result_missing(%c: tile<i1>, %a: tile<f32>) {
+  %0 = select %c, %a, %a : tile<i1>,
+// expected-error @below {{custom op 'cuda_tile.select' expected valid keyword}}
+}

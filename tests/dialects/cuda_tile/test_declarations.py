@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tileiras.ir import EnumAttr, parse_module, registry
+from tileiras.dialects import cuda_tile
+from tileiras.dialects.cuda_tile import testing
+from tileiras.dialects.cuda_tile.traits import ParentOneOf
+from tileiras.ir import EnumAttr, lookup_operation, parse_module, registry
 
 registry.load_dialect("cuda_tile")
 HERE = Path(__file__).parent
 VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 OPERATIONS = sorted(
-    {
-        cls
-        for name, cls in registry.OPERATIONS.items()
-        # Another test may have loaded the function of test modules, which is no part of the language.
-        if name.startswith("cuda_tile.") and not cls.__module__.endswith(".testing")
-    },
+    {cls for name, cls in registry.OPERATIONS.items() if name.startswith("cuda_tile.")},
     key=lambda cls: cls.name,
 )
 ENUMS = [c for n, c in registry.ATTRIBUTES.items() if n.startswith("cuda_tile.") and issubclass(c, EnumAttr)]
@@ -56,8 +54,17 @@ def _used():
         if path.stem.endswith("_invalid"):
             continue
         for part in re.split(r"^// -----.*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
-            found |= {op.name for op in parse_module(part, path.name).walk()}
+            with testing.loaded():
+                found |= {op.name for op in parse_module(part, path.name).walk()}
     return found
+
+
+def test_operations_for_tests_are_known_only_while_asked_for():
+    assert lookup_operation(testing.TestFuncOp.name) is None
+    with testing.loaded(), testing.loaded():
+        assert lookup_operation(testing.TestFuncOp.name) is testing.TestFuncOp
+    assert lookup_operation(testing.TestFuncOp.name) is None
+    assert "cuda_tile.testing$func" not in cuda_tile.ReturnOp.get_trait(ParentOneOf).names
 
 
 def test_every_operation_has_a_text_test():

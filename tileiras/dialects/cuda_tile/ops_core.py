@@ -293,8 +293,9 @@ class ExtractOp(TileOp):
             found = bits - (1 << 32) if bits >> 31 else bits
             if found < 0:
                 yield f"extract index {number} has negative value {found}, which may cause undefined behavior"
-            if found > size // share - 1:
-                yield f"extract index {number} value {found} may be out of bounds (max valid index: {size // share - 1})"
+            last = size // share - 1
+            if found > last:
+                yield f"extract index {number} value {found} may be out of bounds (max valid index: {last})"
 
 
 class InsertOp(TileOp):
