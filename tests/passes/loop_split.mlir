@@ -58,7 +58,9 @@ cuda_tile.module @m {
 // CHECK-NEXT: %[[FAR:.*]] = subi %[[FROM]], %[[L]]
 // CHECK-NEXT: %[[STEPS:.*]] = divi %[[FAR]], %[[S]] unsigned rounding<positive_inf>
 // CHECK-NEXT: %[[WAY:.*]] = muli %[[STEPS]], %[[S]]
-// CHECK-NEXT: %[[AT:.*]] = addi %[[L]], %[[WAY]]
+// CHECK-NEXT: %[[NEAR:.*]] = addi %[[L]], %[[WAY]]
+// CHECK-NEXT: %[[WRAPPED:.*]] = cmpi less_than %[[NEAR]], %[[FROM]], unsigned
+// CHECK-NEXT: %[[AT:.*]] = select %[[WRAPPED]], %[[N]], %[[NEAR]]
 // CHECK-NEXT: %[[END:.*]] = mini %[[AT]], %[[N]] unsigned
 // CHECK-NEXT: %[[START:.*]] = maxi %[[AT]], %[[L]] unsigned
 // CHECK-NEXT: for unsigned %{{.*}} in (%[[L]] to %[[END]], step %[[S]])

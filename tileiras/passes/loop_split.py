@@ -32,6 +32,7 @@ from tileiras.dialects.cuda_tile import (
     MmaIOp,
     MulIOp,
     ReduceOp,
+    SelectOp,
     StorePtrTkoOp,
     StoreViewTkoOp,
     SubIOp,
@@ -177,8 +178,8 @@ def _perform(loop: Any, split: Split) -> None:
 def _first_of_second_loop(loop: Any, split: Split, build: Builder) -> Value:
     """The counter with which the second loop begins, when both loops have iterations.
 
-    Where the bounds are not constants, they are brought into the loop's range before anything is added to or taken from
-    them, so that no difference or sum wraps around.
+    Where the numbers are not constants, the bound is brought into the loop's range before anything is added to it or
+    taken from it, so that a difference or sum that wraps around does not cut the loop in the wrong place.
     """
     lower, upper, step, bound = loop.lowerBound, loop.upperBound, loop.step, split.bound
     unsigned = loop.unsignedCmp is not None
@@ -198,15 +199,27 @@ def _first_of_second_loop(loop: Any, split: Split, build: Builder) -> Value:
         bound = build.insert(AddIOp(bound, one)).result
     if constant_element(step) == 1:
         return bound
-    low = _number(lower, width, unsigned)
-    if known is None or low is None or not 0 <= known - low <= largest:
-        # The distance to the lower bound, which may need all the bits, is then read as unsigned.
+    fits = _aligned_fits(known, _number(lower, width, unsigned), _number(step, width, unsigned), largest)
+    if not fits:
         bound = build.insert(MaxIOp(bound, lower, signedness=signedness)).result
-        signedness = "unsigned"
     distance = build.insert(SubIOp(bound, lower)).result
-    steps = build.insert(DivIOp(distance, step, signedness=signedness, rounding="positive_inf")).result
-    aligned = build.insert(MulIOp(steps, step)).result
-    return build.insert(AddIOp(lower, aligned)).result
+    # The distance to the lower bound may need all the bits.
+    reading = signedness if fits else "unsigned"
+    steps = build.insert(DivIOp(distance, step, signedness=reading, rounding="positive_inf")).result
+    way = build.insert(MulIOp(steps, step)).result
+    aligned = build.insert(AddIOp(lower, way)).result
+    if fits:
+        return aligned
+    # A counter behind the bound that wrapped around is one that the loop does not have.
+    wrapped = build.insert(CmpIOp(aligned, bound, comparison_predicate="less_than", signedness=signedness)).result
+    return build.insert(SelectOp(wrapped, upper, aligned)).result
+
+
+def _aligned_fits(bound: int | None, lower: int | None, step: int | None, largest: int) -> bool:
+    """Whether the distance from the lower bound, and the next counter behind the bound, are known to be numbers."""
+    if bound is None or lower is None or step is None or step <= 0 or not 0 <= bound - lower <= largest:
+        return False
+    return lower + -(-(bound - lower) // step) * step <= largest
 
 
 def _number(value: Value, width: int, unsigned: bool) -> int | None:
