@@ -25,6 +25,7 @@ from tileiras.ir import (
     parse_module,
     parse_type,
     print_op,
+    verify,
 )
 from tileiras.ir.location import SourceText
 from tileiras.ir.parser import Parser
@@ -318,3 +319,18 @@ def test_symbols_that_are_not_ascii_are_quoted_bytes():
     assert module.sym_name.value == "é"
     assert print_op(module).startswith('toy.module @"\\C3\\A9" {')
     assert print_op(parse_module(print_op(module))) == print_op(module)
+
+
+def test_a_name_defined_inside_of_a_region_is_no_definition_for_the_operation_around_it():
+    text = """
+"builtin.module"() ({
+  %n = "test.bound"() : () -> i32
+  scf.for %k = %c to %n step %n : i32 {
+    %c = arith.constant 1 : i32
+    scf.yield
+  }
+}) : () -> ()
+"""
+    module = parse_module(text, "t.mlir", allow_unregistered=True)
+    with pytest.raises(CompileError, match="does not dominate this use"):
+        verify(module)

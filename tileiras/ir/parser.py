@@ -83,6 +83,8 @@ class Parser(AttributeParser):
         self._defined_at: dict[str, int] = {}
         # Names used before their definition -> (placeholder, offset of the first use).
         self._forward: dict[str, tuple[Value, int]] = {}
+        # Placeholders whose definition was met, and the definition.
+        self._met: list[tuple[Value, Value]] = []
         self._blocks: dict[str, tuple[Block, int | None]] = {}
         self._block_uses: dict[str, int] = {}
         self._readers: dict[str, dict[str, Callable[["Parser", int], Operation]]] = {}
@@ -253,6 +255,7 @@ class Parser(AttributeParser):
                     ((self.location_at(use), f"previously used here with type '{placeholder.type}'"),),
                 )
             placeholder.replace_all_uses_with(value)
+            self._met.append((placeholder, value))
         self._values[name] = value
         self._defined_at[name] = offset
 
@@ -519,6 +522,10 @@ class Parser(AttributeParser):
         self._report_undefined()
         if self._reported:
             raise self._reported[0]
+        # A definition inside of a region does not reach operands of the operations around it that are not made yet,
+        # nor later uses out there; the verifier has to see what they name.
+        for placeholder, value in self._met:
+            placeholder.replace_all_uses_with(value)
         return operations
 
 

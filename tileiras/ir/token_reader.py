@@ -176,12 +176,16 @@ class TokenReader:
             self.expected("string")
         return value
 
-    def parse_optional_integer(self) -> int | None:
+    def parse_optional_integer(self, below: int = 1 << 63) -> int | None:
+        """A number of 64 bits, as MLIR keeps parameters and sizes; `below` is 2**64 for unsigned ones."""
         match = lexer.INTEGER.match(self.text, self.pos)
         if match is None:
             return None
         self.pos = match.end()
-        return self._integer(match[1], match.start(1))
+        value = self._integer(match[1], match.start(1))
+        if not -1 << 63 <= value < below:
+            self.fail(match.start(1), "integer value too large")
+        return value
 
     def _integer(self, literal: str, start: int) -> int:
         # Python refuses to convert longer decimal literals.
