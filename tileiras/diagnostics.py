@@ -109,7 +109,10 @@ def _excerpt(position: FilePosition, sources: Mapping[str, str] | None) -> list[
         else:
             import linecache
 
-            line = linecache.getline(position.filename, position.line).rstrip("\n") or None
+            try:
+                line = linecache.getline(position.filename, position.line).rstrip("\n") or None
+            except ValueError:  # a name from a damaged file that no file can have, with a null character in it
+                line = None
     if line is None:
         return []
     # Tabs are kept in the padding so that the caret stands under the same column in any terminal.

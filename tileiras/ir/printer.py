@@ -95,6 +95,9 @@ class Printer:
         """An attribute; with `elide_type` numbers come without their type."""
         self.write(self.attribute_text(attribute, "must" if elide_type else "never"))
 
+    def print_keyword_or_string(self, word: str) -> None:
+        self.write(word if lexer.IS_BARE_ID(word) else lexer.quote(word))
+
     def print_symbol_name(self, name: str) -> None:
         self.write(symbol_text(name))
 

@@ -50,3 +50,9 @@ def test_problem_is_named(text, operation, problem):
 
 def test_good_hints_have_no_problems():
     assert hints("default = {occupancy = 8}, sm_100 = {num_cta_in_cga = 2}").problems("cuda_tile.entry") == []
+
+
+def test_keys_that_are_no_words_are_printed_as_strings():
+    found = hints('"de\\01ault" = {"o ccupancy" = 3}')
+    assert '"de\\01ault" = {"o ccupancy" = 3}' in str(found)
+    assert parse_attribute(str(found)) is found

@@ -207,7 +207,7 @@ class DivByAttr(AssumePredicate):
     @classmethod
     def parse_parameters(cls, parser: Any) -> "DivByAttr":
         parser.parse_punctuation("<")
-        divisor = parser.parse_optional_integer()
+        divisor = parser.parse_optional_integer(below=1 << 64)
         if divisor is None:
             parser.error(parser.offset, "failed to parse parameter 'divisor' which is expected to be an integer")
         every = along = None
@@ -405,9 +405,13 @@ class OptimizationHintsAttr(Attribute):
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
         for number, (context, entry) in enumerate(self.value.items):
-            printer.write(f"{', ' if number else ''}{context} = {{")
+            printer.write(", " if number else "")
+            printer.print_keyword_or_string(context)
+            printer.write(" = {")
             for place, (key, value) in enumerate(entry.items):  # type: ignore[attr-defined]
-                printer.write(f"{', ' if place else ''}{key} = ")
+                printer.write(", " if place else "")
+                printer.print_keyword_or_string(key)
+                printer.write(" = ")
                 if isinstance(value, IntegerAttr) and value.type is not i1:
                     printer.write(str(value.value))
                 else:
