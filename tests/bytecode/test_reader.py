@@ -210,6 +210,14 @@ def test_a_broken_type_is_refused_where_it_stands(types, message):
     assert diagnostic.location.section in ("type", "function")
 
 
+def test_parameters_that_no_launch_has_are_refused():
+    takes_a_token = b"\x10\x01" + varint(TOKEN) + b"\x00"
+    diagnostic = refused(build(types=[takes_a_token], functions=[function(RETURN, signature=TOKEN + 1)]))
+    assert diagnostic.message == (
+        "unsupported type in bytecode for entry argument #0: '!cuda_tile.token'; expected a rank-0 !cuda_tile.tile type"
+    )
+
+
 def test_counts_are_checked_before_anything_is_allocated():
     huge = varint(2**40)
     assert "exceeds the maximum" in refused(build(b"\x5c\x00" + huge)).message

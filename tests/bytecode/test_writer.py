@@ -124,3 +124,18 @@ def test_the_function_section_may_be_padded_as_the_reference_writer_pads_it() ->
     assert print_op(bytecode.read_module(padded)) == print_op(bytecode.read_module(plain))
     with pytest.raises(CompileError, match="bytes are left over after the last function"):
         bytecode.read_module(build(functions=[row + b"\x01" * (-(1 + len(row)) % 8)]))
+
+
+@pytest.mark.parametrize("name", ["vector_add_f32", "matmul_f16", "view_atomics"])
+def test_flags_of_indices_survive_the_text(name: str) -> None:
+    data = kernels.export(name, "13.4")
+    module = bytecode.read_module(data, "k.tileirbc")
+    again = parse_module(print_op(module, locations=True), "k.mlir")
+    assert print_op(again, generic=True) == print_op(module, generic=True)
+
+
+def test_sizes_beyond_64_bits_are_refused() -> None:
+    text = "cuda_tile.module @m {\n  entry @k(%v: tile<ptr<f32>>) {\n    return\n  }\n"
+    text += "  entry @l(%v: tensor_view<4xf32, strides=[9223372036854775808]>) {\n    return\n  }\n}\n"
+    with pytest.raises(CompileError, match="integer value too large"):
+        parse_module(text, "k.mlir")

@@ -186,6 +186,14 @@ class BytecodeFile:
         if not isinstance(type, FunctionType):
             wrong = f"does not refer to a function type for function '{function.name}', got type: {type}"
             at.fail(f"function signature index {wrong}", 0)
+        if function.is_entry:
+            for number, parameter in enumerate(type.inputs):
+                if parameter.name != "cuda_tile.tile":
+                    at.fail(
+                        f"unsupported type in bytecode for entry argument #{number}: '{parameter}';"
+                        " expected a rank-0 !cuda_tile.tile type",
+                        0,
+                    )
         return type
 
     def _globals(self) -> list[Operation]:

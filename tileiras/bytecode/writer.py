@@ -13,6 +13,7 @@ from tileiras.ir import (
     UNKNOWN_LOC,
     Block,
     CallSiteLoc,
+    DenseArrayAttr,
     FusedLoc,
     Location,
     NameLoc,
@@ -20,6 +21,7 @@ from tileiras.ir import (
     OpResult,
     Value,
     VerifyError,
+    i1,
 )
 from tileiras.ir.verifier import diagnose
 
@@ -31,6 +33,7 @@ from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, 
 from .versions import CURRENT, MAGIC, OLDEST, TEST_FUNCTION, Version, supported
 from .write_attributes import OutputTables, write_tagged, writer_of
 
+NO_PROMISE = DenseArrayAttr(i1, ())
 PRODUCER_SINCE = Version(13, 3)
 
 
@@ -273,6 +276,9 @@ class _ModuleWriter:
                 out.varint(plan.flags(op))
             for name, write, default in plan.attributes:
                 value = op.attributes.get(name, default)
+                if value is NO_PROMISE:
+                    # In the file there is one flag an index, as front ends write it.
+                    value = DenseArrayAttr(i1, (0,) * len(op.index))
                 if value is not None and write is not None:
                     write(tables, out, value, op.location)
         except VerifyError as error:
