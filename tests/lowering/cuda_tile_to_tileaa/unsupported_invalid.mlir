@@ -1,4 +1,4 @@
-// RUN: not tileiras-opt %s --convert-cudatile-to-tileaa 2>&1 | FileCheck %s
+// RUN: not tileiras-opt %s --split-input-file --convert-cudatile-to-tileaa 2>&1 | FileCheck %s
 
 builtin.module {
 cuda_tile.module @kernels {
@@ -6,6 +6,17 @@ cuda_tile.module @kernels {
     // CHECK: unsupported_invalid.mlir:[[@LINE+2]]:{{[0-9]+}}: error: failed to legalize operation 'cuda_tile.alloca'
     // CHECK: error: failed to convert cuda_tile to nv_tileaa
     %a = alloca num_elem = 4, alignment = 16 : tile<ptr<f32>>
+    return
+  }
+}
+}
+
+// -----
+
+builtin.module {
+cuda_tile.module @kernels {
+  // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: entry argument #1 has type '!cuda_tile.token', which is no kernel parameter
+  entry @token(%a: tile<i32>, %b: token) {
     return
   }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
 from tileiras.ir import DenseElementsAttr, Operation, StringAttr, TensorType
 
@@ -11,6 +12,11 @@ from .rules import Rule, Table
 
 
 def _entry(op: Any, args: tuple, rewriter: Any) -> None:
+    for number, type in enumerate(op.function_type.inputs):
+        if type.name != "cuda_tile.tile":
+            # The dialect allows it, but a launch has no such value to give.
+            message = f"entry argument #{number} has type '{type}', which is no kernel parameter"
+            raise CompileError.at(op.location, message)
     function_type = rewriter.convert_type(op.function_type)
     body = rewriter.convert_region(op.regions[0])
     rewriter.insert(
