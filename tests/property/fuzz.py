@@ -1,0 +1,302 @@
+"""Feeds damaged bytecode and text to the commands, in process, and reports everything that is no answer.
+
+    python tests/property/fuzz.py --bytecode 200000 --text 50000 --to-ptx 2000 --seed 1
+
+An answer is an exit code of 0, 1 (usage), 2, 3 or 5 within 10 s of processor time and 1 GiB of memory, with no Python
+exception leaving `main` and no "internal error".  Of the mutants that verify, `--to-ptx` takes a sample to PTX, where
+LLVM giving up counts as a failure too.
+
+Mutants run in forked workers, some hundreds a worker: what dies or hangs is noticed and the run goes on after it.  Each
+kind of failure (exception and place) is shown once with its count and the number of its first mutant; `--save DIR`
+keeps the inputs, `--only NUMBER --kind text` runs one mutant again and shows the traceback.  The exit status is 1 when
+anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
+
+import mutations  # noqa: E402
+
+ANSWERS = (0, 1, 2, 3, 5)
+SECONDS = 10
+"""Processor time for one command."""
+PTX_SECONDS = 60
+"""Wall time for one compilation, which is LLVM's for the most part."""
+MEMORY = 1 << 30
+BATCH = 400
+
+BYTECODE_COMMANDS = (
+    ("tileiras", "-", "--emit", "cuda_tile", "-o", "-"),
+    ("tileiras_opt", "-"),
+    ("tileiras_opt", "-", "--verify-roundtrip"),
+    ("tileiras_opt", "-", "--mlir-print-op-generic", "--mlir-print-debuginfo"),
+    ("tileiras_opt", "-", "--canonicalize", "--cse", "--loop-split", "--fuse-fma", "--dce"),
+    ("tileiras_opt", "-", "--synthesize-debug-info-scopes", "--mlir-print-debuginfo"),
+    ("tileiras_translate", "--cudatilebc-to-mlir", "-"),
+    ("tileiras_translate", "--cudatilebc-to-mlir", "--mlir-print-debuginfo", "-"),
+)
+TEXT_COMMANDS = (
+    ("tileiras", "-", "--emit", "cuda_tile", "-o", "-"),
+    ("tileiras", "-", "--emit", "bytecode", "--bytecode-version", "13.4", "--gpu-name", "sm_90", "-o", "-"),
+    ("tileiras_opt", "-"),
+    ("tileiras_opt", "-", "--verify-roundtrip"),
+    ("tileiras_opt", "-", "--mlir-print-op-generic", "--mlir-print-debuginfo", "--allow-unregistered-dialect"),
+    ("tileiras_opt", "-", "--canonicalize", "--cse", "--loop-split", "--fuse-fma", "--dce"),
+    ("tileiras_opt", "-", "--synthesize-debug-info-scopes", "--mlir-print-debuginfo"),
+    ("tileiras_opt", "-", "--split-input-file", "--verify-diagnostics"),
+    ("tileiras_translate", "--mlir-to-cudatilebc", "-"),
+    ("tileiras_translate", "--mlir-to-cudatilebc", "--bytecode-version=13.1", "-"),
+)
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+
+
+class Hang(BaseException):
+    """The time of a command is over; no `except Exception` may take it for an answer."""
+
+
+class Outcome(NamedTuple):
+    """What a command did with an input: its exit code, and how it failed, or nothing."""
+
+    code: int
+    failure: str
+    detail: str = ""
+    output: bytes = b""
+
+
+def run_command(words: tuple[str, ...], data: bytes) -> Outcome:
+    """Runs `main` of one command on an input."""
+    import importlib
+
+    module, *arguments = words
+    main = importlib.import_module(f"tileiras.cli.{module}").main
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", write_through=True)
+    err = io.StringIO()
+    old_stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="surrogateescape")
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = int(main(arguments))
+    except Hang:
+        return Outcome(-1, f"hang in {_place(sys.exc_info()[2])}", traceback.format_exc(limit=-12))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  Whatever leaves main is the finding.
+        kind = "memory" if isinstance(error, MemoryError) else type(error).__name__
+        return Outcome(-1, f"{kind} in {_place(error.__traceback__)}", traceback.format_exc(limit=-12))
+    finally:
+        sys.stdin = old_stdin
+    errors = err.getvalue()
+    for sign in ("internal error in stage", "Traceback (most recent", "does not read back", "<round trip>",
+                 "between-pass verifier"):  # fmt: skip
+        if sign in errors:
+            line = next((line for line in errors.split("\n") if sign in line), sign)
+            return Outcome(code, line[line.find("error: ") + 7 :][:160], errors[:2000])
+    if code not in ANSWERS:
+        return Outcome(code, f"exit code {code}", errors[:2000])
+    return Outcome(code, "", errors[:2000], out.buffer.getvalue())
+
+
+def _place(trace) -> str:
+    """The innermost place inside the compiler, and where it was called from."""
+    frames = [f for f in traceback.extract_tb(trace) if f"{os.sep}tileiras{os.sep}" in f.filename]
+    named = [f"{f.filename.rsplit(f'{os.sep}tileiras{os.sep}', 1)[1]}:{f.lineno} {f.name}" for f in frames]
+    return named[-1] if named else "main"
+
+
+def answer(kind: str, seed: int, number: int) -> Outcome:
+    """One mutant through one of the commands."""
+    data = mutations.mutant(kind, seed, number)
+    commands = BYTECODE_COMMANDS if kind == "bytecode" else TEXT_COMMANDS
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        return run_command(commands[number % len(commands)], data)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
+    """A mutant that verifies to PTX; code -2 for one that does not verify or compiles to what any seed compiles to."""
+    data = mutations.mutant(kind, seed, number)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        read = run_command(BYTECODE_COMMANDS[0], data)
+        if read.code != 0 or b"entry @" not in read.output:
+            return Outcome(-2, "")
+        signal.setitimer(signal.ITIMER_REAL, PTX_SECONDS)
+        gpu_name = TARGETS[number % len(TARGETS)]
+        outcome = run_command(("tileiras", "-", "--emit", "ptx", "--gpu-name", gpu_name, "-o", "-"), data)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if not outcome.failure and "LLVM" in outcome.detail and "error: " in outcome.detail:
+        line = next(line for line in outcome.detail.split("\n") if "LLVM" in line)
+        return Outcome(outcome.code, line[line.find("error: ") + 7 :][:160], outcome.detail)
+    return outcome
+
+
+# ---- workers ---------------------------------------------------------------------------------------------------------
+
+
+def _hang(signum, frame):
+    raise Hang
+
+
+def _virtual_memory() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _worker(work: Callable[..., Outcome], kind: str, seed: int, numbers: range, pipe: int) -> None:
+    """Reports every number before its mutant runs, and what came of it after."""
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, _hang)
+    if work is answer and sys.platform == "linux":
+        limit = _virtual_memory() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    for number in numbers:
+        os.write(pipe, json.dumps([number]).encode() + b"\n")
+        outcome = work(kind, seed, number)
+        detail = outcome.detail[-3000:] if outcome.failure else ""
+        os.write(pipe, json.dumps([number, outcome.code, outcome.failure, detail]).encode() + b"\n")
+
+
+class Report:
+    """What came of a run: exit codes, and failures by kind."""
+
+    def __init__(self) -> None:
+        self.codes: Counter[int] = Counter()
+        self.failures: dict[str, list[int]] = {}
+        self.details: dict[str, str] = {}
+
+    def add(self, number: int, code: int, failure: str, detail: str) -> None:
+        self.codes[code] += 1
+        if failure:
+            self.failures.setdefault(failure, []).append(number)
+            self.details.setdefault(failure, detail)
+
+    @property
+    def tried(self) -> int:
+        return sum(self.codes.values()) - self.codes[-2]
+
+
+def run_many(
+    work: Callable[..., Outcome], kind: str, seed: int, numbers: range, *, enough: int = sys.maxsize, until: float = 0.0
+) -> Report:
+    """Runs the mutants of these numbers; ends early after `enough` compiled ones or at the time `until`."""
+    report = Report()
+    at = numbers.start
+    mutations.bytecode_seeds()  # once, before the workers are forked
+    patience = 3 * (SECONDS if work is answer else PTX_SECONDS)
+    while at < numbers.stop and report.tried < enough and (not until or time.time() < until):
+        batch = range(at, min(at + BATCH, numbers.stop))
+        at = _run_batch(work, kind, seed, batch, patience, report)
+    return report
+
+
+def _run_batch(work, kind: str, seed: int, batch: range, patience: float, report: Report) -> int:
+    """Returns the number to go on with."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            _worker(work, kind, seed, batch, writing)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    rest, current = b"", None
+    while True:
+        ready, _, _ = select.select([reading], [], [], patience)
+        chunk = os.read(reading, 1 << 16) if ready else b""
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            number, *outcome = json.loads(line)
+            current = None if outcome else number
+            if outcome:
+                report.add(number, *outcome)
+    os.close(reading)
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if current is None and status == 0:
+        return batch.stop
+    how = "hang outside of Python" if not ready else f"worker ended with status {status}"
+    report.add(batch.start if current is None else current, -1, how, "")
+    return (batch.start if current is None else current) + 1
+
+
+def show(title: str, report: Report, seconds: float) -> None:
+    codes = ", ".join(f"{code}: {count}" for code, count in sorted(report.codes.items()) if code != -2)
+    print(f"{title}: {report.tried} tried in {seconds:.0f} s, exit codes {{{codes}}}, {len(report.failures)} failures")
+    for failure, numbers in sorted(report.failures.items(), key=lambda item: -len(item[1])):
+        print(f"  {len(numbers):6} x {failure}   (first: {numbers[0]})")
+    sys.stdout.flush()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bytecode", type=int, default=0, metavar="N", help="bytecode mutants through the commands")
+    parser.add_argument("--text", type=int, default=0, metavar="N", help="text mutants through the commands")
+    parser.add_argument("--to-ptx", type=int, default=0, metavar="M", help="mutants that verify to PTX")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=int, default=0, help="number of the first mutant")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop each part after this time")
+    parser.add_argument("--save", type=Path, help="folder for the first input of every kind of failure")
+    parser.add_argument("--kind", choices=("bytecode", "text"), default="bytecode")
+    parser.add_argument("--only", type=int, help="run one mutant of --kind (with --to-ptx: to PTX) and show everything")
+    options = parser.parse_args(argv)
+    if options.only is not None:
+        signal.signal(signal.SIGPROF, _hang)
+        signal.signal(signal.SIGALRM, _hang)
+        work = compile_mutant if options.to_ptx else answer
+        outcome = work(options.kind, options.seed, options.only)
+        sys.stdout.write(mutations.mutant(options.kind, options.seed, options.only).decode("utf-8", "backslashreplace"))
+        print(f"\nexit code {outcome.code} {outcome.failure}\n{outcome.detail}")
+        return int(bool(outcome.failure))
+    parts = [
+        ("bytecode", answer, "bytecode", options.bytecode, sys.maxsize),
+        ("text", answer, "text", options.text, sys.maxsize),
+        ("bytecode to PTX", compile_mutant, "bytecode", 100 * options.to_ptx, (options.to_ptx + 1) // 2),
+        ("text to PTX", compile_mutant, "text", 100 * options.to_ptx, options.to_ptx // 2),
+    ]
+    failed = False
+    for title, work, kind, count, enough in parts:
+        if not count:
+            continue
+        started = time.time()
+        until = started + options.seconds if options.seconds else 0.0
+        numbers = range(options.start, options.start + count)
+        report = run_many(work, kind, options.seed, numbers, enough=enough, until=until)
+        show(title, report, time.time() - started)
+        failed |= bool(report.failures)
+        if options.save is not None:
+            options.save.mkdir(parents=True, exist_ok=True)
+            for order, (failure, found) in enumerate(report.failures.items()):
+                stem = options.save / f"{title.replace(' ', '-')}-{order}-{found[0]}"
+                stem.with_suffix(".tileirbc" if kind == "bytecode" else ".mlir").write_bytes(
+                    mutations.mutant(kind, options.seed, found[0])
+                )
+                stem.with_suffix(".txt").write_text(f"{failure}\n{report.details[failure]}\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
