@@ -1,7 +1,7 @@
 """Canonical forms: which of several equivalent ways of saying something the later passes have to know.
 
 `PATTERNS` are what the `canonicalize` pass applies, besides the operations' own folds.  Arithmetic on constants is not
-among them: it is the back end's, and kernels written with constants keep the operations that they were written with.
+among them, as it is not in the reference dialect: kernels keep the operations that they were written with.
 """
 
 from __future__ import annotations
