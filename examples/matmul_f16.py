@@ -21,5 +21,5 @@ def matmul_f16(A, B, C, TM: ct.Constant[int], TN: ct.Constant[int], TK: ct.Const
 
 # Row lengths are multiples of 8: 16 bytes of f16.
 TILEIRAS_EXPORT = {
-    "matmul_f16": (matmul_f16, "f16[?, 8*?]", "f16[?, 8*?]", "f16[?, 8*?]", 64, 64, 32),
+    "matmul_f16": (matmul_f16, "f16[?, 8*?]", "f16[?, 8*?]", "f16[?, 8*?]", 128, 128, 64),
 }

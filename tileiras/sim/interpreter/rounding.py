@@ -62,7 +62,8 @@ def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, sa
     values = np.asarray(values, np.float64)
     dtype = FLOAT_DTYPES[keyword]
     if keyword == "f64" or mode == "nearest_even" and keyword in ("f32", "f16"):
-        return values.astype(dtype)
+        with np.errstate(over="ignore"):  # to infinity, as meant
+            return values.astype(dtype)
     semantics = FLOAT_SEMANTICS[keyword]
     _, exponents = np.frexp(values)
     lowest = (1 if semantics.has_sign and semantics.mantissa_bits else 0) - semantics.bias
