@@ -1,0 +1,400 @@
+"""The conformance kernels: rows of the tables times element types times shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from case_modules import Kernel, Operand, tile_type
+from case_values import DTYPES, FLOATS, INTEGERS, NARROW, is_integer, values
+from operation_table import INTEGERS_1, ROWS, Row
+
+
+class Shape(NamedTuple):
+    """A tile, the array that it is cut from, and how the array is reached."""
+
+    tile: tuple[int, ...]
+    array: tuple[int, ...]
+    access: str
+
+    def __str__(self) -> str:
+        return f"{'x'.join(map(str, self.tile)) or 'scalar'} of {'x'.join(map(str, self.array))} {self.access}"
+
+
+# Tiles of fewer elements than a warp and than four warps have threads, of as many, of more; sizes that the tile does
+# not divide; every rank; one element and 128x256.
+SHAPES = [
+    Shape((), (1,), "scalar"),
+    Shape((1,), (1,), "static"),
+    Shape((1,), (3,), "pointer"),
+    Shape((8,), (13,), "dynamic"),
+    Shape((64,), (64,), "pointer"),
+    Shape((128,), (300,), "static"),
+    Shape((1024,), (1500,), "pointer"),
+    Shape((256, 1), (200, 1), "static"),
+    Shape((1, 32), (3, 31), "dynamic"),
+    Shape((4, 64), (7, 100), "pointer"),
+    Shape((16, 16), (33, 40), "dynamic"),
+    Shape((2, 8, 16), (3, 9, 21), "static"),
+    Shape((1, 1, 1, 1), (2, 1, 2, 1), "pointer"),
+    Shape((2, 4, 8, 2), (3, 5, 7, 2), "dynamic"),
+    Shape((128, 256), (128, 250), "static"),
+]
+
+
+def grid_of(shape: Shape) -> tuple[int, ...]:
+    return tuple(-(-size // tile) for size, tile in zip(shape.array, shape.tile))[:3] or (1,)
+
+
+# ---- element-wise operations -----------------------------------------------------------------------------------------
+
+
+def elementwise(row: Row, element: str, shape: Shape) -> Kernel:
+    inputs = []
+    for (domain, own), name in zip(row.operands, "abc"):
+        seed = f"{row.name} {name}"
+        array = values(domain, own or element, shape.array, seed)
+        inputs.append(Operand(name, own or element, shape.tile, array, shape.access))
+    result = row.result or element
+    types = {f"t{n}": tile_type(shape.tile, operand.element) for n, operand in enumerate(inputs)}
+    text = row.text.format(t=types["t0"], r=tile_type(shape.tile, result), **types)
+    output = Operand("r", result, shape.tile, np.zeros(shape.array, DTYPES[result]), shape.access)
+
+    def reference(*arrays: np.ndarray) -> list[np.ndarray]:
+        assert row.reference is not None
+        return [np.asarray(row.reference(*arrays, result))]
+
+    has_reference = row.reference is not None
+    if row.name.startswith("itof") and result not in ("f32", "f64"):
+        has_reference = False
+    return Kernel(row.family, f"{row.name} {element} {shape}", tuple(inputs), f"%r = {text}", (output,),
+                  grid_of(shape), row.ulps.get(element, 0), reference if has_reference else None)  # fmt: skip
+
+
+# ---- operations on whole tiles ---------------------------------------------------------------------------------------
+
+
+def _whole(family: str, name: str, inputs: Sequence[tuple[str, np.ndarray]], body: str, element: str,
+           result: tuple[int, ...], reference: Any, access: str = "static", **more: Any) -> Kernel:  # fmt: skip
+    """A kernel of one tile block whose operands are tiles exactly."""
+    operands = [Operand(n, e, a.shape, a, access) for n, (e, a) in zip("abc", inputs)]
+    stored = result or (1,)
+    output = Operand("r" if result else "q", element, stored, np.zeros(stored, DTYPES[element]), access)
+    if not result:
+        body += f"\n%q = reshape %r : {tile_type((), element)} -> {tile_type((1,), element)}"
+    check = reference and (lambda *arrays: [np.asarray(reference(*arrays), DTYPES[element]).reshape(stored)])
+    return Kernel(family, name, tuple(operands), body, (output,), (1,), more.pop("ulps", 0), check, **more)
+
+
+class Combiner(NamedTuple):
+    """A reduction: operation, its identity's text by element type, what it is tried on, NumPy's equal."""
+
+    operation: str
+    domain: str
+    identity: dict[str, str]
+    function: Any
+
+
+_LOW = {f"i{w}": str(-(2 ** (w - 1))) for w in (8, 16, 32, 64)}
+_INFINITY = {"f16": "7C00", "bf16": "7F80", "f32": "7F800000", "f64": "7FF0000000000000"}
+_MINUS_INFINITY = {"f16": "FC00", "bf16": "FF80", "f32": "FF800000", "f64": "FFF0000000000000"}
+COMBINERS = [
+    Combiner("addi %x, %y", "any", dict.fromkeys(INTEGERS, "0"), np.add),
+    Combiner("muli %x, %y", "any", dict.fromkeys(INTEGERS, "1"), np.multiply),
+    Combiner("xori %x, %y", "any", dict.fromkeys(INTEGERS, "0"), np.bitwise_xor),
+    Combiner("andi %x, %y", "any", dict.fromkeys(INTEGERS, "-1"), np.bitwise_and),
+    Combiner("maxi %x, %y signed", "any", _LOW, np.maximum),
+    # Exact in any order: few ones, or factors of magnitude one.
+    Combiner("addf %x, %y", "tiny", dict.fromkeys(FLOATS, "0.0"), np.add),
+    Combiner("mulf %x, %y", "signs", dict.fromkeys(FLOATS, "1.0"), np.multiply),
+    # An infinity is no identity for NaN when the other operand wins.
+    Combiner("maxf %x, %y", "numbers", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.fmax),
+    Combiner("minf %x, %y", "numbers", {e: f"0x{bits}" for e, bits in _INFINITY.items()}, np.fmin),
+    Combiner("maxf %x, %y propagate_nan", "any", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.maximum),
+    Combiner("minf %x, %y propagate_nan", "any", {e: f"0x{bits}" for e, bits in _INFINITY.items()}, np.minimum),
+]
+AGGREGATES = [
+    ((1,), 0), ((8,), 0), ((128,), 0), ((1024,), 0), ((1, 32), 0), ((64, 8), 0), ((64, 8), 1), ((2, 256), 1),
+    ((4, 8, 16), 1), ((2, 4, 8, 2), 2), ((128, 256), 1), ((128, 256), 0),
+]  # fmt: skip
+
+
+def aggregate(kind: str, combiner: Combiner, element: str, shape: tuple[int, ...], axis: int, reverse: bool) -> Kernel:
+    scalar, source = tile_type((), element), tile_type(shape, element)
+    identity = f"identities=[{combiner.identity[element]} : {element}]"
+    result = shape[:axis] + shape[axis + 1 :] if kind == "reduce" else shape
+    flags = "" if kind == "reduce" else f" reverse={str(reverse).lower()}"
+    body = f"""%r = {kind} %a dim={axis}{flags} {identity} : {source} -> {tile_type(result, element)}
+      (%x: {scalar}, %y: {scalar}) {{
+      %z = {combiner.operation} : {scalar}
+      yield %z : {scalar}
+      }}"""
+    array = values(combiner.domain, element, shape, combiner.operation)
+
+    def reference(a: np.ndarray) -> np.ndarray:
+        wide = a if is_integer(element) else a.astype(np.float64)
+        if kind == "reduce":
+            return combiner.function.reduce(wide, axis=axis, dtype=wide.dtype)
+        wide = np.flip(wide, axis) if reverse else wide
+        found = combiner.function.accumulate(wide, axis=axis, dtype=wide.dtype)
+        return np.flip(found, axis) if reverse else found
+
+    words = combiner.operation.replace("%x, %y", "").split()
+    name = f"{kind}{' reverse' if reverse else ''} {' '.join(words)} {element} {shape} dim {axis}"
+    return _whole(kind, name, [(element, array)], body, element, result, reference)
+
+
+def aggregates() -> Iterator[Kernel]:
+    for combiner in COMBINERS:
+        for element in combiner.identity:
+            for shape, axis in AGGREGATES:
+                yield aggregate("reduce", combiner, element, shape, axis, False)
+                if np.prod(shape) <= 2048:
+                    for reverse in (False, True):
+                        yield aggregate("scan", combiner, element, shape, axis, reverse)
+
+
+PERMUTATIONS = [
+    ((1, 32), (1, 0)), ((32, 32), (1, 0)), ((4, 64), (1, 0)), ((128, 256), (1, 0)), ((8, 4, 16), (2, 0, 1)),
+    ((2, 8, 16), (0, 2, 1)), ((2, 4, 8, 2), (3, 1, 0, 2)), ((1, 1, 1, 1), (3, 2, 1, 0)),
+]  # fmt: skip
+RESHAPES = [
+    ((64,), (8, 8)), ((8, 8), (64,)), ((4, 32), (32, 4)), ((2, 4, 16), (8, 16)), ((16, 1), (1, 16)), ((1,), (1, 1, 1)),
+    ((2, 2, 2, 2), (16,)), ((128, 256), (256, 128)), ((1024,), (4, 4, 8, 8)),
+]  # fmt: skip
+BROADCASTS = [
+    ((1,), (128,)), ((16, 1), (16, 32)), ((1, 32), (16, 32)), ((1, 4, 1), (8, 4, 16)), ((1, 1), (128, 256)),
+    ((2, 1, 8, 1), (2, 4, 8, 2)), ((1, 1), (1, 1)),
+]  # fmt: skip
+CUTS = [((1,), 0), ((64,), 0), ((8, 16), 0), ((8, 16), 1), ((2, 4, 8), 1), ((2, 2, 4, 4), 3), ((128, 128), 1)]
+MOVED = ("i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", *NARROW)
+
+
+def movements() -> Iterator[Kernel]:
+    """Operations that move elements about."""
+    for element in MOVED:
+        for shape, order in PERMUTATIONS:
+            a, result = values("any", element, shape, "permute"), tuple(shape[dim] for dim in order)
+            body = f"%r = permute %a {list(order)} : {tile_type(shape, element)} -> {tile_type(result, element)}"
+            name = f"permute {element} {shape} {order}"
+            yield _whole("shape", name, [(element, a)], body, element, result, lambda a, o=order: a.transpose(o))
+        for shape, result in RESHAPES:
+            a = values("any", element, shape, "reshape")
+            body = f"%r = reshape %a : {tile_type(shape, element)} -> {tile_type(result, element)}"
+            name = f"reshape {element} {shape} {result}"
+            yield _whole("shape", name, [(element, a)], body, element, result, lambda a, s=result: a.reshape(s))
+        for shape, result in BROADCASTS:
+            a = values("any", element, shape, "broadcast")
+            body = f"%r = broadcast %a : {tile_type(shape, element)} -> {tile_type(result, element)}"
+            name = f"broadcast {element} {shape} {result}"
+            yield _whole("shape", name, [(element, a)], body, element, result,
+                         lambda a, s=result: np.broadcast_to(a, s))  # fmt: skip
+        for shape, axis in CUTS:
+            yield from _cuts(element, shape, axis)
+    for element in INTEGERS:
+        for size in (1, 2, 64, 2048):
+            # More numbers than the type holds wrap.
+            if size <= 2 ** (DTYPES[element].itemsize * 8 - 1):
+                body = f"%r = iota : {tile_type((size,), element)}"
+                yield _whole("shape", f"iota {element} {size}", [], body, element, (size,), lambda s=size: np.arange(s))
+
+
+def _cuts(element: str, shape: tuple[int, ...], axis: int) -> Iterator[Kernel]:
+    double = tuple(size * (1 + (dim == axis)) for dim, size in enumerate(shape))
+    a, b = (values("any", element, shape, f"cut {name}") for name in "ab")
+    whole = values("any", element, double, "cut")
+    t, d = tile_type(shape, element), tile_type(double, element)
+    places = ", ".join("%one" if dim == axis else "%zero" for dim in range(len(shape)))
+    second = tuple(slice(shape[axis], None) if dim == axis else slice(None) for dim in range(len(shape)))
+    name = f"{element} {shape} dim {axis}"
+
+    def inserted(small: np.ndarray, large: np.ndarray) -> np.ndarray:
+        large = large.copy()
+        large[second] = small
+        return large
+
+    yield _whole("shape", f"cat {name}", [(element, a), (element, b)],
+                 f"%r = cat %a, %b dim = {axis} : {t}, {t} -> {d}", element, double,
+                 lambda a, b: np.concatenate([a, b], axis))  # fmt: skip
+    yield _whole("shape", f"extract {name}", [(element, whole)], f"%r = extract %a[{places}] : {d} -> {t}",
+                 element, shape, lambda a: a[second])  # fmt: skip
+    yield _whole("shape", f"insert {name}", [(element, a), (element, whole)],
+                 f"%r = insert %a, %b[{places}] : {t}, {d}", element, double, inserted)  # fmt: skip
+
+
+PACKED = [*INTEGERS[1:], *FLOATS]
+
+
+def packing() -> Iterator[Kernel]:
+    for element in PACKED:
+        size = DTYPES[element].itemsize
+        for count in (1, 8, 128, 1024):
+            a, b = values("any", element, (count,), "pack"), values("any", "i8", (count * size,), "unpack")
+            wide, bytes_ = tile_type((count,), element), tile_type((count * size,), "i8")
+            yield _whole("packing", f"pack {element} {count}", [(element, a)], f"%r = pack %a : {wide} -> {bytes_}",
+                         "i8", (count * size,), lambda a: a.view(np.int8))  # fmt: skip
+            yield _whole("packing", f"unpack {element} {count}", [("i8", b)], f"%r = unpack %a : {bytes_} -> {wide}",
+                         element, (count,), lambda b, e=element: b.view(DTYPES[e]))  # fmt: skip
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+PRODUCTS = [
+    ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("f32", "f32"), ("f64", "f64"),
+    ("f8E4M3FN", "f32"), ("f8E5M2", "f32"), ("f8E4M3FN", "f16"), ("f8E5M2", "f16"),
+]  # fmt: skip
+SIZES = [
+    (1, 1, 1, 0), (1, 16, 16, 0), (4, 2, 8, 0), (8, 8, 8, 0), (16, 8, 16, 0), (16, 8, 32, 0), (32, 32, 32, 0),
+    (64, 16, 8, 0), (16, 64, 64, 0), (128, 256, 16, 0), (16, 16, 16, 2), (4, 8, 8, 4),
+]  # fmt: skip
+
+
+def products() -> Iterator[Kernel]:
+    for m, n, k, batch in SIZES:
+        shapes = [(batch,) * bool(batch) + pair for pair in ((m, k), (k, n), (m, n))]
+        name = f"{m}x{n}x{k}{f' batch {batch}' if batch else ''}"
+        for element, total in PRODUCTS:
+            # Small integers: every partial sum is exact in every format, so that the order does not matter.
+            yield _product("mmaf", f"{element} {total} {name}", element, total, shapes, "digits", "")
+        for left in ("signed", "unsigned"):
+            for right in ("signed", "unsigned"):
+                yield _product("mmai", f"{left} {right} {name}", "i8", "i32", shapes, "any", f" {left} {right}")
+
+
+def _product(mnemonic: str, name: str, element: str, total: str, shapes: list[tuple[int, ...]], domain: str,
+             signs: str) -> Kernel:  # fmt: skip
+    elements = (element, element, total)
+    arrays = [values(domain, e, s, f"{mnemonic} {i}") for i, (e, s) in enumerate(zip(elements, shapes))]
+    types = ", ".join(tile_type(s, e) for s, e in zip(shapes, elements))
+
+    def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        if mnemonic == "mmaf":
+            return a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+        left, right = (x.view(np.uint8) if s == "unsigned" else x for x, s in zip((a, b), signs.split()))
+        return (left.astype(np.int64) @ right.astype(np.int64) + c).astype(np.int32)
+
+    inputs = list(zip(elements, arrays))
+    body = f"%r = {mnemonic} %a, %b, %c{signs} : {types}"
+    return _whole("product", f"{mnemonic} {name}", inputs, body, total, shapes[2], reference)
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+PADDINGS = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
+ATOMICS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "add": (("i32", "i64"), np.add), "and": (("i32", "i64"), np.bitwise_and), "or": (("i32", "i64"), np.bitwise_or),
+    "xor": (("i32", "i64"), np.bitwise_xor), "max": (("i32", "i64"), np.maximum), "min": (("i32", "i64"), np.minimum),
+    "umax": (("i32", "i64"), None), "umin": (("i32", "i64"), None), "addf": (("f16", "bf16", "f32", "f64"), np.add),
+    "xchg": (("i32", "i64", "f32", "f64"), None),
+}  # fmt: skip
+PLACES = 20
+
+
+def memory() -> Iterator[Kernel]:
+    for shape in SHAPES[1:]:
+        for element in (*INTEGERS_1, *FLOATS, *NARROW, "tf32"):
+            array = values("any", element, shape.array, "copy")
+            inputs = (Operand("a", element, shape.tile, array, shape.access),)
+            output = Operand("r", element, shape.tile, np.zeros(shape.array, DTYPES[element]), shape.access)
+            body = f"%r = reshape %a : {tile_type(shape.tile, element)} -> {tile_type(shape.tile, element)}"
+            yield Kernel("memory", f"copy {element} {shape}", inputs, body, (output,), grid_of(shape),
+                         reference=lambda a: [a])  # fmt: skip
+    for tile, array in (((64,), (50,)), ((16, 32), (9, 31)), ((2, 4, 8, 2), (2, 3, 7, 1))):
+        for element in FLOATS:
+            for padding, value in PADDINGS.items():
+                yield _padded(element, tile, array, padding, value)
+    for count in (1, 16, 64, 512):
+        for mode, (elements, function) in ATOMICS.items():
+            for element in elements:
+                yield _atomic(mode, element, count, function)
+
+
+def _padded(element: str, tile: tuple[int, ...], array: tuple[int, ...], padding: str, value: float) -> Kernel:
+    def reference(a: np.ndarray) -> list[np.ndarray]:
+        full = np.full(tile, value).astype(a.dtype)
+        full[tuple(slice(size) for size in a.shape)] = a
+        return [full]
+
+    a = Operand("a", element, tile, values("any", element, array, "pad"), "dynamic", padding)
+    output = Operand("r", element, tile, np.zeros(tile, DTYPES[element]))
+    t = tile_type(tile, element)
+    return Kernel("memory", f"padding {padding} {element} {tile}", (a,), f"%r = reshape %a : {t} -> {t}", (output,),
+                  reference=reference)  # fmt: skip
+
+
+def _atomic(mode: str, element: str, count: int, function: Any) -> Kernel:
+    """`count` updates of a few places, the last quarter masked off; for xchg, places are all different."""
+    generator = np.random.default_rng(count)
+    size = count if mode == "xchg" else PLACES
+    places = (generator.permutation(count) if mode == "xchg" else generator.integers(0, size, count)).astype(np.int32)
+    updates = values("digits" if mode == "addf" else "any", element, (count,), mode)
+    before = values("digits" if mode == "addf" else "any", element, (size,), f"{mode} memory")
+    limit = max(1, count - count // 4)
+    p, t = tile_type((count,), f"ptr<{element}>"), tile_type((count,), element)
+    i, m, one = tile_type((count,), "i32"), tile_type((count,), "i1"), tile_type((1,), f"ptr<{element}>")
+    body = f"""%lane = iota : {i}
+      %limit = constant <i32: {limit}> : {i}
+      %mask = cmpi less_than %lane, %limit, signed : {i} -> {m}
+      %p1 = reshape %m_p : tile<ptr<{element}>> -> {one}
+      %pb = broadcast %p1 : {one} -> {p}
+      %pp = offset %pb, %a : {p}, {i} -> {p}
+      %old, %t = atomic_rmw_tko relaxed device %pp, {mode}, %b, %mask : {p}, {t}, {m} -> {t}, token"""
+
+    def reference(places: np.ndarray, updates: np.ndarray) -> list[np.ndarray]:
+        after = before.copy()
+        for place, update in zip(places[:limit], updates[:limit]):
+            if mode == "xchg":
+                after[place] = update
+            elif function is None:
+                pair = after[place].view(f"u{after.dtype}"), update.view(f"u{after.dtype}")
+                after[place] = (max if mode == "umax" else min)(pair).view(after.dtype)
+            else:
+                after[place] = function(after[place], update)
+        return [after]
+
+    inputs = (Operand("a", "i32", (count,), places), Operand("b", element, (count,), updates))
+    output = Operand("m", element, (size,), before, "memory")
+    return Kernel("atomic", f"atomic_rmw {mode} {element} {count}", inputs, body, (output,), reference=reference)
+
+
+# ---- all -------------------------------------------------------------------------------------------------------------
+
+
+def all_kernels() -> Iterator[Kernel]:
+    for row in ROWS:
+        for element in row.elements:
+            for shape in SHAPES:
+                yield elementwise(row, element, shape)
+    yield from aggregates()
+    yield from movements()
+    yield from packing()
+    yield from products()
+    yield from memory()
+
+
+def pairwise_kernels() -> Iterator[Kernel]:
+    """Every pair (row, element), (row, shape) and (element, shape) about once: shapes go round as rows and types do.
+
+    The largest tiles are left to the whole run.
+    """
+    small = [shape for shape in SHAPES if np.prod(shape.tile) <= 1024]
+    for row_number, row in enumerate(ROWS):
+        for number, element in enumerate(row.elements):
+            yield elementwise(row, element, small[(5 * row_number + 3 * number) % len(small)])
+    for family in (aggregates, movements, packing, products, memory):
+        kernels = [k for k in family() if all(np.prod(o.tile) <= 2048 for o in (*k.inputs, *k.outputs))]
+        # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
+        yield from kernels[::11]
+
+
+ENTRIES = 12
+
+
+def modules(kernels: list[Kernel]) -> list[list[Kernel]]:
+    """Several small kernels to a module; large tiles among themselves, since they take longest."""
+    by_family: dict[tuple[str, bool], list[Kernel]] = {}
+    for kernel in kernels:
+        large = any(operand.array.size > 4096 for operand in (*kernel.inputs, *kernel.outputs))
+        by_family.setdefault((kernel.family, large), []).append(kernel)
+    return [group[at : at + ENTRIES] for group in by_family.values() for at in range(0, len(group), ENTRIES)]

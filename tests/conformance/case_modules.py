@@ -1,0 +1,362 @@
+"""Kernels as data, and modules of several of them: texts, runs, comparisons.
+
+A kernel loads tiles, runs some operations on them and stores tiles.  Operands may be smaller or larger than the tiles
+(more tile blocks, ragged at the end) and are reached in one of four ways:
+
+static, dynamic   a partition view with sizes in its type, or given at run time
+pointer           a tile of pointers, with a mask where the array is no multiple of the tile
+scalar            one pointer (tiles of rank 0)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from case_values import is_integer
+
+import tileiras
+from tileiras.codegen import ptxas
+from tileiras.diagnostics import CompileError
+from tileiras.sim import emulate, interpret
+from tileiras.sim.errors import SimulationError
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+
+
+class Operand(NamedTuple):
+    """A parameter: name without %, element type, tile shape, array, how it is reached, what is outside of the array.
+
+    access "memory" is a parameter that the kernel's body deals with; its array is compared like an output's.
+    """
+
+    name: str
+    element: str
+    tile: tuple[int, ...]
+    array: np.ndarray
+    access: str = "static"
+    padding: str | None = None
+
+
+class Kernel(NamedTuple):
+    """`reference` maps the inputs' arrays to the outputs', independently of both simulators; None: there is none."""
+
+    family: str
+    name: str
+    inputs: tuple[Operand, ...]
+    body: str
+    outputs: tuple[Operand, ...]
+    grid: tuple[int, ...] = (1,)
+    ulps: float = 0
+    reference: Callable[..., Sequence[np.ndarray]] | None = None
+    targets: tuple[str, ...] = TARGETS
+
+
+class Failure(NamedTuple):
+    family: str
+    name: str
+    target: str
+    stage: str
+    message: str
+
+
+class Result(NamedTuple):
+    """What one kernel did on one target; `emulated` is False where another target's code, the same, was run."""
+
+    kernel: Kernel
+    target: str
+    assembled: bool
+    emulated: bool
+    ulps: float
+    failure: Failure | None
+
+
+def tile_type(shape: Sequence[int], element: str) -> str:
+    return f"tile<{'x'.join([*map(str, shape), element])}>"
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+BLOCKS = ("%bx", "%by", "%bz")
+
+
+def zero(element: str) -> str:
+    return "0" if is_integer(element) else "0.0"
+
+
+def _block(dim: int) -> str:
+    return BLOCKS[dim] if dim < 3 else "%zero"
+
+
+def _strides(array: np.ndarray) -> list[int]:
+    return [stride // array.itemsize for stride in array.strides]
+
+
+def _view(operand: Operand) -> tuple[list[str], str]:
+    """Operations that make %NAME_v, and its type."""
+    n, shape, strides = operand.name, operand.array.shape, _strides(operand.array)
+    if operand.access == "dynamic":
+        sizes = ", ".join(f"%{n}_s{dim}" for dim in range(len(shape)))
+        steps = ", ".join([*(f"%{n}_d{dim}" for dim in range(len(shape) - 1)), "1"])
+        tensor = f"tensor_view<{'?x' * len(shape)}{operand.element}, strides=[{'?,' * (len(shape) - 1)}1]>"
+        made = f"%{n}_t = make_tensor_view %{n}_p, shape = [{sizes}], strides = [{steps}] : tile<i32> -> {tensor}"
+    else:
+        tensor = f"tensor_view<{'x'.join(map(str, shape))}x{operand.element}, strides=[{','.join(map(str, strides))}]>"
+        made = f"%{n}_t = make_tensor_view %{n}_p, shape = {list(shape)}, strides = {strides} : {tensor}"
+    padding = f", padding_value = {operand.padding}" if operand.padding else ""
+    view = f"partition_view<tile=({'x'.join(map(str, operand.tile))}){padding}, {tensor}>"
+    return [made, f"%{n}_v = make_partition_view %{n}_t : {view}"], view
+
+
+def _pointers(operand: Operand) -> tuple[list[str], bool]:
+    """Operations that make the tile of pointers %NAME_a and the mask %NAME_m, and whether there is a mask."""
+    n, tile, rank = operand.name, operand.tile, len(operand.tile)
+    whole, truth = tile_type(tile, "i32"), tile_type(tile, "i1")
+    lines = [f"%{n}_o0 = constant <i32: 0> : {whole}"]
+    masks: list[str] = []
+    for dim, (size, extent, stride) in enumerate(zip(tile, operand.array.shape, _strides(operand.array))):
+        v = f"%{n}_{dim}"
+        line = tile_type((size,), "i32")
+        spread = tile_type([size if other == dim else 1 for other in range(rank)], "i32")
+        lines += [
+            f"{v}i = iota : {line}",
+            f"{v}n = constant <i32: {size}> : tile<i32>",
+            f"{v}f = muli {_block(dim)}, {v}n : tile<i32>",
+            f"{v}g = reshape {v}f : tile<i32> -> tile<1xi32>",
+            f"{v}h = broadcast {v}g : tile<1xi32> -> {line}",
+            f"{v}j = addi {v}i, {v}h : {line}",
+            f"{v}k = reshape {v}j : {line} -> {spread}",
+            f"{v}l = broadcast {v}k : {spread} -> {whole}",
+            f"{v}t = constant <i32: {stride}> : {whole}",
+            f"{v}u = muli {v}l, {v}t : {whole}",
+            f"%{n}_o{dim + 1} = addi %{n}_o{dim}, {v}u : {whole}",
+        ]
+        if extent % size:
+            lines += [
+                f"{v}e = constant <i32: {extent}> : {whole}",
+                f"{v}m = cmpi less_than {v}l, {v}e, signed : {whole} -> {truth}",
+            ]
+            masks.append(f"{v}m")
+    pointer = f"ptr<{operand.element}>"
+    ones = tile_type([1] * rank, pointer)
+    lines += [
+        f"%{n}_b = reshape %{n}_p : tile<{pointer}> -> {ones}",
+        f"%{n}_c = broadcast %{n}_b : {ones} -> {tile_type(tile, pointer)}",
+        f"%{n}_a = offset %{n}_c, %{n}_o{rank} : {tile_type(tile, pointer)}, {whole} -> {tile_type(tile, pointer)}",
+    ]
+    for number, mask in enumerate(masks):
+        previous = f"%{n}_x{number - 1}" if number else mask
+        lines.append(f"%{n}_x{number} = andi {previous}, {mask} : {truth}")
+    if masks:
+        lines.append(f"%{n}_m = andi %{n}_x{len(masks) - 1}, {masks[-1]} : {truth}")
+    return lines, bool(masks)
+
+
+def _load(operand: Operand) -> list[str]:
+    n, type_ = operand.name, tile_type(operand.tile, operand.element)
+    if operand.access == "memory":
+        return []
+    if operand.access == "scalar":
+        return [f"%{n}, %{n}_k = load_ptr_tko weak %{n}_p : tile<ptr<{operand.element}>> -> {type_}, token"]
+    if operand.access == "pointer":
+        lines, masked = _pointers(operand)
+        pointers = tile_type(operand.tile, f"ptr<{operand.element}>")
+        if not masked:
+            return [*lines, f"%{n}, %{n}_k = load_ptr_tko weak %{n}_a : {pointers} -> {type_}, token"]
+        truth = tile_type(operand.tile, "i1")
+        padding = operand.padding if operand.padding not in (None, "zero") else zero(operand.element)
+        return [
+            *lines,
+            f"%{n}_z = constant <{operand.element}: {padding}> : {type_}",
+            f"%{n}, %{n}_k = load_ptr_tko weak %{n}_a, %{n}_m, %{n}_z : {pointers}, {truth}, {type_} -> {type_}, token",
+        ]
+    lines, view = _view(operand)
+    indices = ", ".join(_block(dim) for dim in range(len(operand.tile)))
+    return [*lines, f"%{n}, %{n}_k = load_view_tko weak %{n}_v[{indices}] : {view}, tile<i32> -> {type_}, token"]
+
+
+def _store(operand: Operand) -> list[str]:
+    n, type_ = operand.name, tile_type(operand.tile, operand.element)
+    if operand.access == "memory":
+        return []
+    if operand.access == "scalar":
+        return [f"%{n}_k = store_ptr_tko weak %{n}_p, %{n} : tile<ptr<{operand.element}>>, {type_} -> token"]
+    if operand.access == "pointer":
+        lines, masked = _pointers(operand)
+        mask, truth = (f", %{n}_m", f", {tile_type(operand.tile, 'i1')}") if masked else ("", "")
+        pointers = tile_type(operand.tile, f"ptr<{operand.element}>")
+        return [*lines, f"%{n}_k = store_ptr_tko weak %{n}_a, %{n}{mask} : {pointers}, {type_}{truth} -> token"]
+    lines, view = _view(operand)
+    indices = ", ".join(_block(dim) for dim in range(len(operand.tile)))
+    return [*lines, f"%{n}_k = store_view_tko weak %{n}, %{n}_v[{indices}] : {type_}, {view}, tile<i32> -> token"]
+
+
+def _sizes(operand: Operand) -> list[tuple[str, int]]:
+    if operand.access != "dynamic":
+        return []
+    shape, strides = operand.array.shape, _strides(operand.array)[:-1]
+    sizes = [(f"%{operand.name}_s{dim}", size) for dim, size in enumerate(shape)]
+    return sizes + [(f"%{operand.name}_d{dim}", stride) for dim, stride in enumerate(strides)]
+
+
+def entry_text(entry: str, kernel: Kernel) -> str:
+    parameters, lines = [], ["%zero = constant <i32: 0> : tile<i32>", "%one = constant <i32: 1> : tile<i32>"]
+    lines.append("%bx, %by, %bz = get_tile_block_id : tile<i32>")
+    for operand in (*kernel.inputs, *kernel.outputs):
+        parameters.append(f"%{operand.name}_p: tile<ptr<{operand.element}>>")
+        parameters += [f"{name}: tile<i32>" for name, _ in _sizes(operand)]
+    for operand in kernel.inputs:
+        lines += _load(operand)
+    lines += [line.strip() for line in kernel.body.strip().split("\n")]
+    for operand in kernel.outputs:
+        lines += _store(operand)
+    inner = "".join(f"    {line}\n" for line in [*lines, "return"])
+    return f"  entry @{entry}({', '.join(parameters)}) {{\n{inner}  }}\n"
+
+
+def module_text(kernels: Sequence[Kernel]) -> str:
+    return "cuda_tile.module @m {\n" + "".join(entry_text(f"k{n}", k) for n, k in enumerate(kernels)) + "}\n"
+
+
+def arguments(kernel: Kernel) -> tuple[list[Any], list[np.ndarray]]:
+    """Fresh parameters, and those of them that are compared."""
+    parameters: list[Any] = []
+    compared: list[np.ndarray] = []
+    for number, operand in enumerate((*kernel.inputs, *kernel.outputs)):
+        array = operand.array.copy()
+        parameters += [array, *(value for _, value in _sizes(operand))]
+        if number >= len(kernel.inputs):
+            compared.append(array)
+    return parameters, compared
+
+
+# ---- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Units in the last place; 0 for two NaNs, infinite for one; integers differ or not."""
+    if actual.dtype.kind in "iub":
+        return np.where(actual == expected, 0.0, np.inf)
+    bits = 8 * actual.dtype.itemsize
+
+    def ordered(values: np.ndarray) -> np.ndarray:
+        whole = np.ascontiguousarray(values).view(f"int{bits}").astype(np.int64)
+        # Zeros of either sign are one number: what the sign of a zero must be, the operations' own tests say.
+        return np.where(whole < 0, -(whole & np.int64((1 << (bits - 1)) - 1)), whole)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        nans = [np.isnan(values.astype(np.float64)) for values in (actual, expected)]
+        apart = np.abs(ordered(actual).astype(np.float64) - ordered(expected).astype(np.float64))
+        apart = np.where(apart < 2**40, np.abs(ordered(actual) - ordered(expected)).astype(np.float64), apart)
+    return np.where(nans[0] & nans[1], 0.0, np.where(nans[0] | nans[1], np.inf, apart))
+
+
+def compare(kernel: Kernel, what: str, actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str | None:
+    """None, or what is wrong: the first element that is too far off."""
+    for operand, got, want in zip(kernel.outputs, actual, expected):
+        if got.shape != want.shape or got.dtype != want.dtype:
+            return f"{what}: %{operand.name} is {got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
+        apart = distance(got, want)
+        wrong = ~(apart <= kernel.ulps)
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            same = [o for o in kernel.inputs if o.array.shape == got.shape]
+            shown = ", ".join(f"%{o.name} = {o.array[at]}" for o in same)
+            return (
+                f"{what}: {int(wrong.sum())} of {wrong.size} elements of %{operand.name} differ; at {at} ({shown}):"
+                f" {got[at]}, expected {want[at]} ({apart[at]:g} ulps, {kernel.ulps:g} allowed)"
+            )
+    return None
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _interpreted(kernel: Kernel) -> tuple[list[np.ndarray], str | None]:
+    parameters, compared = arguments(kernel)
+    interpret(module_text([kernel]), "k0", kernel.grid, parameters)
+    if kernel.reference is None:
+        return compared, None
+    with np.errstate(all="ignore"):
+        expected = kernel.reference(*(operand.array for operand in kernel.inputs))
+    return compared, compare(kernel, "interpreter against NumPy", compared, expected)
+
+
+def _bodies(ptx: str) -> dict[str, str]:
+    """Each entry's text behind what precedes all entries, without the target's name."""
+    head, *entries = re.split(r"(?=\.visible \.entry )", ptx)
+    head = re.sub(r"(?m)^(?:\.version|\.target|//).*\n", "", head)
+    return {match.group(1): head + text for text in entries if (match := re.search(r"\.entry (\w+)", text))}
+
+
+def _failed(kernel: Kernel, target: str, stage: str, message: str) -> Result:
+    return Result(kernel, target, False, False, 0.0, Failure(kernel.family, kernel.name, target, stage, message))
+
+
+def run_module(kernels: Sequence[Kernel], targets: Sequence[str], assembler: str | None) -> Iterator[Result]:
+    """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to do without."""
+    expected: list[list[np.ndarray]] = []
+    sound: list[Kernel] = []
+    for kernel in kernels:
+        try:
+            outputs, wrong = _interpreted(kernel)
+        except (CompileError, SimulationError) as error:
+            yield _failed(kernel, "", "interpret", str(error))
+            continue
+        if wrong:
+            yield _failed(kernel, "", "interpret", wrong)
+        sound.append(kernel)
+        expected.append(outputs)
+    if not sound:
+        return
+    text = module_text(sound)
+    seen: dict[tuple[int, str], float] = {}
+    for target in targets:
+        yield from _run_target(sound, text, expected, target, assembler, seen)
+
+
+def _run_target(
+    kernels: Sequence[Kernel],
+    text: str,
+    expected: list[list[np.ndarray]],
+    target: str,
+    assembler: str | None,
+    seen: dict[tuple[int, str], float],
+) -> Iterator[Result]:
+    try:
+        artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir")
+        if assembler is not None:
+            ptxas.assemble(artifact.text, target, ptxas=assembler)
+    except CompileError as error:
+        if len(kernels) == 1:
+            yield _failed(kernels[0], target, "compile", str(error))
+            return
+        for kernel, outputs in zip(kernels, expected):
+            yield from _run_target([kernel], module_text([kernel]), [outputs], target, assembler, {})
+        return
+    bodies = _bodies(artifact.text)
+    metadata = {info.name: json.loads(info.artifacts[".json"]) for info in artifact.kernels}
+    for number, kernel in enumerate(kernels):
+        key = (number, bodies[f"k{number}"])
+        known = seen.get(key)
+        if known is not None:
+            yield Result(kernel, target, assembler is not None, False, known, None)
+            continue
+        parameters, compared = arguments(kernel)
+        try:
+            emulate(artifact.text, f"k{number}", kernel.grid, parameters, metadata=metadata[f"k{number}"])
+        except SimulationError as error:
+            yield _failed(kernel, target, "emulate", f"{type(error).__name__}: {error}")
+            continue
+        wrong = compare(kernel, f"{target} against the interpreter", compared, expected[number])
+        if wrong:
+            yield _failed(kernel, target, "compare", wrong)
+            continue
+        worst = max(
+            (float(np.max(distance(*pair), initial=0)) for pair in zip(compared, expected[number])), default=0.0
+        )
+        seen[key] = worst
+        yield Result(kernel, target, assembler is not None, True, worst, None)

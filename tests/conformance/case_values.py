@@ -1,0 +1,131 @@
+"""Element types in memory, the values that operations are tried on, and integer arithmetic as wide as needed."""
+
+from __future__ import annotations
+
+import zlib
+
+import ml_dtypes
+import numpy as np
+
+DTYPES = {
+    "i1": np.dtype(np.bool_),
+    **{f"i{width}": np.dtype(f"int{width}") for width in (8, 16, 32, 64)},
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "tf32": np.dtype(np.float32),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+INTEGERS = ("i8", "i16", "i32", "i64")
+FLOATS = ("f16", "bf16", "f32", "f64")
+NARROW = ("f8E4M3FN", "f8E5M2")
+
+
+def width(element: str) -> int:
+    return 1 if element == "i1" else 8 * DTYPES[element].itemsize
+
+
+def is_integer(element: str) -> bool:
+    return element[0] == "i"
+
+
+# ---- integers of any width, as Python numbers ------------------------------------------------------------------------
+
+
+def unsigned(values: np.ndarray) -> np.ndarray:
+    if values.dtype == np.bool_:
+        return values.astype(np.int64).astype(object)
+    return values.view(f"uint{8 * values.dtype.itemsize}").astype(object)
+
+
+def signed(values: np.ndarray) -> np.ndarray:
+    return -unsigned(values) if values.dtype == np.bool_ else values.astype(object)
+
+
+def wrap(values: np.ndarray, element: str) -> np.ndarray:
+    """The low bits of Python numbers, in the element's type."""
+    if element == "i1":
+        return (values % 2).astype(np.int64).astype(np.bool_)
+    bits = width(element)
+    low = np.asarray(values, object) & ((1 << bits) - 1)
+    return low.astype(np.uint64).astype(f"uint{bits}").view(DTYPES[element])
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+def _corners(element: str) -> np.ndarray:
+    if element == "i1":
+        return np.array([False, True])
+    dtype = DTYPES[element]
+    if is_integer(element):
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        return np.array([0, 1, -1, low, high], dtype)
+    limits = ml_dtypes.finfo(dtype)
+    values = [0.0, 1.0, np.nan, float(limits.smallest_subnormal), -float(limits.max)]
+    if element != "f8E8M0FNU":
+        values += [-0.0, float(limits.smallest_normal)]
+    if element not in ("f8E4M3FN", "f8E8M0FNU"):
+        values += [np.inf, -np.inf]
+    return np.array(values).astype(dtype)
+
+
+def _any(element: str, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Ordinary numbers of several sizes, and every corner of the format, in an order that depends on the generator."""
+    dtype = DTYPES[element]
+    if element == "i1":
+        return generator.integers(0, 2, count).astype(np.bool_)
+    if is_integer(element):
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        values = generator.integers(low, high, count, dtype=np.int64, endpoint=True)
+        values = np.where(generator.random(count) < 0.3, generator.integers(-9, 10, count), values).astype(dtype)
+    else:
+        scale = np.where(generator.random(count) < 0.2, 300.0, 4.0)
+        values = (scale * generator.standard_normal(count)).astype(dtype)
+    corners = generator.permutation(_corners(element))
+    return np.where(generator.random(count) < 0.4, np.resize(corners, count), values).astype(dtype)
+
+
+def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
+    """An array of `element`s; `domain` is one of those below, `seed` any text.
+
+    any: everything.  numbers: floats but NaN.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
+    positive, unit, angles: floats above 0, in [-1, 1], in [-100, 100].  divisors: not 0, not -1.
+    shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part fits.  exponents: integers in [-9, 9].
+    """
+    generator = np.random.default_rng(zlib.crc32(f"{seed} {domain} {element} {shape}".encode()))
+    count, dtype = int(np.prod(shape)), DTYPES[element]
+    domain, _, target = domain.partition(":")
+    if domain == "any":
+        flat = _any(element, count, generator)
+    elif domain == "numbers":
+        flat = _any(element, count, generator)
+        flat = np.where(np.isnan(flat.astype(np.float64)), dtype.type(1), flat)
+    elif domain == "divisors":
+        flat = _any(element, count, generator)
+        flat = np.where((flat == 0) | (flat == -1), dtype.type(3), flat)
+    elif domain == "shifts":
+        flat = generator.integers(0, width(element), count)
+    elif domain in ("digits", "tiny", "exponents"):
+        bound = {"digits": 3, "tiny": 1, "exponents": 9}[domain]
+        flat = generator.integers(-bound, bound + 1, count)
+    elif domain == "signs":
+        flat = generator.choice([-1, 1], count)
+    elif domain == "positive":
+        flat = np.exp2(generator.uniform(-9, 9, count))
+    elif domain in ("unit", "angles"):
+        bound = 1 if domain == "unit" else 100
+        flat = generator.uniform(-bound, bound, count)
+    elif domain in ("fits", "ufits"):
+        bits = min(width(target), 15 if element in ("f16", "bf16", *NARROW) else 62)
+        top = 2.0 ** (bits - (domain == "fits")) * 0.9  # so that rounding to three bits does not leave the range
+        if element in NARROW:
+            top = min(top, 200.0)
+        flat = generator.uniform(-top if domain == "fits" else 0, top, count)
+        flat[::2] = generator.uniform(-1 if domain == "fits" else 0, 1, len(flat[::2])) * min(top, 100)
+    else:
+        raise ValueError(domain)
+    return flat.astype(dtype).reshape(shape)

@@ -1,0 +1,256 @@
+"""Every operation that conformance kernels are generated from, one row each.
+
+Bounds of the functions are the maximum errors that the CUDA C++ Programming Guide's appendix on mathematical functions
+states for the libdevice functions; formats narrower than f32 are computed in f32 and rounded once, which may tip the
+last rounding.  Everything else is exact or rounded once: 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from case_values import DTYPES, FLOATS, INTEGERS, NARROW, signed, unsigned, width, wrap
+
+EXTENDED = np.longdouble
+"""At least twice f32's precision, so that rounding the correctly rounded result again is innocuous."""
+
+
+class Row(NamedTuple):
+    """One element-wise operation.
+
+    text: the operation; {t}, {t1}, ... the types of its operands, {r} of its result, which is %r.
+    operands: (domain, element type) of %a, %b, %c; element "" is the row's.
+    reference: operands as arrays, and the result's element type -> the result.
+    """
+
+    family: str
+    name: str
+    text: str
+    elements: tuple[str, ...]
+    operands: tuple[tuple[str, str], ...]
+    result: str = ""
+    ulps: dict[str, float] = {}
+    reference: Callable[..., np.ndarray] | None = None
+
+
+INTEGERS_1 = ("i1", *INTEGERS)
+ONE, TWO, THREE = ((("any", ""),) * count for count in (1, 2, 3))
+SIGNS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"signed": signed, "unsigned": unsigned}
+PREDICATES: dict[str, Callable[..., Any]] = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less_than": np.less,
+    "less_than_or_equal": np.less_equal,
+    "greater_than": np.greater,
+    "greater_than_or_equal": np.greater_equal,
+}
+
+
+def _wrapped(function: Callable[..., Any], read: Callable[..., Any] = unsigned) -> Callable[..., np.ndarray]:
+    """A function of Python numbers, its low bits."""
+    return lambda *arrays: wrap(function(*(read(array) for array in arrays[:-1])), arrays[-1])
+
+
+def _rounded(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """A function of extended floats, rounded to the result's format."""
+    return lambda *arrays: to_float(function(*(array.astype(EXTENDED) for array in arrays[:-1])), arrays[-1])
+
+
+def to_float(values: np.ndarray, element: str) -> np.ndarray:
+    """Extended floats in a format; ml_dtypes formats take no extended floats, and f64 is precise enough for them."""
+    dtype = DTYPES[element]
+    return values.astype(dtype) if element in ("f16", "f32", "f64") else values.astype(np.float64).astype(dtype)
+
+
+# ---- integers --------------------------------------------------------------------------------------------------------
+
+
+def _quotient(a: Any, b: Any, mode: str) -> Any:
+    floor = a // b
+    if mode == "negative_inf":
+        return floor
+    up = (a % b != 0).astype(int).astype(object)
+    if mode == "positive_inf":
+        return floor + up
+    return floor + up * (floor < 0).astype(int).astype(object)
+
+
+def _shifted_right(read: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    return lambda a, b, element: wrap(read(a) >> unsigned(b), element)
+
+
+INTEGER = [
+    Row("integer", name, f"{name} %a, %b : {{t}}", INTEGERS_1, TWO, reference=_wrapped(function))
+    for name, function in {
+        "addi": np.add, "subi": np.subtract, "muli": np.multiply, "andi": np.bitwise_and, "ori": np.bitwise_or,
+        "xori": np.bitwise_xor,
+    }.items()
+]  # fmt: skip
+INTEGER += [
+    Row("integer", f"{name} {sign}", f"{name} %a, %b {sign} : {{t}}", INTEGERS_1, TWO,
+        reference=_wrapped(function, read))
+    for name, function in {"maxi": np.maximum, "mini": np.minimum}.items() for sign, read in SIGNS.items()
+]  # fmt: skip
+INTEGER += [
+    Row("integer", f"divi {sign} {mode}", f"divi %a, %b {sign}{text} : {{t}}", INTEGERS,
+        (("any", ""), ("divisors", "")), reference=_wrapped(lambda a, b, mode=mode: _quotient(a, b, mode), SIGNS[sign]))
+    for sign, mode, text in (
+        ("signed", "zero", ""), ("unsigned", "zero", ""), ("signed", "negative_inf", " rounding<negative_inf>"),
+        ("signed", "positive_inf", " rounding<positive_inf>"), ("unsigned", "positive_inf", " rounding<positive_inf>"),
+    )
+]  # fmt: skip
+INTEGER += [
+    Row("integer", f"remi {sign}", f"remi %a, %b {sign} : {{t}}", INTEGERS, (("any", ""), ("divisors", "")),
+        reference=_wrapped(lambda a, b: a - _quotient(a, b, "zero") * b, read))
+    for sign, read in SIGNS.items()
+]  # fmt: skip
+INTEGER += [
+    Row("integer", "mulhii", "mulhii %a, %b : {t}", INTEGERS, TWO,
+        reference=lambda a, b, e: wrap((unsigned(a) * unsigned(b)) >> width(e), e)),
+    Row("integer", "negi", "negi %a : {t}", INTEGERS, ONE, reference=_wrapped(np.negative)),
+    Row("integer", "absi", "absi %a : {t}", INTEGERS, ONE, reference=_wrapped(np.abs, signed)),
+    Row("integer", "shli", "shli %a, %b : {t}", INTEGERS, (("any", ""), ("shifts", "")),
+        reference=lambda a, b, e: wrap(unsigned(a) << unsigned(b), e)),
+    *(Row("integer", f"shri {sign}", f"shri %a, %b {sign} : {{t}}", INTEGERS, (("any", ""), ("shifts", "")),
+          reference=_shifted_right(read)) for sign, read in SIGNS.items()),
+]  # fmt: skip
+INTEGER += [
+    Row("comparison", f"cmpi {name} {sign}", f"cmpi {name} %a, %b, {sign} : {{t}} -> {{r}}", INTEGERS_1, TWO, "i1",
+        reference=lambda a, b, e, function=function, read=read: function(read(a), read(b)).astype(np.bool_))
+    for name, function in PREDICATES.items() for sign, read in SIGNS.items()
+]  # fmt: skip
+
+# ---- floating point --------------------------------------------------------------------------------------------------
+
+F32_F64 = ("f32", "f64")
+MODES = ("zero", "negative_inf", "positive_inf")
+
+
+def _extremum(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    return lambda a, b, e: function(a.astype(np.float64), b.astype(np.float64)).astype(DTYPES[e])
+
+
+def _compared(function: Callable[..., Any], unordered: bool) -> Callable[..., np.ndarray]:
+    def reference(a: np.ndarray, b: np.ndarray, element: str) -> np.ndarray:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        nan = np.isnan(a) | np.isnan(b)
+        return np.where(nan, unordered, function(a, b))
+
+    return reference
+
+
+FLOAT = [
+    # f64 through an extended format would be rounded twice; NumPy's own f64 is the reference there.
+    Row("float", name, f"{name} %a, %b : {{t}}", FLOATS, TWO,
+        reference=lambda a, b, e, function=function: function(a.astype(np.float64), b.astype(np.float64))
+        .astype(DTYPES[e]))
+    for name, function in {"addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide}.items()
+]  # fmt: skip
+FLOAT += [
+    Row("float", f"{name} {mode}", f"{name} %a, %b rounding<{mode}> : {{t}}", F32_F64, TWO)
+    for name in ("addf", "subf", "mulf", "divf") for mode in MODES
+]  # fmt: skip
+FLOAT += [Row("float", "fma", "fma %a, %b, %c : {t}", FLOATS, THREE)]
+FLOAT += [Row("float", f"fma {mode}", f"fma %a, %b, %c rounding<{mode}> : {{t}}", F32_F64, THREE) for mode in MODES]
+FLOAT += [
+    Row("float", "sqrt", "sqrt %a : {t}", FLOATS, ONE,
+        reference=lambda a, e: np.sqrt(a.astype(np.float64)).astype(DTYPES[e])),
+    *(Row("float", f"sqrt {mode}", f"sqrt %a rounding<{mode}> : {{t}}", F32_F64, ONE) for mode in MODES),
+    Row("float", "remf", "remf %a, %b : {t}", FLOATS, TWO,
+        reference=lambda a, b, e: np.fmod(a.astype(np.float64), b.astype(np.float64)).astype(DTYPES[e])),
+    Row("float", "absf", "absf %a : {t}", FLOATS, ONE, reference=_rounded(np.abs)),
+    Row("float", "negf", "negf %a : {t}", FLOATS, ONE, reference=_rounded(np.negative)),
+    Row("float", "ceil", "ceil %a : {t}", FLOATS, ONE, reference=_rounded(np.ceil)),
+    Row("float", "floor", "floor %a : {t}", FLOATS, ONE, reference=_rounded(np.floor)),
+    Row("float", "maxf", "maxf %a, %b : {t}", FLOATS, TWO, reference=_extremum(np.fmax)),
+    Row("float", "minf", "minf %a, %b : {t}", FLOATS, TWO, reference=_extremum(np.fmin)),
+    Row("float", "maxf propagate_nan", "maxf %a, %b propagate_nan : {t}", FLOATS, TWO,
+        reference=_extremum(np.maximum)),
+    Row("float", "minf propagate_nan", "minf %a, %b propagate_nan : {t}", FLOATS, TWO,
+        reference=_extremum(np.minimum)),
+    *(Row("float", f"{name} flush_to_zero", f"{name} %a, %b flush_to_zero : {{t}}", ("f32",), TWO)
+      for name in ("addf", "subf", "mulf", "divf", "maxf", "minf")),
+]  # fmt: skip
+FLOAT += [
+    Row("comparison", f"cmpf {name} {order}", f"cmpf {name} {order} %a, %b : {{t}} -> {{r}}", FLOATS, TWO, "i1",
+        reference=_compared(function, order == "unordered"))
+    for name, function in PREDICATES.items() for order in ("ordered", "unordered")
+]  # fmt: skip
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+
+def _bounds(f32: float, f64: float) -> dict[str, float]:
+    return {"f16": 1, "bf16": 1, "f32": f32, "f64": f64}
+
+
+# name: (f32, f64, NumPy's function, domain besides everything)
+FUNCTIONS: dict[str, tuple[float, float, Callable[..., Any], str]] = {
+    "exp": (2, 1, np.exp, "unit"),
+    "exp2": (2, 1, np.exp2, "unit"),
+    "log": (1, 1, np.log, "positive"),
+    "log2": (1, 1, np.log2, "positive"),
+    "rsqrt": (2, 1, lambda a: 1 / np.sqrt(a), "positive"),
+    "sin": (2, 2, np.sin, "angles"),
+    "cos": (2, 2, np.cos, "angles"),
+    "tan": (4, 2, np.tan, "angles"),
+    "sinh": (3, 2, np.sinh, "unit"),
+    "cosh": (2, 1, np.cosh, "unit"),
+    "tanh": (2, 1, np.tanh, "unit"),
+}
+FUNCTION = [
+    Row("function", f"{name} {domain}", f"{name} %a : {{t}}", FLOATS, ((domain, ""),), "", _bounds(f32, f64),
+        _rounded(function))
+    for name, (f32, f64, function, other) in FUNCTIONS.items() for domain in ("any", other)
+]  # fmt: skip
+FUNCTION += [
+    Row("function", "pow", "fpowf %a, %b : {t}", FLOATS, (("positive", ""), ("any", "")), "", _bounds(4, 2),
+        _rounded(np.power)),
+    Row("function", "atan2", "atan2 %a, %b : {t}", FLOATS, TWO, "", _bounds(3, 2), _rounded(np.arctan2)),
+]  # fmt: skip
+
+# ---- conversions -----------------------------------------------------------------------------------------------------
+
+CONVERSION = [
+    Row("conversion", f"exti {sign} {target}", f"exti %a {sign} : {{t}} -> {{r}}",
+        tuple(e for e in INTEGERS_1 if width(e) < width(target)), ONE, target,
+        reference=lambda a, e, read=read: wrap(read(a), e))
+    for target in INTEGERS for sign, read in SIGNS.items()
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"trunci {target}", "trunci %a : {t} -> {r}",
+        tuple(e for e in INTEGERS if width(e) > width(target)), ONE, target,
+        reference=lambda a, e: wrap(unsigned(a), e))
+    for target in INTEGERS_1[:-1]
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"itof {sign} {target}", f"itof %a {sign} : {{t}} -> {{r}}", INTEGERS_1, ONE, target,
+        reference=lambda a, e, read=read: to_float(read(a).astype(EXTENDED), e) if e in ("f32", "f64") else None)
+    for target in FLOATS for sign, read in SIGNS.items()
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"ftof {target}", "ftof %a : {t} -> {r}",
+        tuple(e for e in (*FLOATS, *NARROW, "tf32") if e != target), ONE, target,
+        reference=None if target == "tf32" or target in NARROW else _rounded(np.positive))
+    for target in (*FLOATS, *NARROW, "tf32")
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"ftoi {sign} {target}", f"ftoi %a {sign} : {{t}} -> {{r}}", (*FLOATS, *NARROW),
+        ((("fits:" if sign == "signed" else "ufits:") + target, ""),), target,
+        reference=lambda a, e: wrap(np.vectorize(int, otypes=[object])(a.astype(np.float64)), e))
+    for target in INTEGERS for sign in SIGNS
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"bitcast {target}", "bitcast %a : {t} -> {r}",
+        tuple(e for e in (*INTEGERS, *FLOATS) if e != target and width(e) == width(target)), ONE, target,
+        reference=lambda a, e: a.view(DTYPES[e]))
+    for target in (*INTEGERS, *FLOATS)
+]  # fmt: skip
+SELECT = [
+    Row("select", "select", "select %a, %b, %c : {t0}, {t1}", (*INTEGERS_1, *FLOATS, *NARROW),
+        (("any", "i1"), ("any", ""), ("any", "")), reference=lambda a, b, c, e: np.where(a, b, c)),
+]  # fmt: skip
+
+ROWS = [row for row in (*INTEGER, *FLOAT, *FUNCTION, *CONVERSION, *SELECT) if row.elements]
