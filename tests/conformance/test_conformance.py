@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import random_programs
 from case_kernels import modules, pairwise_kernels
 from case_modules import TARGETS, run_module
 
@@ -18,3 +19,8 @@ def test_module(number):
     results = list(run_module(MODULES[number], [TARGETS[number % len(TARGETS)]], assembler))
     assert [result.failure for result in results if result.failure] == []
     assert len(results) == len(MODULES[number])
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_program_with_control_flow(number):
+    assert random_programs.run(number, 12) > 12
