@@ -19,10 +19,10 @@ BYTES = (0, 1, 2, 3, 4, 5, 8, 0x10, 0x7F, 0x80, 0xFE, 0xFF)
 NUMBERS = ("0", "1", "-1", "2", "3", "4", "7", "8", "16", "64", "128", "1024", "65536", "2147483647", "-2147483648",
            "4294967296", "9223372036854775807", "-9223372036854775808", "18446744073709551616", "0x7F800000", "1.5",
            "1e400", "0.0", "?")  # fmt: skip
-PIECES = ("%", "%0", "@k", "!", "#", "<", ">", "{", "}", "(", ")", "[", "]", ":", "->", ",", "=", '"', "loc(", "^bb0",
+PIECES = ("%", "%0", "!", "#", "<", ">", "{", "}", "(", ")", "[", "]", ":", "->", ",", "=", '"', "loc(", "^bb0",
           "dense<", "tile<", "tile<i32>", "tile<4xf32>", "tile<ptr<f32>>", "token", "i1", "i4", "i8", "i64", "f16",
-          "bf16", "tf32", "f8E4M3FN", "f4E2M1FN", "signed", "unsigned", "weak", "relaxed", "tensor_view",
-          "partition_view", "attributes", "optimization_hints", "true", "//", "\\", "\0", "é", "loc(unknown)")  # fmt: skip
+          "bf16", "tf32", "f4E2M1FN", "signed", "unsigned", "weak", "relaxed", "tensor_view",
+          "partition_view", "attributes", "true", "//", "\\", "\0", "é", "loc(unknown)")  # fmt: skip
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[%@!#^]?[\w$.]+|->|::|\s+|.')
 NUMBER = re.compile(r"-?\b(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)")
 
