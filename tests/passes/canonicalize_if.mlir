@@ -249,3 +249,25 @@ cuda_tile.module @m {
     return
   }
 }
+
+// -----
+
+// There is no selection of 4-bit floats.
+
+// CHECK-LABEL: entry @four_bits
+// CHECK-NOT: select
+// CHECK: if %{{.*}} -> (tile<2xf4E2M1FN>)
+cuda_tile.module @m {
+  entry @four_bits(%c: tile<i1>) {
+    %a = constant <f4E2M1FN: [1.0, 2.0]> : tile<2xf4E2M1FN>
+    %b = constant <f4E2M1FN: [3.0, 4.0]> : tile<2xf4E2M1FN>
+    %v = if %c -> (tile<2xf4E2M1FN>) {
+      yield %a : tile<2xf4E2M1FN>
+    } else {
+      yield %b : tile<2xf4E2M1FN>
+    }
+    %p = pack %v : tile<2xf4E2M1FN> -> tile<1xi8>
+    %t = print_tko "%d", %p : tile<1xi8> -> token
+    return
+  }
+}

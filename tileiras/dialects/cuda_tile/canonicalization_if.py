@@ -17,6 +17,7 @@ from tileiras.ir import (
     Region,
     RewritePattern,
     Value,
+    f4E2M1FN,
     i1,
 )
 
@@ -47,6 +48,11 @@ def _select(cond: Value, first: Value, second: Value, rewriter: PatternRewriter)
         cond = rewriter.insert(ReshapeOp(cond, result=TileType((1,) * type.rank, i1))).result
         cond = rewriter.insert(BroadcastOp(cond, result=type.with_element_type(i1))).result
     return rewriter.insert(SelectOp(cond, first, second)).result
+
+
+def _selectable(type: Any) -> bool:
+    """Whether `select` takes values of the type: tiles, but not of 4-bit floats."""
+    return isinstance(type, TileType) and type.element_type is not f4E2M1FN
 
 
 def _then(op: Operation) -> Block:
@@ -205,7 +211,7 @@ class ConvertToSelect(RewritePattern):
 
     def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
         yielding = [block for block in (_then(op), _else(op)) if block is not None and not _leaves(block)]
-        if not op.results or not yielding or not all(isinstance(r.type, TileType) for r in op.results):
+        if not op.results or not yielding or not all(_selectable(r.type) for r in op.results):
             return False
         # With one branch that leaves, the other stands for both.
         first, second = yielding[0], yielding[-1]
@@ -323,8 +329,8 @@ class CombineNestedIfs(RewritePattern):
                 if inner_else.last.operands[value.index] is not otherwise[number]:  # type: ignore[union-attr,attr-defined]
                     return False
                 yielded[number] = inner.last.operands[value.index]  # type: ignore[union-attr,attr-defined]
-            elif not isinstance(value.type, TileType):
-                return False  # selected by `p` alone, which only tiles can be
+            elif not _selectable(value.type):
+                return False  # would be selected by `p` alone
             else:
                 selected.append(number)
         values = {number: _select(op.condition, yielded[number], otherwise[number], rewriter) for number in selected}
