@@ -87,7 +87,8 @@ def file_stem(name: str) -> str:
         return name
     import xxhash
 
-    return f"{safe[:100].lstrip('.-')}-{xxhash.xxh3_64_hexdigest(name.encode())}"
+    digest = xxhash.xxh3_64_hexdigest(name.encode("utf-8", "surrogateescape"))
+    return f"{safe[:100].lstrip('.-')}-{digest}"
 
 
 def entry_name(op: Operation) -> str:
@@ -158,4 +159,4 @@ def module_text(module: Operation) -> bytes:
     from tileiras.ir import print_op
 
     text = print_op(module)
-    return (text if text.endswith("\n") else text + "\n").encode()
+    return (text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape")

@@ -68,4 +68,5 @@ def constant_text(value: Attribute) -> str:
 
 def escaped(text: str) -> str:
     """A string between double quotes as LLVM IR has it: printable ASCII as it is, other bytes as hexadecimal pairs."""
-    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
+    data = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)

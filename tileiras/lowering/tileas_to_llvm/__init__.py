@@ -127,7 +127,7 @@ def _string_constant(name: str, text: str) -> Operation:
     data = text + "\0"
     return llvm.GlobalOp(
         sym_name=StringAttr(name),
-        global_type=llvm.LLVMArrayType(len(data.encode()), i8),
+        global_type=llvm.LLVMArrayType(len(data.encode("utf-8", "surrogateescape")), i8),
         linkage=llvm.LinkageAttr("internal"),
         constant=UnitAttr(),
         value=StringAttr(data),
