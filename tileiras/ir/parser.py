@@ -110,6 +110,14 @@ class Parser(AttributeParser):
         except ParseError as error:
             self._reported.append(error)
 
+    def explain(self, read: Callable[[], Any], message: str) -> Any:
+        """What `read` reads; when it fails, its error is followed by one that says what was being read."""
+        try:
+            return read()
+        except ParseError as error:
+            self._reported.append(error)
+            self.error(self.pos, message)
+
     def parse_optional_operand(self) -> UnresolvedOperand | None:
         match = lexer.VALUE.match(self.text, self.pos)
         if match is None:

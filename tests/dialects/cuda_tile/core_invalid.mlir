@@ -129,3 +129,11 @@ entry @constant_range() {
   // expected-error @below {{integer constant out of range for type}}
   %0 = constant <i8: 256> : tile<i8>
 }
+
+// -----
+
+entry @no_such_element() {
+  // expected-error @below {{custom op 'cuda_tile.constant' unknown type: f33}}
+  // expected-error @below {{f8E8M0FNU or f4E2M1FN values, but got '<<NULL TYPE>>'}}
+  %0 = constant <f33: 1.0> : tile<f32>
+}

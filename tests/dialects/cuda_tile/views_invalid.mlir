@@ -111,3 +111,19 @@ entry @weak_scope(%p: tile<ptr<f32>>, %i: tile<i32>) {
   // expected-error @below {{operation specifies weak memory ordering semantics, but then provides "device" scope, expected no memory scope.}}
   %0, %1 = load_view_tko weak device %w[%i] : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
 }
+
+// -----
+
+entry @no_order(%v: partition_view<tile=(16), tensor_view<64xf16, strides=[1]>>, %i: tile<i32>) {
+  // expected-error @below {{custom op 'cuda_tile.load_view_tko' expected valid keyword}}
+  // expected-error @below {{invalid memory_ordering_semantics attribute specification. Got "" but expect one of: weak, relaxed, acquire, release, acq_rel}}
+  %0, %1 = load_view_tko %v[%i] : partition_view<tile=(16), tensor_view<64xf16, strides=[1]>>, tile<i32> -> tile<16xf16>, token
+}
+
+// -----
+
+entry @no_index_type(%v: partition_view<tile=(16), tensor_view<64xf16, strides=[1]>>, %i: tile<i32>) {
+  // expected-error @below {{custom op 'cuda_tile.load_view_tko' expected valid keyword}}
+  // expected-error @below {{custom op 'cuda_tile.load_view_tko' expected index type after comma}}
+  %0, %1 = load_view_tko weak %v[%i] : partition_view<tile=(16), tensor_view<64xf16, strides=[1]>>, -> tile<16xf16>, token
+}

@@ -20,7 +20,10 @@ NO_PROMISE = DenseArrayAttr(i1, ())
 def parse_ordering(parser: Any) -> dict[str, Any]:
     """Order and, unless weak, scope."""
     at = parser.offset
-    word = parser.parse_optional_any_keyword() or ""
+    word = parser.parse_optional_any_keyword()
+    if word is None:
+        parser.report(at, "expected valid keyword")
+        word = ""
     if word not in MemoryOrderingSemanticsAttr.cases:
         parser.error(
             at,
@@ -116,7 +119,11 @@ def parse_index_types(parser: Any, indices: Sequence[Any]) -> list[Any]:
     at = parser.offset
     types: list[Any] = []
     while parser.parse_optional_punctuation(","):
-        types.append(parser.parse_dialect_type(NAMESPACE))
+        types.append(
+            parser.parse_dialect_type(NAMESPACE)
+            if types
+            else parser.explain(lambda: parser.parse_dialect_type(NAMESPACE), "expected index type after comma")
+        )
     if len(types) == 1:
         types *= len(indices)
     if indices and not types:

@@ -255,9 +255,10 @@ def parse_constant(parser: Any) -> DenseElementsAttr:
     from tileiras.ir.dense_format import parse_dense_literal
 
     parser.parse_punctuation("<")
-    prefix = parser.parse_dialect_type(NAMESPACE)
+    wanted = f"expect element type to be one of {DENSE_WORDS} values, but got"
+    prefix = parser.explain(lambda: parser.parse_dialect_type(NAMESPACE), f"{wanted} '<<NULL TYPE>>'")
     if not is_number(prefix):
-        parser.error(parser.offset, f"expect element type to be one of {DENSE_WORDS} values, but got '{prefix}'")
+        parser.error(parser.offset, f"{wanted} '{prefix}'")
     parser.parse_punctuation(":")
     literal = parse_dense_literal(parser, element_type=prefix)
     parser.parse_punctuation(">")
