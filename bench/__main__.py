@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-PARTS = ("calibration", "ir_core", "bytecode", "stages", "whole_process", "emulator")
+PARTS = ("calibration", "ir_core", "bytecode", "stages", "whole_process", "emulator", "null_build")
 
 
 def main(names: list[str]) -> int:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tileiras import locations, pipeline, units
 from tileiras.build.fingerprint import CodeBase
@@ -31,7 +31,8 @@ _compiling = threading.Lock()
 class Step:
     """What one stage is to do for one unit."""
 
-    __slots__ = ("stage", "input", "stem", "wanted", "source_name", "source_path", "options", "entry", "locations")
+    __slots__ = ("stage", "input", "stem", "wanted", "source_name", "source_path", "options", "entry", "locations",
+                 "next")  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +59,8 @@ class Step:
         self.entry = entry
         self.locations = tuple(locations)
         """The location files from the input's own up to the one that holds positions in the source."""
+        self.next: Step | None = None
+        """The step whose input this one's product is, when there is one and no other."""
 
     @property
     def outputs(self) -> list[str]:
@@ -67,7 +70,7 @@ class Step:
 class Outcome:
     """How a step went: `error` is None when its artifacts were written."""
 
-    __slots__ = ("cached", "diagnostics", "error", "dependencies")
+    __slots__ = ("cached", "diagnostics", "error", "dependencies", "key")
 
     def __init__(
         self,
@@ -80,6 +83,30 @@ class Outcome:
         self.diagnostics = diagnostics
         self.error = error
         self.dependencies = dependencies
+        self.key: str | None = None
+        """What the artifacts are named by; None when the step's inputs could not be read."""
+
+
+class Report(NamedTuple):
+    """An Outcome as plain data: its diagnostics rendered, `code` 0 when the artifacts were written."""
+
+    stem: str
+    stage: str
+    key: str | None
+    cached: bool
+    code: int
+    text: str
+    dependencies: tuple[str, ...]
+
+
+class _Miss(NamedTuple):
+    """What is known of a step whose stage has to run; `stored` is there to be compared with (mode `verify`)."""
+
+    data: bytes
+    parts: dict[str, Any]
+    key: str
+    full_key: str | None
+    stored: Record | None
 
 
 class Session:
@@ -115,6 +142,28 @@ class Session:
 
     def perform(self, step: Step) -> Outcome:
         """Makes the artifacts of a step.  Never raises for what is wrong with the input: see `Outcome.error`."""
+        found = self._look_up(step)
+        if isinstance(found, Outcome):
+            return found
+        outcome = self._make(step, found)
+        outcome.key = found.full_key or found.key
+        return outcome
+
+    def answer(self, step: Step) -> Outcome | None:
+        """The artifacts of a step, when that takes no run of its stage."""
+        found = self._look_up(step)
+        return found if isinstance(found, Outcome) else None
+
+    def key(self, step: Step) -> str | None:
+        """What a step's artifacts are named by, as far as it is known before the stage ran."""
+        data = _content(step.input)
+        if data is None:
+            return None
+        parts = self.parts(step, data)
+        key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
+        return self._with_dependencies(step, key, parts) or key
+
+    def _look_up(self, step: Step) -> Outcome | _Miss:
         try:
             with open(step.input, "rb") as file:
                 data = file.read()
@@ -126,16 +175,22 @@ class Session:
         record = self.store.get_record(full_key) if full_key is not None else None
         if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
             record = None
-        earlier = record if self.store.mode == VERIFY else None
-        if record is not None and earlier is None:
-            self._remember(step, parts, "served from the store")
-            said = locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
-            return self._finish(step, record, said, cached=True)
+        if record is None or self.store.mode == VERIFY:
+            return _Miss(data, parts, key, full_key, record)
+        self._remember(step, parts, "served from the store")
+        said = locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
+        outcome = self._finish(step, record, said, cached=True)
+        outcome.key = full_key
+        return outcome
+
+    def _make(self, step: Step, miss: _Miss) -> Outcome:
+        """Runs the stage."""
+        parts, full_key = miss.parts, miss.full_key
         context = StageContext(source_name=step.source_name, source_path=step.source_path, store=self.store)
         works_on_ir = pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE
         try:
             with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
-                artifacts = self._run(step, data, context)
+                artifacts = self._run(step, miss.data, context)
         except CompileError as error:
             self._remember(step, parts, "failed")
             return self._failed(step, error, context.engine.diagnostics)
@@ -148,11 +203,11 @@ class Session:
             message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
             return self._failed(step, CompileError.at(None, message), said)
         if step.stage.reads_files:
-            self.store.put(key + ":files", "\n".join(dependencies).encode())
-            full_key = self._with_dependencies(step, key, parts, dependencies)
+            self.store.put(miss.key + ":files", "\n".join(dependencies).encode())
+            full_key = self._with_dependencies(step, miss.key, parts, dependencies)
         self._remember(step, parts, "ran")
-        if earlier is not None:
-            differing = [suffix for suffix in step.wanted if earlier.artifacts[suffix] != artifacts[suffix]]
+        if miss.stored is not None:
+            differing = [suffix for suffix in step.wanted if miss.stored.artifacts[suffix] != artifacts[suffix]]
             if differing:
                 listed = ", ".join(differing)
                 message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
@@ -160,6 +215,10 @@ class Session:
         if full_key is not None:
             self.store.put_record(full_key, record)
         return self._finish(step, record, said, cached=False)
+
+    def fail(self, step: Step, message: str) -> Outcome:
+        """The outcome of a step that came to nothing for a reason outside its stage."""
+        return self._failed(step, CompileError.at(None, f"{step.source_name}: {message}"), [])
 
     def _remember(self, step: Step, parts: dict[str, Any], outcome: str) -> None:
         if self.history is not None:
@@ -287,6 +346,13 @@ def _content(path: str) -> bytes | None:
             return file.read()
     except OSError:
         return None
+
+
+def report(outcome: Outcome, step: Step) -> Report:
+    """An outcome as plain data."""
+    code = int(outcome.error.code) if outcome.error is not None else 0
+    text = render(outcome.diagnostics, step) if outcome.diagnostics else ""
+    return Report(step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.dependencies)
 
 
 def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:

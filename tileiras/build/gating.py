@@ -128,4 +128,17 @@ class Gate:
         return found
 
 
+def settled(nodes: list[Any]) -> list[Any]:
+    """Plain files that SCons need not look at again: it would load and rewrite what it knows of their folders.
+
+    What a consumer's record takes from them is filled in, as SCons does when it visits a file.
+    """
+    for node in nodes:
+        if not node.has_builder():
+            info = node.get_ninfo()
+            info.timestamp, info.size = node.get_timestamp(), node.get_size()
+            node.set_state(SCons.Node.up_to_date)
+    return nodes
+
+
 _gates: dict[str, Gate] = {}

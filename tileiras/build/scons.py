@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import SCons.Action
 import SCons.Builder
 import SCons.Errors
+import SCons.Node
 import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline, units
-from tileiras.build import discover, gating
-from tileiras.build.execute import Session, Step, render, warn_on_stderr
+from tileiras.build import discover, dispatch, gating
+from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.history import History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.diagnostics import CompileError
@@ -77,17 +78,23 @@ class StageAction(SCons.Action.FunctionAction):
 
     def _execute(self, target: Any, source: Any, env: Any) -> int:
         step = _step(self.stage, target, source, env)
-        outcome = session(env).perform(step)
+        done = dispatch.perform(session(env), step, SCons.Script.GetOption("num_jobs"))
         if not SCons.Script.GetOption("silent"):
-            print(self._line(target) + (f" {CACHED}" if outcome.cached else ""), flush=True)
-        if outcome.diagnostics:
-            print(render(outcome.diagnostics, step), file=sys.stderr, flush=True)
-        for file in discover.unseen_imports(step.source_path, outcome.dependencies):
+            _say(self._line(target) + (f" {CACHED}" if done.cached else ""), sys.stdout)
+        if done.text:
+            _say(done.text, sys.stderr)
+        for file in discover.unseen_imports(step.source_path, done.dependencies):
             warn_on_stderr(
                 f"{step.source_name} imports {file} in a way that the build cannot see, so that an edit there would "
                 "not be noticed; use an import statement"
             )
-        return outcome.error.code if outcome.error is not None else 0
+        return done.code
+
+
+def _say(text: str, file: Any) -> None:
+    # As one write: print() writes the end of the line by itself, and another thread may come between.
+    file.write(text + "\n")
+    file.flush()
 
 
 _sessions: dict[tuple[str, str], Session] = {}
@@ -238,7 +245,7 @@ def tile_tree(
             kernel = gating.Kernel(full, _stem(env, full, name, values), values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
             if clean is not None:
-                nodes += [env.File(_top(file)) for file in clean]
+                nodes += gating.settled([env.File(_top(file)) for file in clean])
                 continue
             before = gate.observe(kernel) if gate is not None else None
             declared = _declare(env, top.File(path), values, product, entries)
@@ -268,8 +275,9 @@ def _declare(
     python = path.endswith(".py")
     current = node
     every: list[Any] = []
+    chain: list[Step] = []
     if python:
-        every += _node(env, "export", current, stem, [".tileirbc"], name, path, options)
+        every += _node(env, "export", current, stem, [".tileirbc"], name, path, options, chain)
         current = every[0]
     if last.name == "export":
         if not python:
@@ -280,7 +288,7 @@ def _declare(
     own = [read.suffix, read.location_suffix]
     stems = {entry: "/" + units.file_stem(entry) for entry in names}
     slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
-    made = _node(env, "read", current, stem, own + slices, name, path, options)
+    made = _node(env, "read", current, stem, own + slices, name, path, options, chain)
     every += made
     if last.name == "read" or not stems:
         # Without entries there is nothing to compile; building what there is says why.
@@ -289,15 +297,18 @@ def _declare(
     for position, (entry, unit) in enumerate(stems.items()):
         current = made[2 + 2 * position]
         beside = [stem + unit + read.location_suffix]
+        if len(stems) > 1:
+            # Entries are compiled side by side, so that none of them is the successor of `read`.
+            chain = []
         for row in pipeline.stages_between("tileaa", last.name):
             wanted = [row.suffix, *row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
-            chain = beside if pipeline.takes_module(row) else beside[-1:]
+            tables = beside if pipeline.takes_module(row) else beside[-1:]
             current, *_ = nodes = _node(
-                env, row.name, current, stem + unit, wanted, name, path, options, entry=entry, locations=chain
+                env, row.name, current, stem + unit, wanted, name, path, options, chain, entry=entry, locations=tables
             )
             every += nodes
             if row.needs_locations(options):
-                env.Depends(nodes, [env.File(_top(file)) for file in chain])
+                env.Depends(nodes, [env.File(_top(file)) for file in tables])
             if row.makes_module:
                 beside = [stem + unit + row.location_suffix, *beside]
         products.append(current)
@@ -324,10 +335,11 @@ def _node(
     name: str,
     path: str,
     options: CompileOptions,
+    chain: list[Step],
     entry: str | None = None,
     locations: Sequence[str] = (),
 ) -> list[Any]:
-    """Declares one step; its nodes are in the order of `wanted`."""
+    """Declares one step, the successor of the last in `chain`; its nodes are in the order of `wanted`."""
     relative = stem.removeprefix("#")
     step = Step(
         pipeline.stage(stage),
@@ -340,7 +352,13 @@ def _node(
         entry,
         [file.removeprefix("#") for file in locations],
     )
+    if chain:
+        chain[-1].next = step
+    chain.append(step)
     nodes = getattr(env, BUILDERS[stage])([_top(stem + suffix) for suffix in wanted], source, TILE_STEP=step)
+    for node in nodes:
+        # The manifest may have shown it to be clean before somebody declared it after all.
+        node.set_state(SCons.Node.no_state)
     # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
     env.Precious(nodes)
     return nodes

@@ -213,9 +213,13 @@ class ArtifactStore:
         return (sqlite3.Error, OSError, ValueError, diskcache.Timeout)
 
     def _complain(self, error: BaseException) -> None:
+        self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is made again")
+
+    def warn_once(self, message: str) -> None:
+        """Warns, unless this store has done so before."""
         if not self._warned:
             self._warned = True
-            self._warn(f"artifact store {self.directory}: {error}; what it cannot give is made again")
+            self._warn(message)
 
 
 def checked(row: Any) -> bytes:

@@ -1,0 +1,182 @@
+"""`scons -j`: stages in worker processes."""
+
+import os
+import signal
+
+import pytest
+from project import CHECKOUT, Project, axpy, module
+
+from tileiras.build import worker
+from tileiras.build.execute import Session, Step
+from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
+from tileiras.build.worker import Place, Pool, Request, WorkerDied, perform_chain
+from tileiras.options import CompileOptions
+from tileiras.pipeline import stages_between
+
+KERNELS = {
+    "one": module(axpy("one")),
+    "two": module(axpy("first"), axpy("second", operation="mulf")),
+    "three": module(axpy("three", operation="maxf")),
+}
+
+
+def project(folder) -> Project:
+    made = Project(folder)
+    for name, text in KERNELS.items():
+        made.write(f"kernels/{name}.mlir", text)
+    return made
+
+
+@pytest.mark.parametrize("store", [None, "off"])
+def test_workers_make_what_one_process_makes(tmp_path, store):
+    made = []
+    for jobs in ("-j1", "-j3"):
+        tree = project(tmp_path / jobs)
+        tree.store = store or tree.store
+        first = tree.scons(jobs)
+        assert sorted(first.ran) == sorted(
+            f"{stage} {name}" for stage, names in {
+                "read": ["one.cuda_tile.mlir", "two.cuda_tile.mlir", "three.cuda_tile.mlir"],
+                **{stage: [f"{entry}{suffix}" for entry in ("one", "first", "second", "three")]
+                   for stage, suffix in (("tileaa", ".tileaa.mlir"), ("tileas", ".tileas.mlir"), ("llvm", ".ll"),
+                                         ("ptx", ".ptx"))},
+            }.items() for name in names
+        )  # fmt: skip
+        assert tree.scons(jobs, "tile_full=1").stages == []
+        made.append(tree.artifacts())
+    assert made[0] == made[1]
+
+
+def test_edits_run_the_same_stages_as_in_one_process(tmp_path):
+    tree = project(tmp_path)
+    tree.scons("-j2")
+    tree.write("kernels/one.mlir", "// a comment\n" + KERNELS["one"])
+    assert tree.scons("-j2").ran == ["read one.cuda_tile.mlir"]
+    tree.write("kernels/two.mlir", module(axpy("first"), axpy("second", operation="subf")))
+    ran = tree.scons("-j2").ran
+    assert ran[0] == "read two.cuda_tile.mlir" and len(ran) == 5 and all("second" in line for line in ran[1:])
+    tree.delete_build()
+    assert tree.scons("-j2").stages == []
+
+
+def test_errors_and_exit_codes_are_those_of_one_process(tmp_path):
+    said = []
+    for jobs in ("-j1", "-j2"):
+        tree = project(tmp_path / jobs)
+        tree.write("kernels/bad.mlir", "cuda_tile.module @k {\n  entry @bad( {\n}\n")
+        tree.write("kernels/sine.mlir", KERNELS["one"].replace("addf %v, %v rounding<nearest_even>", "sin %v"))
+        build = tree.scons("-k", jobs, "libdevice=nowhere.bc", expect=2)
+        said.append((sorted(build.errors.splitlines()), sorted(build.ran)))
+    assert said[0] == said[1]
+
+
+# ---- the pool itself -------------------------------------------------------------------------------------------------
+
+
+def chain(folder) -> Step:
+    """The steps of a kernel from `read` to `tileas`; the first of them."""
+    (folder / "k.mlir").write_text(KERNELS["one"])
+    options = CompileOptions({"gpu-name": "sm_90"})
+    steps = []
+    given, tables = "k.mlir", []
+    for row in stages_between("read", "tileas"):
+        stem = "out/k" if row.name == "read" else "out/k/one"
+        wanted = [row.suffix, row.location_suffix]
+        if row.name == "read":
+            wanted += ["/one" + row.suffix, "/one" + row.location_suffix]
+        steps.append(Step(row, given, stem, wanted, "k.mlir", "k.mlir", options, "one", list(tables)))
+        given = "out/k/one" + row.suffix
+        tables.insert(0, "out/k/one" + row.location_suffix)
+    for step, after in zip(steps, steps[1:], strict=False):
+        step.next = after
+    return steps[0]
+
+
+def place(folder) -> Place:
+    return Place(OFF, READ_WRITE, SIZE_LIMIT, str(folder / "out"))
+
+
+@pytest.fixture
+def pool():
+    made = Pool(1)
+    yield made
+    made.close()
+
+
+def test_a_worker_goes_on_with_what_follows_and_is_used_again(tmp_path, pool):
+    request = Request(place(tmp_path), str(tmp_path), chain(tmp_path))
+    reply = pool.run(request)
+    assert [(report.stage, report.code, report.cached) for report in reply.reports] == [
+        ("read", 0, False), ("tileaa", 0, False), ("tileas", 0, False),
+    ]  # fmt: skip
+    assert (tmp_path / "out" / "k" / "one.tileas.mlir").is_file()
+    (only,) = pool._idle
+    process = only.process.pid
+    # What lies there already ends the chain.
+    assert [report.stage for report in pool.run(request).reports] == ["read"]
+    assert [idle.process.pid for idle in pool._idle] == [process]
+
+
+def test_what_the_store_answers_for_ends_the_chain(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = ArtifactStore(str(tmp_path / "store"), pytest.fail)
+    first = chain(tmp_path)
+    assert len(perform_chain(Session(store), first)) == 3
+    for path in ("k.cuda_tile.mlir", "k/one.cuda_tile.mlir"):
+        os.unlink(tmp_path / "out" / path)
+    assert [(report.stage, report.cached) for report in perform_chain(Session(store), first)] == [("read", True)]
+    store.close()
+
+
+def test_a_worker_killed_between_requests_is_replaced(tmp_path, pool):
+    request = Request(place(tmp_path), str(tmp_path), chain(tmp_path))
+    pool.run(request)
+    (killed,) = pool._idle
+    os.kill(killed.process.pid, signal.SIGKILL)
+    killed.process.join()
+    assert pool.run(request).reports[0].code == 0
+    (other,) = pool._idle
+    assert other.process.pid != killed.process.pid
+
+
+def end_at_once(connection):
+    connection.recv()
+    os._exit(7)
+
+
+def end_the_first_time(connection):
+    if not os.path.exists("ended"):
+        open("ended", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    worker.serve(connection)
+
+
+def test_a_kernel_that_ends_its_worker_twice_is_reported(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr(worker, "serve", end_at_once)
+    with pytest.raises(WorkerDied, match="ended twice: exit status 7, exit status 7"):
+        pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
+
+
+def test_a_kernel_whose_worker_was_killed_once_is_tried_again(tmp_path, pool, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(worker, "serve", end_the_first_time)
+    reply = pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
+    assert os.path.exists("ended")
+    assert [report.code for report in reply.reports] == [0, 0, 0]
+
+
+def test_a_build_whose_workers_are_killed_reports_the_kernel_and_goes_on(tmp_path):
+    tree = project(tmp_path)
+    tree.write("sitecustomize.py", (
+        "import os, sys\n"
+        "import tileiras.stages.tileas as stage\n"
+        "whole = stage.run\n"
+        "def run(source, options, context):\n"
+        "    if context.source_name == 'kernels/three.mlir':\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    return whole(source, options, context)\n"
+        "stage.run = run\n"
+    ))  # fmt: skip
+    build = tree.scons("-k", "-j2", expect=2, PYTHONPATH=os.pathsep.join([tree.folder, CHECKOUT]))
+    assert "kernels/three.mlir: the process that compiled it ended twice: SIGKILL, SIGKILL" in build.errors
+    assert {name for name in build.ran if name.startswith("ptx")} == {"ptx one.ptx", "ptx first.ptx", "ptx second.ptx"}

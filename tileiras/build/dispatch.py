@@ -1,0 +1,58 @@
+"""Where a step is performed: here, or under `-j` in a worker that goes on with what follows it.
+
+SCons sees every stage as a node of its own.  A chain that a worker ran ahead has its artifacts in place when SCons
+comes to its later nodes; they are answered for from what the worker reported, provided the key is still the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from tileiras.build.execute import Report, Session, Step, report
+
+if TYPE_CHECKING:
+    from tileiras.build.worker import Pool
+
+_pool: Pool | None = None
+_lock = threading.Lock()
+_ahead: dict[tuple[str, str], Report] = {}
+"""What workers made before SCons asked for it, by stem and stage."""
+
+
+def perform(session: Session, step: Step, jobs: int) -> Report:
+    """Makes the artifacts of a step; with more than one job, in a worker unless the store has them."""
+    if jobs < 2:
+        return report(session.perform(step), step)
+    ready = _ahead.pop((step.stem, step.stage.name), None)
+    if ready is not None and ready.key == session.key(step) and (ready.code or all(map(os.path.isfile, step.outputs))):
+        return ready
+    outcome = session.answer(step)
+    if outcome is not None:
+        return report(outcome, step)
+    from tileiras.build.worker import Place, Request, WorkerDied
+
+    store = session.store
+    build = session.history.build if session.history is not None else os.getcwd()
+    place = Place(store.directory, store.mode, store.limit, build)
+    try:
+        reply = _workers(jobs).run(Request(place, os.getcwd(), step))
+    except WorkerDied as error:
+        return report(session.fail(step, str(error)), step)
+    for message in reply.warnings:
+        store.warn_once(message)
+    first, *others = reply.reports
+    for other in others:
+        _ahead[other.stem, other.stage] = other
+    return first
+
+
+def _workers(jobs: int) -> Pool:
+    global _pool
+    from tileiras.build.worker import Pool
+
+    with _lock:
+        if _pool is None:
+            _pool = Pool(jobs)
+        return _pool

@@ -1,0 +1,189 @@
+"""Stages in processes of their own, for `scons -j`.
+
+Threads do not help: Python's lock and llvmlite's let one of them work at a time.  A worker is started for the first
+stage that has to run, keeps the compiler loaded, and is handed one chain of stages at a time.  A worker that ends while
+it works (out of memory, killed) is replaced and its chain tried once more; the second time it is reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tileiras.build.execute import Report, Session, Step, report
+from tileiras.build.history import History
+from tileiras.build.store import ArtifactStore
+
+
+class WorkerDied(Exception):
+    """A worker ended twice over one request; the message says how."""
+
+
+class Place(NamedTuple):
+    """What a session is made from in another process."""
+
+    directory: str
+    mode: str
+    limit: int
+    build: str
+
+
+class Request(NamedTuple):
+    place: Place
+    folder: str
+    """The folder that paths of steps start from."""
+    step: Step
+
+
+class Reply(NamedTuple):
+    reports: list[Report]
+    """Of the step that was asked for, and of those of its successors that ran as well."""
+    warnings: list[str]
+
+
+# ---- in the worker ---------------------------------------------------------------------------------------------------
+
+
+def perform_chain(session: Session, step: Step) -> list[Report]:
+    """Performs a step and then its successors as long as each makes something new.
+
+    A step that the store answers for, that fails, or whose product is what lies there already is the last: what follows
+    it is not known to be needed.
+    """
+    reports: list[Report] = []
+    current: Step | None = step
+    while current is not None:
+        before = _content(current.outputs[0])
+        outcome = session.perform(current)
+        reports.append(report(outcome, current))
+        if outcome.error is not None or outcome.cached or _content(current.outputs[0]) == before:
+            break
+        current = current.next
+    return reports
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def serve(connection: Any) -> None:
+    """A worker's life: requests until the other end is closed."""
+    import signal
+
+    # Ctrl-C reaches the whole foreground group; the build decides what happens then.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sessions: dict[Place, Session] = {}
+    warnings: list[str] = []
+    while True:
+        try:
+            request = connection.recv()
+        except (EOFError, OSError):
+            return
+        os.chdir(request.folder)
+        place = request.place
+        session = sessions.get(place)
+        if session is None:
+            store = ArtifactStore(place.directory, warnings.append, place.mode, place.limit)
+            session = sessions[place] = Session(store, history=History(place.build))
+        reports = perform_chain(session, request.step)
+        connection.send(Reply(reports, list(warnings)))
+        warnings.clear()
+
+
+# ---- in the build ----------------------------------------------------------------------------------------------------
+
+
+class _Worker:
+    __slots__ = ("process", "connection")
+
+    def __init__(self) -> None:
+        context = _context()
+        self.connection, theirs = context.Pipe()
+        # A daemon: it must not keep the build's process alive.
+        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+        with _without_main():
+            self.process.start()
+        theirs.close()
+
+    def end(self) -> str:
+        """Waits for the process and tells how it ended."""
+        self.connection.close()
+        self.process.join(5)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            import signal
+
+            return signal.Signals(-code).name
+        return f"exit status {code}"
+
+
+class Pool:
+    """At most `size` workers, started when they are needed and used again."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._idle: list[_Worker] = []
+        self._free = threading.Semaphore(size)
+        self._lock = threading.Lock()
+
+    def run(self, request: Request) -> Reply:
+        """Has a worker answer a request; waits for one to be free.  Raises WorkerDied."""
+        with self._free:
+            ends = []
+            for _ in range(2):
+                with self._lock:
+                    worker = self._idle.pop() if self._idle else None
+                    if worker is None:
+                        worker = _Worker()
+                try:
+                    worker.connection.send(request)
+                    reply = worker.connection.recv()
+                except (EOFError, OSError):
+                    ends.append(worker.end())
+                    continue
+                with self._lock:
+                    self._idle.append(worker)
+                return reply
+            raise WorkerDied(f"the process that compiled it ended twice: {', '.join(ends)}")
+
+    def close(self) -> None:
+        """Ends the workers that are idle."""
+        with self._lock:
+            for worker in self._idle:
+                worker.end()
+            self._idle.clear()
+
+
+def _context() -> Any:
+    """forkserver on Linux, spawn elsewhere: with SCons' threads about, a plain fork may copy a lock that is held."""
+    import multiprocessing
+
+    if not sys.platform.startswith("linux"):
+        return multiprocessing.get_context("spawn")
+    from tileiras.pipeline import STAGES
+
+    context = multiprocessing.get_context("forkserver")
+    modules = [f"tileiras.dialects.{name}" for row in STAGES for name in row.dialects]
+    modules += [row.module_name for row in STAGES if not row.reads_files]
+    context.set_forkserver_preload([__name__, *dict.fromkeys(modules)])
+    return context
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Keeps a new process from importing the main program, which is SCons and no part of the work."""
+    main = sys.modules["__main__"]
+    kept = {name: main.__dict__[name] for name in ("__file__", "__spec__") if name in main.__dict__}
+    main.__dict__.update(dict.fromkeys(kept))
+    try:
+        yield
+    finally:
+        main.__dict__.update(kept)
