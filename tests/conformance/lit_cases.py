@@ -13,13 +13,15 @@ negative   must be refused; `text` counts those whose every expected message app
 warning    must be accepted with the expected warnings
 
 RUN lines are the files' own commands, passes and FileCheck included.  `--list` prints what does not hold, with what was
-said instead.  Exit status: 0 when every positive case holds, every negative case is refused and 95 % of the texts
-match, else 1; 2 without a folder.
+said instead.  Exit status: 0 when every negative case is refused and no case differs but for a reason in KNOWN, else 1;
+2 without a folder.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
+import importlib.util
 import re
 import shlex
 import sys
@@ -28,14 +30,26 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 
 TOOLS = {"cuda-tile-opt": "tileiras-opt", "cuda-tile-translate": "tileiras-translate"}
 ALWAYS = ("--testing-ops",)
 PASSES = {"--test-debuginfo-update-symbol-name": "--debuginfo-update-symbol-name"}
 """Passes that only the reference's tests have by this name: what they are called here."""
 PER_CASE = ("split-input-file", "verify-diagnostics")
-TEXTS_WANTED = 0.95
+_RENAMED = "the operation is called fpowf since 13.4, as the vendor's newest disassembler prints it"
+_NEWER = "names 13.3 as the newest version; here it is a newer one"
+KNOWN = {
+    "Bytecode/operationsTest.mlir #0": "an entry takes a token; the vendor's newest reader refuses that in these words",
+    "Bytecode/invalid/invalid_structure.mlir #1": _NEWER,
+    "Bytecode/invalid/invalid_structure.mlir #5": "the string table is damaged, too, and is checked first",
+    "Bytecode/unsupportedVersionTest.mlir #0": _NEWER,
+    "Bytecode/versioning/new_types.mlir #0": "the text matches; the reference gives no place, here it is the entry's",
+    "Dialect/CudaTile/invalid.mlir #154": _RENAMED,
+    "Dialect/CudaTile/math_invalid.mlir #56": _RENAMED,
+    "Dialect/CudaTile/math_invalid.mlir #57": _RENAMED,
+}
+"""Cases of the public 13.3 release that differ, and why that is meant."""
 
 _RUN = re.compile(r"^\s*(?://|#)\s*RUN:\s*(.*?)\s*$", re.MULTILINE)
 _EXPECTED = re.compile(r"expected-(error|note|remark|warning)(?:-re)? *(?:@[^ {]+)? *\{\{(.*)\}\}$", re.MULTILINE)
@@ -69,6 +83,16 @@ class Figures:
     def add(self, other: "Figures") -> None:
         for name in self.NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@functools.cache
+def text_tests() -> Any:
+    """What runs RUN lines in our own tests; several folders have a module of that name, so it is named by its place."""
+    spec = importlib.util.spec_from_file_location("tileiras_text_tests", ROOT / "tests" / "conftest.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Suite:
@@ -186,20 +210,16 @@ class Suite:
 
     def _tool(self, words: list[str], file: Path, path: Path) -> tuple[int, str, str]:
         """(status, output, errors) of one of our tools on a case."""
-        import conftest
-
         words = [str(file) if word == "%s" else word.replace("%S", str(path.parent)) for word in words]
         words = [word for word in words if word != "not"]
         words[1:1] = ALWAYS
-        output, errors, code, _ = conftest.run_stage(words, b"")
+        output, errors, code, _ = text_tests().run_stage(words, b"")
         return code, output.decode("utf-8", "surrogateescape"), errors
 
     # ---- whole files -------------------------------------------------------------------------------------------------
 
     def _whole(self, command: str, path: Path) -> str | None:
         """What is wrong with a RUN line of the file as it stands, None when it holds."""
-        import conftest
-
         substitutions = {"%s": str(path), "%S": str(path.parent), "%t": str(self.scratch / "t")}
         try:
             if command.startswith("%round_trip_test"):
@@ -209,7 +229,7 @@ class Suite:
                 third = ["tileiras-opt", "%s", "-o", "%t.direct", *extra]
                 for words in (first, second, third):
                     words[1:1] = ALWAYS
-                    conftest.run_command(shlex.join(words), substitutions)
+                    text_tests().run_command(shlex.join(words), substitutions)
                 return self._same("t.back", "t.direct")
             if command.startswith("diff "):
                 return self._same("t.mlir", "t.ref.mlir")
@@ -217,8 +237,8 @@ class Suite:
                 command = command.replace(theirs, ours)
             for theirs, ours in TOOLS.items():
                 command = re.sub(rf"(?<![\w-]){theirs}(?![\w-])", f"{ours} {' '.join(ALWAYS)}", command)
-            conftest.run_command(command, substitutions)
-        except conftest.CommandFailed as failure:
+            text_tests().run_command(command, substitutions)
+        except text_tests().CommandFailed as failure:
             return _brief(str(failure).split("\n", 1)[-1])
         return None
 
@@ -380,19 +400,15 @@ def main(argv: list[str]) -> int:
         suite = Suite(Path(words[0]), Path(scratch))
         suite.run(words[1:])
     print(table(suite.figures))
-    if "--list" in argv:
-        for name, number, complaint in suite.complaints:
-            print(f"{name} {'' if number < 0 else f'#{number} '}{complaint}")
-    total = Figures()
-    for found in suite.figures.values():
-        total.add(found)
-    holds: list[Any] = [
-        total.accepted == total.round_trips == total.bytecode == total.positive,
-        total.refused == total.negative,
-        total.texts >= TEXTS_WANTED * total.negative,
-        total.warned == total.warnings,
-    ]
-    return 0 if all(holds) else 1
+    unknown = False
+    for name, number, complaint in suite.complaints:
+        case = f"{name} #{number}"
+        unknown = unknown or number >= 0 and case not in KNOWN
+        if "--list" in argv:
+            reason = f" ({KNOWN[case]})" if case in KNOWN else ""
+            print(f"{case if number >= 0 else name} {complaint}{reason}")
+    refused = all(found.refused == found.negative for found in suite.figures.values())
+    return int(unknown or not refused)
 
 
 if __name__ == "__main__":
