@@ -1,4 +1,4 @@
-"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise]: figures per family.
+"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N].
 
 Ends with 1 when a kernel failed; every failure is printed in one line.
 """
@@ -25,10 +25,12 @@ def main() -> int:
     parser.add_argument("--families", help="only these, separated by commas")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--pairwise", action="store_true", help="the kernels that the tests run")
+    parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
     options = parser.parse_args()
     kernels = list(pairwise_kernels() if options.pairwise else all_kernels())
     if options.families:
         kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
+    kernels = kernels[:: options.every]
     assembler = toolkit.find_program("ptxas")
     counts: Counter[tuple[str, str]] = Counter((kernel.family, "kernels") for kernel in kernels)
     worst: dict[str, float] = {}

@@ -94,7 +94,8 @@ def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.n
 
     any: everything.  numbers: floats but NaN.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
     positive, unit, angles: floats above 0, in [-1, 1], in [-100, 100].  divisors: not 0, not -1.
-    shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part fits.  exponents: integers in [-9, 9].
+    shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part fits.
+    exponents: integers in [-9, 9].  halves: f64 halfway between numbers of narrower formats, or nearly.
     """
     generator = np.random.default_rng(zlib.crc32(f"{seed} {domain} {element} {shape}".encode()))
     count, dtype = int(np.prod(shape)), DTYPES[element]
@@ -119,6 +120,10 @@ def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.n
     elif domain in ("unit", "angles"):
         bound = 1 if domain == "unit" else 100
         flat = generator.uniform(-bound, bound, count)
+    elif domain == "halves":
+        digits = generator.choice([3, 4, 8, 11, 12], count)
+        halves = 1 + generator.integers(0, 8, count) / 8 + np.exp2(-digits)
+        flat = halves * generator.choice([-16, -1, 1, 2], count) * (1 + generator.integers(-1, 2, count) * 2.0**-40)
     elif domain in ("fits", "ufits"):
         bits = min(width(target), 15 if element in ("f16", "bf16", *NARROW) else 62)
         top = 2.0 ** (bits - (domain == "fits")) * 0.9  # so that rounding to three bits does not leave the range

@@ -172,6 +172,8 @@ FLOAT += [
         reference=_extremum(np.minimum)),
     *(Row("float", f"{name} flush_to_zero", f"{name} %a, %b flush_to_zero : {{t}}", ("f32",), TWO)
       for name in ("addf", "subf", "mulf", "divf", "maxf", "minf")),
+    Row("float", "fma flush_to_zero", "fma %a, %b, %c flush_to_zero : {t}", ("f32",), THREE),
+    Row("float", "sqrt flush_to_zero", "sqrt %a flush_to_zero : {t}", ("f32",), ONE),
 ]  # fmt: skip
 FLOAT += [
     Row("comparison", f"cmpf {name} {order}", f"cmpf {name} {order} %a, %b : {{t}} -> {{r}}", FLOATS, TWO, "i1",
@@ -208,6 +210,9 @@ FUNCTION = [
 FUNCTION += [
     Row("function", "pow", "fpowf %a, %b : {t}", FLOATS, (("positive", ""), ("any", "")), "", _bounds(4, 2),
         _rounded(np.power)),
+    # A number is multiplied with itself at most nine times here: half a unit each, and as much for the reciprocal.
+    Row("function", "fpowi", "fpowi %a, %b : {t0}, {t1}", FLOATS, (("positive", ""), ("exponents", "i32")), "",
+        _bounds(9, 9)),
     Row("function", "atan2", "atan2 %a, %b : {t}", FLOATS, TWO, "", _bounds(3, 2), _rounded(np.arctan2)),
 ]  # fmt: skip
 
@@ -241,6 +246,39 @@ CONVERSION += [
         ((("fits:" if sign == "signed" else "ufits:") + target, ""),), target,
         reference=lambda a, e: wrap(np.vectorize(int, otypes=[object])(a.astype(np.float64)), e))
     for target in INTEGERS for sign in SIGNS
+]  # fmt: skip
+
+
+def _saturated(read: str) -> Callable[..., np.ndarray]:
+    def reference(a: np.ndarray, element: str) -> np.ndarray:
+        bits = width(element)
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if read == "signed" else (0, (1 << bits) - 1)
+
+        def one(x: float) -> int:
+            return 0 if x != x else low if x <= low else high if x >= high else int(x)
+
+        return wrap(np.vectorize(one, otypes=[object])(a.astype(np.float64)), element)
+
+    return reference
+
+
+CONVERSION += [
+    Row("conversion", f"ftoi {sign} saturating {target}", f"ftoi %a {sign} saturating : {{t}} -> {{r}}",
+        (*FLOATS, *NARROW), ONE, target, reference=_saturated(sign))
+    for target in INTEGERS_1 for sign in SIGNS
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"itof {sign} {target}", f"itof %a {sign} : {{t}} -> {{r}}", INTEGERS, ONE, target)
+    for target in (*NARROW, "tf32") for sign in SIGNS
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"ftof f8E8M0FNU {target}", "ftof %a : {t} -> {r}", ("f8E8M0FNU",), ONE, target)
+    for target in ("bf16", "f32", "f64")
+]  # fmt: skip
+CONVERSION += [
+    # Halfway between two numbers of three or ten bits, and a little more or less than f32 tells apart.
+    Row("conversion", f"ftof halves {target}", "ftof %a : {t} -> {r}", ("f64",), (("halves", ""),), target)
+    for target in ("f16", "bf16", *NARROW, "tf32")
 ]  # fmt: skip
 CONVERSION += [
     Row("conversion", f"bitcast {target}", "bitcast %a : {t} -> {r}",

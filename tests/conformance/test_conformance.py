@@ -23,4 +23,4 @@ def test_module(number):
 
 @pytest.mark.parametrize("number", range(12))
 def test_program_with_control_flow(number):
-    assert random_programs.run(number, 12) > 12
+    assert random_programs.run(number, 12) > 4

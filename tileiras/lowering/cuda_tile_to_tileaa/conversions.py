@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa
+from tileiras.ir import FloatAttr, TensorType, element_type_of, f32
 
-from .rules import Table, by_signedness, cast
+from .rules import Table, by_signedness, cast, integer
+
+_TRUNCATING = by_signedness(arith.FPToSIOp, arith.FPToUIOp, is_cast=True)
 
 
 def _float_to_float(op: Any, args: tuple, rewriter: Any) -> Any:
@@ -14,13 +17,45 @@ def _float_to_float(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.FpToFpOp(args[0], rounding_mode=op.rounding_mode.value, result=result))
 
 
+def _float_to_integer(op: Any, args: tuple, rewriter: Any) -> Any:
+    """Only truncation exists, so the rounding mode says nothing.
+
+    Saturation is three choices around the plain conversion, since PTX's conversions clamp to the ends of the register
+    that they write, which is wider than i1 and i8, and make 2^63 of NaN in 64 bits.
+    """
+    if op.saturating is None:
+        return _TRUNCATING(op, args, rewriter)
+    insert = rewriter.insert
+    (value,) = args
+    if element_type_of(value.type).keyword not in ("f32", "f64"):
+        # Exact, and in range for both ends of every integer type.
+        wide = value.type.with_element_type(f32) if isinstance(value.type, TensorType) else f32
+        value = insert(nv_tileaa.FpToFpOp(value, rounding_mode="nearest_even", result=wide)).results[0]
+    target = rewriter.convert_type(op.results[0].type)
+    width, is_signed = element_type_of(target).width, op.signedness.value == "signed"
+    low, above = (-(1 << width - 1), 1 << width - 1) if is_signed else (0, 1 << width)
+
+    def bound(number: int) -> Any:
+        constant = FloatAttr.from_float(float(number), element_type_of(value.type))
+        return insert(arith.ConstantOp.splat(constant, value.type)).results[0]
+
+    def end(number: int) -> Any:
+        return integer(rewriter, number & 1 if width == 1 else number, target)
+
+    convert = arith.FPToSIOp if is_signed else arith.FPToUIOp
+    result = insert(convert(value, result=target)).results[0]
+    for predicate, other, number in (("ole", bound(low), low), ("oge", bound(above), above - 1), ("uno", value, 0)):
+        outside = insert(arith.CmpFOp(value, other, predicate=predicate)).results[0]
+        result = insert(arith.SelectOp(outside, end(number), result)).results[0]
+    return result
+
+
 def patterns() -> Table:
     return {
         "bitcast": cast(arith.BitcastOp),
         "exti": by_signedness(arith.ExtSIOp, arith.ExtUIOp, is_cast=True),
         "ftof": _float_to_float,
-        # Only truncation exists, so the rounding mode says nothing.
-        "ftoi": by_signedness(arith.FPToSIOp, arith.FPToUIOp, is_cast=True),
+        "ftoi": _float_to_integer,
         "int_to_ptr": cast(nv_tileaa.IntToPtrOp),
         # Only rounding to nearest even exists.
         "itof": by_signedness(arith.SIToFPOp, arith.UIToFPOp, is_cast=True),

@@ -211,7 +211,21 @@ def fp_to_fp(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
         return emit.insert(nvvm.CvtOp(value, rounding=nvvm.FPRoundingModeAttr(ROUNDING[mode]), res=result))
     if native and target.width < source.width:
         return emit.insert(llvm.FPTruncOp(value, res=vector_of(target, count_of(value.type))))
-    return from_f32(target, to_f32(source, value, lowering), lowering)
+    wide = f64_to_odd_f32(value, lowering) if source.keyword == "f64" else to_f32(source, value, lowering)
+    return from_f32(target, wide, lowering)
+
+
+def f64_to_odd_f32(value: Value, lowering: FunctionLowering) -> Value:
+    """f64 rounded to f32 so that rounding once more is right: towards zero, the last bit set where that lost anything
+    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008)."""
+    emit = lowering.emit
+    count = count_of(value.type)
+    ints = vector_of(i32, count)
+    short = emit.insert(nvvm.CvtOp(value, rounding=nvvm.FPRoundingModeAttr("rz"), res=vector_of(f32, count)))
+    again = emit.insert(llvm.FPExtOp(short, res=value.type))
+    differs = emit.insert(llvm.FCmpOp(again, value, predicate=llvm.FCmpPredicateAttr("one")))
+    sticky = emit.insert(llvm.ZExtOp(differs, res=ints))
+    return emit.bitcast(emit.insert(llvm.OrOp(emit.bitcast(short, ints), sticky)), short.type)
 
 
 # ---- arithmetic -----------------------------------------------------------------------------------------------------

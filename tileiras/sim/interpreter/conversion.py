@@ -48,6 +48,12 @@ def ftoi(machine, op):
     if width == 1:
         low, high = (-1.0, 1.0) if is_signed else (0.0, 2.0)
     inside = (values >= low) & (values < high)
+    if op.attributes.get("saturating") is not None:
+        # Ends of 64 bits are no floats: the clamping is of integers.
+        whole = np.where(inside, values, 0.0).astype(object)
+        exact = np.where(inside, whole, np.where(values < low, int(low), 0).astype(object))
+        exact = np.where(values >= high, np.asarray(int(high) - 1, object), exact)
+        return wrap(np.vectorize(lambda x: int(x) % (1 << 64), otypes=[np.uint64])(exact), width)
     chosen = np.where(inside, values, 0.0)
     integers = chosen.astype(np.int64 if is_signed else np.uint64)
     return np.where(inside, wrap(integers, width), undefined(np.shape(values), target))
