@@ -82,7 +82,7 @@ def test_a_build_of_one_target_says_nothing_of_the_others(project):
 
 def test_a_damaged_manifest_costs_time_only(project):
     project.scons()
-    for text in ("{", "[]", '{"format": 1, "rows": {"x": 3}}', '{"format": 2}'):
+    for text in ("{", "[]", '{"format": 2, "rows": {"x": 3}}', '{"format": 3}'):
         project.write("build/.tileiras/manifest.json", text)
         assert project.scons().stages == []
 
@@ -132,6 +132,19 @@ def test_a_source_edited_while_it_was_built_gets_no_row(tmp_path):
     path.write_text("second")
     manifest.set("k", "s", before, [], ["k.ptx"])
     assert manifest.clean("k", "s") is None
+
+
+def test_a_clean_product_is_an_ordinary_source_of_others(project):
+    with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
+        file.write('Default(env.Command("all.txt", env.TileTree("kernels"), "cat $SOURCES > $TARGET"))\n')
+    assert "cat build" in project.scons().output
+    assert "cat build" not in project.scons().output
+    project.write("kernels/a.mlir", module(axpy("a", comment="  // edited\n")))
+    assert "cat build" not in project.scons().output
+    project.write("kernels/a.mlir", module(axpy("a", operation="mulf")))
+    assert "cat build" in project.scons().output
+    assert "cat build" not in project.scons("tile_full=1").output
+    assert "cat build" not in project.scons().output
 
 
 # ---- random edits ----------------------------------------------------------------------------------------------------

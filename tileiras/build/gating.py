@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import SCons.Node
 import SCons.Script
+import SCons.Util
 
 from tileiras import pipeline
 from tileiras.build import discover
@@ -78,8 +79,11 @@ class Gate:
             atexit.register(found.finish)
         return found
 
-    def clean(self, kernel: Kernel) -> list[str] | None:
-        """The products of a kernel that need no stage to run, from the top; None when it has to be declared."""
+    def clean(self, kernel: Kernel) -> list[list[str]] | None:
+        """The products of a kernel that needs no stage to run, None when it has to be declared.
+
+        Each is its path from the top and SCons' signature of its content.
+        """
         if self._closed:
             return None
         inputs = None
@@ -105,7 +109,7 @@ class Gate:
         for item in self._declared:
             if all(node.get_state() in _DONE for node in item.nodes):
                 made = [node.abspath for node in item.nodes]
-                products = [self.manifest.relative(node.abspath) for node in item.products]
+                products = [[self.manifest.relative(node.abspath), node.get_csig()] for node in item.products]
                 self.manifest.set(item.kernel.key, item.signature, item.before, made, products)
         self.manifest.save()
 
@@ -122,22 +126,27 @@ class Gate:
 
             last, _ = pipeline.emit_stage(kernel.emit)
             digest = xxhash.xxh3_128(repr(key[1:]).encode())
+            # What SCons' signatures are made with is the user's choice (--hash-format).
+            digest.update(SCons.Util.hash_signature(b"").encode())
             for row in pipeline.stages_between(first, last.name):
                 digest.update(self._session.signature(row, kernel.options) + b"\n")
             found = self._signatures[key] = digest.hexdigest()
         return found
 
 
-def settled(nodes: list[Any]) -> list[Any]:
-    """Plain files that SCons need not look at again: it would load and rewrite what it knows of their folders.
+def settled(env: Any, products: list[list[str]]) -> list[Any]:
+    """Products as plain files that SCons need not look at: it would load and rewrite what it knows of their folders.
 
-    What a consumer's record takes from them is filled in, as SCons does when it visits a file.
+    What consumers compare and record of them is filled in, as SCons does when it visits a file.
     """
-    for node in nodes:
+    nodes = []
+    for path, signature in products:
+        node = env.File(path if os.path.isabs(path) else "#" + path)
         if not node.has_builder():
             info = node.get_ninfo()
-            info.timestamp, info.size = node.get_timestamp(), node.get_size()
+            info.csig, info.timestamp, info.size = signature, node.get_timestamp(), node.get_size()
             node.set_state(SCons.Node.up_to_date)
+        nodes.append(node)
     return nodes
 
 

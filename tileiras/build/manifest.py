@@ -15,7 +15,7 @@ from typing import Any
 
 from tileiras.files import write_atomically
 
-FORMAT = 1
+FORMAT = 2
 
 PATH = os.path.join(".tileiras", "manifest.json")
 """In a build directory."""
@@ -44,8 +44,8 @@ class Manifest:
         except (OSError, ValueError, KeyError, TypeError):
             pass  # nothing is known to be clean
 
-    def clean(self, key: str, signature: str, inputs: Iterable[str] | None = None) -> list[str] | None:
-        """The products of a row of which nothing changed, else None.
+    def clean(self, key: str, signature: str, inputs: Iterable[str] | None = None) -> list[Any] | None:
+        """The products, as `set` was given them, of a row of which nothing changed, else None.
 
         `inputs` are the files that the source reads, where they can be others than last time.
         """
@@ -88,7 +88,7 @@ class Manifest:
         return states
 
     def set(
-        self, key: str, signature: str, inputs: list[FileState], made: Iterable[str], products: Iterable[str]
+        self, key: str, signature: str, inputs: list[FileState], made: Iterable[str], products: Iterable[Any]
     ) -> None:
         """Makes a row of what was built.  `inputs` are as `observe` saw them before the build.
 

@@ -245,7 +245,7 @@ def tile_tree(
             kernel = gating.Kernel(full, _stem(env, full, name, values), values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
             if clean is not None:
-                nodes += gating.settled([env.File(_top(file)) for file in clean])
+                nodes += gating.settled(env, clean)
                 continue
             before = gate.observe(kernel) if gate is not None else None
             declared = _declare(env, top.File(path), values, product, entries)
@@ -358,7 +358,9 @@ def _node(
     nodes = getattr(env, BUILDERS[stage])([_top(stem + suffix) for suffix in wanted], source, TILE_STEP=step)
     for node in nodes:
         # The manifest may have shown it to be clean before somebody declared it after all.
-        node.set_state(SCons.Node.no_state)
+        if node.get_state() != SCons.Node.no_state:
+            node.set_state(SCons.Node.no_state)
+            node.clear()
     # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
     env.Precious(nodes)
     return nodes
