@@ -174,7 +174,10 @@ class AttributeParser(LocationParser):
             if any(size == 0 for size in shape):
                 self.fail(start, "vector types must have positive constant sizes")
             return VectorType(shape, element)
-        return TensorType(shape, element, encoding)
+        try:
+            return TensorType(shape, element, encoding)
+        except VerifyError as error:
+            self.fail(start, error.message)
 
     def _parse_bang_type(self) -> Type:
         start = self.pos

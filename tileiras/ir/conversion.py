@@ -176,7 +176,12 @@ def apply_conversion(
                 emit.error(op.location, f"failed to legalize operation '{op.name}'")
                 raise fail(op)
             if any(value in mapping for value in op.operands):
-                op.operands = tuple(mapping.get(value, value) for value in op.operands)
+                replaced = tuple(mapping.get(value, value) for value in op.operands)
+                if not all(isinstance(value, Value) for value in replaced):
+                    # What stands for the value is for patterns to use, and this operation has none.
+                    emit.error(op.location, f"failed to legalize operation '{op.name}'")
+                    raise fail(op)
+                op.operands = replaced
             for region in op.regions:
                 for block in _dominance_order(region):
                     rewriter.convert_block(block)

@@ -136,6 +136,16 @@ class Symbol(Trait):
 
     __slots__ = ()
 
+    def verify(self, op: "Operation") -> None:
+        parent = op.parent_op
+        if parent is None or parent.has_trait(SymbolTable):
+            return
+        from .registry import lookup_operation
+
+        # Of an operation that no dialect declares nothing is known.
+        if lookup_operation(parent.name) is not None:
+            raise VerifyError("symbol's parent must have the SymbolTable trait")
+
 
 class NoTerminator(Trait):
     __slots__ = ()

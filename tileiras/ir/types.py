@@ -119,6 +119,11 @@ class TensorType(ShapedType):
     parameters = ("shape", "element_type", "encoding")
     encoding: Attribute | None
 
+    def verify(self) -> None:
+        verify_encoding = getattr(self.encoding, "verify_encoding", None)
+        if verify_encoding is not None:
+            verify_encoding(self.shape)
+
     def __new__(cls, shape: Iterable[int], element_type: Type, encoding: Attribute | None = None) -> "TensorType":
         return cls.intern((tuple(shape), element_type, encoding))  # type: ignore[return-value]
 

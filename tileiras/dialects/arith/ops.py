@@ -102,8 +102,13 @@ class ConstantOp(Operation):
     @classmethod
     def parse_custom(cls, parser: Any) -> "ConstantOp":
         attributes = parser.parse_optional_attr_dict()
+        offset = parser.offset
         value = parser.parse_attribute()
-        type = parser.parse_type() if parser.parse_optional_keyword("as") else value.type
+        type = getattr(value, "type", None)
+        if type is None:
+            parser.error(offset, "invalid kind of attribute specified")
+        if parser.parse_optional_keyword("as"):
+            type = parser.parse_type()
         attributes["value"] = value
         return cls.create((), (type,), attributes, location=parser.location)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from tileiras.ir import Attribute
+from tileiras.ir import Attribute, VerifyError
 
 Basis = tuple[int, ...]
 """Coordinates of one tensor element: the image of one bit of a hardware index."""
@@ -37,6 +37,18 @@ class LinearLayoutAttr(Attribute):
     ) -> "LinearLayoutAttr":
         parts = (tuple(tuple(basis) for basis in part) for part in (register, lane, warp, block))
         return cls.intern(tuple(parts))  # type: ignore[return-value]
+
+    def verify_encoding(self, shape: tuple[int, ...]) -> None:
+        """Whether tensors of this shape can have the layout."""
+        for size in shape:
+            if size < 1 or size & (size - 1):
+                raise VerifyError(f"a tensor with a layout has sizes that are powers of two, got {size}")
+        for name, part in zip(IN_DIMENSIONS, self.values):
+            for basis in part:
+                if len(basis) != len(shape):
+                    raise VerifyError(f"{name} basis {list(basis)} is not one of rank {len(shape)}")
+                if not all(0 <= at < size for at, size in zip(basis, shape)):
+                    raise VerifyError(f"{name} basis {list(basis)} lies outside the tensor")
 
     def print_parameters(self, printer: Any) -> None:
         parts = []
