@@ -254,3 +254,10 @@ def test_a_float_may_use_every_bit():
     constant = b"\x10" + varint(TILE_F32X4) + b"\x00"
     data = build(constant + reduce + region, types=[scalar, scalar], constants=[b"\0\0\x80\x3f"])
     assert "identities=[0xFF800000 : f32]" in text(data)
+
+
+def test_bits_beyond_those_of_an_element_do_not_count():
+    tile = b"\x0d" + varint(7) + b"\x01" + (2).to_bytes(8, "little")
+    constant = b"\x10" + varint(8) + b"\x00"
+    data = build(constant, types=[b"\x13", tile], constants=[b"\x82\x04"], version=(13, 3, 0))
+    assert "constant <f4E2M1FN: [1.000000e+00, 2.000000e+00]>" in text(data)

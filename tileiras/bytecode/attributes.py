@@ -89,6 +89,9 @@ def _read_dense(run: Cursor, type: Any) -> DenseElementsAttr:
         size = TF32_BYTES if element is tf32 else element_size(element)
         if length == size or length == size * count:
             data = _widen_tf32(raw) if element is tf32 else raw
+            if element.width < 8:
+                # An element takes a byte, of which only its own bits count.
+                data = bytes([byte & (1 << element.width) - 1 for byte in data])
             return DenseElementsAttr(type, data, True if length == size else None)
     run.fail("failed to validate buffer size and format", 0)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tileiras.diagnostics import CompileError
-from tileiras.ir import parse_module, print_op, verify
+from tileiras.ir import parse_attribute, parse_module, print_op, verify
 
 PRELUDE = """
 #file = #cuda_tile.di_file<"k.py" in "src">
@@ -72,9 +72,15 @@ def test_scope_is_refused_where_it_points(text, message, line):
         ("#cuda_tile.di_compile_unit<unit = 1>", "duplicate or unknown struct parameter name: unit"),
         ("#cuda_tile.di_lexical_block<line = 1>", "struct is missing required parameter: scope"),
         ("#cuda_tile.di_compile_unit<file = 1 : i32>", "expected a debug file, got 1 : i32"),
+        ('#cuda_tile.di_subprogram<file = #cuda_tile.di_file<"a" in "b">, line = -1>', "integer value too large"),
     ],
 )
 def test_attribute_is_refused(attribute, message):
     with pytest.raises(CompileError) as caught:
         parse_module(f'"builtin.module"() ({{}}) {{a = {attribute}}} : () -> ()', "m.mlir")
     assert message in caught.value.diagnostics[0].message
+
+
+def test_names_are_printed_with_escapes():
+    text = '#cuda_tile.di_file<"a\\22\\0A\\01" in "\\5C">'
+    assert str(parse_attribute(text)) == text.replace("\\5C", "\\\\")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tileiras.ir import Attribute, CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, VerifyError, registry
+from tileiras.ir import (
+    Attribute,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    Location,
+    NameLoc,
+    StringAttr,
+    VerifyError,
+    registry,
+)
 from tileiras.ir.location import _ValueLocation
 
 
@@ -58,7 +68,7 @@ class _DebugAttr(Attribute):
 
 def _write(printer: Any, kind: str, value: Any) -> None:
     if kind == "string":
-        printer.write('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"')
+        printer.print_attribute(StringAttr(value))
     elif kind.endswith("int"):
         printer.write(str(value))
     else:
@@ -69,7 +79,11 @@ def _read(parser: Any, kind: str) -> Any:
     if kind == "string":
         return parser.parse_string()
     if kind.endswith("int"):
-        return parser.parse_integer()
+        at = parser.offset
+        number = parser.parse_integer()
+        if not 0 <= number < 1 << 32:
+            parser.error(at, "integer value too large")
+        return number
     at = parser.offset
     found = parser.parse_attribute()
     classes = {"file": DIFileAttr, "unit": DICompileUnitAttr, "scope": (DISubprogramAttr, DILexicalBlockAttr)}
