@@ -61,6 +61,7 @@ TEXT_COMMANDS = (
     ("tileiras_opt", "-", "--canonicalize", "--cse", "--loop-split", "--fuse-fma", "--dce"),
     ("tileiras_opt", "-", "--synthesize-debug-info-scopes", "--mlir-print-debuginfo"),
     ("tileiras_opt", "-", "--split-input-file", "--verify-diagnostics"),
+    ("tileiras_opt", "-", "--convert-cudatile-to-tileaa", "--convert-tileaa-to-tileas", "--convert-tileas-to-llvm"),
     ("tileiras_translate", "--mlir-to-cudatilebc", "-"),
     ("tileiras_translate", "--mlir-to-cudatilebc", "--bytecode-version=13.1", "-"),
 )
