@@ -95,7 +95,7 @@ def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.n
     any: everything.  numbers: floats but NaN.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
     positive, unit, angles: floats above 0, in [-1, 1], in [-100, 100].  divisors: not 0, not -1.
     shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part fits.
-    exponents: integers in [-9, 9].  halves: f64 halfway between numbers of narrower formats, or nearly.
+    exponents: integers in [-9, 9].  halves: halfway between numbers of narrower formats, or nearly.
     """
     generator = np.random.default_rng(zlib.crc32(f"{seed} {domain} {element} {shape}".encode()))
     count, dtype = int(np.prod(shape)), DTYPES[element]
@@ -120,6 +120,10 @@ def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.n
     elif domain in ("unit", "angles"):
         bound = 1 if domain == "unit" else 100
         flat = generator.uniform(-bound, bound, count)
+    elif domain == "halves" and is_integer(element):
+        tops = generator.integers(24, width(element) - 1, count)
+        halves = (1 << tops) + (1 << tops - generator.choice([9, 12, 25], count).clip(max=tops - 1))
+        flat = (halves + generator.integers(-1, 2, count)) * generator.choice([-1, 1], count)
     elif domain == "halves":
         digits = generator.choice([3, 4, 8, 11, 12], count)
         halves = 1 + generator.integers(0, 8, count) / 8 + np.exp2(-digits)

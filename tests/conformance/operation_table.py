@@ -281,6 +281,10 @@ CONVERSION += [
     for target in ("f16", "bf16", *NARROW, "tf32")
 ]  # fmt: skip
 CONVERSION += [
+    Row("conversion", f"itof halves {target}", "itof %a signed : {t} -> {r}", ("i32", "i64"), (("halves", ""),), target)
+    for target in ("bf16", "f32", "f64", "tf32")
+]  # fmt: skip
+CONVERSION += [
     Row("conversion", f"bitcast {target}", "bitcast %a : {t} -> {r}",
         tuple(e for e in (*INTEGERS, *FLOATS) if e != target and width(e) == width(target)), ONE, target,
         reference=lambda a, e: a.view(DTYPES[e]))

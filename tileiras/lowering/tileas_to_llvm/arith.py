@@ -7,9 +7,19 @@ from typing import Any
 
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import DenseElementsAttr, FloatAttr, IntegerAttr, IntegerType, UnitAttr, Value, element_type_of, i1
+from tileiras.ir import (
+    DenseElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    UnitAttr,
+    Value,
+    element_type_of,
+    f64,
+    i1,
+)
 
-from .floats import FROM_F32, from_f32, to_f32, widened
+from .floats import FROM_F32, f64_to_odd_f32, from_f32, to_f32, widened
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
 
@@ -166,6 +176,10 @@ def _from_integer(cls: type) -> Any:
         type = element_type_of(op.result.type)
         if type.keyword in NATIVE_FLOATS:
             return lowering.emit.insert(cls(value, res=lowering.like(value, op.result.type)))
+        if type.keyword == "tf32":
+            double = lowering.emit.insert(cls(value, res=vector_of(f64, count_of(value.type))))
+            return from_f32(type, f64_to_odd_f32(double, lowering), lowering)
+        # Integers that f32 does not hold exactly are beyond the largest of 8-bit floats.
         wide = lowering.emit.insert(cls(value, res=vector_of(FROM_F32, count_of(value.type))))
         return from_f32(type, wide, lowering)
 

@@ -35,7 +35,7 @@ def itof(machine, op):
     if target.keyword == "f64":
         return values.astype(np.float64)
     wide = to_float64_odd(values) if source.width == 64 else values.astype(np.float64)
-    return round_to(wide, target.keyword, mode)
+    return round_to(wide, target.keyword, mode, saturate=FLOAT_SEMANTICS[target.keyword].width <= 8)
 
 
 @meaning("ftoi", elementwise=True)
