@@ -139,3 +139,11 @@ def test_sizes_beyond_64_bits_are_refused() -> None:
     text += "  entry @l(%v: tensor_view<4xf32, strides=[9223372036854775808]>) {\n    return\n  }\n}\n"
     with pytest.raises(CompileError, match="integer value too large"):
         parse_module(text, "k.mlir")
+
+
+@pytest.mark.parametrize("location", ["unknown", '"cuda_tile.div_by"("k.py":1:2)'])
+def test_a_location_among_the_hints_is_refused(location: str) -> None:
+    hints = f"<sm_90 = {{a = loc({location})}}>"
+    text = f"cuda_tile.module @m {{\n  entry @k() optimization_hints={hints} {{\n    return\n  }}\n}}\n"
+    with pytest.raises(CompileError, match="unsupported attribute type encountered during serialization"):
+        bytecode.write_module(parse_module(text, "k.mlir"))

@@ -155,6 +155,8 @@ _TAGGED: dict[type, tuple[int, Writer]] = {
 def write_tagged(tables: OutputTables, out: Buffer, value: Attribute, location: Location | None) -> None:
     """A self-contained attribute: tag, then contents."""
     tagged = _TAGGED.get(type(value))
+    # A location may stand for an attribute in the text; it is none here, though it may have a name.
+    name = value.name if isinstance(value, Attribute) else ""
     if tagged is not None:
         out.varint(tagged[0])
         tagged[1](tables, out, value, location)
@@ -172,17 +174,17 @@ def write_tagged(tables: OutputTables, out: Buffer, value: Attribute, location: 
     elif isinstance(value, Type):
         out.varint(TYPE)
         out.varint(tables.types.of(value))
-    elif value.name == "cuda_tile.div_by":
+    elif name == "cuda_tile.div_by":
         out.varint(DIV_BY)
         out.varint(value.divisor)  # type: ignore[attr-defined]
         _write_optional_pair(out, value.every, value.along)  # type: ignore[attr-defined]
-    elif value.name == "cuda_tile.bounded":
+    elif name == "cuda_tile.bounded":
         out.varint(BOUNDED)
         _write_optional_pair(out, value.lb, value.ub)  # type: ignore[attr-defined]
-    elif value.name == "cuda_tile.same_elements":
+    elif name == "cuda_tile.same_elements":
         out.varint(SAME_ELEMENTS)
         out.integers(value.values[0], 8)
-    elif value.name == "cuda_tile.optimization_hints":
+    elif name == "cuda_tile.optimization_hints":
         out.varint(HINTS)
         _write_hints(tables, out, value, location)
     else:

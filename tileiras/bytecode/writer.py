@@ -215,7 +215,10 @@ class _ModuleWriter:
             self.debug.per_function.append([location])
         out.varint(len(self.debug.per_function) if has_debug else 0)
         if hints is not None:
-            write_tagged(self.tables, out, hints, entry.location)
+            try:
+                write_tagged(self.tables, out, hints, entry.location)
+            except VerifyError as error:
+                raise CompileError([diagnose(entry, error)], ExitCode.INVALID_INPUT) from None
         body = Buffer()
         block = entry.regions[0].block
         self.values = {argument: number for number, argument in enumerate(block.arguments)}
