@@ -282,7 +282,9 @@ def _interpreted(kernel: Kernel) -> tuple[list[np.ndarray], str | None]:
         return compared, None
     with np.errstate(all="ignore"):
         expected = kernel.reference(*(operand.array for operand in kernel.inputs))
-    return compared, compare(kernel, "interpreter against NumPy", compared, expected)
+    wrong = compare(kernel, "interpreter against NumPy", compared, expected)
+    # Bounds are distances from the right result, which the interpreter may itself be off within them.
+    return compared if wrong else list(expected), wrong
 
 
 def _bodies(ptx: str) -> dict[str, str]:
@@ -351,7 +353,7 @@ def _run_target(
         except SimulationError as error:
             yield _failed(kernel, target, "emulate", f"{type(error).__name__}: {error}")
             continue
-        wrong = compare(kernel, f"{target} against the interpreter", compared, expected[number])
+        wrong = compare(kernel, f"{target} against what is expected", compared, expected[number])
         if wrong:
             yield _failed(kernel, target, "compare", wrong)
             continue
