@@ -22,3 +22,14 @@ def write_atomically(path: str, data: bytes) -> None:
         except OSError:
             pass
         raise
+
+
+def write_product(path: str, data: bytes) -> None:
+    """Writes what a command makes: a file whole or not at all, in a folder that exists; devices and pipes directly."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+    elif not os.path.isdir(os.path.dirname(path) or "."):
+        raise FileNotFoundError(2, "No such file or directory")
+    else:
+        write_atomically(path, data)

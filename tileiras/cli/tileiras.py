@@ -120,20 +120,14 @@ def _stem(path: str) -> str:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Writes the product whole or not at all; `-` and things that are no files are written to directly."""
-    from tileiras.files import write_atomically
+    from tileiras.files import write_product
 
     try:
         if path == "-":
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
-        elif os.path.exists(path) and not os.path.isfile(path):
-            with open(path, "wb") as file:
-                file.write(data)
-        elif not os.path.isdir(os.path.dirname(path) or "."):
-            raise FileNotFoundError(2, "No such file or directory")
         else:
-            write_atomically(path, data)
+            write_product(path, data)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise

@@ -260,9 +260,10 @@ def _write(name: str, text: str) -> None:
     if name == "-":
         sys.stdout.write(text)
         return
+    from tileiras.files import write_product
+
     try:
-        with open(name, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
+        write_product(name, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise UsageError(f"cannot write '{name}': {error.strerror}") from None
 

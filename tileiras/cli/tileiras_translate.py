@@ -24,7 +24,6 @@ written; 3 the input does not parse or verify, or the version cannot say it.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -227,17 +226,15 @@ def _read(name: str) -> bytes:
 
 
 def _write(name: str, data: bytes) -> None:
+    from tileiras.files import write_product
+
     if name == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    # The old file stays until the new one is whole.
-    temporary = f"{name}.tmp{os.getpid()}"
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-        os.replace(temporary, name)
+        write_product(name, data)
     except OSError as error:
         raise UsageError(f"cannot write '{name}': {error.strerror}") from None
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm
-from tileiras.ir import FloatType, IntegerType, Value, i64
+from tileiras.dialects.nvvm.intrinsics import admits
+from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i64
 from tileiras.layout import LinearLayout
 
 from .access import load_vector, store_vector
@@ -61,10 +62,14 @@ def _update(
         order=nvvm.MemOrderAttr(order[0]),
         scope=nvvm.MemScopeAttr(order[1]),
     )
+    instruction = op.target()
+    if not admits(instruction.sm, lowering.target.name):
+        mode = next((mode for mode, name in _OPERATIONS.items() if name == kind), kind)
+        what = f"atomic '{mode}' of '{values[-1].type}'"
+        raise VerifyError(f"{what} is not supported on {lowering.target.name}", prefix=False)
     if predicate is None:
         return emit.insert(op)
     # The instruction of the operation, under a guard.
-    instruction = op.target()
     op.drop_all_references()
     letters = instruction.constraints.split(",")
     last = len(letters) - 1  # operands end before the memory clobber
