@@ -1,7 +1,6 @@
 """Modules read from the front end's files print as the vendor's disassembler prints the same files."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kernels  # noqa: E402
 
 from tileiras import bytecode  # noqa: E402
+from tileiras.codegen import toolkit  # noqa: E402
 from tileiras.ir import print_op, verify  # noqa: E402
 
 VERSIONS = ("13.1", "13.2", "13.3", "13.4")
@@ -22,12 +22,7 @@ CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in 
 
 
 def disassembler():
-    try:
-        import nvidia.cu13 as package
-    except ImportError:
-        return shutil.which("tileirdisasm")
-    found = [Path(folder) / "bin" / "tileirdisasm" for folder in package.__path__]
-    return next((str(path) for path in found if path.exists()), shutil.which("tileirdisasm"))
+    return toolkit.find_program("tileirdisasm")
 
 
 def without_names(text):

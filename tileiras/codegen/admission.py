@@ -25,13 +25,9 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> list[tu
             if entry is None:
                 errors.append(CompileError.at(location, f"unknown intrinsic 'llvm.{name}'").diagnostics[0])
             elif not nvvm_intrinsics.admits(entry.sm, row.chip):
-                needs = ", ".join("sm_" + code for code in entry.sm.lstrip("=").split(","))
-                exactly = "one of " if entry.sm.startswith("=") and "," in entry.sm else ""
-                newer = "" if entry.sm.startswith("=") else " or newer"
+                needs = nvvm_intrinsics.spelled(entry.sm)
                 errors.append(
-                    CompileError.at(
-                        location, f"intrinsic 'llvm.{name}' needs {exactly}{needs}{newer}, not {row.chip}"
-                    ).diagnostics[0]
+                    CompileError.at(location, f"intrinsic 'llvm.{name}' needs {needs}, not {row.chip}").diagnostics[0]
                 )
             else:
                 versions.append(entry.ptx)

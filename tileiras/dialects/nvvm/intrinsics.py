@@ -45,6 +45,14 @@ def admits(requirement: str, chip: str) -> bool:
     return int(code.rstrip("af")) >= int(requirement)
 
 
+def spelled(requirement: str) -> str:
+    """A requirement in words: `90` -> "sm_90 or newer", `=100a,103a` -> "one of sm_100a, sm_103a"."""
+    codes = ["sm_" + code for code in requirement.lstrip("=").split(",")]
+    if not requirement.startswith("="):
+        return f"{codes[0]} or newer"
+    return ("one of " if len(codes) > 1 else "") + ", ".join(codes)
+
+
 PTX60, PTX62, PTX63, PTX65, PTX70, PTX71, PTX78, PTX80, PTX81, PTX86 = (
     (6, 0), (6, 2), (6, 3), (6, 5), (7, 0), (7, 1), (7, 8), (8, 0), (8, 1), (8, 6),
 )  # fmt: skip

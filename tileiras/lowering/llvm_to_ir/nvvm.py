@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.llvm.types import element_type, llvm_text
 from tileiras.dialects.nvvm.base import Assembly, NVVMOp
-from tileiras.dialects.nvvm.intrinsics import Intrinsic, admits
+from tileiras.dialects.nvvm.intrinsics import Intrinsic, admits, spelled
 from tileiras.ir import VectorType, VerifyError
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ def write(fn: FunctionTranslation, op: NVVMOp) -> str:
     target = op.target()
     chip = fn.module.chip
     if chip is not None and not admits(target.sm, chip):
-        needs = ", ".join("sm_" + code for code in target.sm.lstrip("=").split(","))
-        raise VerifyError(f"needs {needs}{'' if target.sm.startswith('=') else ' or newer'}, not {chip}")
+        raise VerifyError(f"needs {spelled(target.sm)}, not {chip}")
     if isinstance(target, Assembly):
         fn.module.require_ptx(target.ptx)
     values = op.call_operands()
