@@ -61,7 +61,13 @@ def test_largest_atom_that_fits_comes_first():
     names = [a.name for a in find_mma_atoms(target("sm_80"), "f16", "f16", "f32", 64, 64, 32)]
     assert names == ["mma_m16n8k16_f32_f16_f16", "mma_m16n8k8_f32_f16_f16"]
     assert find_mma_atoms(target("sm_75"), "bf16", "bf16", "f32", 64, 64, 32) == []
-    assert find_mma_atoms(target("sm_80"), "f16", "f16", "f32", 8, 8, 8) == []
+    assert find_mma_atoms(target("sm_80"), "f16", "f16", "f32", 8, 8, 4) == []
+
+
+def test_small_tiles_take_the_atom_that_repeats_least():
+    names = [a.name for a in find_mma_atoms(target("sm_90"), "f64", "f64", "f64", 8, 8, 16)]
+    assert names[0] == "mma_m8n8k4_f64_f64_f64"
+    assert find_mma_atoms(target("sm_80"), "f16", "f16", "f32", 1, 64, 32)[0].name == "mma_m16n8k16_f32_f16_f16"
 
 
 def test_copy_atoms_are_gated_by_target():

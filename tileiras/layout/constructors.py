@@ -111,11 +111,12 @@ def _tile_fragment(
         bases[name] = []
         for vector in vectors:
             coordinates = (0,) * batch + tuple(vector)
-            # A tile smaller than the instruction's own wraps: the instruction then computes the same rows again.
+            # A tile smaller than the instruction's own wraps: the instruction then computes the same rows again, from
+            # registers that are there once.
             inside = all(c < n for c, n in zip(coordinates, shape))
             bases[name].append(probe.flatten(coordinates) if inside else 0)
     for axis, size in enumerate(sizes):
-        tiler.used[axis] = log2_exact(size)
+        tiler.used[axis] = log2_exact(min(size, shape[axis]))
     bases["warp"] = []
     for axis in warp_axes:
         bases["warp"] += [0] if axis is None else tiler.take(batch + axis, 2)
@@ -123,7 +124,7 @@ def _tile_fragment(
         bases["register"] = [*bases["register"], *tiler.rest(batch + axis)]
     for axis in range(batch - 1, -1, -1):
         bases["register"] += tiler.rest(axis)
-    return LinearLayout(bases, shape)
+    return LinearLayout(bases, shape).remove_zero_register_bases()[0]
 
 
 def mma_layouts(
@@ -131,7 +132,7 @@ def mma_layouts(
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     """Layouts of A [m, k], B [k, n] and C [m, n] when `warps` = (along m, along n) warps run `atom`.
 
-    A is replicated over the warps along n and B over those along m.  The tile must be at least as large as the atom.
+    A is replicated over the warps along n and B over those along m.  The tile is at least as deep as the atom.
     With `batch` the tiles have that leading dimension.
     """
     lead = () if batch is None else (batch,)

@@ -125,12 +125,18 @@ def _atoms() -> list[MmaAtom]:
     names = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
     for a_type in names:
         for b_type in names:
-            suffix = f"f32.{names[a_type]}.{names[b_type]}.f32"
-            types = (a_type, b_type, "f32")
-            add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "89", suffix)
-    # f64.
+            for c_type in ("f32", "f16"):
+                suffix = f"{c_type}.{names[a_type]}.{names[b_type]}.{c_type}"
+                types = (a_type, b_type, c_type)
+                add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "89", suffix)
+                add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "89", suffix)
+    # f64: one element in 64 bits.
     types = ("f64", "f64", "f64")
     add(8, 8, 4, types, _a((8, 4), (), 1, "double", 1), _b((4, 8), (), 1, "double", 1), "80", "f64")
+    a64, b64 = ((8, 0), (0, 4), (0, 8)), ((4, 0), (8, 0))
+    for bits, k in enumerate((4, 8, 16)):
+        a = _a((16, k), a64[: bits + 1], 1, "double", 1)
+        add(16, 8, k, types, a, _b((k, 8), b64[:bits], 1, "double", 1), "90", "f64")
     return atoms
 
 
@@ -143,12 +149,22 @@ def mma_atom(name: str) -> MmaAtom:
 
 
 def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:
-    """Atoms the target has for these element types that fit in an m x n x k tile, most work per instruction first."""
+    """Atoms the target has for these element types and an m x n x k tile, the best first.
+
+    The depth of the tile is a multiple of the atom's.  Rows and columns that the tile lacks are computed again, so the
+    atom that repeats least comes first, and among equals the one with most work per instruction.
+    """
     fitting = [
         atom
         for atom in MMA_ATOMS.values()
         if (atom.a_type, atom.b_type, atom.c_type) == (a_type, b_type, c_type)
         and on.meets(atom.requires)
-        and all(part <= whole for part, whole in zip(atom.shape, (m, n, k)))
+        and atom.shape[2] <= k
     ]
-    return sorted(fitting, key=lambda atom: (-atom.shape[0] * atom.shape[1] * atom.shape[2], atom.name))
+
+    def rank(atom: MmaAtom) -> tuple[int, int, str]:
+        rows, columns, depth = atom.shape
+        repeated = max(1, rows // m) * max(1, columns // n)
+        return repeated, -rows * columns * depth, atom.name
+
+    return sorted(fitting, key=rank)

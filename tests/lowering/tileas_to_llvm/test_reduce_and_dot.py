@@ -156,6 +156,21 @@ def dot_kernel(m, n, k, ab, c, gpu, sign=""):
         ("f8E4M3FN", "f32", ml_dtypes.float8_e4m3fn, np.float32, "sm_89", "mma.sync.aligned.m16n8k32", (16, 16, 64)),
         ("f8E5M2", "f32", ml_dtypes.float8_e5m2, np.float32, "sm_80", "fma.rn.f32", (16, 16, 8)),
         ("f16", "f32", np.float16, np.float32, "sm_80", "mma.sync.aligned.m16n8k16", (128, 64, 64)),
+        ("f64", "f64", np.float64, np.float64, "sm_90", "mma.sync.aligned.m16n8k16", (32, 16, 32)),
+        ("f64", "f64", np.float64, np.float64, "sm_90", "mma.sync.aligned.m16n8k8", (16, 8, 8)),
+        ("f64", "f64", np.float64, np.float64, "sm_90", "mma.sync.aligned.m16n8k4", (16, 16, 4)),
+        ("f8E4M3FN", "f16", ml_dtypes.float8_e4m3fn, np.float16, "sm_90", "mma.sync.aligned.m16n8k32", (16, 16, 64)),
+        ("f8E5M2", "f32", ml_dtypes.float8_e5m2, np.float32, "sm_120", "mma.sync.aligned.m16n8k16", (32, 16, 16)),
+        ("f8E5M2", "f16", ml_dtypes.float8_e5m2, np.float16, "sm_100", "mma.sync.aligned.m16n8k16", (16, 8, 16)),
+        ("bf16", "f32", ml_dtypes.bfloat16, np.float32, "sm_80", "mma.sync.aligned.m16n8k8", (32, 32, 8)),
+        ("tf32", "f32", np.float32, np.float32, "sm_80", "mma.sync.aligned.m16n8k4", (16, 32, 4)),
+        ("i8", "i32", np.int8, np.int32, "sm_80", "mma.sync.aligned.m16n8k16", (16, 64, 16)),
+        # Fewer rows or columns than the instruction has: some are computed again.
+        ("f16", "f32", np.float16, np.float32, "sm_80", "mma.sync.aligned.m16n8k16", (1, 64, 32)),
+        ("f16", "f16", np.float16, np.float16, "sm_80", "mma.sync.aligned.m16n8k16", (8, 32, 64)),
+        ("bf16", "f32", ml_dtypes.bfloat16, np.float32, "sm_90", "mma.sync.aligned.m16n8k16", (64, 2, 16)),
+        ("i8", "i32", np.int8, np.int32, "sm_80", "mma.sync.aligned.m8n8k16", (4, 16, 64)),
+        ("f64", "f64", np.float64, np.float64, "sm_90", "mma.sync.aligned.m8n8k4", (2, 4, 16)),
     ],
 )
 def test_dot(ab, c, in_type, out_type, gpu, instruction, shape):
@@ -174,6 +189,22 @@ def test_dot(ab, c, in_type, out_type, gpu, instruction, shape):
     raw = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}[a.itemsize] if a.dtype.kind == "V" else a.dtype
     emulate(text, "dot", 1, [a.view(raw), b.view(raw), acc], shared_memory=1 << 16)
     assert np.array_equal(acc, expected)
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80"])
+@pytest.mark.parametrize(("left", "right"), [("signed", "unsigned"), ("unsigned", "signed"), ("unsigned", "unsigned")])
+def test_signedness_of_each_factor(left, right, gpu):
+    types = {"signed": np.int8, "unsigned": np.uint8}
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(0, 256, (16, 32), np.uint8), rng.integers(0, 256, (32, 16), np.uint8)
+    acc = np.zeros((16, 16), np.int32)
+    sign = ", ".join(
+        f"signedness_{side} = #nv_tileaa.signedness<{value}>" for side, value in (("a", left), ("b", right))
+    )
+    text = ptx(dot_kernel(16, 16, 32, "i8", "i32", gpu, f" {{{sign}}}"), gpu)
+    assert f".{types[left].__name__[0].replace('i', 's')}8.{types[right].__name__[0].replace('i', 's')}8.s32" in text
+    emulate(text, "dot", 1, [a, b, acc], shared_memory=1 << 16)
+    assert np.array_equal(acc, a.view(types[left]).astype(np.int32) @ b.view(types[right]).astype(np.int32))
 
 
 @pytest.mark.parametrize(

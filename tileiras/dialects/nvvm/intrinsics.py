@@ -137,9 +137,14 @@ def _mma() -> Iterator[Intrinsic]:
         yield row(f"m16n8k16.row.col.{types}", 2, 1, i32, 4, i32, "80", PTX70)
         yield row(f"m16n8k32.row.col.{types}", 4, 2, i32, 4, i32, "80", PTX70)
     yield row("m8n8k4.row.col.f64", 1, 1, f64, 2, f64, "80", PTX70)
+    for k, a_count, b_count in ((4, 2, 1), (8, 4, 2), (16, 8, 4)):
+        yield row(f"m16n8k{k}.row.col.f64", a_count, b_count, f64, 4, f64, "90", PTX78)
     for a in ("e4m3", "e5m2"):
         for b in ("e4m3", "e5m2"):
             yield row(f"m16n8k32.row.col.f32.{a}.{b}.f32", 4, 2, i32, 4, f32, "89", (8, 4))
+            yield row(f"m16n8k16.row.col.f32.{a}.{b}.f32", 2, 1, i32, 4, f32, "89", (8, 7))
+            yield row(f"m16n8k32.row.col.f16.{a}.{b}.f16", 4, 2, i32, 2, half2, "89", (8, 7))
+            yield row(f"m16n8k16.row.col.f16.{a}.{b}.f16", 2, 1, i32, 2, half2, "89", (8, 7))
 
 
 def _matrix_movement() -> Iterator[Intrinsic]:

@@ -91,9 +91,10 @@ def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLow
     where_a, where_b, where_c = map(_positions, layouts)
     depth = op.a.type.shape[-1]
     pieces = _pieces(layouts[2], atom.c)
+    shapes = [v.type.shape for v in (op.a, op.b, op.c)]
     accumulators = {}
     for piece in pieces:
-        registers = [where_c[_moved(piece, basis)] for basis in _elements(atom.c)]
+        registers = [where_c[_moved(piece, basis, shapes[2])] for basis in _elements(atom.c)]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
     types = {
         "multiplicandAPtxType": _ptx_type(atom.a_type),
@@ -106,7 +107,8 @@ def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLow
     def factor(which: str, value: Value, where: Any, fragment: Fragment, corner: tuple[int, ...]) -> list[Value]:
         found = factors.get((which, corner))
         if found is None:
-            registers = [where[_moved(corner, basis)] for basis in _elements(fragment)]
+            shape = shapes[0] if which == "a" else shapes[1]
+            registers = [where[_moved(corner, basis, shape)] for basis in _elements(fragment)]
             found = factors[which, corner] = _operands(value, registers, fragment, lowering)
         return found
 
@@ -137,14 +139,16 @@ def _elements(fragment: Fragment) -> list[tuple[int, int]]:
     return found
 
 
-def _moved(corner: tuple[int, ...], basis: tuple[int, int]) -> tuple[int, ...]:
-    return (*corner[:-2], corner[-2] + basis[0], corner[-1] + basis[1])
+def _moved(corner: tuple[int, ...], basis: tuple[int, int], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`corner` plus `basis`; a tile smaller than the atom wraps."""
+    return (*corner[:-2], (corner[-2] + basis[0]) % shape[-2], (corner[-1] + basis[1]) % shape[-1])
 
 
 def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
     """Corners of the atom-sized pieces that a warp's registers cover, relative to the warp's own place."""
-    inside = fragment.elements
-    return [layout.coordinates(layout.apply(register=r)) for r in range(0, layout.registers, inside)]
+    rows, columns = fragment.shape
+    places = (layout.coordinates(layout.apply(register=r)) for r in range(layout.registers))
+    return [place for place in places if not (place[-2] % rows or place[-1] % columns)]
 
 
 def _operands(value: Value, registers: list[int], fragment: Fragment, lowering: FunctionLowering) -> list[Value]:
@@ -166,7 +170,7 @@ def _gather(
         for i, basis in enumerate(_elements(fragment)):
             operand = operands[i // fragment.packing]
             scalar = emit.extract(operand, i % fragment.packing) if fragment.packing > 1 else operand
-            scalars[where[_moved(piece, basis)]] = scalar
+            scalars[where[_moved(piece, basis, layout.shape)]] = scalar
     return emit.build([s for s in scalars if s is not None])
 
 
