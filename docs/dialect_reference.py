@@ -124,7 +124,7 @@ def _operation(cls: Any, prefix: str) -> list[str]:
     for field in cls.fields:
         kind = field.kind if field.arity == "one" else f"{field.arity} {field.kind}"
         demands = "" if field.constraint is None else describe(field.constraint)
-        default = f"; `{_default_text(field.default)}` when absent" if field.default is not None else ""
+        default = f"; {_default_text(field.default)} when absent" if field.default is not None else ""
         rows.append((f"`{field.name}`", kind, demands, field.since or cls.since or "", field.doc + default))
     form = [f"    {cls.name[len(prefix) :]} {' '.join(cls.assembly_format.split())}", ""] if cls.assembly_format else []
     opcode = f"{cls.opcode:#x}" if cls.opcode is not None else None
@@ -142,7 +142,9 @@ def _operation(cls: Any, prefix: str) -> list[str]:
 
 
 def _default_text(value: Any) -> str:
-    return str(getattr(value, "value", value))
+    if callable(value):
+        return value.__name__.replace("_", " ")
+    return f"`{getattr(value, 'value', value)}`"
 
 
 def main(arguments: list[str]) -> int:

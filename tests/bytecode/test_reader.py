@@ -21,6 +21,7 @@ from building import (  # noqa: E402
     varint,
 )
 
+import tileiras  # noqa: E402
 from tileiras import bytecode  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.ir import BytecodeLoc, print_op, verify  # noqa: E402
@@ -210,12 +211,14 @@ def test_a_broken_type_is_refused_where_it_stands(types, message):
     assert diagnostic.location.section in ("type", "function")
 
 
-def test_parameters_that_no_launch_has_are_refused():
+def test_parameters_that_no_launch_has_are_read_and_refused_when_compiled():
     takes_a_token = b"\x10\x01" + varint(TOKEN) + b"\x00"
-    diagnostic = refused(build(types=[takes_a_token], functions=[function(RETURN, signature=TOKEN + 1)]))
-    assert diagnostic.message == (
-        "unsupported type in bytecode for entry argument #0: '!cuda_tile.token'; expected a rank-0 !cuda_tile.tile type"
-    )
+    data = build(types=[takes_a_token], functions=[function(RETURN, signature=TOKEN + 1)])
+    assert str(entry(data).body.block.arguments[0].type) == "!cuda_tile.token"
+    with pytest.raises(CompileError) as refusal:
+        tileiras.compile(data, gpu_name="sm_90")
+    assert refusal.value.code == 5
+    assert "entry argument #0 has type '!cuda_tile.token'" in refusal.value.diagnostics[0].message
 
 
 def test_counts_are_checked_before_anything_is_allocated():

@@ -116,3 +116,18 @@ def test_passes_and_their_timing(tmp_path, capsys):
     code, _, err = run(tmp_path, capsys, MODULE, "--cse", "--mlir-timing", "--mlir-print-ir-after-all")
     assert code == 0
     assert "IR Dump After cse" in err and "s  cse" in err
+
+
+@pytest.mark.parametrize("form", [(), ("--mlir-print-op-generic",)])
+def test_what_does_not_verify_is_printed_in_the_generic_form(tmp_path, capsys, form):
+    sizes = '<{memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<i32: 1, 3, 0>}>'
+    view = "!cuda_tile.partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>"
+    text = (
+        '"cuda_tile.module"() <{sym_name = "m"}> ({\n'
+        f'  %w, %i = "cuda_tile.x"() : () -> ({view}, !cuda_tile.tile<i32>)\n'
+        f'  %t, %k = "cuda_tile.load_view_tko"(%w, %i) {sizes} : ({view}, !cuda_tile.tile<i32>)'
+        " -> (!cuda_tile.tile<4xf32>, !cuda_tile.token)\n}) : () -> ()\n"
+    )
+    code, out, err = run(tmp_path, capsys, text, "--no-verify", "--allow-unregistered-dialect", *form)
+    assert (code, err) == (0, "")
+    assert '"cuda_tile.load_view_tko"(%0#0, %0#1) <{' in out and "array<i32: 1, 3, 0>" in out

@@ -40,7 +40,6 @@ PER_CASE = ("split-input-file", "verify-diagnostics")
 _RENAMED = "the operation is called fpowf since 13.4, as the vendor's newest disassembler prints it"
 _NEWER = "names 13.3 as the newest version; here it is a newer one"
 KNOWN = {
-    "Bytecode/operationsTest.mlir #0": "an entry takes a token; the vendor's newest reader refuses that in these words",
     "Bytecode/invalid/invalid_structure.mlir #1": _NEWER,
     "Bytecode/invalid/invalid_structure.mlir #5": "the string table is damaged, too, and is checked first",
     "Bytecode/unsupportedVersionTest.mlir #0": _NEWER,

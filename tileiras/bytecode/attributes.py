@@ -182,8 +182,7 @@ def _integers_reader(element: IntegerType, width: int) -> Reader:
             if value in forbidden:
                 cursor.fail(f"array contains unsupported value {value}", start)
         if element is i1:
-            # Flags that all say no are said by none in the text, and so in memory.
-            values = tuple([int(value != 0) for value in values]) if any(values) else ()
+            values = tuple([int(value != 0) for value in values])
         return DenseArrayAttr(element, values)
 
     return read

@@ -13,7 +13,6 @@ from tileiras.ir import (
     UNKNOWN_LOC,
     Block,
     CallSiteLoc,
-    DenseArrayAttr,
     FusedLoc,
     Location,
     NameLoc,
@@ -21,7 +20,6 @@ from tileiras.ir import (
     OpResult,
     Value,
     VerifyError,
-    i1,
 )
 from tileiras.ir.verifier import diagnose
 
@@ -33,7 +31,6 @@ from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, 
 from .versions import CURRENT, MAGIC, OLDEST, TEST_FUNCTION, Version, supported
 from .write_attributes import OutputTables, write_tagged, writer_of
 
-NO_PROMISE = DenseArrayAttr(i1, ())
 PRODUCER_SINCE = Version(13, 3)
 
 
@@ -279,9 +276,8 @@ class _ModuleWriter:
                 out.varint(plan.flags(op))
             for name, write, default in plan.attributes:
                 value = op.attributes.get(name, default)
-                if value is NO_PROMISE:
-                    # In the file there is one flag an index, as front ends write it.
-                    value = DenseArrayAttr(i1, (0,) * len(op.index))
+                if callable(value):
+                    value = value(op)
                 if value is not None and write is not None:
                     write(tables, out, value, op.location)
         except VerifyError as error:
@@ -371,7 +367,7 @@ class _WritePlan:
         """The results that the version has; raises VerifyError for what it cannot say."""
         for field in self.newer:
             value = getattr(op, field.name)
-            if value is None or value is field.default:
+            if value is None or value is field.default_of(op):
                 continue
             what = f"optional {field.kind} '{field.name}' is provided but requires bytecode version"
             if field.kind == "attribute" and field.default is not None:

@@ -8,7 +8,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --split-input-file             handle the parts between `// -----` lines one by one
     --verify-diagnostics           compare diagnostics with `// expected-error {{...}}` comments instead of printing
     --verify-roundtrip             check that the printed forms read back as the same module
-    --no-verify                    do not verify what was read or what passes made
+    --no-verify                    do not verify what was read or what passes made; prints what is invalid generically
     --allow-unregistered-dialect   accept operations that no dialect declares (generic form only)
     --testing-ops                  know the operations of test modules of the language (cuda_tile.testing$...)
     --Wunsupported-hints           warn of optimization hints that make no sense; they are passed over otherwise
@@ -163,7 +163,19 @@ def _process(part: str | bytes, filename: str, options: Options, emit: Callable[
 def _text(module: Any, flags: set[str]) -> str:
     from tileiras.ir import print_op
 
-    return print_op(module, generic="mlir-print-op-generic" in flags, locations="mlir-print-debuginfo" in flags)
+    # The custom form of an operation may leave out what only a valid one has no need to say.
+    generic = "mlir-print-op-generic" in flags or "no-verify" in flags and not _verifies(module)
+    return print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags)
+
+
+def _verifies(module: Any) -> bool:
+    from tileiras.ir import verify
+
+    try:
+        verify(module)
+    except CompileError:
+        return False
+    return True
 
 
 def _print_after(banner: str, op: Any) -> None:

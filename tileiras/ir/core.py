@@ -581,6 +581,9 @@ def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> proper
     kind, name = field.kind, field.name
     if kind == "attribute":
         default = field.default
+        if callable(default):
+            # `in` and not `or`: an empty array is false.
+            return property(lambda op: op.attributes[name] if name in op.attributes else default(op), doc=field.doc)
         return property(lambda op: op.attributes.get(name, default), doc=field.doc)
     if kind == "region":
         if field.variadic:

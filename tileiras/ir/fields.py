@@ -121,6 +121,10 @@ class Field:
         self.accessor = ""
         self.position = -1
 
+    def default_of(self, op: Any) -> Any:
+        """What an operation without this attribute has, None when that is nothing."""
+        return self.default(op) if callable(self.default) else self.default
+
     @property
     def optional(self) -> bool:
         return self.arity == "optional"
@@ -162,11 +166,15 @@ def attribute(
     doc: str = "",
     *,
     optional: bool = False,
-    default: Attribute | None = None,
+    default: Any = None,
     since: str | None = None,
     name: str = "",
 ) -> Any:
-    """An attribute; with a `default` it may be absent and then reads as the default."""
+    """An attribute; with a `default` it may be absent and then reads as the default.
+
+    The default is an attribute, or a function of the operation where it depends on the operands.  A declarative
+    assembly format has no place for the latter.
+    """
     arity = "optional" if optional or default is not None else "one"
     return Field("attribute", constraint, doc, arity, since, default, name)
 

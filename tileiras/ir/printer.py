@@ -544,8 +544,8 @@ def print_generic(op: Operation, printer: Printer) -> None:
     declared = {field.name for field in op.attribute_fields} | {OPERAND_SEGMENTS, RESULT_SEGMENTS}
     attributes = dict(op.attributes)
     for field in op.attribute_fields:
-        if field.default is not None:
-            attributes.setdefault(field.name, field.default)
+        if field.default is not None and field.name not in attributes:
+            attributes[field.name] = field.default_of(op)
     properties = sorted((name, value) for name, value in attributes.items() if name in declared)
     if properties:
         write(f" <{printer._dictionary_text(properties)}>")

@@ -25,6 +25,19 @@ entry @dynamic_tensor(%p: tile<ptr<f16>>, %n: tile<i64>, %i: tile<i32>) {
   %4 = store_view_tko weak %0, %w[%i, %i] token = %3 : tile<16x16xf16>, partition_view<tile=(16x16), tensor_view<?x64xf16, strides=[?,1]>>, tile<i32> -> token
 }
 
+// Flags that promise nothing are what leaving them out says.
+// CHECK-LABEL: entry @no_promise
+entry @no_promise(%p: tile<ptr<f32>>, %i: tile<i32>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+  // CHECK: load_view_tko weak %pview[%arg1] : partition_view
+  %0:2 = "cuda_tile.load_view_tko"(%w, %i) <{inbounds = array<i1: false>, memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 0>}> : (!cuda_tile.partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, !cuda_tile.tile<i32>) -> (!cuda_tile.tile<8xf32>, !cuda_tile.token)
+  // CHECK: load_view_tko weak %pview[%arg1] : partition_view
+  %1, %2 = load_view_tko weak %w[%i] inbounds = [false] : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
+  // CHECK: store_view_tko weak %{{.*}}, %pview[%arg1] : tile<8xf32>
+  %3 = "cuda_tile.store_view_tko"(%1, %w, %i) <{memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0>}> : (!cuda_tile.tile<8xf32>, !cuda_tile.partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, !cuda_tile.tile<i32>) -> !cuda_tile.token
+}
+
 // CHECK-LABEL: entry @other_views
 entry @other_views(%p: tile<ptr<f64>>, %i: tile<i32>) {
   %v = make_tensor_view %p, shape = [64, 16], strides = [16, 1] : tensor_view<64x16xf64, strides=[16,1]>

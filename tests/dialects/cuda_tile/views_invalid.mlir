@@ -96,6 +96,15 @@ entry @promises(%p: tile<ptr<f32>>, %i: tile<i32>) {
 
 // -----
 
+entry @promises_of_nothing(%p: tile<ptr<f32>>, %i: tile<i32>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+  // expected-error @below {{inbounds size (0) must match the number of index dimensions (1)}}
+  %0, %1 = load_view_tko weak %w[%i] inbounds = [] : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
+}
+
+// -----
+
 entry @rows_to_gather(%p: tile<ptr<f32>>, %i: tile<i32>) {
   %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
   %w = make_gather_scatter_view %v : gather_scatter_view<tile=(8), tensor_view<64xf32, strides=[1]>, sparse_dim=0>

@@ -13,8 +13,18 @@ from .attributes import MemoryOrderingSemanticsAttr, MemoryScopeAttr, Optimizati
 from .types import NAMESPACE, TokenType, write_type
 
 INBOUNDS = "per dimension, whether the whole tile is known to lie inside the tensor"
-NO_PROMISE = DenseArrayAttr(i1, ())
-"""`inbounds` where nothing is known of any dimension, which is also what versions without it say."""
+
+
+def no_promise(op: Any) -> DenseArrayAttr:
+    """`inbounds` where nothing is known of any dimension: a flag for each index, as the vendor's verifier demands.
+
+    This is what the text says by leaving it out and what versions of the bytecode mean that do not have it.
+    """
+    spans = op.operand_spans()
+    if spans is None:  # the generic form prints operations whose operands do not fit, too
+        return DenseArrayAttr(i1, ())
+    start, end = spans[[field.name for field in op.operand_fields].index("index")]
+    return DenseArrayAttr(i1, (0,) * (end - start))
 
 
 def parse_ordering(parser: Any) -> dict[str, Any]:

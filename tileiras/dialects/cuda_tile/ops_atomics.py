@@ -24,7 +24,7 @@ from tileiras.ir import result as output
 from . import memory_syntax as syntax
 from .attributes import AtomicRMWModeAttr, MemoryOrderingSemanticsAttr, MemoryScopeAttr
 from .constraints import BoolArrayAttr, I1Tile, IntTile, PointerTile
-from .memory_syntax import INBOUNDS, NO_PROMISE
+from .memory_syntax import INBOUNDS, no_promise
 from .operation import TileOp
 from .ops_memory import ORDERING, TOKEN
 from .types import NAMESPACE, TileType, TokenType
@@ -135,7 +135,7 @@ class AtomicRedViewTkoOp(TileOp):
     mode = attribute(AtomicRMWModeAttr, "how the old and the new value are combined; not xchg")
     value = operand(TileType, "the new values")
     token = optional_operand(TokenType, TOKEN)
-    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE, since="13.5")
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise, since="13.5")
     result_token = output(TokenType, "the update has happened")
 
     def verify_op(self) -> None:

@@ -23,7 +23,7 @@ from tileiras.ir import result as output
 from . import memory_syntax as syntax
 from .attributes import MemoryOrderingSemanticsAttr, MemoryScopeAttr, MultimemReductionKindAttr
 from .constraints import BoolArrayAttr, IntTile
-from .memory_syntax import INBOUNDS, NO_PROMISE
+from .memory_syntax import INBOUNDS, no_promise
 from .operation import TileOp
 from .ops_memory import ORDERING, SCOPE, TOKEN
 from .types import NAMESPACE, TileType, TokenType
@@ -111,7 +111,7 @@ class MultimemLoadReduceViewTkoOp(TileOp):
     view = operand(TileView, "the view")
     index = variadic_operand(IntTile, "which tile, counted in tiles")
     token = optional_operand(TokenType, TOKEN)
-    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE)
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise)
     reduced_values = output(TileType, "the combined tile")
     result_token = output(TokenType, "the reads have happened")
 
@@ -159,7 +159,7 @@ class MultimemReduceViewTkoOp(_MultimemWrite):
     tile = operand(TileType, "the tile")
     index = variadic_operand(IntTile, "which tile, counted in tiles")
     token = optional_operand(TokenType, TOKEN)
-    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE)
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise)
     result_token = output(TokenType, "the updates have happened")
 
 
@@ -175,7 +175,7 @@ class MultimemStoreViewTkoOp(_MultimemWrite):
     tile = operand(TileType, "the tile")
     index = variadic_operand(IntTile, "which tile, counted in tiles")
     token = optional_operand(TokenType, TOKEN)
-    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE)
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise)
     result_token = output(TokenType, "the writes have happened")
 
     def verify_op(self) -> None:

@@ -24,7 +24,7 @@ from tileiras.ir import result as output
 from . import memory_syntax as syntax
 from .attributes import MemoryOrderingSemanticsAttr, MemoryScopeAttr, OptimizationHintsAttr
 from .constraints import BoolArrayAttr, IntTile, ScalarInt, ScalarPointer
-from .memory_syntax import INBOUNDS, NO_PROMISE
+from .memory_syntax import INBOUNDS, no_promise
 from .operation import TileOp
 from .ops_memory import HINTS, ORDERING, SCOPE, TOKEN
 from .types import NAMESPACE, PointerType, TensorViewType, TileType, TokenType, write_type
@@ -336,7 +336,7 @@ class LoadViewTkoOp(TileOp):
     index = variadic_operand(IntTile, "which tile, counted in tiles")
     token = optional_operand(TokenType, TOKEN)
     optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)
-    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE, since="13.4")
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise, since="13.4")
     tile = output(TileType, "the tile")
     result_token = output(TokenType, "the read has happened")
 
@@ -393,7 +393,7 @@ class StoreViewTkoOp(TileOp):
     index = variadic_operand(IntTile, "which tile, counted in tiles")
     token = optional_operand(TokenType, TOKEN)
     optimization_hints = attribute(OptimizationHintsAttr, HINTS, optional=True)
-    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=NO_PROMISE, since="13.4")
+    inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise, since="13.4")
     result_token = output(TokenType, "the write has happened")
 
     def verify_op(self) -> None:

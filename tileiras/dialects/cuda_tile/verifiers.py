@@ -111,7 +111,7 @@ def verify_view_access(op: Any, tile: Any) -> None:
 
 
 def verify_inbounds(op: Any) -> None:
-    """Promises about the indices are one per dimension, or none at all."""
+    """Promises about the indices are one per dimension."""
     count = len(op.inbounds.elements)
-    if count and count != len(op.index):
+    if count != len(op.index):
         raise VerifyError(f"inbounds size ({count}) must match the number of index dimensions ({len(op.index)})")
