@@ -96,3 +96,19 @@ entry @no_body() {
   // expected-error @below {{region #0 ('body') failed to verify constraint: region with 1 blocks}}
   %0 = "cuda_tile.reduce"(%a) ({}) {dim = 0 : i32, identities = [0 : i32]} : (!cuda_tile.tile<8xi32>) -> !cuda_tile.tile<i32>
 }
+
+// -----
+
+entry @inserted_rank(%b: tile<f32>, %i: tile<i32>) {
+  %a = constant <f32: 0.0> : tile<8xf32>
+  // expected-error @below {{'cuda_tile.insert' op destination and source must have the same rank}}
+  %0 = insert %b, %a[%i] : tile<f32>, tile<8xf32>
+}
+
+// -----
+
+entry @unpacked_words() {
+  %a = constant <i32: 0> : tile<4xi32>
+  // expected-error @below {{'cuda_tile.unpack' op operand #0 must be tile of i8 values, but got '!cuda_tile.tile<4xi32>'}}
+  %0 = unpack %a : tile<4xi32> -> tile<8xi16>
+}

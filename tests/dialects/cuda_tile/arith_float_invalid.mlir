@@ -74,3 +74,31 @@ entry @unknown_relation(%a: tile<f32>) {
   // expected-error @below {{expected 'comparison_predicate' to be one of: {'equal', 'not_equal', 'less_than', 'less_than_or_equal', 'greater_than', 'greater_than_or_equal'}}}
   %0 = cmpf almost ordered %a, %a : tile<f32> -> tile<i1>
 }
+
+// -----
+
+entry @integer_absolute(%a: tile<i32>) {
+  // expected-error @below {{'cuda_tile.absf' op operand #0 must be tile of f16 or bf16 or f32 or f64 values, but got '!cuda_tile.tile<i32>'}}
+  %0 = absf %a : tile<i32>
+}
+
+// -----
+
+entry @negated_integer(%a: tile<i8>) {
+  // expected-error @below {{'cuda_tile.negf' op operand #0 must be tile of f16 or bf16 or f32 or f64 values, but got '!cuda_tile.tile<i8>'}}
+  %0 = negf %a : tile<i8>
+}
+
+// -----
+
+entry @remainder_of_halves(%a: tile<f8E4M3FN>) {
+  // expected-error @below {{'cuda_tile.remf' op operand #0 must be tile of f16 or bf16 or f32 or f64 values, but got '!cuda_tile.tile<f8E4M3FN>'}}
+  %0 = remf %a, %a : tile<f8E4M3FN>
+}
+
+// -----
+
+entry @minimum_of_doubles(%a: tile<f64>) {
+  // expected-error @below {{'cuda_tile.minf' op flush_to_zero modifier only supported for f32 data type, but got: 'f64'}}
+  %0 = minf %a, %a flush_to_zero : tile<f64>
+}

@@ -137,3 +137,52 @@ entry @no_such_element() {
   // expected-error @below {{f8E8M0FNU or f4E2M1FN values, but got '<<NULL TYPE>>'}}
   %0 = constant <f33: 1.0> : tile<f32>
 }
+
+// -----
+
+entry @token_of_another_type() {
+  // expected-error @below {{'cuda_tile.make_token' op result #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'}}
+  %0 = make_token : tile<i32>
+}
+
+// -----
+
+entry @wide_block_id() {
+  // expected-error @below {{'cuda_tile.get_tile_block_id' op result #0 must be 0D tile of i32 values, but got '!cuda_tile.tile<i64>'}}
+  %0:3 = "cuda_tile.get_tile_block_id"() : () -> (!cuda_tile.tile<i64>, !cuda_tile.tile<i32>, !cuda_tile.tile<i32>)
+}
+
+// -----
+
+entry @numbers_of_blocks() {
+  // expected-error @below {{'cuda_tile.get_num_tile_blocks' op result #1 must be 0D tile of i32 values, but got '!cuda_tile.tile<2xi32>'}}
+  %0:3 = "cuda_tile.get_num_tile_blocks"() : () -> (!cuda_tile.tile<i32>, !cuda_tile.tile<2xi32>, !cuda_tile.tile<i32>)
+}
+
+// -----
+
+entry @asserted_number(%a: tile<i32>) {
+  // expected-error @below {{'cuda_tile.assert' op operand #0 must be tile of i1 values, but got '!cuda_tile.tile<i32>'}}
+  assert %a, "never" : tile<i32>
+}
+
+// -----
+
+entry @offset_of_numbers(%a: tile<i32>) {
+  // expected-error @below {{'cuda_tile.offset' op operand #0 must be tile of Pointer type values, but got '!cuda_tile.tile<i32>'}}
+  %0 = offset %a, %a : tile<i32>, tile<i32> -> tile<i32>
+}
+
+// -----
+
+entry @pointer_to_narrow_integer(%a: tile<ptr<f32>>) {
+  // expected-error @below {{'cuda_tile.ptr_to_int' op result #0 must be tile of i64 values, but got '!cuda_tile.tile<i32>'}}
+  %0 = ptr_to_int %a : tile<ptr<f32>> -> tile<i32>
+}
+
+// -----
+
+entry @pointer_to_number(%a: tile<ptr<f32>>) {
+  // expected-error @below {{'cuda_tile.ptr_to_ptr' op result #0 must be tile of Pointer type values, but got '!cuda_tile.tile<i64>'}}
+  %0 = ptr_to_ptr %a : tile<ptr<f32>> -> tile<i64>
+}

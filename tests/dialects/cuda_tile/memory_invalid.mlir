@@ -69,3 +69,24 @@ entry @small_alignment() {
   // expected-error @below {{'alignment' (4) must be at least the natural size (8 bytes) for element type 'f64'}}
   %0 = alloca num_elem = 64, alignment = 4 : tile<ptr<f64>>
 }
+
+// -----
+
+entry @fence_of_a_tile(%a: tile<i32>) {
+  // expected-error @below {{'cuda_tile.memory_fence_alias_tko' op operand #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'}}
+  %0 = "cuda_tile.memory_fence_alias_tko"(%a) : (!cuda_tile.tile<i32>) -> !cuda_tile.token
+}
+
+// -----
+
+entry @launch_after_a_tile(%a: tile<i32>) {
+  // expected-error @below {{'cuda_tile.gdc_launch_dependents_tko' op operand #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'}}
+  %0 = "cuda_tile.gdc_launch_dependents_tko"(%a) : (!cuda_tile.tile<i32>) -> !cuda_tile.token
+}
+
+// -----
+
+entry @wait_for_a_tile(%a: tile<i32>) {
+  // expected-error @below {{'cuda_tile.gdc_wait_tko' op operand #0 must be cuda tile token type, but got '!cuda_tile.tile<i32>'}}
+  %0 = "cuda_tile.gdc_wait_tko"(%a) : (!cuda_tile.tile<i32>) -> !cuda_tile.token
+}

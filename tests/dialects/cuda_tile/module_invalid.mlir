@@ -169,3 +169,9 @@ entry @result_missing(%c: tile<i1>, %a: tile<f32>) {
   %0 = select %c, %a, %a : tile<i1>,
 // expected-error @below {{custom op 'cuda_tile.select' expected valid keyword}}
 }
+
+// -----
+
+// expected-error @below {{'cuda_tile.module' op requires attribute 'sym_name'}}
+"cuda_tile.module"() ({
+}) : () -> ()

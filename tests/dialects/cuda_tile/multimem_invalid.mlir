@@ -16,3 +16,30 @@ entry @rows(%p: tile<ptr<f32, <multicast>>>) {
   // expected-error @below {{multimem view operations support only partition_view; got}}
   %0, %1 = multimem_load_reduce_view_tko relaxed sys %w[%rows] : gather_scatter_view<tile=(8), tensor_view<64xf32, strides=[1], #cuda_tile.ptr_attr<multicast>>, sparse_dim=0>, tile<8xi32> -> tile<8xf32>, token
 }
+
+// -----
+
+entry @reduced_into_a_gpu_pointer(%p: tile<ptr<f32>>, %i: tile<i32>, %x: tile<f32>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+  %x8 = constant <f32: 0.0> : tile<8xf32>
+  // expected-error @below {{'cuda_tile.multimem_reduce_view_tko' op expected a multicast pointer, but got none}}
+  %0 = multimem_reduce_view_tko relaxed sys %w, %x8[%i] : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<8xf32>, tile<i32> -> token
+}
+
+// -----
+
+entry @stored_to_a_gpu_pointer(%p: tile<ptr<f32>>, %i: tile<i32>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+  %x8 = constant <f32: 0.0> : tile<8xf32>
+  // expected-error @below {{'cuda_tile.multimem_store_view_tko' op expected a multicast pointer, but got none}}
+  %0 = multimem_store_view_tko weak %w, %x8[%i] : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<8xf32>, tile<i32> -> token
+}
+
+// -----
+
+entry @call_of_nothing(%i: tile<i32>) {
+  // expected-error @below {{'cuda_tile.preview$call' op requires attribute 'callee'}}
+  %0 = "cuda_tile.preview$call"(%i) {const_args = [4 : i32]} : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
+}

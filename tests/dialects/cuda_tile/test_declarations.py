@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tileiras.cli.tileiras_opt import split_input
+from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.dialects import cuda_tile
 from tileiras.dialects.cuda_tile import testing
 from tileiras.dialects.cuda_tile.traits import ParentOneOf
-from tileiras.ir import EnumAttr, lookup_operation, parse_module, registry
+from tileiras.ir import EnumAttr, lookup_operation, parse_module, registry, verify
 
 registry.load_dialect("cuda_tile")
 HERE = Path(__file__).parent
@@ -48,14 +50,34 @@ def test_enum_numbers_are_distinct_and_newer_cases_are_declared(enum):
         assert enum.from_number(number).number == number
 
 
-def _used():
-    found = set()
+def _parts(invalid):
     for path in sorted(HERE.glob("*.mlir")):
-        if path.stem.endswith("_invalid"):
-            continue
-        for part in re.split(r"^// -----.*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
-            with testing.loaded():
-                found |= {op.name for op in parse_module(part, path.name).walk()}
+        if path.stem.endswith("_invalid") == invalid:
+            for part in split_input(path.read_text(encoding="utf-8")):
+                yield path.name, part
+
+
+def _used():
+    with testing.loaded():
+        return {op.name for name, part in _parts(invalid=False) for op in parse_module(part, name).walk()}
+
+
+def _refused():
+    """Names of the operations that the messages of the text tests point at."""
+    found = set()
+    for name, part in _parts(invalid=True):
+        engine = DiagnosticEngine()
+        with testing.loaded():
+            try:
+                verify(parse_module(part, name), engine)
+                diagnostics = engine.diagnostics
+            except CompileError as error:
+                diagnostics = error.diagnostics
+        lines = part.split("\n")
+        for diagnostic in diagnostics:
+            line = lines[diagnostic.location.resolve().line - 1]
+            stated = re.match(r'\s*(?:%[^=]*=\s*)?"?(?:cuda_tile\.)?([\w.$]+)', line)
+            found |= {f"cuda_tile.{stated[1]}"} if stated else set()
     return found
 
 
@@ -67,5 +89,6 @@ def test_operations_for_tests_are_known_only_while_asked_for():
     assert "cuda_tile.testing$func" not in cuda_tile.ReturnOp.get_trait(ParentOneOf).names
 
 
-def test_every_operation_has_a_text_test():
-    assert sorted({op.name for op in OPERATIONS} - _used()) == []
+@pytest.mark.parametrize("used", [_used, _refused], ids=["accepted", "refused"])
+def test_every_operation_has_a_text_test(used):
+    assert sorted({op.name for op in OPERATIONS} - used()) == []

@@ -136,3 +136,45 @@ entry @no_index_type(%v: partition_view<tile=(16), tensor_view<64xf16, strides=[
   // expected-error @below {{custom op 'cuda_tile.load_view_tko' expected index type after comma}}
   %0, %1 = load_view_tko weak %v[%i] : partition_view<tile=(16), tensor_view<64xf16, strides=[1]>>, -> tile<16xf16>, token
 }
+
+// -----
+
+entry @strided_tile_of_another_tensor(%p: tile<ptr<f32>>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  // expected-error @below {{'cuda_tile.make_strided_view' op expected the type of the provided tensor_view value ('!cuda_tile.tensor_view<64xf32, strides=[1]>') to be the same as the view's tensor_view type ('!cuda_tile.tensor_view<32xf32, strides=[1]>')}}
+  %w = "cuda_tile.make_strided_view"(%v) : (!cuda_tile.tensor_view<64xf32, strides=[1]>) -> !cuda_tile.strided_view<tile=(8), traversal_strides=[8], tensor_view<32xf32, strides=[1]>>
+}
+
+// -----
+
+entry @gathered_from_another_tensor(%p: tile<ptr<f32>>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  // expected-error @below {{'cuda_tile.make_gather_scatter_view' op expected the type of the provided tensor_view value ('!cuda_tile.tensor_view<64xf32, strides=[1]>') to be the same as the view's tensor_view type ('!cuda_tile.tensor_view<32xf32, strides=[1]>')}}
+  %w = "cuda_tile.make_gather_scatter_view"(%v) : (!cuda_tile.tensor_view<64xf32, strides=[1]>) -> !cuda_tile.gather_scatter_view<tile=(8), tensor_view<32xf32, strides=[1]>, sparse_dim=0>
+}
+
+// -----
+
+entry @shape_in_floats(%p: tile<ptr<f32>>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  // expected-error @below {{'cuda_tile.get_tensor_shape' op result #0 must be variadic of 0D tile of i1 or i8 or i16 or i32 or i64 values, but got '!cuda_tile.tile<f32>'}}
+  %0 = get_tensor_shape %v : tensor_view<64xf32, strides=[1]> -> tile<f32>
+}
+
+// -----
+
+entry @index_space_of_a_tensor(%p: tile<ptr<f32>>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+  // expected-error @below {{'cuda_tile.get_index_space_shape' op operand #0 must be TileView instance, but got '!cuda_tile.tensor_view<64xf32, strides=[1]>'}}
+  %0 = "cuda_tile.get_index_space_shape"(%v) : (!cuda_tile.tensor_view<64xf32, strides=[1]>) -> !cuda_tile.tile<i32>
+}
+
+// -----
+
+entry @stored_type(%p: tile<ptr<f32>>, %i: tile<i32>, %x: tile<f32>) {
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>
+  // expected-error @below {{'cuda_tile.store_view_tko' op expected tile type to be '!cuda_tile.tile<8xf32>' (based on view type), got '!cuda_tile.tile<f32>'}}
+  %0 = store_view_tko weak %x, %w[%i] : tile<f32>, partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> token
+}
