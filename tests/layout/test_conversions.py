@@ -221,7 +221,8 @@ def test_large_tiles_are_converted_piece_by_piece():
     assert len(rounds.parts) == 4 and plan_shared(rounds.source, rounds.target, 32).bytes == 256 * 256 * 4 // 4
     plan = convert.plan_conversion(rounds.source, rounds.target, 32)
     whole = {}
-    for sources, targets in rounds.parts:
+    for sources, source_conditions, targets, target_conditions in rounds.parts:
+        assert not source_conditions and not target_conditions
         held = {(w, t): [src.apply(register=r, lane=t, warp=w) for r in sources] for w in range(4) for t in range(32)}
         for thread, values in plan.simulate(held, 4, 32).items():
             whole.setdefault(thread, {}).update(zip(targets, values))

@@ -253,28 +253,54 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
     return shared
 
 
+class Condition(NamedTuple):
+    """That bit `bit` of the thread's `dim` index is `value`."""
+
+    dim: str
+    bit: int
+    value: int
+
+
+class Round(NamedTuple):
+    """These registers of the source become these of the result, in the threads where all conditions hold."""
+
+    source: tuple[int, ...]
+    source_conditions: tuple[Condition, ...]
+    target: tuple[int, ...]
+    target_conditions: tuple[Condition, ...]
+
+
 class Rounds(NamedTuple):
-    """A conversion done piece by piece: each of `parts` takes these source registers to these result registers, as a
-    conversion from layout `source` to layout `target` of a smaller tile."""
+    """A conversion done piece by piece: each of `parts` is a conversion from layout `source` to layout `target` of a
+    smaller tile.  With conditions, some threads have no part in a round, on one side or on both."""
 
     source: LinearLayout
     target: LinearLayout
-    parts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    parts: tuple[Round, ...]
 
 
-def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int) -> Rounds | None:
-    """The conversion in up to 2**bits rounds, over tile bits that are registers on both sides; None without any."""
-    everything = [*src.columns, *dst.columns]
-    shared = [
+def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int, conditional: bool = False) -> Rounds | None:
+    """The conversion in up to 2**bits rounds, None without any.
+
+    Rounds go over tile bits that are registers on both sides, so that all threads work in all rounds, and, where
+    `conditional` allows it, then over bits that one thread bit stands for.
+    """
+    everything = (*src.columns, *dst.columns)
+
+    def threads(v: int) -> int:
+        """On how many sides a thread bit stands for tile bit `v`."""
+        return (v not in src.bases("register")) + (v not in dst.bases("register"))
+
+    clean = [
         v
-        for v in src.bases("register")
-        if v & (v - 1) == 0
-        and v in dst.bases("register")
-        and all(u == v or not u & v for u in everything)
+        for v in (1 << i for i in range(src.out_bits))
+        if all(u == v or not u & v for u in everything)
         and src.columns.count(v) == dst.columns.count(v) == 1
+        and v not in (*src.bases("block"), *dst.bases("block"))
+        and (conditional or not threads(v))
     ]
     # The highest ones: neighbours stay together for wide accesses.
-    chosen = sorted(shared)[-bits:] if bits else []
+    chosen = sorted(sorted(clean, key=lambda v: (threads(v), -v))[:bits])
     if not chosen:
         return None
     kept = [i for i in range(src.out_bits) if 1 << i not in chosen]
@@ -283,16 +309,25 @@ def split_rounds(src: LinearLayout, dst: LinearLayout, bits: int) -> Rounds | No
         return sum((flat >> position & 1) << i for i, position in enumerate(kept))
 
     def smaller(layout: LinearLayout) -> LinearLayout:
-        bases = {d: [compress(v) for v in layout.bases(d) if v not in chosen] for d in layout.dims}
+        bases = {d: [compress(v) for v in layout.bases(d) if d != "register" or v not in chosen] for d in layout.dims}
         return LinearLayout(bases, (1 << len(kept),))
 
-    def registers(layout: LinearLayout, number: int) -> tuple[int, ...]:
+    def share(layout: LinearLayout, number: int) -> tuple[tuple[int, ...], tuple[Condition, ...]]:
         bases = layout.bases("register")
-        fixed = sum(1 << bases.index(v) for i, v in enumerate(chosen) if number >> i & 1)
-        mask = sum(1 << bases.index(v) for v in chosen)
-        return tuple(r | fixed for r in range(layout.registers) if not r & mask)
+        fixed = mask = 0
+        conditions = []
+        for i, v in enumerate(chosen):
+            value = number >> i & 1
+            if v in bases:
+                bit = 1 << bases.index(v)
+                mask |= bit
+                fixed |= bit * value
+            else:
+                dim = "lane" if v in layout.bases("lane") else "warp"
+                conditions.append(Condition(dim, layout.bases(dim).index(v), value))
+        return tuple(r | fixed for r in range(layout.registers) if not r & mask), tuple(conditions)
 
-    parts = tuple((registers(src, n), registers(dst, n)) for n in range(1 << len(chosen)))
+    parts = tuple(Round(*share(src, n), *share(dst, n)) for n in range(1 << len(chosen)))
     return Rounds(smaller(src), smaller(dst), parts)
 
 

@@ -333,6 +333,13 @@ class LinearLayout:
         """drop_dim without registers that hold nothing new: the layout of a reduction's result."""
         return self.drop_dim(axis).remove_redundant_registers()[0]
 
+    def doubled(self, axis: int) -> LinearLayout:
+        """A tile twice as large along `axis`, whose second half is in registers of its own above the present ones."""
+        shape = tuple(2 * n if a == axis else n for a, n in enumerate(self.shape))
+        second = tuple(n if a == axis else 0 for a, n in enumerate(self.shape))
+        bases = self.to_coordinates()
+        return LinearLayout.from_coordinates({**bases, "register": [*bases.get("register", ()), second]}, shape)
+
     def expand_dim(self, axis: int) -> LinearLayout:
         """A new dimension of size 1 before position `axis`."""
         return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))

@@ -59,6 +59,51 @@ def test_slices_at_positions_known_at_run_time():
     assert np.array_equal(out, expected)
 
 
+def test_slices_larger_than_the_scratch_memory(monkeypatch):
+    """Through windows: a slice of 64 x 32 numbers by way of 2 KB."""
+    monkeypatch.setattr("tileiras.lowering.tileas_to_llvm.function.SCRATCH_LIMIT", 2048)
+    body = """
+    %one = arith.constant 1 : i32
+    %part = nv_tileaa.extract_slice %x0[%z, %one] : tensor<64x64xi32>, (i32, i32) -> tensor<64x32xi32>
+    %out = nv_tileaa.insert_slice %part into %x0[%z, %z]
+      : tensor<64x32xi32>, tensor<64x64xi32>, (i32, i32) -> tensor<64x64xi32>"""
+    a = np.arange(64 * 64, dtype=np.int32).reshape(64, 64)
+    out = np.zeros_like(a)
+    run(kernel([(64, 64)], (64, 64), body), a, out)
+    expected = a.copy()
+    expected[:, :32] = a[:, 32:]
+    assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("op", ["cat", "extract", "insert"])
+def test_slices_of_tiles_of_256_kilobytes(op):
+    whole, half = (128, 256), (64, 256)
+    wide, part = (f"tensor<{'x'.join(map(str, s))}xi64>" for s in (whole, half))
+    bodies = {
+        "cat": ([half, half], whole, f"%out = nv_tileaa.cat %x0, %x1 {{dim = 0 : i64}} : {part}, {part} -> {wide}"),
+        "extract": ([whole], half, f"%out = nv_tileaa.extract_slice %x0[%n, %z] : {wide}, (i32, i32) -> {part}"),
+        "insert": (
+            [whole, half],
+            whole,
+            f"%out = nv_tileaa.insert_slice %x1 into %x0[%n, %z] : {part}, {wide}, (i32, i32) -> {wide}",
+        ),
+    }
+    inputs, output, body = bodies[op]
+    text = kernel(inputs, output, "%n = nv_tileaa.get_num_programs x : i32\n" + body, "i64").replace(
+        "numWarps = 4", "numWarps = 16"
+    )
+    arrays = [np.random.default_rng(i).integers(0, 1000, s) for i, s in enumerate(inputs)]
+    out = np.zeros(output, np.int64)
+    # One program: slice 1 of 2.
+    emulate(ptx(text), "kernel", 1, [*arrays, out], shared_memory=1 << 16)
+    expected = {
+        "cat": lambda: np.concatenate(arrays),
+        "extract": lambda: arrays[0][64:],
+        "insert": lambda: np.concatenate([arrays[0][:64], arrays[1]]),
+    }[op]()
+    assert np.array_equal(out, expected)
+
+
 def test_every_element_is_updated_once_whoever_holds_copies():
     """A tile of 16 elements on 128 threads: seven of eight threads hold copies."""
     body = """

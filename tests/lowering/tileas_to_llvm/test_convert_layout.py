@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.lowering.tileas_to_llvm.harness import SPEC, copy_kernel, ptx, tensor
 from tileiras.layout import LinearLayout, blocked, convert
 from tileiras.sim import emulate
+from tileiras.targets import target
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i64": np.int64}
 
@@ -71,6 +72,18 @@ def test_tile_larger_than_shared_memory():
     target = blocked((256, 256), (4, 1), (32, 1), (1, 4), (0, 1))
     text = check((256, 256), "f32", source, target)
     assert text.count("bar.sync") == 2 * 4 - 1
+
+
+@pytest.mark.parametrize("element", ["f32", "i8"])
+def test_tile_of_which_no_part_is_in_registers_on_both_sides(element, monkeypatch):
+    """Rounds over bits that are threads on one side or on both."""
+    monkeypatch.setattr("tileiras.lowering.tileas_to_llvm.function.SCRATCH_LIMIT", 512)
+    small = target("sm_90")._replace(shared_per_cta=512)
+    monkeypatch.setattr("tests.lowering.tileas_to_llvm.harness.target", lambda name: small)
+    source = LinearLayout({"register": [1, 2, 4], "lane": [8, 16, 32, 64, 128], "warp": [256, 512]}, (1024,))
+    turned = LinearLayout({"register": [512, 256, 128], "lane": [64, 32, 16, 8, 4], "warp": [1, 2]}, (1024,))
+    text = check((1024,), element, source, turned)
+    assert text.count("bar.sync") == (15 if element == "f32" else 3)
 
 
 LOOP = """

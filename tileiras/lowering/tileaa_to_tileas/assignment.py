@@ -39,7 +39,7 @@ class LayoutAssignment:
             aa.PermuteOp: lambda op, result: _then(
                 self.layout(op.operand), lambda x: x.permute(op.permutation.elements)
             ),
-            aa.CatOp: lambda op, result: self.memory.default(result.type.shape),
+            aa.CatOp: lambda op, result: self.cat_layout(op).doubled(op.dim.value),
             aa.ExtractSliceOp: lambda op, result: self.memory.default(result.type.shape),
             aa.InsertSliceOp: lambda op, result: self.concrete(op.dest),
             scf.ForOp: lambda op, result: self._carried(op.yield_op.operands[result.index], op.init_args[result.index]),
@@ -78,6 +78,10 @@ class LayoutAssignment:
         current = self.concrete(first)
         # A basis that moves along the reduced dimension and another at once cannot be reduced bit by bit.
         return self.memory.default(first.type.shape) if mixes_axes(current, op.dim.value) else current
+
+    def cat_layout(self, op: Any) -> LinearLayout:
+        """The layout in which a concatenation reads both of its operands."""
+        return self._first([op.lhs, op.rhs], op.lhs.type.shape)
 
     def _decide(self, value: Value) -> LinearLayout | None:
         if isinstance(value, BlockArgument):

@@ -28,8 +28,17 @@ def convert_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(new)
 
 
+def convert_cat(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """Both operands in one layout; the result has a register more, so that nothing moves."""
+    layouts = rewriter.data
+    layout = layouts.assignment.cat_layout(op)
+    operands = [layouts.as_layout(operand, layout) for operand in op.operands]
+    types = [with_layout(op.result.type, layout.doubled(op.dim.value))]
+    return rewriter.insert(tileas.CatOp.create(operands, types, dict(op.attributes)))
+
+
 def convert_slice(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
-    """Concatenation, extraction and insertion: all tensors in layouts of their own shapes."""
+    """Extraction and insertion: all tensors in layouts of their own shapes."""
     layouts = rewriter.data
     operands = [layouts.concrete(operand) for operand in op.operands]
     types = [with_layout(r.type, layouts.assignment.concrete(r)) for r in op.results]
@@ -57,7 +66,7 @@ PATTERNS = {
     aa.BroadcastOp: convert_maker,
     aa.ViewOp: convert_shape,
     aa.PermuteOp: convert_shape,
-    aa.CatOp: convert_slice,
+    aa.CatOp: convert_cat,
     aa.ExtractSliceOp: convert_slice,
     aa.InsertSliceOp: convert_slice,
     aa.ReduceOp: convert_collective,

@@ -12,10 +12,10 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm
 from tileiras.dialects.nvvm.intrinsics import admits
-from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i64
+from tileiras.ir import FloatType, IntegerType, Value, VerifyError
 from tileiras.layout import LinearLayout
 
-from .access import load_vector, store_vector
+from .convert_layout import through_shared
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses
@@ -82,27 +82,13 @@ def _update(
 
 
 def _old_values(
-    old: Value, layout: LinearLayout, wanted: bool, predicate: Value | None, lowering: FunctionLowering
+    old: Value, layout: LinearLayout, wanted: bool, lowering: FunctionLowering
 ) -> Value:
     """What was in memory, in every thread that holds a copy of the element."""
     free = layout.free_variable_masks()
     if not wanted or not (free["lane"] or free["warp"]):
         return old
-    emit = lowering.emit
-    size = element_of(old.type).width // 8
-    base, region = lowering.scratch(layout.size * size)
-    lowering.synchronization.before_scratch(region)
-    thread = emit.value(emit.linear(layout.bases("lane"), layout.bases("warp")))
-    addresses = []
-    for register in range(layout.registers):
-        position = emit.xor(thread, layout.apply(register=register))
-        addresses.append(emit.gep(base, emit.zext(emit.value(emit.mul(position, size)), i64)))
-    for register, address in enumerate(addresses):
-        store_vector(lowering, address, 0, emit.extract(old, register), predicate)
-    lowering.synchronization.barrier()
-    loaded = [load_vector(lowering, address, 0, element_of(old.type)) for address in addresses]
-    lowering.synchronization.scratch_read(region)
-    return emit.build(loaded)
+    return through_shared(old, layout, layout, lowering)
 
 
 def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
@@ -130,7 +116,7 @@ def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: Fun
                 lowering,
             )
         )
-    old = _old_values(emit.build(results), layout, bool(list(op.data.users)), representative, lowering)
+    old = _old_values(emit.build(results), layout, bool(list(op.data.users)), lowering)
     return [old, None]
 
 

@@ -10,18 +10,20 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerAttr, Value, i1, i8, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
+    Condition,
     ConditionalXor,
     NoConversion,
     Plan,
     RegisterPermutation,
+    Round,
     WarpShuffle,
     plan_conversion,
     split_rounds,
 )
-from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan
+from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
 
 from .access import load_vector, store_vector
-from .function import SCRATCH_LIMIT, FunctionLowering
+from .function import FunctionLowering
 from .types import bit_width, count_of, element_of, vector_of
 
 FULL_WARP = -1  # member mask of warp-wide instructions: control flow is uniform
@@ -37,11 +39,11 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     if isinstance(plan, RegisterPermutation):
         return emit.shuffle(value, plan.source)
     if isinstance(plan, SharedPlan):
-        return _in_rounds(value, source, target, plan, lowering)
-    return _from_data(_shuffle(_as_data(value, lowering), plan, lowering), element, lowering)
+        return through_shared(value, source, target, lowering)
+    return from_data(_shuffle(as_data(value, lowering), plan, lowering), element, lowering)
 
 
-def _as_data(value: Value, lowering: FunctionLowering) -> Value:
+def as_data(value: Value, lowering: FunctionLowering) -> Value:
     """Pointers as integers and truth values as bytes, which is what moves."""
     element = element_of(value.type)
     count = count_of(value.type)
@@ -52,7 +54,7 @@ def _as_data(value: Value, lowering: FunctionLowering) -> Value:
     return value
 
 
-def _from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+def from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = vector_of(element, count_of(value.type))
     if isinstance(element, llvm.LLVMPointerType):
@@ -161,12 +163,21 @@ def _load_matrices(access: MatrixAccess, pointer: Value, offset: int, type: Any,
 class _Exchange:
     """One conversion through shared memory, in two halves with a barrier between them."""
 
-    def __init__(self, value: Value, plan: SharedPlan, registers: int, lowering: FunctionLowering) -> None:
+    def __init__(
+        self,
+        value: Value,
+        plan: SharedPlan,
+        registers: int,
+        lowering: FunctionLowering,
+        conditions: Sequence[Condition] = (),
+    ) -> None:
+        """`conditions`: which threads have anything to store."""
+        self._conditions = conditions
         self._lowering = lowering
         self._plan = plan
         self._registers = registers
         self._held = element_of(value.type)
-        self._data = _as_data(value, lowering)
+        self._data = as_data(value, lowering)
         self._base, self._region = lowering.scratch(plan.bytes)
 
     def store(self) -> None:
@@ -174,7 +185,12 @@ class _Exchange:
         emit = lowering.emit
         lowering.synchronization.before_scratch(self._region)
         size = element_of(self._data.type).width // 8
-        predicate = emit.thread_is_representative(access.lane_mask, access.warp_mask)
+        # A thread bit with a condition does not tell copies apart but the parts of the tile.
+        masks = {"lane": access.lane_mask, "warp": access.warp_mask}
+        for condition in self._conditions:
+            masks[condition.dim] &= ~(1 << condition.bit)
+        holder = emit.thread_is_representative(masks["lane"], masks["warp"])
+        predicate = emit.both(holder, holds(self._conditions, lowering))
         for group, (pointer, offset) in zip(access.registers, _addresses(access, size, self._base, lowering)):
             store_vector(lowering, pointer, offset, emit.shuffle(self._data, group), predicate)
 
@@ -189,29 +205,52 @@ class _Exchange:
             parts = [load_vector(lowering, pointer, offset, type) for pointer, offset in addresses]
         lowering.synchronization.scratch_read(self._region)
         whole = lowering.emit.assemble(access.registers, parts, self._registers)
-        return _from_data(whole, self._held, lowering)
+        return from_data(whole, self._held, lowering)
 
 
-def _through_shared(value: Value, plan: SharedPlan, registers: int, lowering: FunctionLowering) -> Value:
-    exchange = _Exchange(value, plan, registers, lowering)
-    exchange.store()
-    lowering.synchronization.barrier()
-    return exchange.load()
-
-
-def _in_rounds(
-    value: Value, source: LinearLayout, target: LinearLayout, plan: SharedPlan, lowering: FunctionLowering
-) -> Value:
-    """A conversion through as much scratch memory as there is to use: a larger tile goes through it in pieces."""
-    bits = max(0, (-(-plan.bytes // SCRATCH_LIMIT) - 1).bit_length())
-    rounds = split_rounds(source, target, bits) if bits else None
-    if rounds is None:
-        return _through_shared(value, plan, target.registers, lowering)
+def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value | None:
+    """Whether all conditions hold in the thread; None when there are none."""
     emit = lowering.emit
-    pieces = [
-        convert(emit.shuffle(value, registers), rounds.source, rounds.target, lowering) for registers, _ in rounds.parts
-    ]
-    return emit.assemble([registers for _, registers in rounds.parts], pieces, target.registers)
+
+    def make(condition: Condition) -> Value:
+        bit = emit.thread_bit(condition.dim, condition.bit)
+        return bit if condition.value else emit.insert(llvm.XOrOp(bit, emit.integer(1, i1)))
+
+    found = None
+    for condition in conditions:
+        found = emit.both(found, emit.once(("holds", condition), lambda condition=condition: make(condition)))
+    return found
+
+
+def through_shared(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
+    """A conversion through as much scratch memory as there is to use: a larger tile goes through it in pieces.
+
+    Only threads without free bits store, so this also spreads what only they have.
+    """
+    emit = lowering.emit
+    bits = max(8, bit_width(element_of(value.type)))
+    plan = plan_shared(source, target, bits)
+    wanted = max(0, (-(-plan.bytes // lowering.scratch_limit) - 1).bit_length())
+    rounds = split_rounds(source, target, wanted) if wanted else None
+    if plan.bytes // (len(rounds.parts) if rounds is not None else 1) > lowering.target.shared_per_cta:
+        rounds = split_rounds(source, target, wanted, conditional=True)
+    if rounds is None:
+        parts = [Round(tuple(range(source.registers)), (), tuple(range(target.registers)), ())]
+    else:
+        parts = list(rounds.parts)
+        plan = plan_shared(rounds.source, rounds.target, bits)
+        lowering.remark(f"a tile goes through {plan.bytes} bytes of shared memory in {len(parts)} rounds")
+    pieces: dict[tuple[int, ...], Value] = {}
+    for part in parts:
+        given = emit.shuffle(value, part.source)
+        exchange = _Exchange(given, plan, len(part.target), lowering, part.source_conditions)
+        exchange.store()
+        lowering.synchronization.barrier()
+        got = exchange.load()
+        wanted_here = holds(part.target_conditions, lowering)
+        before = pieces.get(part.target)
+        pieces[part.target] = got if wanted_here is None or before is None else emit.select(wanted_here, got, before)
+    return emit.assemble(list(pieces), list(pieces.values()), target.registers)
 
 
 def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
@@ -224,7 +263,7 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
     """A conversion, and with it those that follow immediately and go through shared memory as well: one barrier serves
     them all."""
     plan = _plan_of(op, lowering)
-    if not isinstance(plan, SharedPlan) or plan.bytes > SCRATCH_LIMIT:
+    if not isinstance(plan, SharedPlan) or plan.bytes > lowering.scratch_limit:
         return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
     exchanges: list[tuple[Any, _Exchange]] = []
     current = op
@@ -245,4 +284,4 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
 
 PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}
 
-__all__ = ["PATTERNS", "convert", "convert_layout", "shuffle_word"]
+__all__ = ["PATTERNS", "as_data", "convert", "convert_layout", "from_data", "shuffle_word", "through_shared"]

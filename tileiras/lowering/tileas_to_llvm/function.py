@@ -77,6 +77,7 @@ class FunctionLowering:
         self.strings: dict[str, str] = {}
         self.shared_bytes = 0
         self._scratch_top = 0
+        self._reserved = 0  # bytes at the start of the arena that buffers live in
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
         inputs = [fragment_type(t) for t in func.function_type.inputs]
@@ -148,6 +149,10 @@ class FunctionLowering:
         self.engine.error(op.location, FAILURE)
         return CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
+    def remark(self, message: str) -> None:
+        """Says something about the operation that is being lowered."""
+        self.engine.remark(self.emit.location, message)
+
     # -- what patterns ask --------------------------------------------------------------------------------------------
 
     def value(self, old: Value) -> Any:
@@ -201,7 +206,7 @@ class FunctionLowering:
         """
         start = -(-self._scratch_top // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         if not self.scratch_fits(size):
-            start = 0
+            start = self._reserved
         self._scratch_top = start + size
         self.shared_bytes = max(self.shared_bytes, start + size)
         if self.shared_bytes > self.target.shared_per_cta:
@@ -221,7 +226,12 @@ class FunctionLowering:
 
     def scratch_fits(self, size: int) -> bool:
         """Whether an area of its own is left for `size` bytes."""
-        return self._scratch_top + SCRATCH_ALIGNMENT + size <= SCRATCH_LIMIT
+        return self._scratch_top + SCRATCH_ALIGNMENT + size <= self._reserved + self.scratch_limit
+
+    @property
+    def scratch_limit(self) -> int:
+        """How large a scratch area should be at most."""
+        return min(SCRATCH_LIMIT, self.target.shared_per_cta - self._reserved)
 
     def new_block(self, types: Sequence[Any] = ()) -> Block:
         """A block at the end of the function."""

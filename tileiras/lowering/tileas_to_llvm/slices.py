@@ -1,122 +1,198 @@
-"""Concatenation, extraction and insertion: through a row-major image of the larger tile in scratch memory.
+"""Concatenation, extraction and insertion.
 
-Slices may start where only the run time knows, and seldom match the registers of a thread, so the general way is taken:
-write what there is, barrier, read what is wanted.
+Concatenation is free: the result's layout is the operands' with one more register bit.  Slices may start where only the
+run time knows, and seldom match the registers of a thread, so they go through an image of the slice in scratch memory:
+whoever holds a part of it writes, then whoever wants it reads.  A slice larger than the scratch memory goes through it
+in windows, one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
 
-from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i1, i8, i32, i64
+from tileiras.ir import Value, VerifyError, i32
 from tileiras.layout import LinearLayout
+from tileiras.layout.memory import register_groups, vector_registers
 
 from .access import load_vector, store_vector
+from .convert_layout import as_data, from_data
 from .emitter import Number
 from .function import FunctionLowering
-from .types import count_of, element_of, vector_of
+from .types import element_of, vector_of
+
+
+class _Place(NamedTuple):
+    """Neighbouring registers, their place in the image, and whether they belong to it (None: surely)."""
+
+    registers: tuple[int, ...]
+    pointer: Value
+    offset: int
+    inside: Value | None
 
 
 class _Image:
-    """A row-major tile of `shape` in scratch memory."""
+    """A row-major image in scratch memory of a box of `shape`, a part of some larger tile."""
 
     def __init__(self, shape: Sequence[int], element: Any, lowering: FunctionLowering) -> None:
         self._lowering = lowering
-        self._held = element
-        self._stored = i8 if element is i1 else i64 if isinstance(element, llvm.LLVMPointerType) else element
-        self._size = self._stored.width // 8
-        self.strides = []
-        step = 1
-        for n in reversed(shape):
-            self.strides.insert(0, step)
-            step *= n
-        self._base, self._region = lowering.scratch(step * self._size)
-        lowering.synchronization.before_scratch(self._region)
+        self._shape = tuple(shape)
+        self._element = element
+        self._size = element.width // 8
+        strides = [1]
+        for n in reversed(self._shape[1:]):
+            strides.insert(0, strides[0] * n)
+        self._strides = strides[: len(self._shape)]
+        self._base, self._region = lowering.scratch(prod(self._shape) * self._size)
 
-    def corner(self, coordinates: Sequence[Number], shape: Sequence[int]) -> Number:
-        """Elements from the image's start to the slice at `coordinates`, counted in slices of `shape`."""
+    def _place(self, coordinates: Sequence[int]) -> int:
+        """Elements from the start of the image to the place of a tile's element within its box."""
+        return sum((c & n - 1) * s for c, n, s in zip(coordinates, self._shape, self._strides))
+
+    def _vectors(self, layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
+        if not self._shape:
+            return register_groups(layout.registers, ())
+        last = len(self._shape) - 1
+        run = self._shape[last]
+        bits = 8 * self._size
+        return register_groups(
+            layout.registers, vector_registers(layout, last, bits, contiguous=run, divisibility=run * self._size)
+        )
+
+    def _places(self, layout: LinearLayout, box: Sequence[Number]) -> Iterator[_Place]:
+        """The registers that may be in box number `box` (its coordinates in units of the box's shape)."""
         emit = self._lowering.emit
-        place: Number = 0
-        for coordinate, size, stride in zip(coordinates, shape, self.strides):
-            place = emit.add(place, emit.mul(emit.sext(coordinate, i32), size * stride))
-        return place
-
-    def _addresses(self, layout: LinearLayout, corner: Number) -> list[tuple[Value, int]]:
-        """The place of every register of a part of the image that starts at `corner`."""
-        emit = self._lowering.emit
-
-        def place(flat: int) -> int:
-            return sum(c * s for c, s in zip(layout.coordinates(flat), self.strides))
-
-        lanes = [place(v) for v in layout.bases("lane")]
-        warps = [place(v) for v in layout.bases("warp")]
+        lanes = [layout.coordinates(v) for v in layout.bases("lane")]
+        warps = [layout.coordinates(v) for v in layout.bases("warp")]
         occupied = 0
         for column in (*lanes, *warps):
-            occupied |= column
-        thread = emit.linear(lanes, warps)
-        bases: dict[int, Value] = {}
-        result = []
-        for register in range(layout.registers):
-            offset = place(layout.apply(register=register))
+            occupied |= self._place(column)
+        thread = emit.linear([self._place(v) for v in lanes], [self._place(v) for v in warps])
+        pointers: dict[int, Value] = {}
+        conditions: dict[tuple[int, int], Value | bool] = {}
+
+        def inside(d: int, register: int) -> Value | bool:
+            """Whether a register with coordinate `register` along dimension `d` is in the box, in this thread."""
+            shift = self._shape[d].bit_length() - 1
+            known = conditions.get((d, register >> shift))
+            if known is None:
+                boxes = emit.linear([v[d] >> shift for v in lanes], [v[d] >> shift for v in warps])
+                mine = emit.xor(boxes, register >> shift)
+                wanted = box[d] if isinstance(box[d], int) else emit.sext(box[d], i32)
+                numbers = emit.number(mine), emit.number(wanted)
+                if None in numbers:
+                    known = emit.icmp("eq", emit.value(mine), emit.value(wanted))
+                else:
+                    known = numbers[0] == numbers[1]
+                conditions[d, register >> shift] = known
+            return known
+
+        for group in self._vectors(layout):
+            coordinates = layout.coordinates(layout.apply(register=group[0]))
+            parts = [inside(d, c) for d, c in enumerate(coordinates) if layout.shape[d] > self._shape[d]]
+            if any(part is False for part in parts):
+                continue
+            condition = None
+            for part in parts:
+                condition = emit.both(condition, None if part is True else part)
+            offset = self._place(coordinates)
             mixed = offset & occupied
-            if mixed not in bases:
-                start = emit.add(corner, emit.xor(thread, mixed))
-                bases[mixed] = emit.gep(self._base, emit.mul(start, self._size))
-            result.append((bases[mixed], (offset & ~occupied) * self._size))
-        return result
+            if mixed not in pointers:
+                pointers[mixed] = emit.gep(self._base, emit.mul(emit.xor(thread, mixed), self._size))
+            yield _Place(group, pointers[mixed], (offset & ~occupied) * self._size, condition)
 
-    def write(self, value: Value, layout: LinearLayout, corner: Number = 0) -> None:
-        emit = self._lowering.emit
+    def write(self, value: Value, layout: LinearLayout, box: Sequence[Number]) -> None:
+        """Stores the elements of box `box` of a tile."""
+        lowering = self._lowering
+        emit = lowering.emit
+        lowering.synchronization.before_scratch(self._region)
         free = layout.free_variable_masks()
-        predicate = emit.thread_is_representative(free["lane"], free["warp"])
-        if self._held is i1:
-            value = emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count_of(value.type))))
-        elif self._stored is not self._held:
-            value = emit.insert(llvm.PtrToIntOp(value, res=vector_of(i64, count_of(value.type))))
-        for register, (pointer, offset) in enumerate(self._addresses(layout, corner)):
-            store_vector(self._lowering, pointer, offset, emit.extract(value, register), predicate)
+        holder = emit.thread_is_representative(free["lane"], free["warp"])
+        for place in self._places(layout, box):
+            data = emit.shuffle(value, place.registers)
+            store_vector(lowering, place.pointer, place.offset, data, emit.both(holder, place.inside))
 
-    def barrier(self) -> None:
-        self._lowering.synchronization.barrier()
+    def read(self, old: Value, layout: LinearLayout, box: Sequence[Number]) -> Value:
+        """`old` with the elements of box `box` replaced by the image's."""
+        lowering = self._lowering
+        emit = lowering.emit
+        found: list[Value | None] = [None] * layout.registers
+        groups, parts = [], []
+        for place in self._places(layout, box):
+            before = None if place.inside is None else emit.shuffle(old, place.registers)
+            type = vector_of(self._element, len(place.registers))
+            part = load_vector(lowering, place.pointer, place.offset, type, place.inside, before)
+            groups.append(place.registers)
+            parts.append(part)
+        lowering.synchronization.scratch_read(self._region)
+        if sum(map(len, groups)) == layout.registers:
+            return emit.assemble(groups, parts, layout.registers)
+        for group, part in zip(groups, parts):
+            for i, register in enumerate(group):
+                found[register] = emit.extract(part, i)
+        return emit.build([emit.extract(old, r) if value is None else value for r, value in enumerate(found)])
 
-    def read(self, layout: LinearLayout, corner: Number = 0) -> Value:
-        emit = self._lowering.emit
-        value = emit.build(
-            [load_vector(self._lowering, p, offset, self._stored) for p, offset in self._addresses(layout, corner)]
-        )
-        self._lowering.synchronization.scratch_read(self._region)
-        held = vector_of(self._held, count_of(value.type))
-        if self._held is i1:
-            return emit.insert(llvm.TruncOp(value, res=held))
-        return value if self._stored is self._held else emit.insert(llvm.IntToPtrOp(value, res=held))
+
+def _window(shape: Sequence[int], element_bytes: int, limit: int) -> tuple[int, ...]:
+    """The largest box of at most `limit` bytes, rows kept whole as long as possible."""
+    window = list(shape)
+    for d in range(len(window)):
+        while window[d] > 1 and prod(window) * element_bytes > limit:
+            window[d] //= 2
+    return tuple(window)
 
 
-def cat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    image = _Image(op.result.type.shape, element_of(args[0].type), lowering)
-    image.write(args[0], lowering.layout(op.lhs))
-    dim = op.dim.value
-    image.write(args[1], lowering.layout(op.rhs), op.lhs.type.shape[dim] * image.strides[dim])
-    image.barrier()
-    return image.read(lowering.layout(op.result))
+def _move(
+    source: tuple[Value, LinearLayout, Sequence[Number]],
+    target: tuple[Value, LinearLayout, Sequence[Number]],
+    shape: Sequence[int],
+    lowering: FunctionLowering,
+) -> Value:
+    """The target with its slice of `shape` replaced by the source's; each is (value, layout, number of the slice)."""
+    emit = lowering.emit
+    data = as_data(source[0], lowering)
+    result = as_data(target[0], lowering)
+    element = element_of(data.type)
+    window = _window(shape, element.width // 8, lowering.scratch_limit)
+    image = _Image(window, element, lowering)
+    parts = [n // w for n, w in zip(shape, window)]
+    if prod(parts) > 1:
+        size = prod(window) * element.width // 8
+        lowering.remark(f"a slice goes through {size} bytes of shared memory in {prod(parts)} rounds")
+    for part in product(*map(range, parts)):
+
+        def box(numbers: Sequence[Number], part: tuple[int, ...] = part) -> list[Number]:
+            return [emit.add(emit.mul(emit.sext(n, i32), p), w) for n, p, w in zip(numbers, parts, part)]
+
+        image.write(data, source[1], box(source[2]))
+        lowering.synchronization.barrier()
+        result = image.read(result, target[1], box(target[2]))
+    return from_data(result, element_of(target[0].type), lowering)
 
 
 def extract_slice(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    image = _Image(op.source.type.shape, element_of(args[0].type), lowering)
-    image.write(args[0], lowering.layout(op.source))
-    image.barrier()
-    return image.read(lowering.layout(op.result), image.corner(args[1:], op.result.type.shape))
+    layout = lowering.layout(op.result)
+    shape = op.result.type.shape
+    nothing = lowering.emit.poison(vector_of(element_of(args[0].type), layout.registers))
+    source = (args[0], lowering.layout(op.source), args[1:])
+    return _move(source, (nothing, layout, [0] * len(shape)), shape, lowering)
 
 
 def insert_slice(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    image = _Image(op.dest.type.shape, element_of(args[1].type), lowering)
-    image.write(args[1], lowering.layout(op.dest))
-    image.barrier()
-    image.write(args[0], lowering.layout(op.source), image.corner(args[2:], op.source.type.shape))
-    image.barrier()
-    return image.read(lowering.layout(op.result))
+    shape = op.source.type.shape
+    source = (args[0], lowering.layout(op.source), [0] * len(shape))
+    return _move(source, (args[1], lowering.layout(op.dest), args[2:]), shape, lowering)
+
+
+def cat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    """The layouts are such that the registers of one follow those of the other."""
+    expected = lowering.layout(op.lhs).doubled(op.dim.value)
+    if lowering.layout(op.rhs) != lowering.layout(op.lhs) or lowering.layout(op.result) != expected:
+        raise VerifyError("expects equal layouts, and for the result theirs with one more register")
+    return lowering.emit.concat(args)
 
 
 PATTERNS: dict[type, Any] = {
