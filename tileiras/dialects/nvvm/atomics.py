@@ -6,7 +6,7 @@ LLVM's `atomicrmw` loses both on NVPTX.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.ir import Attribute, MemoryRead, MemoryWrite, VerifyError, attribute, operand, optional_operand, result
@@ -42,6 +42,20 @@ _FORMS: dict[tuple[str, str], tuple[str, str, str]] = {
 }
 
 
+class Form(NamedTuple):
+    """How an update is spelled: PTX operation and type, register letter, lowest SM."""
+
+    instruction: str
+    letter: str
+    sm: str
+
+
+def atomic_form(kind: str, type: Any) -> Form | None:
+    """The instruction for an update of this kind and LLVM type; None where PTX has none on any target."""
+    found = _FORMS.get((kind, str(type)))
+    return Form(*found) if found is not None else None
+
+
 class AtomOp(NVVMOp):
     """An atomic update giving the old value; `cas` compares with `cmp` and stores `val` when equal."""
 
@@ -64,7 +78,7 @@ class AtomOp(NVVMOp):
 
     def target(self) -> Assembly:
         kind = self.op.value
-        form = _FORMS.get((kind, str(self.val.type)))
+        form = atomic_form(kind, self.val.type)
         if form is None:
             raise VerifyError(f"has no instruction for '{kind}' of '{self.val.type}'")
         if self.res.type is not self.val.type or (kind == "cas") != (self.cmp is not None):
@@ -101,7 +115,7 @@ class RedOp(NVVMOp):
 
     def target(self) -> Assembly:
         kind = self.op.value
-        form = _FORMS.get((kind, str(self.val.type)))
+        form = atomic_form(kind, self.val.type)
         if form is None or kind in ("exch", "cas"):
             raise VerifyError(f"Invalid reduction op for nvvm.red: '{kind}' of '{self.val.type}'")
         if self.order.value not in ("relaxed", "release"):

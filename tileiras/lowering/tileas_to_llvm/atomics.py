@@ -1,22 +1,23 @@
-"""Atomic updates: one instruction per element, by one thread for each element.
+"""Atomic updates: one instruction per element, or a loop of exchanges, by one thread for each element.
 
 Threads that hold copies of an element must not execute its update again; when the old values are wanted in a layout
-with copies, they are handed to the others through scratch memory.
+with copies, they are handed to the others (`replicas`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import nvvm
+from tileiras.dialects.nvvm.atomics import atomic_form
 from tileiras.dialects.nvvm.intrinsics import admits
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError
-from tileiras.layout import LinearLayout
 
-from .convert_layout import through_shared
+from .access import load_vector
 from .function import FunctionLowering
+from .replicas import from_representative, representative
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses
 
@@ -35,6 +36,12 @@ _OPERATIONS = {
 }
 _SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
 
+# What an update makes of the old value and its operand, for those that some target has no instruction for.
+_COMBINATIONS: dict[str, Callable[[Value, Value], Any]] = {"fadd": llvm.FAddOp}
+
+_EXCHANGED_BITS = (16, 32, 64)
+"""Widths of `atom.cas` (PTX ISA, "atom"; .b16 from sm_70 on)."""
+
 
 def _order(op: Any) -> tuple[str, str]:
     """PTX's order and scope; a weak update is a relaxed one that nobody outside the block looks at."""
@@ -43,52 +50,93 @@ def _order(op: Any) -> tuple[str, str]:
     return op.mem_semantic.value, _SCOPES[op.mem_scope.value]
 
 
-def _update(
-    pointer: Value,
-    values: Sequence[Value],
-    kind: str,
-    order: tuple[str, str],
-    predicate: Value | None,
-    lowering: FunctionLowering,
-) -> Value:
-    """One update; `values` are the new value, or for `cas` the value to compare with and the new one."""
-    emit = lowering.emit
-    compared = list(values[:-1])
-    op = nvvm.AtomOp(
-        pointer,
-        values[-1],
-        *compared,
-        op=nvvm.AtomicOpAttr(kind),
-        order=nvvm.MemOrderAttr(order[0]),
-        scope=nvvm.MemScopeAttr(order[1]),
-    )
-    instruction = op.target()
-    if not admits(instruction.sm, lowering.target.name):
-        mode = next((mode for mode, name in _OPERATIONS.items() if name == kind), kind)
-        what = f"atomic '{mode}' of '{values[-1].type}'"
-        raise VerifyError(f"{what} is not supported on {lowering.target.name}", prefix=False)
-    if predicate is None:
-        return emit.insert(op)
-    # The instruction of the operation, under a guard.
-    op.drop_all_references()
-    letters = instruction.constraints.split(",")
-    last = len(letters) - 1  # operands end before the memory clobber
-    letters.insert(last, "b")
-    text = f"@${last} {instruction.text}"
-    # Without the guard's thread the register keeps what it had: tie a zero to it.
-    letters.insert(last + 1, "0")
-    args = [pointer, *compared, values[-1], predicate, emit.zero(values[-1].type)]
-    return emit.assembly(text, ",".join(letters), args, values[-1].type)
+class _Update:
+    """One atomic update, made for each element: its kind, order and scope, and whether the old value is wanted."""
 
+    def __init__(self, op: Any, kind: str, wanted: bool, lowering: FunctionLowering) -> None:
+        self.kind = kind
+        self.order, self.scope = _order(op)
+        self.wanted = wanted
+        self.lowering = lowering
 
-def _old_values(
-    old: Value, layout: LinearLayout, wanted: bool, lowering: FunctionLowering
-) -> Value:
-    """What was in memory, in every thread that holds a copy of the element."""
-    free = layout.free_variable_masks()
-    if not wanted or not (free["lane"] or free["warp"]):
-        return old
-    return through_shared(old, layout, layout, lowering)
+    def at(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
+        """The old value, None when it is not wanted; `values` are the operand, or for `cas` what is expected first.
+
+        Where `predicate` is false nothing happens, and the old value is what is expected (zero without that).
+        """
+        type = values[-1].type
+        form = atomic_form(self.kind, type)
+        if form is not None and admits(form.sm, self.lowering.target.name):
+            return self._instruction(pointer, values, predicate)
+        combine = _COMBINATIONS.get(self.kind)
+        if combine is None or type.width not in _EXCHANGED_BITS:
+            mode = next((mode for mode, name in _OPERATIONS.items() if name == self.kind), self.kind)
+            what = f"atomic '{mode}' of '{type}'"
+            raise VerifyError(f"{what} is not supported on {self.lowering.target.name}", prefix=False)
+        return self._exchange_loop(pointer, values[-1], combine, predicate)
+
+    def _instruction(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
+        emit = self.lowering.emit
+        order, scope = nvvm.MemOrderAttr(self.order), nvvm.MemScopeAttr(self.scope)
+        kind = nvvm.AtomicOpAttr(self.kind)
+        # `red` has no acquire and no exchange; the assembler drops a result that nobody reads.
+        without_result = not self.wanted and self.order in ("relaxed", "release") and self.kind not in ("exch", "cas")
+        compared = list(values[:-1])
+        op: Any
+        if without_result:
+            op = nvvm.RedOp(pointer, values[-1], op=kind, order=order, scope=scope)
+        else:
+            op = nvvm.AtomOp(pointer, values[-1], *compared, op=kind, order=order, scope=scope)
+        if predicate is None:
+            result = emit.insert(op)
+            return None if without_result else result
+        # The instruction of the operation, under a guard.
+        instruction = op.target()
+        op.drop_all_references()
+        letters = instruction.constraints.split(",")
+        last = len(letters) - 1  # operands end before the memory clobber
+        letters.insert(last, "b")
+        text = f"@${last} {instruction.text}"
+        args = [pointer, *compared, values[-1], predicate]
+        if without_result:
+            emit.assembly(text, ",".join(letters), args)
+            return None
+        # Without the guard's thread the register keeps what is tied to it.
+        letters.insert(last + 1, "0")
+        args.append(compared[0] if compared else emit.zero(values[-1].type))
+        return emit.assembly(text, ",".join(letters), args, values[-1].type)
+
+    def _exchange_loop(self, pointer: Value, value: Value, combine: Any, predicate: Value | None) -> Value:
+        """Reads, combines and exchanges until nobody came between.
+
+        Whenever a thread has to try again another one has succeeded, so that lanes of a warp that contend for one
+        address make progress in whatever order they are scheduled.
+        """
+        lowering, emit = self.lowering, self.lowering.emit
+        bits = IntegerType(value.type.width)
+        again, done = lowering.new_block([bits]), lowering.new_block([bits])
+        if predicate is not None:
+            first = lowering.new_block()
+            emit.insert(llvm.CondBrOp(predicate, [], [emit.zero(bits)], trueDest=first, falseDest=done))
+            emit.block = first
+        before = load_vector(lowering, pointer, 0, bits, ordering=f".relaxed.{self.scope}")
+        emit.insert(llvm.BrOp([before], dest=again))
+        emit.block = again
+        (assumed,) = again.arguments
+        updated = emit.insert(combine(emit.bitcast(assumed, value.type), value))
+        exchange = nvvm.AtomOp(
+            pointer,
+            emit.bitcast(updated, bits),
+            assumed,
+            op=nvvm.AtomicOpAttr("cas"),
+            order=nvvm.MemOrderAttr(self.order),
+            scope=nvvm.MemScopeAttr(self.scope),
+        )
+        found = emit.insert(exchange)
+        succeeded = emit.icmp("eq", found, assumed)
+        emit.insert(llvm.CondBrOp(succeeded, [found], [found], trueDest=done, falseDest=again))
+        emit.block = done
+        return emit.bitcast(done.arguments[0], value.type)
 
 
 def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
@@ -98,26 +146,21 @@ def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: Fun
     pointers = lowering.value(op.pointer)
     mask = lowering.value(op.mask) if op.mask is not None else None
     free = layout.free_variable_masks()
-    representative = emit.thread_is_representative(free["lane"], free["warp"])
-    results: list[Value] = []
+    acting = representative(layout, lowering)
+    wanted = bool(list(op.data.users))
+    update = _Update(op, kind, wanted, lowering)
+    results: list[Any] = []
     for register in range(layout.registers):
         first = register & ~free["register"]
         if first != register:
             results.append(results[first])
             continue
         active = emit.extract(mask, register) if mask is not None else None
-        results.append(
-            _update(
-                emit.extract(pointers, register),
-                [emit.extract(v, register) for v in values],
-                kind,
-                _order(op),
-                emit.both(representative, active),
-                lowering,
-            )
-        )
-    old = _old_values(emit.build(results), layout, bool(list(op.data.users)), lowering)
-    return [old, None]
+        operands = [emit.extract(v, register) for v in values]
+        results.append(update.at(emit.extract(pointers, register), operands, emit.both(acting, active)))
+    if not wanted:
+        return [None, None]
+    return [from_representative(emit.build(results), layout, lowering), None]
 
 
 def atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -133,7 +176,7 @@ def atomic_cas(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         bits = IntegerType(held.width)
         values = [emit.bitcast(v, vector_of(bits, count_of(v.type))) for v in values]
     old, token = _through_pointers(op, "cas", values, lowering)
-    return [emit.bitcast(old, vector_of(held, count_of(old.type))), token]
+    return [None if old is None else emit.bitcast(old, vector_of(held, count_of(old.type))), token]
 
 
 def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -143,14 +186,14 @@ def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
     addresses = TileAddresses(op, layout, lowering)
     value = lowering.value(op.data)
     free = layout.free_variable_masks()
-    representative = emit.thread_is_representative(free["lane"], free["warp"])
+    acting = representative(layout, lowering)
+    update = _Update(op, _OPERATIONS[op.rmw_mode.value], False, lowering)
     for register in range(layout.registers):
         if register & free["register"]:
             continue
         pointer, offset = addresses.address(register)
-        predicate = emit.both(representative, addresses.mask(register))
-        scalar = emit.extract(value, register)
-        _update(emit.gep(pointer, offset), [scalar], _OPERATIONS[op.rmw_mode.value], _order(op), predicate, lowering)
+        predicate = emit.both(acting, addresses.mask(register))
+        update.at(emit.gep(pointer, offset), [emit.extract(value, register)], predicate)
     return [None]
 
 

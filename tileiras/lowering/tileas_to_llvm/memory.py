@@ -13,6 +13,7 @@ from tileiras.layout.memory import register_groups
 
 from .access import load_vector, ordering_of, store_vector
 from .function import FunctionLowering
+from .replicas import from_representative, representative
 from .types import count_of, element_of, fragment_type, memory_type, scalar_type, vector_of
 from .views import TileAddresses
 
@@ -81,6 +82,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
+    acting = representative(layout, lowering) if ordering else None
 
     def load(width: int, masked: bool) -> Value:
         groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
@@ -89,7 +91,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         parts = []
         for group in groups:
             pointer, offset = addresses.address(group[0])
-            mask = addresses.mask(group[0]) if masked else None
+            mask = emit.both(acting, addresses.mask(group[0]) if masked else None)
             parts.append(load_vector(lowering, pointer, offset, type, mask, padding, ordering))
         return emit.assemble(groups, parts, layout.registers)
 
@@ -97,6 +99,8 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         value = load(size, True)
     else:
         value = _split_by_bounds(addresses, lambda masked: load(1 if masked else size, masked), lowering)
+    if ordering:
+        value = from_representative(value, layout, lowering)
     return [_in_registers(value, held, lowering), None]
 
 
@@ -131,7 +135,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     addresses = TileAddresses(op, layout, lowering)
     value = _in_memory(args[0], lowering)
     free = layout.free_variable_masks()
-    representative = emit.thread_is_representative(free["lane"], free["warp"])
+    acting = representative(layout, lowering)
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
@@ -144,7 +148,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
             pointer, offset = addresses.address(group[0])
             mask = addresses.mask(group[0]) if masked else None
             store_vector(
-                lowering, pointer, offset, emit.shuffle(value, group), emit.both(representative, mask), ordering
+                lowering, pointer, offset, emit.shuffle(value, group), emit.both(acting, mask), ordering
             )
 
     if addresses.run_is_uniform(axis, size):
@@ -181,6 +185,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     mask = lowering.value(op.mask) if op.mask is not None else None
     other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
     ordering = ordering_of(op)
+    acting = representative(layout, lowering) if ordering else None
     parts = []
     for group in groups:
         parts.append(
@@ -189,12 +194,14 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
                 emit.extract(pointers, group[0]),
                 0,
                 vector_of(element, len(group)),
-                _at(mask, group[0], lowering),
+                emit.both(acting, _at(mask, group[0], lowering)),
                 None if other is None else emit.shuffle(other, group),
                 ordering,
             )
         )
     value = emit.assemble(groups, parts, layout.registers)
+    if ordering:
+        value = from_representative(value, layout, lowering)
     return [_in_registers(value, held, lowering), None]
 
 
@@ -212,12 +219,12 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     value = _in_memory(lowering.value(op.data), lowering)
     mask = lowering.value(op.mask) if op.mask is not None else None
     free = layout.free_variable_masks()
-    representative = emit.thread_is_representative(free["lane"], free["warp"])
+    acting = representative(layout, lowering)
     ordering = ordering_of(op)
     for group in _pointer_groups(op, layout):
         if group[0] & free["register"]:
             continue
-        predicate = emit.both(representative, _at(mask, group[0], lowering))
+        predicate = emit.both(acting, _at(mask, group[0], lowering))
         pointer = emit.extract(pointers, group[0])
         store_vector(lowering, pointer, 0, emit.shuffle(value, group), predicate, ordering)
     return [None]

@@ -123,6 +123,9 @@ class Synchronization:
 
         `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
         """
+        # What one thread's acquire has seen, and what its release hands on, is all threads' business.
+        if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
+            return True
         if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
             return False
         layout = self._lowering.layout(second.data) if isinstance(second, (*_VIEWED, *_POINTED)) else None
