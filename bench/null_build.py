@@ -2,18 +2,22 @@
 
     python -m bench.null_build [KERNELS]
 
-The unit is `scons` on an SConstruct that only makes an Environment with the default tools.
+The unit is `scons` on an SConstruct that only makes an Environment with the default tools.  Every turn runs it right
+before what is compared with it; a row is the median of these ratios, of the time on the clock and of the processors'
+time, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 KERNELS = 1000
 REPEAT = 5
@@ -25,7 +29,7 @@ import os
 from tileiras.build import tool
 env = Environment(tools=["default", tool], ENV=os.environ)
 env.Alias("kernels", env.TileTree("kernels"))
-Default("kernels")
+env.Default("kernels")
 """
 
 _STAGE = re.compile(r"^  (?:READ|TILEAA|TILEAS|LLVM|PTX) +", re.MULTILINE)
@@ -52,11 +56,19 @@ def write(folder: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def scons(folder: str, *arguments: str) -> tuple[float, str]:
-    """Seconds of one run and its output; ends the program when it fails."""
+class Run(NamedTuple):
+    wall: float
+    processors: float
+    """Seconds, both."""
+    output: str
+
+
+def scons(folder: str, *arguments: str) -> Run:
+    """One run; ends the program when it fails."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment.update(PYTHONPATH=root, TILEIRAS_CACHE_DIR=os.path.join(folder, "store"))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "SCons", *arguments],
@@ -66,10 +78,11 @@ def scons(folder: str, *arguments: str) -> tuple[float, str]:
         text=True,
         check=False,
     )
-    taken = time.perf_counter() - start
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(done.stdout[-2000:] + done.stderr)
-    return taken, done.stdout
+    return Run(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout)
 
 
 def main(count: int = KERNELS) -> None:
@@ -79,28 +92,31 @@ def main(count: int = KERNELS) -> None:
         write(tree, "SConstruct", TREE)
         for number in range(count):
             write(tree, f"kernels/k{number}.mlir", kernel(number))
-        cold, output = scons(tree)
-        print(f"{count} kernels, {len(_STAGE.findall(output))} stages: first build {cold:.1f} s")
+        cold = scons(tree)
+        print(f"{count} kernels, {len(_STAGE.findall(cold.output))} stages: first build {cold.wall:.1f} s")
         # The first build after the stages ran looks again at files that are as young as the manifest.
         scons(tree)
-        rows: dict[str, list[float]] = {"null": [], "one leaf": [], "null, whole graph": []}
-        unit = []
+        rows: dict[str, list[tuple[Run, Run]]] = {"null": [], "one leaf": [], "null, whole graph": []}
         for turn in range(REPEAT):
-            unit.append(scons(empty)[0])
-            taken, output = scons(tree)
-            assert not _STAGE.search(output), output
-            rows["null"].append(taken)
+            unit = scons(empty)
+            run = scons(tree)
+            assert not _STAGE.search(run.output), run.output
+            rows["null"].append((unit, run))
             write(tree, "kernels/k7.mlir", kernel(7, f"// {turn}"))
-            taken, output = scons(tree)
-            assert len(_STAGE.findall(output)) == 1, output
-            rows["one leaf"].append(taken)
+            unit = scons(empty)
+            run = scons(tree)
+            assert len(_STAGE.findall(run.output)) == 1, run.output
+            rows["one leaf"].append((unit, run))
             scons(tree)
-            rows["null, whole graph"].append(scons(tree, "tile_full=1")[0])
-        base = statistics.median(unit)
-        print(f"  {'default tools only':<20}{base * 1000:8.0f} ms   1.00")
-        for name, times in rows.items():
-            median = statistics.median(times)
-            print(f"  {name:<20}{median * 1000:8.0f} ms{median / base:7.2f}")
+            unit = scons(empty)
+            rows["null, whole graph"].append((unit, scons(tree, "tile_full=1")))
+        units = [unit.wall for pairs in rows.values() for unit, _ in pairs]
+        print(f"  {'default tools only':<20}{statistics.median(units) * 1000:8.0f} ms   1.00   processors 1.00")
+        for name, pairs in rows.items():
+            median = statistics.median(run.wall for _, run in pairs)
+            ratio = statistics.median(run.wall / unit.wall for unit, run in pairs)
+            processors = statistics.median(run.processors / unit.processors for unit, run in pairs)
+            print(f"  {name:<20}{median * 1000:8.0f} ms{ratio:7.2f}   processors{processors:5.2f}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+RACY_NS = 2_000_000_000
+"""Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
+
 
 def write_atomically(path: str, data: bytes) -> None:
     """Writes a file so that no reader and no crash ever sees a part of it; makes the folder."""

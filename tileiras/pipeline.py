@@ -102,13 +102,13 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "ptx", ENTRY, ".ptx", (".json",), ("gpu-name", "opt-level", "ptx-version", "tile-launch", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
-        tools=("tileiras.stages.ptx:tool_identity",),
+        tools=("tileiras.codegen.llvm_identity:tool_identity",),
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
         ("gpu-name", "opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug"),
         "ptxas",
-        tools=("tileiras.stages.cubin:tool_identity",),
+        tools=("tileiras.codegen.ptxas:tool_identity",),
     ),
 )  # fmt: skip
 

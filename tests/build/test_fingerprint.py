@@ -142,3 +142,48 @@ def test_the_memo_of_imports_changes_nothing_but_the_time(tmp_path):
     with open(os.path.join(moved, "tileiras", "codegen", "text.py"), "a") as file:
         file.write("# edited\n")
     assert CodeBase(moved, memo).fingerprint(stage("ptx")) != first
+
+
+def test_known_fingerprints_hold_until_a_source_file_changes(tmp_path, monkeypatch):
+    root = small_package(tmp_path / "package")
+    known = str(tmp_path / "code.json")
+    for folder, _, files in os.walk(root):
+        for name in files:
+            os.utime(os.path.join(folder, name), ns=(10**18, 10**18))
+    first = CodeBase(root, known=known).fingerprint(stage("ptx"))
+
+    def fingerprint(read: bool) -> str:
+        code = CodeBase(root, known=known)
+        with monkeypatch.context() as patched:
+            if not read:
+                patched.setattr(CodeBase, "closure", lambda *_: pytest.fail("the sources were read"))
+            return code.fingerprint(stage("ptx"))
+
+    assert fingerprint(read=False) == first
+    text = os.path.join(root, "tileiras", "codegen", "text.py")
+    with open(text, "a") as file:
+        file.write("# edited\n")
+    edited = fingerprint(read=True)
+    assert edited != first
+    # So young a file may be changed once more without a new time: it is read again.
+    assert fingerprint(read=True) == edited
+    os.utime(text, ns=(10**18, 10**18))
+    assert fingerprint(read=True) == edited
+    assert fingerprint(read=False) == edited
+    # A file that appears can take the place of what was imported from elsewhere.
+    with open(os.path.join(root, "tileiras", "codegen", "new.py"), "w") as file:
+        file.write("")
+    assert fingerprint(read=True) == edited
+    with open(known, "w") as file:
+        file.write("[")
+    assert fingerprint(read=True) == edited
+
+
+def test_versions_of_packages_are_those_of_their_metadata():
+    from importlib import metadata
+
+    from tileiras.build import fingerprint
+
+    for package in fingerprint.EXTERNAL:
+        assert fingerprint._version(package) == metadata.version(package)
+    assert fingerprint._version("no-such-package") == "absent"

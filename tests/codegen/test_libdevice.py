@@ -103,8 +103,8 @@ def test_missing_library_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     assert libdevice.find() is None
     (tmp_path / "nvvm/libdevice").mkdir(parents=True)
-    (tmp_path / libdevice.FILE).write_bytes(b"")
-    assert libdevice.find().path == str(tmp_path / libdevice.FILE)
+    (tmp_path / libdevice.LIBDEVICE).write_bytes(b"")
+    assert libdevice.find().path == str(tmp_path / libdevice.LIBDEVICE)
     error = libdevice.missing(["__nv_expf"])
     assert error.diagnostics[0].message == "could not find libdevice.bc"
     assert "nvidia-nvvm" in error.render() and "__nv_expf" in error.render()

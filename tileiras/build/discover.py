@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 import os
 import re
 from collections.abc import Iterable
@@ -79,17 +80,27 @@ def kernel_files(directory: str) -> list[str]:
 
     A Python file is one when it assigns TILEIRAS_EXPORT.
     """
-    found = []
-    for folder, folders, files in os.walk(directory):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
-        for name in sorted(files):
-            kind = SUFFIXES.get(os.path.splitext(name)[1])
-            path = os.path.join(folder, name)
-            if name.startswith(".") or not os.path.isfile(path):
-                continue  # an editor's lock file, a link to nowhere
-            if kind in (TEXT, BYTECODE) or (kind == PYTHON and _exports(path)):
-                found.append(os.path.relpath(path, directory))
+    found: list[str] = []
+    _find_kernels(directory, "", found)
     return found
+
+
+def _find_kernels(directory: str, below: str, found: list[str]) -> None:
+    """Appends the sources in a folder, then those in its folders; `below` is what their paths start with."""
+    folders = []
+    with os.scandir(directory) as entries:
+        for entry in sorted(entries, key=operator.attrgetter("name")):
+            name = entry.name
+            if name.startswith("."):
+                continue  # an editor's lock file among others
+            kind = SUFFIXES.get(os.path.splitext(name)[1])
+            if kind is not None and entry.is_file():
+                if kind != PYTHON or _exports(entry.path):
+                    found.append(below + name)
+            elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
+                folders.append((entry.path, below + name + os.sep))
+    for folder, prefix in folders:
+        _find_kernels(folder, prefix, found)
 
 
 def _exports(path: str) -> bool:

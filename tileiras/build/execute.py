@@ -24,6 +24,9 @@ from tileiras.stages import StageContext, StageOptions
 
 KEY_FORMAT = 2
 
+CODE = os.path.join(".tileiras", "code.json")
+"""In a build directory: the fingerprints of the compiler as the last build found it."""
+
 _compiling = threading.Lock()
 """Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
 
@@ -115,7 +118,10 @@ class Session:
     def __init__(self, store: ArtifactStore, code: CodeBase | None = None, history: History | None = None) -> None:
         self.store = store
         self.history = history
-        self.code = code if code is not None else CodeBase(memo=store.memo_path)
+        if code is None:
+            known = os.path.join(history.build, CODE) if history is not None else None
+            code = CodeBase(memo=store.memo_path, known=known)
+        self.code = code
         self._tools: dict[tuple, str] = {}
 
     def signature(self, stage: Stage, options: CompileOptions) -> bytes:

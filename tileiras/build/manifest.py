@@ -13,15 +13,12 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tileiras.files import write_atomically
+from tileiras.files import RACY_NS, write_atomically
 
 FORMAT = 2
 
 PATH = os.path.join(".tileiras", "manifest.json")
 """In a build directory."""
-
-RACY_NS = 2_000_000_000
-"""Two seconds: the coarsest time stamps in use (FAT's)."""
 
 FileState = list[Any]
 """[path relative to the top, size, mtime in ns, inode, xxh3_128 of the content]."""

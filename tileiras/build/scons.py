@@ -10,9 +10,10 @@ options), TILE_BUILDDIR and TILE_CACHE.  A host project's values win over the de
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import SCons.Action
@@ -25,6 +26,7 @@ import SCons.Script
 from tileiras import pipeline, units
 from tileiras.build import discover, dispatch, gating
 from tileiras.build.execute import Session, Step, warn_on_stderr
+from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.diagnostics import CompileError
@@ -109,7 +111,10 @@ def session(env: Any) -> Session:
     found = _sessions.get((directory, build))
     if found is None:
         store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
-        found = _sessions[directory, build] = Session(store, history=History(build))
+        # A run that builds nothing writes nothing into the build directory.
+        idle = any(SCons.Script.GetOption(name) for name in ("no_exec", "help", "clean", "question"))
+        code = CodeBase(memo=store.memo_path) if idle else None
+        found = _sessions[directory, build] = Session(store, code, History(build))
     return found
 
 
@@ -231,8 +236,31 @@ def tile_tree(
     passed over, with a line saying so, where the front end that reads them is not installed.
     """
     top = env.Dir(directory)
+    with _collector_off():
+        return _declare_tree(env, top, _variants(env, sm, opt, emit, options), entries)
+
+
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Nodes stay until the end; looking for garbage among them, then and later, takes a third of a null build."""
+    import gc
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+def _declare_tree(
+    env: Any, top: Any, variants: Sequence[tuple[CompileOptions, str]], entries: Sequence[str] | None
+) -> list[Any]:
     gate = gating.Gate.of(env, session(env))
-    variants = _variants(env, sm, opt, emit, options)
+    folders = [_folder(env, values) for values, _ in variants]
+    root = env.Dir("#")
     base = top.srcnode()
     nodes: list[Any] = []
     for path in discover.kernel_files(base.abspath):
@@ -241,11 +269,11 @@ def tile_tree(
             continue
         full = os.path.join(base.abspath, path)
         name = _named(os.path.join(base.path, path))
-        for values, product in variants:
-            kernel = gating.Kernel(full, _stem(env, full, name, values), values, product, entries)
+        for (values, product), folder in zip(variants, folders, strict=True):
+            kernel = gating.Kernel(full, _stem(folder, full, name), values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
             if clean is not None:
-                nodes += gating.settled(env, clean)
+                nodes += gating.settled(root, clean)
                 continue
             before = gate.observe(kernel) if gate is not None else None
             declared = _declare(env, top.File(path), values, product, entries)
@@ -271,7 +299,7 @@ def _declare(
     name = _name(node)
     path = node.srcnode().abspath
     names = list(only) if only is not None else _entries(path, name)
-    stem = _stem(env, path, name, options)
+    stem = _stem(_folder(env, options), path, name)
     python = path.endswith(".py")
     current = node
     every: list[Any] = []
@@ -315,15 +343,14 @@ def _declare(
     return _Declared(products, every)
 
 
-def _stem(env: Any, path: str, name: str, options: CompileOptions) -> str:
+def _folder(env: Any, options: CompileOptions) -> str:
+    """Where the artifacts of one variant are, from the top."""
+    return os.path.join(env.subst("$TILE_BUILDDIR"), options["gpu-name"], f"O{options['opt-level']}")
+
+
+def _stem(folder: str, path: str, name: str) -> str:
     """What the artifacts of a source are called, from the top."""
-    return os.path.join(
-        env.subst("$TILE_BUILDDIR"),
-        options["gpu-name"],
-        f"O{options['opt-level']}",
-        os.path.dirname(name),
-        discover.artifact_stem(path),
-    )
+    return os.path.join(folder, os.path.dirname(name), discover.artifact_stem(path))
 
 
 def _node(

@@ -20,11 +20,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from tileiras.codegen import toolkit
-from tileiras.codegen.target_machine import llvm_identity
+from tileiras.codegen.llvm_identity import LIBDEVICE, llvm_identity
 from tileiras.diagnostics import CompileError, Diagnostic, Locatable
 from tileiras.targets.nvptx import MODULE_HEADER
 
-FILE = "nvvm/libdevice/libdevice.10.bc"
 PREFIX = "__nv_"
 
 SPLITTER_VERSION = 1
@@ -143,7 +142,7 @@ class Libdevice:
 
 def find(option: str | None = None, store: ArtifactStore | None = None) -> Libdevice | None:
     """The libdevice of this machine, or None; `option` names the file or a toolkit root."""
-    path = toolkit.find_library(FILE, option)
+    path = toolkit.find_library(LIBDEVICE, option)
     return Libdevice(path, store) if path is not None else None
 
 
@@ -158,7 +157,7 @@ def missing(functions: Iterable[str], location: Locatable | None = None) -> Comp
             Diagnostic.note(
                 None,
                 "install the package 'nvidia-nvvm' (the 'cuda' extra brings it), or set CUDA_ROOT, CUDA_HOME or "
-                f"CUDA_PATH to a CUDA toolkit that holds {FILE}",
+                f"CUDA_PATH to a CUDA toolkit that holds {LIBDEVICE}",
             ),
         ],
     )

@@ -73,6 +73,17 @@ def version(path: str) -> str:
     return known
 
 
+def tool_identity(options: Any) -> str:
+    """Which ptxas, given the options of the cubin stage: part of its key.
+
+    A missing one is told as such; the stage itself reports it.
+    """
+    try:
+        return f"ptxas-{version(find(options.ptxas))}"
+    except CompileError:
+        return "ptxas-missing"
+
+
 def assemble(
     ptx: str,
     chip: str,

@@ -144,13 +144,3 @@ def target_machine(row: Processor, features: str, opt_level: int, triple: str = 
         )
         _machines[key] = machine
     return machine
-
-
-def llvm_identity() -> str:
-    """Which LLVM generates the code, `llvmlite-0.50.0`: part of the PTX stage's key.
-
-    The package's version, not LLVM's own: it can be read without loading the library.
-    """
-    import llvmlite
-
-    return f"llvmlite-{llvmlite.__version__}"

@@ -5,11 +5,8 @@ In: the bytes of NAME.ptx.  Out: the bytes of NAME.cubin.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.codegen import ptx, ptxas
 from tileiras.codegen.target_machine import processor
-from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
@@ -36,11 +33,3 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     )
     resources = ptxas.resources_json(assembled.resources)
     return StageResult(assembled.cubin, {".resources.json": resources.encode()})
-
-
-def tool_identity(options: Any) -> str:
-    """Which ptxas: part of the stage's key.  A missing one is told as such; the stage itself reports it."""
-    try:
-        return f"ptxas-{ptxas.version(ptxas.find(options.ptxas))}"
-    except CompileError:
-        return "ptxas-missing"

@@ -9,10 +9,9 @@ libdevice is looked for only when the module calls it; then LLVM links, optimise
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tileiras.codegen import admission, kernel_metadata, libdevice, llvm_pipeline, ptx
-from tileiras.codegen.target_machine import llvm_identity, processor
+from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -74,9 +73,3 @@ def _version(text: str | None) -> tuple[int, int] | None:
         return None
     major, _, minor = text.partition(".")
     return (int(major), int(minor))
-
-
-def tool_identity(options: Any) -> str:
-    """Which LLVM and which libdevice: part of the stage's key.  A missing library is told as such, not as an error."""
-    found = libdevice.find(options.libdevice)
-    return f"{llvm_identity()} libdevice-{found.digest if found is not None else 'missing'}"
