@@ -53,6 +53,7 @@ OPTIONS: dict[str, Option] = {
         ),
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
+        Option("legalize-types", bool, False, "compute with types that the GPU lacks by conversion, slowly"),
         Option("ftz", bool, False, "flush f32 denormals to zero"),
         Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),

@@ -85,7 +85,7 @@ STAGES: tuple[Stage, ...] = (
         dialects=("builtin", "cuda_tile"),
     ),
     Stage(
-        "tileaa", ENTRY, ".tileaa.mlir", (), ("gpu-name", "num-warps", "num-ctas"),
+        "tileaa", ENTRY, ".tileaa.mlir", (), ("gpu-name", "num-warps", "num-ctas", "legalize-types"),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
@@ -106,7 +106,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
-        ("gpu-name", "opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug"),
+        ("opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug"),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
     ),

@@ -31,6 +31,11 @@ def test_targets_do_not_mix():
         link([text("a", ""), text("b", "", target="sm_80")])
 
 
+def test_the_least_portable_form_of_a_target_wins():
+    linked = link([text("a", ""), text("b", "", target="sm_90a", version="8.0"), text("c", "")])
+    assert ".target sm_90a\n" in linked and linked.count(".entry") == 3
+
+
 def test_functions_are_one_statement():
     function = ".func (.param .b32 r) helper(\n\t.param .b32 x\n)\n{\n\t{\n\tret;\n\t}\n}\n"
     assert statements(SHARED + "\n// note\n" + function) == [SHARED.strip(), function.strip()]

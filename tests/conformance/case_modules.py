@@ -329,7 +329,7 @@ def _run_target(
     seen: dict[tuple[int, str], float],
 ) -> Iterator[Result]:
     try:
-        artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir")
+        artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir", legalize_types=True)
         if assembler is not None:
             ptxas.assemble(artifact.text, target, ptxas=assembler)
     except CompileError as error:

@@ -89,6 +89,31 @@ def test_cubin_and_resources(tools, gpu):
     assert resources["kernels"]["k"]["spill_stores"] == 0
 
 
+FLOAT_REDUX = KERNEL.replace(
+    b"%2 = call float @__nv_expf(float %1)", b"%2 = call float @llvm.nvvm.redux.sync.fmin(float %1, i32 -1)"
+).replace(b"declare float @__nv_expf(float)", b"declare float @llvm.nvvm.redux.sync.fmin(float, i32)")
+
+
+@pytest.mark.parametrize("gpu", ["sm_100", "sm_103", "sm_107"])
+def test_target_gets_the_letter_that_an_instruction_needs(tools, gpu):
+    result = compile_ptx(FLOAT_REDUX, **{"gpu-name": gpu})
+    assert f".target {gpu}f\n".encode() in result.output and b"redux.sync.min.f32" in result.output
+    assert json.loads(result.artifacts[".json"])["target"] == gpu + "f"
+    assert run_stage(stage("cubin"), result.output, CompileOptions({"gpu-name": gpu}), StageContext()).output
+
+
+def test_instruction_of_another_family_is_refused():
+    with pytest.raises(CompileError, match="'llvm.nvvm.redux.sync.fmin' needs sm_100f, not sm_120"):
+        compile_ptx(FLOAT_REDUX, **{"gpu-name": "sm_120"})
+
+
+def test_inline_assembly_says_what_it_needs(tools):
+    call = b'call void asm sideeffect "setmaxnreg.inc.sync.aligned.u32 64;", ""()\n  store volatile'
+    source = KERNEL.replace(b"store volatile", call) + b'!tileiras.requires = !{!1}\n!1 = !{!"=90a,100f"}\n'
+    assert b".target sm_90a\n" in compile_ptx(source).output
+    assert b".target sm_103f\n" in compile_ptx(source, **{"gpu-name": "sm_103"}).output
+
+
 def test_tile_launch_marks_the_entries_and_fixes_the_shared_memory(tools):
     result = compile_ptx(KERNEL.replace(b"i64 256", b"i64 65536"), **{"tile-launch": True})
     assert b".extern .shared" not in result.output and b".shared .align 1024 .b8 smem[65536];" in result.output
@@ -115,13 +140,14 @@ def test_unresolved_function_is_named():
         compile_ptx(KERNEL.replace(b"__nv_expf", b"helper"))
 
 
-def test_missing_ptxas_is_a_diagnostic(monkeypatch):
+def test_missing_ptxas_is_a_diagnostic(tools, monkeypatch):
+    ptx = compile_ptx().output
     monkeypatch.setattr(toolkit, "wheel_roots", list)
     monkeypatch.setenv("PATH", "")
     for variable in toolkit.ROOT_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(CompileError, match="could not find ptxas"):
-        run_stage(stage("cubin"), b"", CompileOptions({"gpu-name": "sm_90"}), StageContext())
+        run_stage(stage("cubin"), ptx, CompileOptions({"gpu-name": "sm_90"}), StageContext())
 
 
 def test_more_parameters_than_old_ptx_takes_raise_the_version(tools):

@@ -14,7 +14,8 @@ def test_targets_are_those_that_code_generation_knows():
 
 def test_features_by_number_and_by_exact_target():
     assert not target("sm_75").has("cp_async") and target("sm_86").has("cp_async")
-    assert target("sm_90a").has("wgmma") and not target("sm_90").has("wgmma") and not target("sm_100a").has("wgmma")
+    assert target("sm_90a").has("wgmma") and target("sm_90").has("wgmma") and not target("sm_100").has("wgmma")
+    assert target("sm_107").has("tcgen05") and not target("sm_120").has("tcgen05")
     assert target("sm_100").global_access_bits == 256 and target("sm_90").global_access_bits == 128
     for requirement in FEATURES.values():
         if requirement.startswith("="):

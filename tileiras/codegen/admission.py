@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from tileiras.codegen.target_machine import Processor
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
+from tileiras.requirements import FORMS, form, spelled
+from tileiras.targets.nvptx import REQUIREMENTS_METADATA
 
 _DECLARATION = re.compile(r"^declare [^\n@]*@llvm\.([-a-zA-Z$._0-9]+)\(", re.MULTILINE)
 
 
-def check(ir: str, row: Processor, location: Locatable | None = None) -> list[tuple[int, int]]:
-    """The PTX versions that the module's intrinsics need.
+class Needs(NamedTuple):
+    """What a module's instructions ask of the target: a form of its name, PTX versions."""
+
+    letter: str
+    ptx: tuple[tuple[int, int], ...]
+
+
+def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
+    """What the module's intrinsics and inline assembly need.
 
     Raises CompileError, one error per offending intrinsic, when one is unknown or the processor does not have it.
     """
-    errors: list[Diagnostic] = []
+    errors: list[str] = []
+    letters = [""]
     versions: list[tuple[int, int]] = []
+
+    def need(requirement: str, what: str) -> None:
+        letter = form(requirement, row.chip)
+        if letter is None:
+            errors.append(f"{what} needs {spelled(requirement)}, not {row.chip}")
+        else:
+            letters.append(letter)
+
     for name in dict.fromkeys(_DECLARATION.findall(ir)):
         if name.startswith("nvvm."):
             entry = nvvm_intrinsics.INTRINSICS.get(name.removeprefix("nvvm."))
             if entry is None:
-                errors.append(CompileError.at(location, f"unknown intrinsic 'llvm.{name}'").diagnostics[0])
-            elif not nvvm_intrinsics.admits(entry.sm, row.chip):
-                needs = nvvm_intrinsics.spelled(entry.sm)
-                errors.append(
-                    CompileError.at(location, f"intrinsic 'llvm.{name}' needs {needs}, not {row.chip}").diagnostics[0]
-                )
-            else:
-                versions.append(entry.ptx)
+                errors.append(f"unknown intrinsic 'llvm.{name}'")
+                continue
+            need(entry.sm, f"intrinsic 'llvm.{name}'")
+            versions.append(entry.ptx)
         elif not llvm_intrinsics.admitted(name):
-            errors.append(
-                CompileError.at(
-                    location, f"intrinsic 'llvm.{name}' has no NVPTX code: LLVM would end on it"
-                ).diagnostics[0]
-            )
+            errors.append(f"intrinsic 'llvm.{name}' has no NVPTX code: LLVM would end on it")
+    for requirement in assembly_requirements(ir):
+        need(requirement, "inline assembly")
     if errors:
-        raise CompileError(errors, ExitCode.COMPILE_FAILURE)
-    return sorted(set(versions))
+        raise CompileError(
+            [CompileError.at(location, text).diagnostics[0] for text in errors], ExitCode.COMPILE_FAILURE
+        )
+    return Needs(max(letters, key=FORMS.index), tuple(sorted(set(versions))))
+
+
+def assembly_requirements(ir: str) -> list[str]:
+    """What the module says of its inline assembly in `!tileiras.requires`."""
+    named = re.search(rf"^!{re.escape(REQUIREMENTS_METADATA)} = !\{{(!\d+)\}}$", ir, re.MULTILINE)
+    if named is None:
+        return []
+    node = re.search(rf"^{named.group(1)} = !\{{(.*)\}}$", ir, re.MULTILINE)
+    return re.findall(r'!"([^"]*)"', node.group(1)) if node is not None else []

@@ -6,20 +6,23 @@ from collections.abc import Sequence
 
 from tileiras.codegen import ptx
 from tileiras.diagnostics import CompileError
+from tileiras.requirements import FORMS, split
 
 
 def link(texts: Sequence[str]) -> str:
     """One module with the pieces of all.
 
-    Declarations outside the entries that are equal (the shared memory array, a libdevice table) are kept once.  Raises
-    CompileError when the modules are for different targets, or when two define one name differently.
+    Declarations outside the entries that are equal (the shared memory array, a libdevice table) are kept once.  Of
+    forms of one target (`sm_90` and `sm_90a`) the module gets the least portable one, which has all that the others
+    have.  Raises CompileError when the modules are for different targets, or when two define one name differently.
     """
     modules = [ptx.parse(text) for text in texts]
     first = modules[0]
+    target = max((module.target for module in modules), key=lambda name: FORMS.index(split(name)[1]))
     pieces: list[str | ptx.PtxEntry] = []
     known: dict[str, str] = {}
     for module in modules:
-        if (module.target, module.address_size) != (first.target, first.address_size):
+        if (split(module.target)[0], module.address_size) != (split(target)[0], first.address_size):
             raise CompileError.at(None, f"PTX modules for {first.target} and {module.target} cannot be one")
         for piece in module.pieces:
             if isinstance(piece, ptx.PtxEntry):
@@ -29,7 +32,7 @@ def link(texts: Sequence[str]) -> str:
             if kept:
                 pieces.append("\n".join(kept) + "\n\n")
     version = max(module.version for module in modules)
-    return str(ptx.PtxModule(version, first.target, first.target_options, first.address_size, pieces))
+    return str(ptx.PtxModule(version, target, first.target_options, first.address_size, pieces))
 
 
 def statements(text: str) -> list[str]:

@@ -43,9 +43,9 @@ class Processor(NamedTuple):
         return self.chip[-1] if self.chip[-1] in "af" else ""
 
 
-# sm_107 is not in LLVM 22: base-level code for sm_100 is legal on it (the PTX ISA's forward compatibility of targets
-# without a suffix), so it is compiled as that and the module header names the chip.
-_LLVM_CPU = {"sm_107": "sm_100"}
+# sm_107 is not in LLVM 22: code for sm_100 is legal on it, and so is code for sm_100f, of whose family it is (PTX ISA,
+# ".target"; ptxas assembles both), so it is compiled as those and the module header names the chip.
+_LLVM_CPU = {"sm_107": "sm_100", "sm_107f": "sm_100f", "sm_107a": "sm_100f"}
 
 # The lowest versions of the target table are also LLVM's: asked of LLVM 22.1 for every (processor, version) pair.
 PROCESSORS: dict[str, Processor] = {

@@ -6,12 +6,10 @@ In: the bytes of NAME.ptx.  Out: the bytes of NAME.cubin.
 from __future__ import annotations
 
 from tileiras.codegen import ptx, ptxas
-from tileiras.codegen.target_machine import processor
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
-    row = processor(options.gpu_name, context.location)
     flags = [
         flag
         for name, flag in (("lineinfo", "--generate-line-info"), ("device-debug", "--device-debug"))
@@ -23,7 +21,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         flags += ["--enable-extended-smem", "true"]
     assembled = ptxas.assemble(
         text,
-        row.chip,
+        # The GPU asked for, in the form that the kernel's instructions need.
+        ptx.parse(text, context.location).target,
         # ptxas refuses -g with optimisation.
         opt_level=0 if options.device_debug else options.opt_level,
         options=(*flags, *options.ptxas_options),

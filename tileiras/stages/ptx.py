@@ -2,7 +2,8 @@
 
 In: the bytes of NAME.ll.  Out: the bytes of NAME.ptx, whose bodies are LLVM's and whose headers are ours.
 
-Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process);
+Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process),
+which also says whether the target is `sm_90` or, because some instruction asks for it, `sm_90a`;
 libdevice is looked for only when the module calls it; then LLVM links, optimises and emits in a helper process.
 """
 
@@ -21,8 +22,8 @@ RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free")
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     ir = source.decode()
-    row = processor(options.gpu_name, context.location)
-    required = admission.check(ir, row, context.location)
+    needs = admission.check(ir, processor(options.gpu_name, context.location), context.location)
+    row = processor(options.gpu_name + needs.letter, context.location)
     externals = llvm_pipeline.external_functions(ir)
     wanted = [name for name in externals if name.startswith(libdevice.PREFIX)]
     unknown = [name for name in externals if name not in wanted and name not in RUNTIME_FUNCTIONS]
@@ -42,7 +43,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         row,
         opt_level=options.opt_level,
         requested_ptx=_version(options.ptx_version),
-        required_ptx=[*required, *([ptx.LANGUAGE_PTX] if options.tile_launch else [])],
+        required_ptx=[*needs.ptx, *([ptx.LANGUAGE_PTX] if options.tile_launch else [])],
         libraries=libraries,
         engine=context.engine,
         location=context.location,

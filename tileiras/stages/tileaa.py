@@ -13,9 +13,13 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
     from tileiras.ir import verify
     from tileiras.ir.pass_manager import PassContext, PassManager
     from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa
+    from tileiras.lowering.cuda_tile_to_tileaa.supported_types import check_supported_types
     from tileiras.passes.canonicalize import Canonicalize
     from tileiras.passes.cse import CommonSubexpressionElimination
+    from tileiras.targets import target as gpu
 
+    if not options.legalize_types:
+        check_supported_types(source, gpu(options.gpu_name))
     target = TargetSpec(options.gpu_name, options.num_warps, options.num_ctas)
     module = convert_to_tileaa(source, target, context.engine)
     # Front ends repeat themselves: the same tile block id, the same constant, the same view for each access.

@@ -10,6 +10,9 @@ MODULE_HEADER = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}
 MIN_PTX_METADATA = "tileiras.min_ptx"
 """Named metadata by which a module says which PTX version its inline assembly needs: `!{i32 major, i32 minor}`."""
 
+REQUIREMENTS_METADATA = "tileiras.requires"
+"""Named metadata with what its inline assembly needs of the target besides a number: `!{!"=90a", !"=100f,120f"}`."""
+
 KERNELS_METADATA = "tileiras.kernels"
 """Named metadata that carries what a launcher must know: per kernel `!{!"name", i64 shared bytes, parameters...}`, a
 parameter being `!"name", !"type", !"how it is filled"` with empty strings where there is nothing to say."""

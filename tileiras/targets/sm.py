@@ -2,14 +2,20 @@
 
 Sources: CUDA C++ Programming Guide, "Compute Capabilities" (shared memory, threads, CTAs, registers, clusters); PTX
 ISA, "Release Notes" (lowest PTX version whose `.target` accepts the chip) and "Target ISA Notes" of the instruction
-behind each feature.  Where the programming guide has no column for a chip, the row is that of its family.
+behind each feature; ptxas 13.5, which refuses or ignores what is beyond a limit, for every number it checks and for
+the chips that the guide has no column for (sm_88, sm_107).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-# Feature -> lowest SM, or the exact targets ("=..."): the instruction each one stands for is named in its comment.
+from tileiras.requirements import admits, split
+
+if TYPE_CHECKING:
+    from tileiras.ir import FloatType, Type
+
+# Feature -> what it needs (`tileiras.requirements`): the instruction each one stands for is named in its comment.
 FEATURES: dict[str, str] = {
     "bf16": "80",  # cvt.rn.bf16.f32, fma.rn.bf16
     "bf16_arithmetic": "90",  # add.bf16, mul.bf16, atom.add.bf16
@@ -17,21 +23,31 @@ FEATURES: dict[str, str] = {
     "ldmatrix": "75",
     "stmatrix": "90",
     "redux": "80",  # redux.sync on integers
-    "redux_float": "=100a,100f,103a",  # redux.sync.{min,max}.f32
+    "redux_float": "=100f",  # redux.sync.{min,max}.f32
     "mbarrier": "80",
     "mbarrier_try_wait": "90",
     "cluster": "90",
     "tma": "90",  # cp.async.bulk.tensor
     "wgmma": "=90a",
-    "tcgen05": "=100a,100f,103a,110a",
+    "tcgen05": "=100f,110f",
     "tf32": "80",
     "fp8_conversion": "89",  # cvt to and from e4m3x2, e5m2x2
-    "fp4_conversion": "=100a,100f,103a,110a,120a,120f,121a",  # cvt to and from e2m1x2
+    "fp4_conversion": "=100f,110f,120f",  # cvt to and from e2m1x2
     "packed_f32": "100",  # add.rn.f32x2
     "nan_min_max": "80",  # min.NaN, max.NaN
     "wide_global_access": "100",  # ld.global and st.global of 256 bits
     "dependent_launch": "90",  # griddepcontrol
-    "setmaxnreg": "=90a,100a,100f,103a,110a,120a,120f,121a",
+    "setmaxnreg": "=90a,100f,110f,120f",
+}
+
+
+# Element type -> what it needs, where that is more than any chip of the table: the chips for which the reference
+# compiler (13.5) takes values of the type.
+TYPES: dict[str, str] = {
+    "f8E4M3FN": "89",
+    "f8E5M2": "89",
+    "f8E8M0FNU": "100",
+    "f4E2M1FN": "100",
 }
 
 
@@ -54,22 +70,30 @@ class Target(NamedTuple):
     @property
     def number(self) -> int:
         """`sm_90a` -> 90."""
-        return int(self.name.removeprefix("sm_").rstrip("af"))
+        return split(self.name)[0]
 
     @property
     def suffix(self) -> str:
         """`a`: this chip only, `f`: its family, empty: forward compatible."""
-        return self.name[-1] if self.name[-1] in "af" else ""
+        return split(self.name)[1]
 
     def meets(self, requirement: str) -> bool:
-        """Whether the target meets a requirement such as `80` or `=90a,100a`."""
-        if requirement.startswith("="):
-            return self.name.removeprefix("sm_") in requirement[1:].split(",")
-        return self.number >= int(requirement)
+        """Whether the target, in whichever form it needs, meets a requirement such as `80` or `=90a,100f`."""
+        return admits(requirement, self.name)
 
     def has(self, feature: str) -> bool:
         """Whether the target has a feature of `FEATURES`; KeyError for a name that is not there."""
         return self.meets(FEATURES[feature])
+
+    def unsupported(self, type: Type) -> FloatType | None:
+        """The first element type inside `type` that the target does not have, None when it has all."""
+        # Imported here: LLVM's process wants this table as well, and no IR.
+        from tileiras.ir import FloatType
+
+        for part in type.walk():
+            if isinstance(part, FloatType) and not self.meets(TYPES.get(part.keyword, "0")):
+                return part
+        return None
 
     @property
     def global_access_bits(self) -> int:
@@ -99,12 +123,12 @@ def _rows() -> list[Target]:
         ((("80", (7, 0)),), 163, 164, 1, 2048, 32, 1),
         ((("86", (7, 1)),), 99, 100, 1, 1536, 16, 1),
         ((("87", (7, 4)),), 163, 164, 1, 1536, 16, 1),
-        ((("88", (9, 0)),), 163, 164, 1, 1536, 16, 1),
+        ((("88", (9, 0)),), 99, 100, 1, 1536, 16, 1),
         ((("89", (7, 8)),), 99, 100, 1, 1536, 24, 1),
         ((("90", (7, 8)), ("90a", (8, 0))), 227, 228, 1, 2048, 32, 8),
         ((("100", (8, 6)), ("100a", (8, 6)), ("100f", (8, 8))), 227, 228, 1, 2048, 32, 8),
         ((("103", (8, 8)), ("103a", (8, 8)), ("103f", (8, 8))), 227, 228, 1, 2048, 32, 8),
-        ((("107", (9, 4)),), 227, 228, 1, 2048, 32, 8),
+        ((("107", (9, 4)), ("107a", (9, 4)), ("107f", (9, 4))), 327, 328, 1, 1024, 16, 8),
         ((("110", (9, 0)), ("110a", (9, 0)), ("110f", (9, 0))), 227, 228, 1, 1536, 24, 8),
         ((("120", (8, 7)), ("120a", (8, 7)), ("120f", (8, 8))), 99, 100, 1, 1536, 24, 8),
         ((("121", (8, 8)), ("121a", (8, 8)), ("121f", (8, 8))), 99, 100, 1, 1536, 24, 8),

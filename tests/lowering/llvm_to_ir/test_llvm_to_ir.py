@@ -51,7 +51,7 @@ def assemble(ir: str, chips=CHIPS) -> dict[str, str]:
         if wanted and library is None:
             pytest.skip("no libdevice")
         libraries = [library.closure(wanted)] if wanted else []
-        required = admission.check(ir, row)
+        required = admission.check(ir, row).ptx
         texts[chip] = llvm_pipeline.compile_to_ptx(ir, row, required_ptx=required, libraries=libraries).text
         try:
             path = ptxas.find()

@@ -29,7 +29,7 @@ def ptx(text: str, gpu: str = "sm_90", **options) -> str:
     """PTX for a module whose functions need no libdevice."""
     ir = translate_module(lower(text, gpu, **options), gpu)
     row = processor(gpu)
-    return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=admission.check(ir, row)).text
+    return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=admission.check(ir, row).ptx).text
 
 
 def encoding(layout) -> str:

@@ -30,27 +30,11 @@ class Intrinsic(NamedTuple):
     result: str
     operands: tuple[str, ...]
     sm: str
-    """The lowest SM (`80`), or the exact targets that have it (`=100a,103a`)."""
+    """What it needs of the GPU, in the language of `tileiras.requirements`."""
     ptx: tuple[int, int]
     effects: str
     immediates: tuple[int, ...] = ()
     """Positions of operands that must be constants."""
-
-
-def admits(requirement: str, chip: str) -> bool:
-    """Whether a GPU code such as `sm_90a` meets a requirement of the table."""
-    code = chip.removeprefix("sm_")
-    if requirement.startswith("="):
-        return code in requirement[1:].split(",")
-    return int(code.rstrip("af")) >= int(requirement)
-
-
-def spelled(requirement: str) -> str:
-    """A requirement in words: `90` -> "sm_90 or newer", `=100a,103a` -> "one of sm_100a, sm_103a"."""
-    codes = ["sm_" + code for code in requirement.lstrip("=").split(",")]
-    if not requirement.startswith("="):
-        return f"{codes[0]} or newer"
-    return ("one of " if len(codes) > 1 else "") + ", ".join(codes)
 
 
 PTX60, PTX62, PTX63, PTX65, PTX70, PTX71, PTX78, PTX80, PTX81, PTX86 = (
@@ -110,7 +94,7 @@ def _warp() -> Iterator[Intrinsic]:
         yield Intrinsic(f"redux.sync.{op}", "i32", ("i32", "i32"), "80", PTX70, "convergent")
     for op in ("fmin", "fmax"):
         for nan in ("", ".NaN"):
-            targets = "=100a,100f,103a,103f"
+            targets = "=100f"
             yield Intrinsic(f"redux.sync.{op}{nan}", "float", ("float", "i32"), targets, PTX86, "convergent")
     yield Intrinsic("elect.sync", "{i32, i1}", ("i32",), "90", PTX80, "convergent")
 

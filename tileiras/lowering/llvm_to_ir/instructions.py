@@ -290,7 +290,7 @@ def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, a
 def _inline_asm(fn: FunctionTranslation, op: Any) -> str:
     if op.min_ptx is not None:
         major, _, minor = op.min_ptx.value.partition(".")
-        fn.module.require_ptx((int(major), int(minor)))
+        fn.module.require((int(major), int(minor)))
     result = llvm_text(op.res.type) if op.res is not None else "void"
     effects = op.has_side_effects is not None
     return assembly_text(op.asm_string.value, op.constraints.value, effects, result, fn.arguments(op.asm_operands))

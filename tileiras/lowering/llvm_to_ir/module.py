@@ -13,7 +13,7 @@ from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm.types import llvm_text
 from tileiras.ir import Location, Operation, UnitAttr, VerifyError
-from tileiras.targets.nvptx import KERNELS_METADATA, MIN_PTX_METADATA, MODULE_HEADER
+from tileiras.targets.nvptx import KERNELS_METADATA, MIN_PTX_METADATA, MODULE_HEADER, REQUIREMENTS_METADATA
 
 from .function import FunctionTranslation, checked_symbol
 from .literals import constant_text, escaped
@@ -25,7 +25,9 @@ REFLECT_FTZ = "nvvm.reflect_ftz"
 class ModuleTranslation:
     """The state of one module's translation."""
 
-    __slots__ = ("_declarations", "_defined", "_metadata", "_min_ptx", "_signatures", "_symbols", "chip")
+    __slots__ = (
+        "_declarations", "_defined", "_metadata", "_min_ptx", "_requirements", "_signatures", "_symbols", "chip",
+    )  # fmt: skip
 
     def __init__(self, chip: str | None = None) -> None:
         self.chip = chip
@@ -35,6 +37,7 @@ class ModuleTranslation:
         self._symbols: set[str] = set()
         self._metadata: dict[str, int] = {}
         self._min_ptx: tuple[int, int] = (0, 0)
+        self._requirements: dict[str, None] = {}
 
     # ---- used by the writers -----------------------------------------------------------------------------------------
 
@@ -65,8 +68,11 @@ class ModuleTranslation:
         """The number of the metadata node `!{content}`."""
         return f"!{self._metadata.setdefault(content, len(self._metadata))}"
 
-    def require_ptx(self, version: tuple[int, int]) -> None:
+    def require(self, version: tuple[int, int], requirement: str = "") -> None:
+        """Note what inline assembly needs, which nobody can read off it: a PTX version, a form of the target."""
         self._min_ptx = max(self._min_ptx, version)
+        if requirement.startswith("="):
+            self._requirements[requirement] = None
 
     # ---- the module --------------------------------------------------------------------------------------------------
 
@@ -98,6 +104,9 @@ class ModuleTranslation:
         if self._min_ptx > (0, 0):
             node = self.metadata("i32 {}, i32 {}".format(*self._min_ptx))
             named.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
+        if self._requirements:
+            node = self.metadata(", ".join(f'!"{requirement}"' for requirement in self._requirements))
+            named.append(f"!{REQUIREMENTS_METADATA} = !{{{node}}}\n")
         kernels = [self.metadata(_kernel_metadata(f)) for f in functions if f.is_kernel and not f.is_declaration]
         if kernels:
             named.append(f"!{KERNELS_METADATA} = !{{{', '.join(kernels)}}}\n")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.llvm.types import element_type, llvm_text
 from tileiras.dialects.nvvm.base import Assembly, NVVMOp
-from tileiras.dialects.nvvm.intrinsics import Intrinsic, admits, spelled
+from tileiras.dialects.nvvm.intrinsics import Intrinsic
 from tileiras.ir import VectorType, VerifyError
+from tileiras.requirements import admits, spelled
 
 if TYPE_CHECKING:
     from .function import FunctionTranslation
@@ -22,7 +23,7 @@ def write(fn: FunctionTranslation, op: NVVMOp) -> str:
     if chip is not None and not admits(target.sm, chip):
         raise VerifyError(f"needs {spelled(target.sm)}, not {chip}")
     if isinstance(target, Assembly):
-        fn.module.require_ptx(target.ptx)
+        fn.module.require(target.ptx, target.sm)
     values = op.call_operands()
     result = op.results[0].type if op.results else None
     if not (op.elementwise and isinstance(result, VectorType)):

@@ -12,8 +12,8 @@ from typing import Any
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nvvm.atomics import atomic_form
-from tileiras.dialects.nvvm.intrinsics import admits
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError
+from tileiras.requirements import admits
 
 from .access import load_vector
 from .function import FunctionLowering

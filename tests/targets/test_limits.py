@@ -1,0 +1,66 @@
+"""The limits of the table, asked of ptxas: it takes the number given and refuses or ignores the next one.
+
+ptxas knows most shared memory of a CTA (with `--enable-extended-smem`), threads and CTAs of an SM
+(`.minnctapersm`), registers of a thread (`.maxnreg`), parameter bytes and named barriers.  It does not check clusters.
+"""
+
+import pytest
+
+from tileiras.codegen import ptxas as assembler
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.options import GPU_NAMES
+from tileiras.targets import sm, target
+
+PTX = (9, 4)
+
+
+def said(gpu: str, entry: str, ptxas: str, version: tuple[int, int] = PTX, options: tuple[str, ...] = ()) -> str | None:
+    """What ptxas says of a module with one entry: None when it takes it, without a word."""
+    engine = DiagnosticEngine()
+    text = ".version {}.{}\n.target {}\n.address_size 64\n".format(*version, gpu) + entry
+    try:
+        assembler.assemble(text, gpu, opt_level=0, options=options, ptxas=ptxas, engine=engine)
+    except CompileError as error:
+        return str(error)
+    return engine.diagnostics[0].message if engine.diagnostics else None
+
+
+def shared(size: int) -> str:
+    return (
+        f".shared .align 4 .b8 s[{size}];\n.visible .entry k(.param .u64 p) {{\n.reg .b64 %d;\n.reg .b32 %r;\n"
+        "ld.param.u64 %d, [p];\nld.shared.u32 %r, [s];\nst.u32 [%d], %r;\nret;\n}\n"
+    )
+
+
+def bounded(threads: int, ctas: int) -> str:
+    return f".visible .entry k() .reqntid {threads} .minnctapersm {ctas} {{ ret; }}\n"
+
+
+@pytest.mark.parametrize("gpu", GPU_NAMES)
+def test_limits_of_a_target(gpu, ptxas):
+    row = target(gpu)
+    extended = ("--enable-extended-smem", "true")
+    assert said(gpu, shared(row.shared_per_cta), ptxas, options=extended) is None
+    assert "too much shared data" in said(gpu, shared(row.shared_per_cta + 1024), ptxas, options=extended)
+    assert said(gpu, shared(sm.STATIC_SHARED_LIMIT), ptxas) is None
+    assert "too much shared data" in said(gpu, shared(sm.STATIC_SHARED_LIMIT + 4), ptxas)
+    assert said(gpu, bounded(256, row.threads // 256), ptxas) is None
+    assert "threads per SM" in said(gpu, bounded(256, row.threads // 256 + 1), ptxas)
+    assert said(gpu, bounded(32, row.ctas), ptxas) is None
+    assert "out of range" in said(gpu, bounded(32, row.ctas + 1), ptxas)
+    barrier = ".visible .entry k() {{ bar.sync {}; ret; }}\n"
+    assert said(gpu, barrier.format(sm.NAMED_BARRIERS - 1), ptxas) is None
+    assert "out of range" in said(gpu, barrier.format(sm.NAMED_BARRIERS), ptxas)
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_120"])
+@pytest.mark.parametrize("version, limit", [((8, 0), sm.PARAMETER_BYTES), ((9, 4), sm.PARAMETER_BYTES_PTX81)])
+def test_parameter_space(gpu, version, limit, ptxas):
+    if target(gpu).ptx > version:
+        pytest.skip(f"no PTX {version} for {gpu}")
+
+    def entry(size):
+        return f".visible .entry k(.param .align 4 .b8 p[{size}]) {{ ret; }}\n"
+
+    assert said(gpu, entry(limit), ptxas, version) is None
+    assert said(gpu, entry(limit + 4), ptxas, version) is not None
