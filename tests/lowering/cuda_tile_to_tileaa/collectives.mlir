@@ -7,26 +7,25 @@ cuda_tile.module @kernels {
     // CHECK: %[[X:.*]] = arith.constant dense<1.000000e+00> : tensor<8x16xf32>
     %x = constant <f32: 1.0> : tile<8x16xf32>
     // CHECK: nv_tileaa.reduce %[[X]] {dim = 1 : i64, identities = [0.000000e+00 : f32]} : (tensor<8x16xf32>) -> (tensor<8xf32>) {
-    // The element comes first in the source, the running value here.
     // CHECK-NEXT: ^bb0(%[[ACC:.*]]: f32, %[[E:.*]]: f32):
-    // CHECK-NEXT: %[[S:.*]] = nv_tileaa.subf %[[E]], %[[ACC]] : f32
+    // CHECK-NEXT: %[[S:.*]] = nv_tileaa.subf %[[ACC]], %[[E]] : f32
     // CHECK-NEXT: nv_tileaa.yield %[[S]] : f32
     %sum = reduce %x dim=1 identities=[0.0 : f32] : tile<8x16xf32> -> tile<8xf32>
-    (%e: tile<f32>, %acc: tile<f32>) {
-      %s = subf %e, %acc : tile<f32>
+    (%acc: tile<f32>, %e: tile<f32>) {
+      %s = subf %acc, %e : tile<f32>
       yield %s : tile<f32>
     }
     // A reduction to rank 0 gives a scalar.
     // CHECK: nv_tileaa.reduce {{.*}} : (tensor<8xf32>) -> (f32)
     %total = reduce %sum dim=0 identities=[0.0 : f32] : tile<8xf32> -> tile<f32>
-    (%e: tile<f32>, %acc: tile<f32>) {
-      %s = addf %e, %acc : tile<f32>
+    (%acc: tile<f32>, %e: tile<f32>) {
+      %s = addf %acc, %e : tile<f32>
       yield %s : tile<f32>
     }
     // CHECK: nv_tileaa.scan {{.*}}reverse{{.*}} : (tensor<8x16xf32>) -> (tensor<8x16xf32>)
     %prefix = scan %x dim=0 reverse=true identities=[0.0 : f32] : tile<8x16xf32> -> tile<8x16xf32>
-    (%e: tile<f32>, %acc: tile<f32>) {
-      %s = addf %e, %acc : tile<f32>
+    (%acc: tile<f32>, %e: tile<f32>) {
+      %s = addf %acc, %e : tile<f32>
       yield %s : tile<f32>
     }
     return

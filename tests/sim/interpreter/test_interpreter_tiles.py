@@ -233,9 +233,9 @@ ARGMAX = """
     %best, %r0 = reduce %a, %i dim=0 identities=[0xFF800000 : f32, -1 : i32]
         : tile<8xf32>, tile<8xi32> -> tile<f32>, tile<i32>
     (%x: tile<f32>, %y: tile<f32>, %xi: tile<i32>, %yi: tile<i32>) {
-      %c = cmpf greater_than ordered %x, %y : tile<f32> -> tile<i1>
-      %v = select %c, %x, %y : tile<i1>, tile<f32>
-      %vi = select %c, %xi, %yi : tile<i1>, tile<i32>
+      %c = cmpf greater_than ordered %y, %x : tile<f32> -> tile<i1>
+      %v = select %c, %y, %x : tile<i1>, tile<f32>
+      %vi = select %c, %yi, %xi : tile<i1>, tile<i32>
       yield %v, %vi : tile<f32>, tile<i32>
     }
     %r = reshape %r0 : tile<i32> -> tile<1xi32>

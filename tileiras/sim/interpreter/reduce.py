@@ -1,7 +1,10 @@
 """Reduction and scan with an arbitrary combiner.
 
-Combiners take rank-0 tiles.  When all their operations work element by element, one evaluation serves every position of
-the remaining dimensions at once; otherwise the positions are taken one by one.
+Combiners take rank-0 tiles: for each operand what comes earlier along the dimension, then what comes later.  The
+specification's text says the opposite; its example of a scan and the vendor's compiler do not.
+
+When all operations of a combiner work element by element, one evaluation serves every position of the remaining
+dimensions at once; otherwise the positions are taken one by one.
 """
 
 from __future__ import annotations
@@ -13,26 +16,26 @@ from .values import dtype_of
 
 
 def _combiner(machine, op):
-    """A function from (elements, accumulators) to new accumulators: lists of arrays, one per operand."""
+    """A function from (accumulators, elements) to new accumulators: lists of arrays, one per operand."""
     block = op.regions[0].block
     dtypes = [dtype_of(value.type.element_type) for value in op.operands]
     terminators = ("cuda_tile.yield", "cuda_tile.return")
 
-    def evaluate(elements, accumulators):
-        pairs = [value for pair in zip(elements, accumulators) for value in pair]
+    def evaluate(accumulators, elements):
+        pairs = [value for pair in zip(accumulators, elements) for value in pair]
         machine.bind(block.arguments, pairs)
         return machine.run_block(block).values
 
-    def at_once(elements, accumulators):
+    def at_once(accumulators, elements):
         shape = elements[0].shape
-        results = evaluate(elements, accumulators)
+        results = evaluate(accumulators, elements)
         return [np.broadcast_to(value, shape).astype(dtype, copy=False) for value, dtype in zip(results, dtypes)]
 
-    def one_by_one(elements, accumulators):
+    def one_by_one(accumulators, elements):
         shape = elements[0].shape
         results = [np.empty(shape, dtype) for dtype in dtypes]
         for position in np.ndindex(shape):
-            values = evaluate(*([np.asarray(v[position]) for v in group] for group in (elements, accumulators)))
+            values = evaluate(*([np.asarray(v[position]) for v in group] for group in (accumulators, elements)))
             for result, value in zip(results, values):
                 result[position] = value
         return results
@@ -66,7 +69,7 @@ def reduce(machine, op):
     while tiles[0].shape[0] > 1:
         paired = tiles[0].shape[0] & ~1
         rest = [tile[paired:] for tile in tiles]
-        tiles = combine([tile[1:paired:2] for tile in tiles], [tile[0:paired:2] for tile in tiles])
+        tiles = combine([tile[0:paired:2] for tile in tiles], [tile[1:paired:2] for tile in tiles])
         tiles = [np.concatenate([tile, last]) for tile, last in zip(tiles, rest)]
     return tuple(tile[0] for tile in tiles)
 
@@ -80,7 +83,7 @@ def scan(machine, op):
     accumulators = [np.broadcast_to(i, tile.shape[1:]) for i, tile in zip(_identities(op), tiles)]
     positions = range(tiles[0].shape[0])
     for position in reversed(positions) if op.attributes["reverse"].value else positions:
-        accumulators = combine([np.asarray(tile[position]) for tile in tiles], accumulators)
+        accumulators = combine(accumulators, [np.asarray(tile[position]) for tile in tiles])
         for result, accumulator in zip(results, accumulators):
             result[position] = accumulator
     return tuple(np.moveaxis(result, 0, axis) for result in results)
