@@ -53,6 +53,13 @@ def test_kernel_files_are_those_that_name_kernels(tmp_path):
     assert discover.kernel_files(str(tmp_path)) == ["a.tileirbc", "z.mlir", "b/k.py"]
 
 
+def test_a_python_file_may_name_its_oldest_target(tmp_path):
+    (tmp_path / "k.py").write_text('TILEIRAS_REQUIRES = "sm_100"\nTILEIRAS_EXPORT = {}\n')
+    (tmp_path / "any.py").write_text("# TILEIRAS_REQUIRES = 'sm_90'\nTILEIRAS_EXPORT = {}\n")
+    assert discover.required_target(str(tmp_path / "k.py")) == 100
+    assert discover.required_target(str(tmp_path / "any.py")) is None
+
+
 def test_imports_beside_a_file_are_followed(tmp_path):
     (tmp_path / "k.py").write_text("import os\nfrom helper import f\nfrom package.deep import g\n")
     (tmp_path / "helper.py").write_text("import second\n")

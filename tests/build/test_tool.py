@@ -100,6 +100,14 @@ second.TileTree("kernels", emit="cuda_tile")
     assert project.scons().stages == ["read"]
 
 
+def test_a_tree_passes_over_kernels_that_need_a_newer_target(project):
+    pytest.importorskip("cuda.tile")
+    project.write("kernels/wide.py", 'TILEIRAS_REQUIRES = "sm_100"\nTILEIRAS_EXPORT = {"k": (f, "f8e8m0fnu[?]")}\n')
+    build = project.scons("sm=sm_90,sm_100", "emit=cuda_tile", "-n")
+    assert "wide.py needs sm_100 or newer: skipped for sm_90" in build.output
+    assert [line for line in build.ran if "wide" in line] == ["export wide.tileirbc", "read wide.cuda_tile.mlir"]
+
+
 def test_nothing_is_built_by_help_or_a_dry_run_and_clean_removes_everything(project):
     assert project.scons("-h").stages == []
     assert [line for line in project.scons("-n").output.split("\n") if line.startswith("  PTX")] != []

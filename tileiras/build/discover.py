@@ -13,6 +13,11 @@ from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of,
 EXPORT_NAME = "TILEIRAS_EXPORT"
 """The dictionary of a cuTile Python file that names what to export (see `tileiras.stages.export`)."""
 
+REQUIRES_NAME = "TILEIRAS_REQUIRES"
+"""The oldest target that has what a cuTile Python file uses, such as "sm_90"; trees pass it over for older ones."""
+
+_REQUIRES = re.compile(rb"^" + REQUIRES_NAME.encode() + rb"\s*=\s*[\"']sm_(\d+)[\"']", re.MULTILINE)
+
 _ENTRY = re.compile(
     r'"cuda_tile\.entry"(?P<generic>)'
     r'|"(?:[^"\\\n]|\\.)*"'
@@ -106,6 +111,13 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
 def _exports(path: str) -> bool:
     with open(path, "rb") as file:
         return re.search(rb"^" + EXPORT_NAME.encode() + rb"\b", file.read(), re.MULTILINE) is not None
+
+
+def required_target(path: str) -> int | None:
+    """The number of the oldest target that a Python file says it is for, None when it says nothing."""
+    with open(path, "rb") as file:
+        match = _REQUIRES.search(file.read())
+    return int(match[1]) if match else None
 
 
 def artifact_stem(path: str) -> str:

@@ -32,6 +32,7 @@ from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_director
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions, lookup, parse_value
 from tileiras.pipeline import Stage
+from tileiras.targets import target as find_target
 
 BUILDERS = {
     "export": "TileExport",
@@ -233,7 +234,8 @@ def tile_tree(
     """`tile_kernel` for every kernel source below a directory, in alphabetical order.
 
     Kernels that the manifest of the last build shows to be clean are declared as plain files.  Python sources are
-    passed over, with a line saying so, where the front end that reads them is not installed.
+    passed over, with a line saying so, where the front end that reads them is not installed and for targets older than
+    their `TILEIRAS_REQUIRES`.
     """
     top = env.Dir(directory)
     with _collector_off():
@@ -269,7 +271,11 @@ def _declare_tree(
             continue
         full = os.path.join(base.abspath, path)
         name = _named(os.path.join(base.path, path))
+        least = discover.required_target(full) if path.endswith(".py") else None
         for (values, product), folder in zip(variants, folders, strict=True):
+            if least is not None and not find_target(values["gpu-name"]).meets(str(least)):
+                print(f"tileiras: {top.File(path)} needs sm_{least} or newer: skipped for {values['gpu-name']}")
+                continue
             kernel = gating.Kernel(full, _stem(folder, full, name), values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
             if clean is not None:
