@@ -2,13 +2,11 @@
 
 // What has no lowering is refused where it stands.
 
-// CHECK: unsupported_invalid.mlir:[[@LINE+6]]:{{[0-9]+}}: error: {{.*}}printing a tile of more than one element is not supported
+// CHECK: unsupported_invalid.mlir:[[@LINE+5]]:{{[0-9]+}}: error: atomic 'add' of 'i8' is not supported on sm_90
 // CHECK: error: failed to convert nv_tileas to llvm
-#layout = #nv_tileas.linear<register = [], lane = [[1], [2], [4], [8], [16]], warp = []>
 builtin.module {
-  nv_tileaa.func @show() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
-    %x = arith.constant dense<1> : tensor<32xi32> as tensor<32xi32, #layout>
-    %t = nv_tileas.print "%i", %x : tensor<32xi32, #layout> -> !nv_tileaa.mem_token
+  nv_tileaa.func @show(%p: !nv_tileaa.ptr<i8, 1>, %x: i8) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    %old, %t = nv_tileas.atomic_rmw add %p, %x {mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>} : !nv_tileaa.ptr<i8, 1>, i8 -> i8, !nv_tileaa.mem_token
     nv_tileaa.return
   }
 }

@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     AllTypesMatch,
+    AttrSizedOperandSegments,
     DenseElementsAttr,
     FunctionType,
     HasParent,
@@ -23,6 +24,7 @@ from tileiras.ir import (
     VerifyError,
     attribute,
     operand,
+    optional_operand,
     region,
     result,
     variadic_operand,
@@ -147,11 +149,14 @@ class AssertOp(Operation):
 
 
 class PrintOp(Operation):
-    """Formatted output from the device."""
+    """Formatted output from the device: each conversion of the format stands for one of `args`."""
 
     name = "nv_tileaa.print"
-    traits = (MemoryWrite,)
+    traits = (MemoryWrite, AttrSizedOperandSegments)
     format = attribute(StringAttr)
     args = variadic_operand()
+    token = optional_operand(MemTokenType)
     result_token = result(MemTokenType)
-    assembly_format = "$format (`,` $args^ `:` type($args))? attr-dict `->` type($result_token)"
+    assembly_format = (
+        "$format (`,` $args^ `:` type($args))? (`token` `=` $token^)? attr-dict `->` type($result_token)"
+    )

@@ -8,7 +8,7 @@ from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
 from tileiras.ir import DenseElementsAttr, Operation, StringAttr, TensorType
 
-from .rules import Rule, Table
+from .rules import Rule, Table, converted
 
 
 def _entry(op: Any, args: tuple, rewriter: Any) -> None:
@@ -85,8 +85,9 @@ def _assert(op: Any, args: tuple, rewriter: Any) -> None:
 
 def _print(op: Any, args: tuple, rewriter: Any) -> Any:
     values = [rewriter.value(value) for value in op.args]
+    after = converted(rewriter, op.token)
     return rewriter.insert(
-        nv_tileaa.PrintOp(values, format=op.attributes["str"], result_token=nv_tileaa.MemTokenType())
+        nv_tileaa.PrintOp(values, after, format=op.attributes["str"], result_token=nv_tileaa.MemTokenType())
     )
 
 

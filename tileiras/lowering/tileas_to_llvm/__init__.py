@@ -28,6 +28,7 @@ from . import (
     grid,
     math,
     memory,
+    print,
     reduce,
     scan,
     shape,
@@ -50,6 +51,7 @@ _FAMILIES = (
     dot,
     control_flow,
     debug,
+    print,
 )
 
 PATTERNS: Mapping[type[Operation], Pattern] = {

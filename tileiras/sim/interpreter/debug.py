@@ -88,8 +88,10 @@ def _format_element(conversion: str, kind: str, number, element) -> str:
     if isinstance(element, FloatType):
         number = int(float(number))
     elif isinstance(element, IntegerType):
-        read = signed if kind in "di" else unsigned
-        number = int(read(np.asarray(number), element.width))
+        # As C passes them to printf: narrow integers are signed and become 32 bits wide, truth values are 0 or 1.
+        number = int((unsigned if element.width == 1 else signed)(np.asarray(number), element.width))
+        if kind not in "di":
+            number &= (1 << max(32, element.width)) - 1
     if kind == "p":
         return f"{int(number):#x}"
     if kind == "c":
