@@ -74,12 +74,7 @@ class Diagnostic:
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         """The text for a terminal; `sources` gives file contents that need not be read from disk again."""
-        lines = [self._headline()]
-        position = self.position
-        if position is not None and position.line > 0:
-            lines += _excerpt(position, sources)
-        lines += [note.render(sources) for note in self.notes]
-        return "\n".join(lines)
+        return render([self], sources)
 
     def _headline(self) -> str:
         text = f"{self.severity.value}: {self.message}"
@@ -96,6 +91,26 @@ class Diagnostic:
 
     def __repr__(self) -> str:
         return f"Diagnostic({self._headline()!r})"
+
+
+def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None = None) -> str:
+    """Several diagnostics for a terminal.
+
+    What a diagnostic points at is shown once: not again when the one before it, whose consequence it is, points at the
+    same place.
+    """
+    lines: list[str] = []
+    shown: FilePosition | None = None
+    pending = list(diagnostics)[::-1]
+    while pending:
+        diagnostic = pending.pop()
+        pending += diagnostic.notes[::-1]
+        lines.append(diagnostic._headline())
+        position = diagnostic.position
+        if position is not None and position.line > 0 and position[:3] != (shown and shown[:3]):
+            lines += _excerpt(position, sources)
+        shown = position
+    return "\n".join(lines)
 
 
 def _excerpt(position: FilePosition, sources: Mapping[str, str] | None) -> list[str]:
@@ -139,7 +154,7 @@ class CompileError(Exception):
         return cls([Diagnostic(Severity.ERROR, location, message, notes)], code)
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
-        return "\n".join(d.render(sources) for d in self.diagnostics)
+        return render(self.diagnostics, sources)
 
 
 class DiagnosticEngine:

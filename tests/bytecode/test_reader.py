@@ -231,6 +231,17 @@ def test_deep_nesting_is_refused_before_it_exhausts_the_stack():
     assert "nested more than 100 deep" in refused(build(nested * 5000)).message
 
 
+def test_lines_and_columns_have_32_bits():
+    file, unit = b"\x02\x01\x02", b"\x01\x01"
+    subprogram = b"\x05\x01" + varint(2**32 + 7) + b"\x00\x00\x02\x00"
+    entries = [file, unit, subprogram, b"\x04\x03\x01" + varint(2**32 + 5) + varint(2**33 + 6)]
+    data = build(
+        functions=[function(RETURN, location=1)], strings=("kernel", "k.py", "src"), debug=([[4, 4]], entries)
+    )
+    located = entry(data).body.block.first.location
+    assert (located.source.line, located.source.column, located.scope.line) == (5, 6, 7)
+
+
 def test_a_cycle_of_scopes_is_refused():
     block = b"\x03\x01\x02\x01\x01"
     data = build(

@@ -112,6 +112,13 @@ def test_round_trip_is_checked(tmp_path, capsys):
     assert run(tmp_path, capsys, MODULE, "--verify-roundtrip")[0] == 0
 
 
+def test_a_pass_over_builtin_modules_finds_one(tmp_path, capsys):
+    text = "cuda_tile.module @m {\n  entry @k() {}\n}\n"
+    code, out, err = run(tmp_path, capsys, text, "--convert-cudatile-to-tileaa")
+    assert (code, err) == (0, "")
+    assert "nv_tileaa.func @k" in out and "cuda_tile" not in out
+
+
 def test_passes_and_their_timing(tmp_path, capsys):
     code, _, err = run(tmp_path, capsys, MODULE, "--cse", "--mlir-timing", "--mlir-print-ir-after-all")
     assert code == 0

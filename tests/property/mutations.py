@@ -1,4 +1,4 @@
-"""Seeds and mutations of the fuzzer: bytecode files and texts, damaged in ways that leave most of them whole.
+"""Seeds and mutations of the fuzzer: bytecode files and texts of every level, damaged so that most stays whole.
 
 A mutant is a function of (seed, kind, number) alone, so that any one of a long run can be made again.
 """
@@ -10,6 +10,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any, Iterator
 
 TESTS = Path(__file__).resolve().parents[1]
 EXAMPLES = TESTS.parent / "examples"
@@ -37,7 +38,7 @@ def text_seeds() -> tuple[str, ...]:
             part = "\n".join(line for line in part.split("\n") if not line.lstrip().startswith("//"))
             if 20 < len(part) < 6000:
                 texts.append(part.strip() + "\n")
-    return (*texts, *_printed())
+    return (*texts, *_printed(), *_lowered(texts))
 
 
 def _printed() -> list[str]:
@@ -50,6 +51,55 @@ def _printed() -> list[str]:
         module = read_module(data)
         texts.append(print_op(module, generic=number % 2 == 0, locations=number % 3 == 0))
     return [text for text in texts if len(text) < 12000]
+
+
+LOWERING = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")
+
+
+def _lowered(texts: list[str]) -> list[str]:
+    """Kernels of the valid texts and of the front end at the levels below, one level each."""
+    from tileiras.cli.tileiras_opt import anchored
+    from tileiras.diagnostics import CompileError
+    from tileiras.ir import print_op
+    from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
+    from tileiras.passes import lookup_pass
+
+    found = []
+    for number, kernel in enumerate(_kernels(texts)):
+        passes = parse_pipeline(",".join(LOWERING[: 1 + number % 3]), lookup_pass)
+        module = anchored(kernel, passes)
+        try:
+            PassManager(passes).run(module, PassContext())
+        except CompileError:  # an operation that the target does not have
+            continue
+        lowered = print_op(module, generic=number % 4 == 0)
+        if len(lowered) < 12000:
+            found.append(lowered)
+    return found
+
+
+def _kernels(texts: list[str]) -> Iterator[Any]:
+    """Modules with one entry each, and the globals around it."""
+    from tileiras.bytecode import read_module
+    from tileiras.diagnostics import CompileError
+    from tileiras.ir import parse_module, verify
+
+    for data in _front_end_files()[::4]:
+        yield read_module(data)
+    for text in texts:
+        try:
+            whole = parse_module(text, "seed.mlir")
+            verify(whole)
+        except CompileError:  # an invalid text
+            continue
+        for module in [op for op in whole.walk() if op.name == "cuda_tile.module"]:
+            names = [op.sym_name for op in module.body.block.operations if op.name == "cuda_tile.entry"]
+            for name in names:
+                kernel = module.clone()
+                for op in kernel.body.block.operations:
+                    if op.name == "cuda_tile.entry" and op.sym_name is not name:
+                        op.erase()
+                yield kernel
 
 
 def _front_end_files() -> list[bytes]:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tileiras import diagnostics as messages
 from tileiras import locations, pipeline, units
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
@@ -367,7 +368,7 @@ def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:
     content = _content(step.source_path)
     if content is not None and not content.startswith(units.BYTECODE_MAGIC):
         sources = {step.source_name: content.decode(errors="replace")}
-    return "\n".join(diagnostic.render(sources) for diagnostic in diagnostics)
+    return messages.render(diagnostics, sources)
 
 
 def warn_on_stderr(message: str) -> None:

@@ -79,11 +79,11 @@ class DebugInfo:
         if tag == SUBPROGRAM:
             owner = "DISubprogramAttr"
             file = self._child(run, "file", owner, _attribute("di_file"))
-            line = run.varint("line number when parsing DISubprogramAttr")
+            line = _position(run, "line number when parsing DISubprogramAttr")
             name = self.strings.read(run, "name attribute when parsing DISubprogramAttr")
             linkage_name = self.strings.read(run, "linkage name attribute when parsing DISubprogramAttr")
             unit = self._child(run, "compile unit", owner, _attribute("di_compile_unit"))
-            scope_line = run.varint("scope line number when parsing DISubprogramAttr")
+            scope_line = _position(run, "scope line number when parsing DISubprogramAttr")
             if self.version == PREVIEW:
                 run.varint("flags when parsing DISubprogramAttr")  # none is defined yet
             return _attribute("di_subprogram")(file, line, name, linkage_name, unit, scope_line)
@@ -91,8 +91,8 @@ class DebugInfo:
             owner = "DILexicalBlockAttr"
             scope = self._child(run, "scope", owner, _local_scopes())
             file = self._child(run, "file", owner, _attribute("di_file"))
-            line = run.varint("line number when parsing DILexicalBlockAttr")
-            column = run.varint("column number when parsing DILexicalBlockAttr")
+            line = _position(run, "line number when parsing DILexicalBlockAttr")
+            column = _position(run, "column number when parsing DILexicalBlockAttr")
             return _attribute("di_lexical_block")(scope, file, line, column)
         if tag == LOC:
             from tileiras.dialects.cuda_tile import DILoc
@@ -100,8 +100,8 @@ class DebugInfo:
 
             scope = self._child(run, "scope", "DILocAttr", _local_scopes())
             filename = self.strings.read(run, "file name attribute when parsing FileLineColLoc")
-            line = run.varint("line number when parsing FileLineColLoc")
-            column = run.varint("column number when parsing FileLineColLoc")
+            line = _position(run, "line number when parsing FileLineColLoc")
+            column = _position(run, "column number when parsing FileLineColLoc")
             return DILoc(FileLineColLoc(filename, line, column), scope)
         if tag == CALL_SITE:
             callee = self._child(run, "callee", "CallSiteLoc", Location)
@@ -146,6 +146,11 @@ class BytecodeOffsets:
 
     def next(self, cursor: Cursor, start: int) -> Location:
         return BytecodeLoc(cursor.filename, cursor.section, cursor.base + start)
+
+
+def _position(run: Cursor, what: str) -> int:
+    """A line or column: 32 bits wide, as the vendor's reader keeps them."""
+    return run.varint(what) & 0xFFFFFFFF
 
 
 def _attribute(mnemonic: str) -> Any:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, ExitCode, render
 from tileiras.options import OPTIONS, Option, accepted, parse_value
 
 PROGRAM = "tileiras"
@@ -108,8 +108,8 @@ def _run(given: Arguments) -> int:
         )  # fmt: skip
     options = CompileOptions(given.options)
     artifact = api.compile_with(source, options, emit, entry=own.get("entry"), store=user_store())
-    for diagnostic in artifact.diagnostics:
-        print(diagnostic.render(), file=sys.stderr)
+    if artifact.diagnostics:
+        print(render(artifact.diagnostics), file=sys.stderr)
     output = own.get("output-file") or (_stem(name) + suffix if name != "-" else "-")
     _write(output, artifact.data)
     return ExitCode.SUCCESS
@@ -137,8 +137,8 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _report(error: CompileError) -> None:
-    for diagnostic in error.diagnostics:
-        print(diagnostic.render(), file=sys.stderr)
+    if error.diagnostics:
+        print(error.render(), file=sys.stderr)
     if error.code == ExitCode.COMPILE_FAILURE:
         print("error: failed to compile Tile IR program", file=sys.stderr)
 

@@ -13,7 +13,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --testing-ops                  know the operations of test modules of the language (cuda_tile.testing$...)
     --Wunsupported-hints           warn of optimization hints that make no sense; they are passed over otherwise
     --Werr-hints                   with --Wunsupported-hints: they are errors
-    --no-implicit-module           accepted; a single module is never wrapped
+    --no-implicit-module           accepted; a module is wrapped only for passes that work on a builtin.module
     --mlir-print-op-generic        print in the generic form
     --mlir-print-debuginfo         print locations
     --mlir-print-ir-after-all      print the module to standard error after every pass
@@ -29,7 +29,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
 
 SPLIT_MARKER = "// -----"
 
@@ -145,6 +145,7 @@ def _process(part: str | bytes, filename: str, options: Options, emit: Callable[
         engine.raise_if_errors(ExitCode.INVALID_INPUT)
     timing: list[tuple[str, float]] | None = [] if "mlir-timing" in flags else None
     if options.passes:
+        module = anchored(module, options.passes)
         manager = PassManager(
             options.passes,
             verify_each=checked,
@@ -158,6 +159,17 @@ def _process(part: str | bytes, filename: str, options: Options, emit: Callable[
         _verify_roundtrip(module, flags)
     emit(_text(module, flags))
     return engine.diagnostics
+
+
+def anchored(module: Any, passes: list[Any]) -> Any:
+    """The module, inside a builtin.module when a pass works on that: without one it would do nothing."""
+    if module.name == "builtin.module" or all(item.anchor != "builtin.module" for item in passes):
+        return module
+    from tileiras.ir import Block, Region, registry
+
+    block = Block()
+    block.append(module)
+    return registry.lookup_operation("builtin.module").create((), (), {}, [Region([block])], (), module.location)
 
 
 def _text(module: Any, flags: set[str]) -> str:
@@ -238,8 +250,8 @@ def _run(options: Options) -> int:
             for failure in failures:
                 print(failure.render({filename: text}), file=sys.stderr)
         else:
-            for diagnostic in diagnostics:
-                _complain(diagnostic.render({filename: text}))
+            if diagnostics:
+                _complain(render(diagnostics, {filename: text}))
         code = code or part_code
     _write(options.output, f"\n{SPLIT_MARKER}\n".join(output))
     return code

@@ -27,7 +27,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
 
 if TYPE_CHECKING:
     from tileiras.bytecode import Version
@@ -127,8 +127,8 @@ def _run(options: Options) -> int:
         if "verify-diagnostics" in options.flags and isinstance(part, str):
             part_code = _check(part, name, engine.diagnostics)
         else:
-            for diagnostic in engine.diagnostics:
-                print(diagnostic.render(), file=sys.stderr)
+            if engine.diagnostics:
+                print(render(engine.diagnostics), file=sys.stderr)
         code = code or part_code
     # Half a result would look like a whole one.
     if code == ExitCode.SUCCESS or len(parts) > 1:

@@ -11,10 +11,6 @@ from .token_reader import TokenReader
 
 _FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d{{1,9}}):(\d{{1,9}})\){lexer.TRIVIA}', re.ASCII)
 _ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}", re.ASCII)
-_POSITION_END = re.compile(
-    rf"to{lexer.TRIVIA}(?:(\d{{1,9}}){lexer.TRIVIA})?:{lexer.TRIVIA}(\d{{1,9}})(?!\d){lexer.TRIVIA}",
-    re.ASCII,
-)
 
 
 class LocationParser(TokenReader):
@@ -105,11 +101,13 @@ class LocationParser(TokenReader):
             if not self.parse_optional_punctuation(":"):
                 return FileLineColLoc(name, line, 0)
             column = self._parse_position("column number in FileLineColLoc")
-            end = _POSITION_END.match(self.text, self.pos)
-            if end is None:
+            if not self.parse_optional_keyword("to"):
                 return FileLineColLoc(name, line, column)
-            self.pos = end.end()
-            return FileLineColLoc(name, line, column, int(end[1]) if end[1] else line, int(end[2]))
+            same_line = self.text[self.pos] == ":"
+            end_line = line if same_line else self._parse_position("line number in FileLineColLoc")
+            self.parse_punctuation(":")
+            end_column = self._parse_position("column number in FileLineColLoc")
+            return FileLineColLoc(name, line, column, end_line, end_column)
         if self.parse_optional_punctuation("("):
             child = self.parse_location_instance()
             self.parse_punctuation(")")

@@ -49,7 +49,9 @@ class FuncOp(Operation):
         if self.function_type.results:
             raise VerifyError("Kernel functions do not support return with operands")
         entry = self.body.entry
-        if entry is not None and [a.type for a in entry.arguments] != list(self.function_type.inputs):
+        if entry is None:
+            raise VerifyError("expects a body")
+        if [a.type for a in entry.arguments] != list(self.function_type.inputs):
             raise VerifyError("expects the entry block's arguments to match the function type")
 
     def print_custom(self, printer: Any) -> None:

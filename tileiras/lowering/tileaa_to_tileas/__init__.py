@@ -18,7 +18,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, math
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionTarget, Operation, TypeConverter, apply_conversion
+from tileiras.ir import ConversionTarget, Operation, TensorType, TypeConverter, apply_conversion
 from tileiras.targets import Target
 
 from . import control_flow, dot, memory, tensor
@@ -27,6 +27,9 @@ from .assignment import LayoutAssignment
 from .dot import DotPlans
 from .layouts import Layouts, constant, plain
 from .num_warps import choose_num_warps
+
+UNCHANGED = (aa.FuncOp, aa.ReturnOp, aa.GlobalOp)
+"""Operations of nv_tileaa that nv_tileas has as well."""
 
 FAILURE = "failed to convert nv_tileaa to nv_tileas"
 
@@ -41,6 +44,21 @@ def _patterns() -> dict[type[Operation], Any]:
     return table
 
 
+def _has_layouts(func: Operation) -> bool:
+    """Whether this function went through here before.  Raises CompileError for one that did so in part."""
+    done = [op for op in func.walk() if op.dialect == "nv_tileas"]
+    if not done:
+        return False
+    for op in func.walk():
+        plain = any(isinstance(value.type, TensorType) and value.type.encoding is None for value in op.results)
+        if plain or op.dialect == "nv_tileaa" and not isinstance(op, UNCHANGED):
+            engine = DiagnosticEngine()
+            engine.error(done[0].location, f"failed to legalize operation '{done[0].name}'")
+            engine.error(done[0].location, FAILURE)
+            engine.raise_if_errors()
+    return True
+
+
 def convert_tileaa_to_tileas(
     module: Operation, target: Target, num_warps: int | None = None, engine: DiagnosticEngine | None = None
 ) -> None:
@@ -51,6 +69,8 @@ def convert_tileaa_to_tileas(
     patterns = _patterns()
     legal = ConversionTarget(["nv_tileas"], {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
     for func in [op for op in module.walk() if isinstance(op, aa.FuncOp)]:
+        if _has_layouts(func):
+            continue
         warps = num_warps or func.kernel_spec.num_warps or choose_num_warps(func)
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
         facts = DivisibilityAnalysis(func)
