@@ -31,8 +31,9 @@ FEATURES: dict[str, str] = {
     "wgmma": "=90a",
     "tcgen05": "=100f,110f",
     "tf32": "80",
+    "tf32_nearest_even": "90",  # cvt.rn.tf32.f32
     "fp8_conversion": "89",  # cvt to and from e4m3x2, e5m2x2
-    "fp4_conversion": "=100f,110f,120f",  # cvt to and from e2m1x2
+    "fp4_conversion": "=100f,110f,120f",  # cvt to and from e2m1x2, ue8m0x2
     "packed_f32": "100",  # add.rn.f32x2
     "nan_min_max": "80",  # min.NaN, max.NaN
     "wide_global_access": "100",  # ld.global and st.global of 256 bits

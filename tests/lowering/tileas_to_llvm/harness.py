@@ -107,3 +107,29 @@ def kernel(inputs, output, body, element="i32"):
     text = text.replace("TOKEN", "!nv_tileaa.mem_token")
     signature = f"@kernel({', '.join(parameters)}) attributes {SPEC % 4}"
     return f"builtin.module {{ nv_tileaa.func {signature} {{\n{text}\n}} }}"
+
+
+def elementwise(source: str, target: str, body: str, count: int = 256) -> str:
+    """Applies `body`, from %x to %y, to a dense array."""
+
+    def names(element, which):
+        memref = f"!nv_tileaa.memref<{count}x{element}, strides = [1]>"
+        return memref, f"!nv_tileaa.tiled_view<[{count}], {memref}>", f"!nv_tileaa.ptr<{element}>", which
+
+    (ma, va, pa, _), (mb, vb, pb, _) = names(source, "a"), names(target, "b")
+    body = body.replace("SOURCE", f"tensor<{count}x{source}>").replace("TARGET", f"tensor<{count}x{target}>")
+    return f"""
+builtin.module {{
+  nv_tileaa.func @kernel(%a: {pa}, %b: {pb}) attributes {SPEC % 4} {{
+    %z = arith.constant 0 : i32
+    %ma = nv_tileaa.make_memref %a, sizes = [], strides = [] : {pa}, (), () -> {ma}
+    %mb = nv_tileaa.make_memref %b, sizes = [], strides = [] : {pb}, (), () -> {mb}
+    %va = nv_tileaa.block_tile %ma : {va}
+    %vb = nv_tileaa.block_tile %mb : {vb}
+    %x, %t = nv_tileaa.tiled_load %va[%z] : {va}, (i32) -> tensor<{count}x{source}>, !nv_tileaa.mem_token
+    {body}
+    %s = nv_tileaa.tiled_store %y, %vb[%z] : tensor<{count}x{target}>, {vb}, (i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }}
+}}
+"""

@@ -1,68 +1,10 @@
-"""Element-wise arithmetic on the emulator where a choice is made: 8-bit floats, flushing, approximation, signs."""
+"""Element-wise arithmetic on the emulator where a choice is made: flushing, approximation, signs."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import ptx
+from tests.lowering.tileas_to_llvm.harness import elementwise, ptx
 from tileiras.sim import emulate
-
-SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'
-
-
-def elementwise(source: str, target: str, body: str, count: int = 256) -> str:
-    """Applies `body`, from %x to %y, to a dense array."""
-
-    def names(element, which):
-        memref = f"!nv_tileaa.memref<{count}x{element}, strides = [1]>"
-        return memref, f"!nv_tileaa.tiled_view<[{count}], {memref}>", f"!nv_tileaa.ptr<{element}>", which
-
-    (ma, va, pa, _), (mb, vb, pb, _) = names(source, "a"), names(target, "b")
-    body = body.replace("SOURCE", f"tensor<{count}x{source}>").replace("TARGET", f"tensor<{count}x{target}>")
-    return f"""
-builtin.module {{
-  nv_tileaa.func @kernel(%a: {pa}, %b: {pb}) {SPEC} {{
-    %z = arith.constant 0 : i32
-    %ma = nv_tileaa.make_memref %a, sizes = [], strides = [] : {pa}, (), () -> {ma}
-    %mb = nv_tileaa.make_memref %b, sizes = [], strides = [] : {pb}, (), () -> {mb}
-    %va = nv_tileaa.block_tile %ma : {va}
-    %vb = nv_tileaa.block_tile %mb : {vb}
-    %x, %t = nv_tileaa.tiled_load %va[%z] : {va}, (i32) -> tensor<{count}x{source}>, !nv_tileaa.mem_token
-    {body}
-    %s = nv_tileaa.tiled_store %y, %vb[%z] : tensor<{count}x{target}>, {vb}, (i32) -> !nv_tileaa.mem_token
-    nv_tileaa.return
-  }}
-}}
-"""
-
-
-CAST = "%y = nv_tileaa.fp_to_fp %x : SOURCE to TARGET"
-FP8 = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
-
-
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("element", FP8)
-def test_8_bit_floats_widen_exactly(element, gpu):
-    patterns = np.arange(256, dtype=np.uint8)
-    out = np.zeros(256, np.float32)
-    emulate(ptx(elementwise(element, "f32", CAST), gpu), "kernel", 1, [patterns, out])
-    assert np.array_equal(out, patterns.view(FP8[element]).astype(np.float32), equal_nan=True)
-
-
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("element", FP8)
-def test_8_bit_floats_round_to_nearest_even_and_saturate(element, gpu):
-    rng = np.random.default_rng(0)
-    exact = np.arange(256, dtype=np.uint8).view(FP8[element]).astype(np.float32)
-    exact = exact[np.isfinite(exact)]
-    middles = (exact[:-1] + exact[1:]) / 2
-    values = np.concatenate([exact, middles, middles * np.float32(1 + 2**-20), rng.standard_normal(300) * 1e-3])
-    values = np.resize(np.concatenate([[1e9, -1e9, np.inf, -np.inf, np.nan], values]), 1024).astype(np.float32)
-    out = np.zeros(1024, np.uint8)
-    emulate(ptx(elementwise("f32", element, CAST, 1024), gpu), "kernel", 1, [values, out])
-    largest = float(ml_dtypes.finfo(FP8[element]).max)
-    expected = np.clip(values, -largest, largest).astype(FP8[element])
-    assert np.array_equal(out.view(FP8[element]).astype(np.float32), expected.astype(np.float32), equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from exact import FORMATS, check, exactly, nearest, numbers
 
+from tileiras.sim import emulate
+
 N = 500
 FLOATS = ["f16", "bf16", "f32", "f64"]
 
@@ -173,6 +175,55 @@ def test_eight_bit_floats(apply, name):
     computed = apply(f"cvt.rn.satfinite.{name}x2.f16x2 $d, $0;", np.uint16, words) & 255
     assert (computed == np.clip(halves, -limit, limit).astype(dtype).view(np.uint8)).all()
     assert apply(f"cvt.rn.satfinite.{name}x2.f32 $d, $0, $0;", np.uint16, np.full(1, np.nan, np.float32))[0] == 0x7F7F
+
+
+def test_four_bit_floats(kernel):
+    """The pairs are bytes, for which `apply` has no registers."""
+    numbers_ = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+    every = np.concatenate([numbers_, -numbers_])
+    codes = np.arange(16, dtype=np.uint8)
+    pairs = codes | codes[::-1] << 4
+    unpack = """ld.global.b8 %h1, [%a0];
+      { .reg .b8 %x; cvt.u8.u16 %x, %h1; cvt.rn.f16x2.e2m1x2 %r1, %x; }
+      st.global.b32 [%a1], %r1;"""
+    step = "mov.u32 %r0, %tid.x; mad.wide.u32 %q0, %r0, {}, %a0; mov.u64 %a0, %q0;"
+    step += "mad.wide.u32 %q0, %r0, {}, %a1; mov.u64 %a1, %q0;"
+    decoded = np.zeros((16, 2), np.float16)
+    ptx = kernel(step.format(1, 4) + unpack, (".u64",) * 2, threads=16, cpu="sm_100a")
+    emulate(ptx, "k", 1, [pairs, decoded])
+    assert (decoded[:, 0] == every).all() and (decoded[:, 1] == every[::-1]).all()
+    middles = (numbers_[:-1] + numbers_[1:]) / 2
+    values = np.concatenate([every, middles, -middles, middles * (1 + 2.0**-20), [7, -1e9, np.inf, -np.inf, np.nan]])
+    values = np.resize(values, 64).astype(np.float32)
+    # The limit also for NaN (CUDA math API, __nv_cvt_float_to_fp4).
+    expected = np.clip(np.nan_to_num(values, nan=6), -6, 6).astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
+    pack = """ld.global.b32 %r1, [%a0];
+      { .reg .b8 %x; cvt.rn.satfinite.e2m1x2.f32 %x, %r1, 0f3F800000; cvt.u16.u8 %h1, %x; }
+      st.global.b8 [%a1], %h1;"""
+    packed = np.zeros(64, np.uint8)
+    emulate(kernel(step.format(4, 1) + pack, (".u64",) * 2, threads=64, cpu="sm_100a"), "k", 1, [values, packed])
+    assert (packed & 15 == 2).all() and (packed >> 4 == expected).all()
+
+
+def test_exponents(apply):
+    """ue8m0 (CUDA math API, __nv_cvt_bfloat16raw_to_e8m0): magnitudes, clipped at 2^-127 and 2^127."""
+    values = np.array(
+        [0.0, -0.0, 1.0, -1.5, 3.0, 2.0**-126, 1.5 * 2.0**-127, 2.0**-127, 2.0**-140, 2.0**127, 3e38, -np.inf, np.nan],
+        np.float32,
+    )
+    expected = {
+        "rz": [0, 0, 127, 127, 128, 1, 0, 0, 0, 254, 254, 254, 255],
+        "rp": [0, 0, 127, 128, 129, 1, 1, 0, 0, 254, 254, 254, 255],
+    }
+    for mode, codes in expected.items():
+        one = np.full(len(values), 1, np.float32)
+        computed = apply(f"cvt.{mode}.satfinite.ue8m0x2.f32 $d, $0, $1;", np.uint16, values, one, cpu="sm_100a")
+        assert (computed >> 8).tolist() == codes and (computed & 255 == 127).all(), mode
+    assert apply("cvt.rp.ue8m0x2.f32 $d, $0, $0;", np.uint16, values[-3:], cpu="sm_100a").tolist() == [0xFFFF] * 3
+    every = np.arange(256, dtype=np.uint16)
+    wide = apply("cvt.rn.bf16x2.ue8m0x2 $d, $0;", np.uint32, every << 8 | 127, cpu="sm_100a").view(ml_dtypes.bfloat16)
+    check(wide[1::2].copy(), every.astype(np.uint8).view(ml_dtypes.float8_e8m0fnu).astype(ml_dtypes.bfloat16))
+    assert (wide[::2] == 1).all()
 
 
 def test_tf32(apply):

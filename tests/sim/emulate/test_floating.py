@@ -222,6 +222,10 @@ def test_approximate_division_and_double_reciprocal(apply):
     a, b = np.random.default_rng(1).uniform(0.5, 9, (2, 200)).astype(np.float32)
     check(apply("div.full.f32 $d, $0, $1;", np.float32, a, b), a / b)
     check(apply("div.approx.ftz.f32 $d, $0, $1;", np.float32, a, b), a / b)
+    huge = np.array([2.0**126, 2.0**127, -(2.0**127), 3e38, 2.0**127, np.inf, 2.0**127], np.float32)
+    c = np.array([2.0**127, 2.0**127, 1.0, -3.0, np.inf, 3e38, np.nan], np.float32)
+    expected = np.array([2.0, 0.0, -0.0, -0.0, np.nan, 0.0, np.nan], np.float32)
+    check(apply("div.approx.f32 $d, $0, $1;", np.float32, c, huge), expected)
     computed = apply("rcp.approx.ftz.f64 $d, $0;", np.float64, a.astype(np.float64))
     assert (
         np.allclose(computed, 1 / a.astype(np.float64), rtol=2e-6) and not (computed.view(np.uint64) & 0xFFFFFFFF).any()

@@ -30,7 +30,7 @@ from tileiras.ir import (
 
 from .attributes import FPRoundingModeAttr
 from .base import Assembly, NVVMOp, intrinsic
-from .intrinsics import PTX70, PTX78, Intrinsic
+from .intrinsics import PTX60, PTX70, PTX78, Intrinsic
 
 _SUFFIX = {f32: ".f", f64: ".d"}
 
@@ -275,11 +275,14 @@ class CvtOp(NVVMOp):
     res = result(llvm_type)
     assembly_format = "$arg attr-dict `:` type($arg) `->` type($res)"
 
-    def target(self) -> Intrinsic:
+    def target(self) -> Intrinsic | Assembly:
         source, target = self.arg.type, self.res.type
         if _length(source) != _length(target):
             raise VerifyError("operand and result must have as many elements")
         names = [self._spelled(element_type(t)) for t in (source, target)]
+        if names == ["f32", "f16"] and self.ftz is None:
+            # LLVM has the pair of halves only, and not in every direction.
+            return Assembly(f"cvt.{self.rounding.value}.f16.f32 $0, $1;", "=h,f", "75", PTX60)
         stem = _CONVERSIONS.get((names[0], names[1]))
         if stem is None:
             raise VerifyError(f"has no instruction from '{source}' to '{target}'")
@@ -292,12 +295,14 @@ class CvtOp(NVVMOp):
 
 
 class CvtToTF32Op(NVVMOp):
-    """`cvt.rna.tf32.f32`: an f32 rounded to tf32, in 32 bits of an integer register."""
+    """`cvt.tf32.f32`: an f32 rounded to tf32, in 32 bits of an integer register; ties away from zero unless `rounding`
+    is rn."""
 
     name = "nvvm.cvt.float.to.tf32"
     elementwise = True
     traits = (Pure,)
     src = operand(llvm_type)
+    rounding = attribute(FPRoundingModeAttr, optional=True)
     res = result(llvm_type)
     assembly_format = "$src attr-dict `:` type($src) `->` type($res)"
 
@@ -306,44 +311,108 @@ class CvtToTF32Op(NVVMOp):
             raise VerifyError("converts f32 to i32")
         if _length(self.src.type) != _length(self.res.type):
             raise VerifyError("operand and result must have as many elements")
-        return intrinsic("f2tf32.rna")
+        return intrinsic(f"f2tf32.{self.rounding.value if self.rounding is not None else 'rna'}")
 
 
-class CvtPackF8Op(NVVMOp):
-    """Two f32 to two 8-bit floats in an i16: `hi` in the upper byte; saturates to the finite range."""
+# PTX's names of formats that convert in pairs: (kind, rounding) -> the intrinsic's name.
+_PACKS = {
+    ("e4m3", "rn"): "ff.to.e4m3x2.rn",
+    ("e5m2", "rn"): "ff.to.e5m2x2.rn",
+    ("ue8m0", "rz"): "ff.to.ue8m0x2.rz.satfinite",
+    ("ue8m0", "rp"): "ff.to.ue8m0x2.rp.satfinite",
+    ("e2m1", "rn"): "ff.to.e2m1x2.rn.satfinite",
+}
+# kind -> the intrinsic's name, the type of both numbers.
+_UNPACKS = {
+    "e4m3": ("e4m3x2.to.f16x2.rn", f16),
+    "e5m2": ("e5m2x2.to.f16x2.rn", f16),
+    "ue8m0": ("ue8m0x2.to.bf16x2", bf16),
+    "e2m1": ("e2m1x2.to.f16x2.rn", f16),
+}
 
-    name = "nvvm.cvt.f32x2.to.f8x2"
+
+class _PackOp(NVVMOp):
+    """Two f32 to two narrow floats; saturates to the finite range."""
+
     traits = (Pure,)
     hi = operand(f32)
     lo = operand(f32)
-    kind = attribute(doc="`e4m3` or `e5m2`")
+    kind = attribute()
+    rounding = attribute(FPRoundingModeAttr, optional=True)
     res = result(i16)
     assembly_format = "$hi `,` $lo attr-dict `:` type($res)"
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [i16]
 
     def target(self) -> Intrinsic:
-        return intrinsic(f"ff.to.{self.kind.value}x2.rn")
+        rounding = self.rounding.value if self.rounding is not None else "rn"
+        name = _PACKS.get((self.kind.value, rounding)) if self.kind.value in self.kinds else None
+        if name is None:
+            raise VerifyError(f"has no instruction to '{self.kind.value}' with rounding mode '{rounding}'")
+        return intrinsic(name)
 
 
-class CvtUnpackF8Op(NVVMOp):
-    """Two 8-bit floats in an i16 to `vector<2xf16>`, exactly."""
+class CvtPackF8Op(_PackOp):
+    """Two f32 to two 8-bit floats in an i16: `hi` in the upper byte; saturates to the finite range.
 
-    name = "nvvm.cvt.f8x2.to.f16x2"
+    `rounding` is rn for `e4m3` and `e5m2`, rz or rp for `ue8m0`.
+    """
+
+    name = "nvvm.cvt.f32x2.to.f8x2"
+    kinds = ("e4m3", "e5m2", "ue8m0")
+
+
+class CvtPackF4Op(_PackOp):
+    """Two f32 to two `e2m1` in the lower byte of an i16: `hi` in its upper half; saturates to the finite range."""
+
+    name = "nvvm.cvt.f32x2.to.f4x2"
+    kinds = ("e2m1",)
+
+
+class _UnpackOp(NVVMOp):
+    """Two narrow floats in an i16 to two wider ones, exactly."""
+
     traits = (Pure,)
     src = operand(i16)
-    kind = attribute(doc="`e4m3` or `e5m2`")
-    res = result(VectorType((2,), f16))
+    kind = attribute()
+    res = result()
     assembly_format = "$src attr-dict `:` type($res)"
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [VectorType((2,), f16)]
+        _, element = cls._row(attributes["kind"])
+        return [VectorType((2,), element)]
+
+    @classmethod
+    def _row(cls, kind: Any) -> tuple[str, FloatType]:
+        row = _UNPACKS.get(kind.value) if kind.value in cls.kinds else None
+        if row is None:
+            raise VerifyError(f"has no instruction from '{kind.value}'")
+        return row
 
     def target(self) -> Intrinsic:
-        return intrinsic(f"{self.kind.value}x2.to.f16x2.rn")
+        name, element = self._row(self.kind)
+        if self.res.type is not VectorType((2,), element):
+            raise VerifyError(f"result must be {VectorType((2,), element)} for '{self.kind.value}'")
+        return intrinsic(name)
+
+
+class CvtUnpackF8Op(_UnpackOp):
+    """Two 8-bit floats in an i16 to `vector<2xf16>`, or two `ue8m0` to `vector<2xbf16>`, exactly."""
+
+    name = "nvvm.cvt.f8x2.to.f16x2"
+    kinds = ("e4m3", "e5m2", "ue8m0")
+
+
+class CvtUnpackF4Op(_UnpackOp):
+    """Two `e2m1` in the lower byte of an i16 to `vector<2xf16>`, exactly."""
+
+    name = "nvvm.cvt.f4x2.to.f16x2"
+    kinds = ("e2m1",)
 
 
 def _length(type: Any) -> int:

@@ -191,6 +191,10 @@ def _arithmetic() -> Iterator[Intrinsic]:
     yield Intrinsic("prmt", "i32", ("i32", "i32", "i32"), "75", PTX60, "none")
 
 
+_BLOCK_SCALED = "=100f,110f,120f"
+"""Targets with the formats of block-scaled products."""
+
+
 def _conversions() -> Iterator[Intrinsic]:
     integers = {"i": "i32", "ui": "i32", "ll": "i64", "ull": "i64"}
     for rounding in ROUNDINGS:
@@ -208,10 +212,18 @@ def _conversions() -> Iterator[Intrinsic]:
             yield Intrinsic(f"ff2bf16x2.{rounding}{relu}", "<2 x bfloat>", ("float", "float"), "80", PTX70, "none")
             yield Intrinsic(f"f2bf16.{rounding}{relu}", "bfloat", ("float",), "80", PTX70, "none")
     yield Intrinsic("f2tf32.rna", "i32", ("float",), "80", PTX70, "none")
+    yield Intrinsic("f2tf32.rn", "i32", ("float",), "90", PTX78, "none")
     for kind in ("e4m3x2", "e5m2x2"):
         yield Intrinsic(f"ff.to.{kind}.rn", "i16", ("float", "float"), "89", PTX81, "none")
         yield Intrinsic(f"f16x2.to.{kind}.rn", "i16", ("<2 x half>",), "89", PTX81, "none")
         yield Intrinsic(f"{kind}.to.f16x2.rn", "<2 x half>", ("i16",), "89", PTX81, "none")
+    # The two 4-bit numbers are in the lower byte.
+    yield Intrinsic("ff.to.e2m1x2.rn.satfinite", "i16", ("float", "float"), _BLOCK_SCALED, PTX86, "none")
+    yield Intrinsic("e2m1x2.to.f16x2.rn", "<2 x half>", ("i16",), _BLOCK_SCALED, PTX86, "none")
+    for rounding in ("rz", "rp"):
+        name = f"ff.to.ue8m0x2.{rounding}.satfinite"
+        yield Intrinsic(name, "i16", ("float", "float"), _BLOCK_SCALED, PTX86, "none")
+    yield Intrinsic("ue8m0x2.to.bf16x2", "<2 x bfloat>", ("i16",), _BLOCK_SCALED, PTX86, "none")
 
 
 _FAMILIES = (

@@ -1,4 +1,8 @@
-"""Tiles as bytes and back: the bytes of an element lie next to each other, the lowest first."""
+"""Tiles as bytes and back.
+
+The bytes of an element lie next to each other, the lowest first; two 4-bit elements and eight truth values share a
+byte, the first in its lowest bits.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,6 @@ from tileiras.ir import (
     Region,
     TensorType,
     Value,
-    VerifyError,
-    i8,
     i32,
     i64,
 )
@@ -22,48 +24,52 @@ from tileiras.ir import (
 from .rules import Table
 
 
-def _width(element: Any) -> int:
-    width = element.width
-    if width % 8:
-        raise VerifyError(f"packing elements of type {element} is not supported")
-    return width
-
-
 def _pack(op: Any, args: tuple, rewriter: Any) -> Any:
-    source = args[0]
-    (count,), element = source.type.shape, source.type.element_type
-    width = _width(element)
-    insert = rewriter.insert
-    integer = IntegerType(width)
-    bits = _bitcast(source, TensorType((count,), integer), rewriter)
-    rows, grid = TensorType((count, 1), integer), TensorType((count, width // 8), integer)
-    bits = insert(nv_tileaa.ViewOp(bits, result=rows)).results[0]
-    bits = insert(nv_tileaa.BroadcastOp(bits, result=grid)).results[0]
-    shifted = insert(arith.ShRUIOp(bits, _shifts(grid, rewriter))).results[0]
-    parts = insert(arith.TruncIOp(shifted, result=grid.with_element_type(i8))).results[0]
-    return insert(nv_tileaa.ViewOp(parts, result=rewriter.convert_type(op.results[0].type)))
+    """Bytes as parts of elements, or bytes of two 4-bit elements."""
+    source, result = args[0], rewriter.convert_type(op.results[0].type)
+    integer = IntegerType(source.type.element_type.width)
+    bits = _bitcast(source, source.type.with_element_type(integer), rewriter)
+    return _joined(bits, result, rewriter) if integer.width < 8 else _taken_apart(bits, result, rewriter)
 
 
 def _unpack(op: Any, args: tuple, rewriter: Any) -> Any:
     result = rewriter.convert_type(op.results[0].type)
-    (count,), element = result.shape, result.element_type
-    width = _width(element)
+    bits = result.with_element_type(IntegerType(result.element_type.width))
+    spread = _taken_apart if bits.element_type.width < 8 else _joined
+    return _bitcast(spread(args[0], bits, rewriter), result, rewriter)
+
+
+def _taken_apart(wide: Value, result: Any, rewriter: Any) -> Value:
+    """Integers as several narrower ones each, the lowest bits first."""
     insert = rewriter.insert
-    integer = IntegerType(width)
-    grid = TensorType((count, width // 8), integer)
-    parts = insert(nv_tileaa.ViewOp(args[0], result=grid.with_element_type(i8))).results[0]
+    (count,), integer = wide.type.shape, wide.type.element_type
+    grid = TensorType((count, result.shape[0] // count), integer)
+    rows = insert(nv_tileaa.ViewOp(wide, result=TensorType((count, 1), integer))).results[0]
+    rows = insert(nv_tileaa.BroadcastOp(rows, result=grid)).results[0]
+    shifted = insert(arith.ShRUIOp(rows, _shifts(grid, result.element_type.width, rewriter))).results[0]
+    parts = insert(arith.TruncIOp(shifted, result=grid.with_element_type(result.element_type))).results[0]
+    return insert(nv_tileaa.ViewOp(parts, result=result)).results[0]
+
+
+def _joined(narrow: Value, result: Any, rewriter: Any) -> Value:
+    """Runs of integers as one wider integer each, the first in the lowest bits."""
+    insert = rewriter.insert
+    (count,), integer = result.shape, result.element_type
+    grid = TensorType((count, narrow.type.shape[0] // count), integer)
+    part = narrow.type.element_type
+    parts = insert(nv_tileaa.ViewOp(narrow, result=grid.with_element_type(part))).results[0]
     wide = insert(arith.ExtUIOp(parts, result=grid)).results[0]
-    shifted = insert(arith.ShLIOp(wide, _shifts(grid, rewriter))).results[0]
-    return _bitcast(_union(shifted, rewriter), result, rewriter)
+    shifted = insert(arith.ShLIOp(wide, _shifts(grid, part.width, rewriter))).results[0]
+    return _union(shifted, rewriter)
 
 
-def _shifts(grid: Any, rewriter: Any) -> Value:
-    """0, 8, 16, ... along the last dimension of `grid`."""
+def _shifts(grid: Any, width: int, rewriter: Any) -> Value:
+    """0, `width`, 2 * `width`, ... along the last dimension of `grid`."""
     insert = rewriter.insert
     count, integer = grid.shape[1], grid.element_type
     numbers = insert(nv_tileaa.MakeRangeOp(result=TensorType((count,), i32))).results[0]
-    eight = insert(arith.ConstantOp.splat(IntegerAttr(8, i32), numbers.type)).results[0]
-    shifts = insert(arith.MulIOp(numbers, eight)).results[0]
+    step = insert(arith.ConstantOp.splat(IntegerAttr(width, i32), numbers.type)).results[0]
+    shifts = insert(arith.MulIOp(numbers, step)).results[0]
     if integer.width != 32:
         resize = arith.ExtUIOp if integer.width > 32 else arith.TruncIOp
         shifts = insert(resize(shifts, result=TensorType((count,), integer))).results[0]

@@ -1,9 +1,9 @@
 """nv_tileas to the llvm and nvvm dialects: what every thread does with its share of every tile.
 
 A tensor becomes one LLVM vector with an element for each register of its layout, scalars stay scalars, structured
-control flow becomes blocks.  Files are op families: `arith`, `floats`, `math`, `shape`, `memory` (with `views` for
-addresses and `access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`; `synchronization`
-places barriers.
+control flow becomes blocks.  Files are op families: `arith`, `conversions`, `floats`, `math`, `shape`, `memory` (with
+`views` for addresses and `access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`;
+`synchronization` places barriers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from . import (
     arith,
     atomics,
     control_flow,
+    conversions,
     convert_layout,
     debug,
     dot,
@@ -38,6 +39,7 @@ from .function import SHARED_ARENA, FunctionLowering, Pattern
 
 _FAMILIES = (
     arith,
+    conversions,
     floats,
     math,
     shape,

@@ -15,13 +15,12 @@ from tileiras.ir import (
     UnitAttr,
     Value,
     element_type_of,
-    f64,
-    i1,
 )
 
-from .floats import FROM_F32, f64_to_odd_f32, from_f32, to_f32, widened
+from .conversions import to_f32
+from .floats import widened
 from .function import FunctionLowering
-from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
+from .types import NATIVE_FLOATS, count_of, element_of, scalar_type
 
 
 def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
@@ -161,51 +160,6 @@ def negate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return widened(type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values)))
 
 
-def _cast(cls: type) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        (value,) = args
-        result = lowering.like(value, op.result.type)
-        return value if value.type is result else lowering.emit.insert(cls(value, res=result))
-
-    return lower
-
-
-def _from_integer(cls: type) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        (value,) = args
-        type = element_type_of(op.result.type)
-        if type.keyword in NATIVE_FLOATS:
-            return lowering.emit.insert(cls(value, res=lowering.like(value, op.result.type)))
-        if type.keyword == "tf32":
-            double = lowering.emit.insert(cls(value, res=vector_of(f64, count_of(value.type))))
-            return from_f32(type, f64_to_odd_f32(double, lowering), lowering)
-        # Integers that f32 does not hold exactly are beyond the largest of 8-bit floats.
-        wide = lowering.emit.insert(cls(value, res=vector_of(FROM_F32, count_of(value.type))))
-        return from_f32(type, wide, lowering)
-
-    return lower
-
-
-def _to_integer(cls: type) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        (value,) = args
-        type = element_type_of(op.operand.type)
-        if type.keyword not in NATIVE_FLOATS:
-            value = to_f32(type, value, lowering)
-        result = lowering.like(value, op.result.type)
-        if element_of(result) is i1:
-            # A float converts to i1 by its truncated value, of which one bit remains.
-            wide = vector_of(IntegerType(32), count_of(value.type))
-            return lowering.emit.insert(llvm.TruncOp(lowering.emit.insert(cls(value, res=wide)), res=result))
-        return lowering.emit.insert(cls(value, res=result))
-
-    return lower
-
-
-def bitcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return lowering.emit.bitcast(args[0], lowering.like(args[0], op.result.type))
-
-
 def assume(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     """What is assumed was used when layouts and accesses were chosen."""
     return args[0]
@@ -241,13 +195,5 @@ PATTERNS: dict[type, Any] = {
     arith.CmpIOp: compare_integers,
     arith.CmpFOp: compare_floats,
     arith.SelectOp: select,
-    arith.ExtSIOp: _cast(llvm.SExtOp),
-    arith.ExtUIOp: _cast(llvm.ZExtOp),
-    arith.TruncIOp: _cast(llvm.TruncOp),
-    arith.SIToFPOp: _from_integer(llvm.SIToFPOp),
-    arith.UIToFPOp: _from_integer(llvm.UIToFPOp),
-    arith.FPToSIOp: _to_integer(llvm.FPToSIOp),
-    arith.FPToUIOp: _to_integer(llvm.FPToUIOp),
-    arith.BitcastOp: bitcast,
     tileas.AssumeOp: assume,
 }

@@ -11,7 +11,7 @@ from tileiras.ir import FloatType, IntegerType, Value, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.targets import Fragment, MmaAtom, mma_atom
 
-from .floats import from_f32, to_f32
+from .conversions import from_f32, to_f32
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from tileiras.dialects import arith, llvm, math, nvvm
 from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
 
-from .floats import from_f32, to_f32, widened
+from .conversions import from_f32, to_f32
+from .floats import widened
 from .function import FunctionLowering
 from .types import count_of, vector_of
 

@@ -19,7 +19,7 @@ from tileiras.layout import LinearLayout
 from .access import load_vector, store_vector
 from .convert_layout import as_data, convert, from_data
 from .debug import GENERIC, continue_at, only_where, text_address
-from .floats import to_f32
+from .conversions import to_f32
 from .function import FunctionLowering
 from .types import element_of
 

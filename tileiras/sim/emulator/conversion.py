@@ -136,44 +136,42 @@ def _float_to_float(source, to, integral, mode, ftz, sat, relu, satfinite):
     return convert
 
 
-_PAIRS = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2"}
+_PAIRS = {
+    "f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2", "e2m1x2": "e2m1", "ue8m0x2": "ue8m0",
+}  # fmt: skip
+
+
+def _halves(words: np.ndarray, type_: PtxType) -> tuple[np.ndarray, np.ndarray]:
+    """The lower and the upper number of each word, in their storage type (4-bit numbers: in bytes)."""
+    if type_.bits == 8:
+        return words & np.uint8(15), words >> np.uint8(4)
+    parts = np.ascontiguousarray(words).view(TYPES[f"b{type_.bits // 2}"].storage).reshape(-1, 2)
+    return parts[:, 0], parts[:, 1]
 
 
 def _packed(decoder: Decoder, item: Instruction, to, source, mode: str, relu: bool, satfinite: bool) -> None:
-    """`cvt.f16x2.f32 d, a, b` and the 8-bit forms: a goes to the upper half, b to the lower."""
-    operands = item.operands
-
-    def finish(values: np.ndarray, name: str, saturating: bool) -> np.ndarray:
-        if relu:
-            values = np.where((values > 0) | np.isnan(values), values, 0.0)
-        return rounding.encode(values, name, mode, saturating)
-
-    if source.kind == "packed" and to.kind == "packed" and len(operands) == 2:
-        have, want = _PAIRS.get(source.name), _PAIRS.get(to.name)
-        if have is None or want is None:
-            raise decoder.unsupported()
-        x = decoder.src(operands[1], source)
-        half, word = TYPES[have].storage, to.storage
-
-        def widen(R):
-            values = rounding.decode(np.ascontiguousarray(R[x]).view(half), have)
-            return finish(values, want, TYPES[want].bits == 8).view(word)
-
-        decoder.put(operands[0], to, widen, raw=True)
-        return
-    want = _PAIRS.get(to.name)
-    if source.name != "f32" or want is None or len(operands) != 3:
+    """`cvt.f16x2.f32 d, a, b` and the narrower forms: a goes to the upper half, b to the lower."""
+    d, *operands = item.operands
+    have, want = _PAIRS.get(source.name), _PAIRS.get(to.name)
+    if want is None or (have is None) != (source.name == "f32") or len(operands) != (2 if have is None else 1):
         raise decoder.unsupported()
-    high, low = decoder.src(operands[1], source), decoder.src(operands[2], source)
-    saturating = satfinite or TYPES[want].bits == 8
+    slots = [decoder.src(each, source) for each in operands]
+    saturating = satfinite or rounding.FORMATS[want].bits <= 8 and want != "ue8m0"
     word, shift = to.storage, to.storage.type(to.bits // 2)
 
-    def narrow(R):
-        upper = finish(R[high].view(np.float32).astype(np.float64), want, saturating).astype(word)
-        lower = finish(R[low].view(np.float32).astype(np.float64), want, saturating).astype(word)
-        return upper << shift | lower
+    def finish(values: np.ndarray) -> np.ndarray:
+        if relu:
+            values = np.where((values > 0) | np.isnan(values), values, 0.0)
+        return rounding.encode(values, want, mode, saturating).astype(word)
 
-    decoder.put(operands[0], to, narrow, raw=True)
+    def convert(R):
+        if have is None:
+            upper, lower = (R[slot].view(np.float32).astype(np.float64) for slot in slots)
+        else:
+            lower, upper = (rounding.decode(part, have) for part in _halves(R[slots[0]], source))
+        return finish(upper) << shift | finish(lower)
+
+    decoder.put(d, to, convert, raw=True)
 
 
 def _pack(decoder: Decoder, modifiers: Modifiers) -> None:

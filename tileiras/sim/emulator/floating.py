@@ -2,7 +2,7 @@
 
 The computations below are functions from bit patterns to bit patterns; packed types (f16x2, bf16x2, f32x2) apply them
 to both halves.  Approximate instructions give the correctly rounded result of the exact function, which lies inside
-every accuracy class that the ISA states for them.
+every accuracy class that the ISA states for them; where it states a value (div.approx), that one.
 """
 
 from __future__ import annotations
@@ -111,6 +111,16 @@ class Float:
         # A quotient of 24-bit numbers is a binary32 number, half way between two, or 2**-49 (relatively) away from
         # either: binary64's rounding cannot carry it across. The same holds for square roots.
         return self._finish(rounding.decode(a, self.name) / rounding.decode(b, self.name))
+
+    def div_approximate(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """PTX ISA, "div": the reciprocal of what is above 2^126 is taken for zero, NaN times an infinity."""
+        exact = self.div(a, b)
+        x, y = rounding.decode(a, self.name), rounding.decode(b, self.name)
+        huge = (np.abs(y) > 2.0**126) & np.isfinite(y) & ~np.isnan(x)
+        if not huge.any():
+            return exact
+        zero = (a ^ b) & _SIGN[32]
+        return np.where(huge, np.where(np.isinf(x), bits_of_nan(self.name, a.dtype), zero), exact)
 
     def sqrt(self, a: np.ndarray) -> np.ndarray:
         (a,) = self._in(a)
@@ -246,9 +256,9 @@ def decode_fma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
 
 
 def decode_div(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    modifiers.take("approx", "full")
+    approximate = modifiers.take("approx", "full") == "approx"
     unit, type_ = _arithmetic(decoder, modifiers)
-    emit(decoder, type_, decoder.operands(3), unit.div)
+    emit(decoder, type_, decoder.operands(3), unit.div_approximate if approximate else unit.div)
 
 
 def decode_min(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:

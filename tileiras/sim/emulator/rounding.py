@@ -16,7 +16,8 @@ import numpy as np
 
 class FloatFormat:
     """A binary format: ``precision`` in bits with the hidden one, ``emin`` the exponent of the smallest normal number,
-    ``limit`` the largest finite one; ``nan`` the bits an operation gives for NaN (PTX ISA, "canonical NaN")."""
+    ``limit`` the largest finite one; ``nan`` the bits an operation gives for NaN (PTX ISA, "canonical NaN"; e2m1, which
+    has none, gives its largest number)."""
 
     __slots__ = ("bits", "emin", "has_infinity", "limit", "name", "nan", "precision")
 
@@ -40,6 +41,8 @@ FORMATS = {
         FloatFormat("bf16", 16, 8, -126, (2 - 2.0**-7) * 2.0**127, 0x7FFF),
         FloatFormat("e4m3", 8, 4, -6, 448.0, 0x7F, has_infinity=False),
         FloatFormat("e5m2", 8, 3, -14, 57344.0, 0x7F),
+        FloatFormat("e2m1", 4, 2, 0, 6.0, 0x7, has_infinity=False),
+        FloatFormat("ue8m0", 8, 1, -127, 2.0**127, 0xFF, has_infinity=False),
     )
 }
 
@@ -59,6 +62,7 @@ def _e4m3_table() -> np.ndarray:
 
 
 _E4M3 = _e4m3_table()
+_E2M1 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
 
 
 def decode(bits: np.ndarray, name: str) -> np.ndarray:
@@ -73,6 +77,10 @@ def decode(bits: np.ndarray, name: str) -> np.ndarray:
         return bits.view(np.float64)
     if name == "e5m2":
         return (bits.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
+    if name == "e2m1":
+        return _E2M1[bits]
+    if name == "ue8m0":
+        return np.where(bits == 0xFF, np.nan, np.ldexp(1.0, bits.astype(np.int32) - 127))
     return _E4M3[bits]
 
 
@@ -104,6 +112,10 @@ def _pack(values: np.ndarray, name: str) -> np.ndarray:
     if name == "f64":
         return values.view(np.uint64)
     magnitude = np.abs(np.where(np.isnan(values), 0.0, values))
+    if name == "ue8m0":
+        return np.where(np.isnan(values), 0xFF, np.frexp(magnitude)[1] + 126).astype(np.uint8)
+    if name == "e2m1":
+        return (np.searchsorted(_E2M1[:8], magnitude) | np.where(np.signbit(values), 8, 0)).astype(np.uint8)
     exponent = np.maximum(np.frexp(magnitude)[1] - 1, -6)
     steps = np.ldexp(magnitude, 3 - exponent).astype(np.int64)  # mantissa with its hidden bit, in eighths
     code = np.where(steps < 8, steps, (exponent + 7 << 3) + steps - 8)
@@ -130,6 +142,10 @@ def round_to(values: np.ndarray, name: str, mode: str, satfinite: bool = False) 
     format_ = FORMATS[name]
     if name == "f64":
         return values
+    if name == "ue8m0":
+        # No sign and no zero: the magnitude, at least the smallest power of two (CUDA math API,
+        # __nv_cvt_bfloat16raw_to_e8m0, for what the PTX ISA leaves out).
+        values = np.maximum(np.abs(values), 2.0**format_.emin)
     exponent = np.frexp(values)[1]
     quantum = np.maximum(exponent - format_.precision, format_.emin - format_.precision + 1)
     scaled = np.ldexp(values, -quantum)

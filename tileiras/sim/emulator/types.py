@@ -58,6 +58,7 @@ def _table() -> dict[str, PtxType]:
     types += [PtxType("f16", 16, "float", np.float16), PtxType("f32", 32, "float", np.float32)]
     types += [PtxType("f64", 64, "float", np.float64), PtxType("bf16", 16, "float"), PtxType("tf32", 32, "float")]
     types += [PtxType(name, 8, "float") for name in ("e4m3", "e5m2")]
+    types += [PtxType("e2m1x2", 8, "packed"), PtxType("ue8m0x2", 16, "packed")]
     packed = (("f16x2", 32), ("bf16x2", 32), ("f32x2", 64), ("u16x2", 32), ("s16x2", 32), ("e4m3x2", 16))
     types += [PtxType(name, bits, "packed") for name, bits in (*packed, ("e5m2x2", 16))]
     return {t.name: t for t in types}

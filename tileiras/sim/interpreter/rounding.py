@@ -57,7 +57,8 @@ def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, sa
     """``values`` (f64) rounded to format ``keyword``, in its dtype.
 
     What lies beyond the largest number becomes infinity (NaN in formats without one) where the mode rounds that way,
-    else the largest number; always the largest with ``saturate`` and in formats that have neither.
+    else the largest number; always the largest with ``saturate`` and in formats that have neither, where NaN does too.
+    A format without a sign takes the magnitude (CUDA math API, `__nv_cvt_float_to_fp4`, `__nv_cvt_float_to_e8m0`).
     """
     values = np.asarray(values, np.float64)
     dtype = FLOAT_DTYPES[keyword]
@@ -65,13 +66,17 @@ def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, sa
         with np.errstate(over="ignore"):  # to infinity, as meant
             return values.astype(dtype)
     semantics = FLOAT_SEMANTICS[keyword]
+    if not semantics.has_sign:
+        values = np.abs(values)
+    if not semantics.has_nan:
+        values = np.where(np.isnan(values), np.inf, values)
     _, exponents = np.frexp(values)
     lowest = (1 if semantics.has_sign and semantics.mantissa_bits else 0) - semantics.bias
     units = np.maximum(exponents - 1, lowest) - semantics.mantissa_bits
     rounded = np.ldexp(INTEGRAL[mode](np.ldexp(values, -units)), units)
     if not semantics.has_sign:
-        # No zero and no negative numbers: the smallest power of two stands for what is below it.
-        rounded = np.where(np.isnan(values) | (values < 0), np.nan, np.maximum(rounded, 2.0**lowest))
+        # No zero either: the smallest power of two stands for what is below it.
+        rounded = np.maximum(rounded, 2.0**lowest)
     rounded = np.where(np.isfinite(values), rounded, values)
     limit = max_finite(semantics)
     beyond = np.abs(rounded) > limit
