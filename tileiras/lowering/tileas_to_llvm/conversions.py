@@ -25,6 +25,7 @@ from tileiras.ir import (
     element_type_of,
     f32,
     i1,
+    i4,
     i8,
     i16,
     i32,
@@ -385,18 +386,20 @@ def _to_integer(cls: type) -> Any:
     return lower
 
 
-def _extend(signed: bool) -> Any:
+def i4_to_i8(value: Value, signed: bool, lowering: FunctionLowering) -> Value:
     """An i4 is held in the low half of an i8, whose upper half says nothing."""
+    emit = lowering.emit
+    if not signed:
+        return emit.insert(llvm.AndOp(value, emit.integer(15, value.type)))
+    four = emit.integer(4, value.type)
+    return emit.insert(llvm.AShrOp(emit.insert(llvm.ShlOp(value, four)), four))
 
+
+def _extend(signed: bool) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        emit = lowering.emit
         (value,) = args
-        if element_type_of(op.operand.type).width == 4:
-            if signed:
-                four = emit.integer(4, value.type)
-                value = emit.insert(llvm.AShrOp(emit.insert(llvm.ShlOp(value, four)), four))
-            else:
-                value = emit.insert(llvm.AndOp(value, emit.integer(15, value.type)))
+        if element_type_of(op.operand.type) is i4:
+            value = i4_to_i8(value, signed, lowering)
         return _resized(llvm.SExtOp if signed else llvm.ZExtOp, op, value, lowering)
 
     return lower

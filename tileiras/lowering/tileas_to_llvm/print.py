@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, IntegerType, TensorType, Value, f64, i1, i8, i32, i64
+from tileiras.ir import FloatType, IntegerType, TensorType, Value, f64, i1, i4, i8, i32, i64
 from tileiras.layout import LinearLayout
 
 from .access import load_vector, store_vector
+from .conversions import i4_to_i8, to_f32
 from .convert_layout import as_data, convert, from_data
 from .debug import GENERIC, continue_at, only_where, text_address
-from .conversions import to_f32
 from .function import FunctionLowering
 from .types import element_of
 
@@ -116,6 +116,8 @@ def _promoted(type: Any, value: Value, lowering: FunctionLowering) -> Value:
         return emit.insert(llvm.PtrToIntOp(value, res=i64))
     if isinstance(type, FloatType):
         return value if type is f64 else emit.insert(llvm.FPExtOp(to_f32(type, value, lowering), res=f64))
+    if type is i4:
+        value = i4_to_i8(value, True, lowering)
     if isinstance(value.type, IntegerType) and value.type.width < 32:
         return emit.insert((llvm.ZExtOp if value.type is i1 else llvm.SExtOp)(value, res=i32))
     return value
