@@ -21,6 +21,7 @@ from tileiras.ir import (
     Symbol,
     SymbolRefAttr,
     Terminator,
+    UnitAttr,
     VerifyError,
     attribute,
     operand,
@@ -89,14 +90,20 @@ class ReturnOp(Operation):
 
 
 class GlobalOp(Operation):
-    """A module-level array of constants or of initialised memory."""
+    """Memory that lives as long as the module is loaded; the host can reach it by name unless it is private."""
 
     name = "nv_tileaa.global"
     traits = (Symbol, HasParent("builtin.module"))
     sym_name = attribute(StringAttr)
     value = attribute(DenseElementsAttr, "the initial contents")
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
+    constant = attribute(UnitAttr, "no kernel writes it", optional=True)
+    sym_visibility = attribute(StringAttr, "`private`: only kernels of the module can see it", optional=True)
     assembly_format = "$sym_name attr-dict"
+
+    @property
+    def is_private(self) -> bool:
+        return self.sym_visibility is not None and self.sym_visibility.value == "private"
 
 
 class GetGlobalOp(Operation):

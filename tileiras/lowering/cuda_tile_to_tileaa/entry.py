@@ -57,7 +57,11 @@ def _per_axis(target: type[Operation]) -> Rule:
 
 
 def _global(op: Any, args: tuple, rewriter: Any) -> None:
-    named = {} if op.attributes.get("alignment") is None else {"alignment": op.alignment}
+    named: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
+    if op.alignment.value:
+        named["alignment"] = op.alignment
+    if op.symbol_visibility.value == "private":
+        named["sym_visibility"] = StringAttr("private")
     rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_as_tensor(op.value), **named))
 
 

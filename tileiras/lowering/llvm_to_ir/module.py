@@ -90,7 +90,9 @@ class ModuleTranslation:
             if not function.is_declaration:
                 self._defined.add(function.sym_name.value)
         parts = [MODULE_HEADER]
-        parts += [_global_text(op) + "\n" for op in operations if isinstance(op, llvm.GlobalOp)]
+        variables = [op for op in operations if isinstance(op, llvm.GlobalOp)]
+        parts += [_global_text(op) + "\n" for op in variables]
+        parts += _used_elsewhere(variables)
         for function in functions:
             if not function.is_declaration:
                 parts.append("\n" + FunctionTranslation(self, function).run() + "\n")
@@ -150,6 +152,19 @@ def _global_text(op: llvm.GlobalOp) -> str:
     words = " ".join(word for word in (linkage, space, keyword, kind) if word)
     alignment = f", align {op.alignment.value}" if op.alignment is not None else ""
     return f"@{name} = {words}{initial}{alignment}"
+
+
+def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
+    """Keeps LLVM from concluding that internal memory holds what it held at first, or that nobody reads it: the other
+    entries of the file, each of which is a module of its own, share it."""
+    internal = [op for op in variables if op.linkage.value == "internal" and op.address_space == 1]
+    shared = [op for op in internal if op.constant is None]
+    if not shared:
+        return []
+    addresses = [f"ptr addrspacecast (ptr addrspace(1) @{op.sym_name.value} to ptr)" for op in shared]
+    kind = f"[{len(addresses)} x ptr]"
+    values = ", ".join(addresses)
+    return [f'@llvm.compiler.used = appending global {kind} [{values}], section "llvm.metadata"\n']
 
 
 def _initial_value(value: Any) -> str:

@@ -116,10 +116,12 @@ def _global(op: Any) -> Operation:
     value = op.value
     element = value.type.element_type
     alignment = op.alignment.value if op.alignment is not None else max(1, element.width // 8)
+    # The host may write what is public between launches, a constant as well: nothing is known of its content.
     return llvm.GlobalOp(
         sym_name=op.sym_name,
         global_type=llvm.LLVMArrayType(value.type.num_elements, memory.memory_type(element)),
-        linkage=llvm.LinkageAttr("internal"),
+        linkage=llvm.LinkageAttr("internal" if op.is_private else "external"),
+        constant=op.constant if op.is_private else None,
         value=value,
         addr_space=1,
         alignment=alignment,
