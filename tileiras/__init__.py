@@ -16,7 +16,7 @@ _LAZY = {
     "Diagnostic": "tileiras.diagnostics",
 }
 
-_SUBMODULES = ("sim",)
+_SUBMODULES = ("runtime", "sim")
 """Packages that are reached as attributes without being imported by name first."""
 
 __all__ = ["__version__", *_LAZY]

@@ -62,6 +62,7 @@ def test_ptx_and_metadata(tools):
                 "hidden_parameters": [],
                 "block": [64, 1, 1],
                 "cluster": [1, 1, 1],
+                "blocks_are_clusters": False,
                 "shared_memory": 256,
                 "tile_launch": False,
             }

@@ -38,6 +38,10 @@ class UsageError(Exception):
     """A command line that does not say what to do."""
 
 
+class KernelFailed(Exception):
+    """The GPU or its driver refused the kernel or stopped it."""
+
+
 class Argument(NamedTuple):
     """One ARG: the array to look at afterwards (None for a scalar) and the parameters it fills."""
 
@@ -209,8 +213,8 @@ def _choose(entries: list[str], options: Any) -> str:
     return options.entry
 
 
-def compile_for(options: Any) -> Compiled:
-    """The input as PTX for `--gpu-name`; PTX itself is taken as it is."""
+def compile_for(options: Any, gpu_name: str) -> Compiled:
+    """The input as PTX for `--gpu-name`, `gpu_name` when that is not given; PTX itself is taken as it is."""
     if options.input.endswith(".ptx"):
         import re
 
@@ -223,7 +227,8 @@ def compile_for(options: Any) -> Compiled:
     import tileiras
 
     level = options.opt_level
-    artifact = tileiras.compile(options.input, gpu_name=options.gpu_name, opt_level=level, entry=options.entry)
+    gpu = options.gpu_name or gpu_name
+    artifact = tileiras.compile(options.input, gpu_name=gpu, opt_level=level, entry=options.entry)
     kernels = {kernel.name: kernel for kernel in artifact.kernels}
     entry = _choose(list(kernels), options)
     metadata = kernels[entry].artifacts.get(".json")
@@ -239,28 +244,27 @@ def _emulate(options: Any, arguments: list[Any]) -> None:
         from tileiras.sim.interpreter import check_arguments
 
         check_arguments(tileiras.parse(options.input), options.entry, arguments)
-    compiled = compile_for(options)
+    compiled = compile_for(options, "sm_80")
     result = emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
     print(result.output, end="")
 
 
 def _cuda(options: Any, arguments: list[Any]) -> None:
-    import ctypes
+    from tileiras.runtime import ArgumentError, DriverError, launch
+    from tileiras.runtime.driver import load_driver
 
     try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        message = "no CUDA driver here (libcuda.so.1 cannot be loaded); use --backend interpret or emulate"
+        device = load_driver().compute_capability(0)
+    except DriverError as error:
+        message = f"{error}; use --backend interpret or emulate"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
-    from importlib.util import find_spec
-
-    if find_spec("tileiras.runtime") is None:
-        message = "this version of tileiras does not launch on a GPU; use --backend interpret or emulate"
-        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
-    from tileiras.runtime import launch
-
-    compiled = compile_for(options)
-    launch(compiled.ptx, compiled.entry, options.grid, arguments)
+    compiled = compile_for(options, f"sm_{device}")
+    try:
+        launch(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+    except ArgumentError as error:
+        raise UsageError(str(error)) from None
+    except DriverError as error:
+        raise KernelFailed(str(error)) from None
 
 
 _RUN = {"interpret": _interpret, "emulate": _emulate, "cuda": _cuda}
@@ -282,7 +286,7 @@ def build_parser():
     parser.add_argument("--entry", help="the kernel to run; may be left out when there is only one")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
     parser.add_argument("--backend", default="interpret", choices=BACKENDS)
-    parser.add_argument("--gpu-name", default="sm_80", help="what emulate compiles for (default sm_80)")
+    parser.add_argument("--gpu-name", help="what to compile for: emulate sm_80, cuda the GPU at hand unless given")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE")
@@ -336,7 +340,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as problem:
         print(f"tileiras-run: error: {problem}", file=sys.stderr)
         return ExitCode.USAGE
-    except SimulationError as problem:
+    except (KernelFailed, SimulationError) as problem:
         text = str(problem)
         print(text if "error: " in text else f"error: {text}", file=sys.stderr)
         return KERNEL_FAILED

@@ -96,6 +96,7 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
                 "hidden_parameters": hidden,
                 "block": list(block),
                 "cluster": list(cluster),
+                "blocks_are_clusters": "blocksareclusters" in entry.directives,
                 "shared_memory": info.shared_memory,
                 "tile_launch": "language" in entry.directives,
             }

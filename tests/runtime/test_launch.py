@@ -1,0 +1,232 @@
+"""The call protocol of a launch, against a stand-in for the driver.  Nothing here runs a kernel."""
+
+import ctypes
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileiras
+from tileiras.runtime import ArgumentError, DriverError, available, launch
+from tileiras.runtime import driver as driver_module
+from tileiras.runtime.arguments import scalar_bytes
+
+
+def description(*types, **changes):
+    sizes = {"i1": 1, "i8": 1, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8}
+    parameters, offset = [], 0
+    for number, name in enumerate(types):
+        size = sizes.get(name, 8)
+        offset = -(-offset // size) * size
+        parameters.append({"name": f"p{number}", "type": name, "offset": offset, "size": size})
+        offset += size
+    kernel = {"name": "k", "parameters": parameters, "hidden_parameters": [], "block": [128, 1, 1],
+              "cluster": [1, 1, 1], "shared_memory": 0, "tile_launch": False, **changes}  # fmt: skip
+    return {"format": 1, "target": "sm_89", "kernels": [kernel]}
+
+
+PTX = ".version 8.0\n.target sm_89\n.address_size 64\n"
+
+
+def parameters(stand_in):
+    (line,) = [line for line in stand_in.log if line.startswith("parameters")]
+    return bytes(int(word, 16) for word in line.split()[1:])
+
+
+def test_order_of_the_calls_of_one_launch(stand_in):
+    data = np.zeros(16, np.float32)
+    launch(PTX, "k", (2, 3), [data, 7], metadata=description("ptr<f32>", "i32"))
+    assert [line.split(" ")[0] for line in stand_in.log] == [
+        "init", "retain", "push", "load", "allocate", "to", "function", "launch", "parameters", "synchronize", "to",
+        "pop",
+    ]  # fmt: skip
+    assert "launch grid 2 3 1 block 128 1 1 shared 0 stream 0" in stand_in.log
+    assert data.view(np.uint8)[0] == 1, "what the kernel wrote has come back"
+    assert struct.unpack("<i", parameters(stand_in)[8:])[0] == 7 and len(parameters(stand_in)) == 12
+
+
+def test_modules_are_loaded_once_and_found_again(stand_in):
+    for _ in range(2):
+        launch(b"\x7fELF...", "k", 1, [5], metadata=description("i32"))
+    assert stand_in.log.count("load cubin") == stand_in.log.count("function k") == 1
+    assert stand_in.log.count("retain 0") == 1
+
+
+def test_current_context_is_kept(stand_in):
+    stand_in.reset(has_context=True)
+    launch(PTX, "k", 1, [5], metadata=description("i32"))
+    assert "push" not in stand_in.log and "retain 0" not in stand_in.log
+
+
+def test_clusters_and_large_shared_memory_are_asked_for(stand_in):
+    launch(PTX, "k", (4, 2), [1], metadata=description("i32", cluster=[2, 1, 1], shared_memory=100_000))
+    assert "attribute 8 = 100000" in stand_in.log
+    assert "launch grid 8 2 1 block 128 1 1 shared 100000 stream 0 attribute 4: 2 1 1" in stand_in.log
+    launch(PTX + "//", "k", 3, [1], metadata=description("i32", cluster=[16, 1, 1]))
+    assert "attribute 14 = 1" in stand_in.log
+
+
+def test_grid_counts_clusters_where_the_kernel_says_so(stand_in):
+    launch(PTX, "k", 4, [1], metadata=description("i32", cluster=[2, 1, 1], blocks_are_clusters=True))
+    assert "launch grid 4 1 1 block 128 1 1 shared 0 stream 0" in stand_in.log
+
+
+def test_tile_launch_has_one_thread_for_a_tile_block(stand_in):
+    launch(PTX, "k", 4, [1], metadata=description("i32", shared_memory=70_000, tile_launch=True))
+    assert "launch grid 4 1 1 block 1 1 1 shared 0 stream 0" in stand_in.log
+
+
+def test_views_of_one_array_share_an_allocation(stand_in):
+    base = np.arange(100, dtype=np.float32)
+    launch(PTX, "k", 1, [base[10:20], base[::-2]], metadata=description("ptr<f32>", "ptr<f32>"))
+    first, second = struct.unpack("<QQ", parameters(stand_in))
+    assert [line for line in stand_in.log if line.startswith("allocate")] == ["allocate 400"]
+    assert second - first == (99 - 10) * 4
+    assert base.view(np.uint8)[40] == 1
+
+
+def test_read_only_arrays_are_not_written_back(stand_in):
+    data = np.zeros(4, np.int32)
+    data.flags.writeable = False
+    launch(PTX, "k", 1, [data], metadata=description("ptr<i32>"))
+    assert not any(line.startswith("to host") for line in stand_in.log)
+
+
+def test_buffers_and_empty_arrays(stand_in):
+    data, scalar = bytearray(8), np.array(5)
+    kernel = description("ptr<i8>", "ptr<f32>", "ptr<i64>")
+    launch(PTX, "k", 1, [data, np.zeros(0, np.float32), scalar], metadata=kernel)
+    assert data[0] == 1 and "allocate 1" in stand_in.log and stand_in.log.count("allocate 8") == 2
+
+
+class OnDevice:
+    """Memory of the stand-in's device, which is the host's."""
+
+    def __init__(self, stream=None):
+        self.memory = (ctypes.c_ubyte * 16)()
+        self.address = ctypes.addressof(self.memory)
+        self.__cuda_array_interface__ = {
+            "data": (self.address, False), "shape": (4,), "typestr": "<f4", "version": 3, "stream": stream,
+        }  # fmt: skip
+
+
+def test_device_memory_is_passed_as_it_is_without_waiting(stand_in):
+    array = OnDevice()
+    launch(PTX, "k", 1, [array], stream=77, metadata=description("ptr<f32>"))
+    assert struct.unpack("<Q", parameters(stand_in))[0] == array.address and array.memory[0] == 1
+    assert not any(line.startswith(("synchronize", "allocate")) for line in stand_in.log)
+    assert any(line.endswith("stream 77") for line in stand_in.log)
+
+
+def test_producers_on_another_stream_are_waited_for(stand_in):
+    launch(PTX, "k", 1, [OnDevice(stream=5)], stream=77, metadata=description("ptr<f32>"))
+    assert "synchronize 5" in stand_in.log
+
+
+class Tensor:
+    """DLPack of CUDA memory: the capsule of a NumPy array with another device written over it."""
+
+    def __init__(self):
+        self.array = np.zeros(8, np.float32)
+        self.streams = []
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, stream=None):
+        self.streams.append(stream)
+        return self.array[2:].__dlpack__()
+
+
+def test_dlpack(stand_in):
+    tensor = Tensor()
+    launch(PTX, "k", 1, [tensor], metadata=description("ptr<f32>"))
+    assert struct.unpack("<Q", parameters(stand_in))[0] == tensor.array.ctypes.data + 8
+    assert tensor.streams == [1] and tensor.array.view(np.uint8)[8] == 1
+
+
+def test_stream_objects(stand_in):
+    class Protocol:
+        def __cuda_stream__(self):
+            return (0, 11)
+
+    class Torch:
+        cuda_stream = 12
+
+    for stream in (Protocol(), Torch(), 13):
+        launch(PTX, "k", 1, [1], stream=stream, metadata=description("i32"))
+    streams = [line.rsplit(" ", 1)[1] for line in stand_in.log if line.startswith("launch")]
+    assert streams == ["11", "12", "13"]
+
+
+@pytest.mark.parametrize(
+    "type, value, expected",
+    [
+        ("i1", True, b"\1"), ("i8", -1, b"\xff"), ("i8", 255, b"\xff"), ("i32", np.int64(-2), b"\xfe\xff\xff\xff"),
+        ("f16", 1.5, b"\x00\x3e"), ("f32", np.float32(1), b"\0\0\x80\x3f"), ("f64", 1, struct.pack("<d", 1)),
+        ("bf16", 1.00390625, b"\x80\x3f"), ("bf16", 1.01171875, b"\x82\x3f"), ("bf16", float("nan"), b"\xc0\x7f"),
+        ("bf16", ml_dtypes.bfloat16(2), b"\0\x40"), ("b32", 1.0, b"\0\0\x80\x3f"), ("u64", 2**64 - 1, b"\xff" * 8),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn(1), b"\x38"), ("f8E5M2", 0x3C, b"\x3c"),
+    ],
+)  # fmt: skip
+def test_scalars(type, value, expected):
+    assert scalar_bytes(value, type, len(expected)) == expected
+
+
+@pytest.mark.parametrize("type, size, value", [("i8", 1, 256), ("i32", 4, 1.5), ("f32", 4, "x"), ("i1", 1, 2)])
+def test_scalars_that_do_not_fit(type, size, value):
+    with pytest.raises(ArgumentError, match=f"{type}"):
+        scalar_bytes(value, type, size)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([1], r"kernel 'k' takes 2 arguments, got 1"),
+        ([np.zeros(1), np.zeros(1)], r"argument 1 \('p1'\) of kernel 'k': a number of type i32 is wanted"),
+        ([1.5, 1], r"argument 0 \('p0'\) of kernel 'k': a pointer is wanted"),
+    ],
+)
+def test_wrong_arguments_are_named(stand_in, arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        launch(PTX, "k", 1, arguments, metadata=description("ptr<f32>", "i32"))
+
+
+@pytest.mark.parametrize(
+    "call", ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuLaunchKernelEx",
+             "cuStreamSynchronize", "cuMemcpyDtoH_v2", "cuFuncSetAttribute"],
+)  # fmt: skip
+def test_refused_calls_are_errors_in_the_drivers_words(stand_in, call):
+    available()
+    stand_in.reset(fail=call, code=209)
+    with pytest.raises(DriverError) as error:
+        launch(PTX, "k", 1, [np.zeros(4)], metadata=description("ptr<f64>", shared_memory=50_000))
+    assert error.value.code == 209
+    assert str(error.value).startswith(
+        f"{call}: CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available for execution on the device"
+    )
+    if call == "cuModuleLoadDataEx":
+        assert str(error.value).endswith("\nptxas: what is wrong with it\n(the device is sm_89)")
+    assert stand_in.log[-1] == "pop", "the context is given back"
+
+
+def test_no_driver_is_said_plainly(monkeypatch):
+    monkeypatch.setattr(driver_module, "LIBRARIES", ("libcuda_that_is_not_there.so",))
+    monkeypatch.setattr(driver_module, "_loaded", None)
+    assert not available()
+    with pytest.raises(DriverError, match=r"no CUDA driver here \(libcuda_that_is_not_there.so cannot be loaded"):
+        launch(PTX, "k", 1, [])
+
+
+def test_artifacts_and_bare_ptx_describe_themselves(stand_in):
+    artifact = tileiras.compile("examples/saxpy.mlir", gpu_name="sm_80")
+    x, y = np.ones(3000, np.float32), np.ones(3000, np.float32)
+    launch(artifact, "saxpy", 3, [x, y, np.float32(2), 3000])
+    launch(artifact.text + "\n", "saxpy", 3, [x, y, 2.0, 3000])
+    block = artifact.kernels[0].metadata["block"][0]
+    assert sum(f"launch grid 3 1 1 block {block} 1 1" in line for line in stand_in.log) == 2
+    with pytest.raises(ArgumentError, match="no kernel 'k' in the image; it has: saxpy"):
+        launch(artifact, "k", 1, [])
+    with pytest.raises(ArgumentError, match="needs metadata="):
+        launch(b"\x7fELF", "k", 1, [])

@@ -1,0 +1,225 @@
+"""Launching compiled kernels through the CUDA driver.
+
+    artifact = tileiras.compile("saxpy.mlir", gpu_name="sm_90", emit="cubin")
+    tileiras.runtime.launch(artifact, "saxpy", (3,), [x, y, numpy.float32(2), 3000])
+
+A module is loaded once per context and stays loaded until the process ends, so that a launch neither loads it again
+nor waits for the one before.  Needs the driver (`libcuda.so.1`, on Windows `nvcuda.dll`) and nothing else; the other
+modules of this package import only the standard library, so that a test package can carry them along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .arguments import ArgumentError, HostMemory, pack
+from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, Driver, DriverError, load_driver
+
+__all__ = ["ArgumentError", "DriverError", "Module", "available", "launch"]
+
+STATIC_SHARED_LIMIT = 48 * 1024
+"""Dynamic shared memory above this must be asked for (CUDA programming guide, "Shared Memory" of each capability)."""
+
+PORTABLE_CLUSTER = 8
+
+
+def available() -> bool:
+    """Whether there is a driver with a device."""
+    try:
+        return load_driver().device_count > 0
+    except DriverError:
+        return False
+
+
+class Module:
+    """A cubin or PTX in one context, and the launch descriptions of its kernels."""
+
+    def __init__(self, cuda: Driver, image: bytes, kernels: Mapping[str, Mapping[str, Any]]) -> None:
+        self._cuda = cuda
+        self.kernels = dict(kernels)
+        try:
+            self._handle = cuda.load_module(image)
+        except DriverError as error:
+            where = f"sm_{cuda.compute_capability()}"
+            raise DriverError(f"{error}\n(the device is {where})", error.code) from None
+        self._functions: dict[str, int] = {}
+
+    def function(self, entry: str) -> int:
+        """The kernel's handle, with its shared memory and cluster size allowed."""
+        known = self._functions.get(entry)
+        if known is None:
+            known = self._cuda.function(self._handle, entry)
+            kernel = self.kernels[entry]
+            if kernel["shared_memory"] > STATIC_SHARED_LIMIT:
+                self._cuda.set_function_attribute(known, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
+            x, y, z = kernel["cluster"]
+            if x * y * z > PORTABLE_CLUSTER:
+                self._cuda.set_function_attribute(known, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+            self._functions[entry] = known
+        return known
+
+    def launch(self, entry: str, grid: Sequence[int], arguments: Sequence[Any], stream: int = 0) -> None:
+        """As `tileiras.runtime.launch`, in the current context."""
+        kernel = self.kernels[entry]
+        with _Arrays(self._cuda, stream) as arrays:
+            packed = pack(kernel, arguments, arrays)
+            launched = dimensions(grid)
+            block: Sequence[int] = kernel["block"]
+            shared, cluster = kernel["shared_memory"], None
+            if kernel.get("tile_launch"):
+                # The driver's tile launch: a block of one thread stands for a tile block, its memory is static.
+                block, shared = (1, 1, 1), 0
+            elif tuple(kernel["cluster"]) != (1, 1, 1):
+                # A tile block is a cluster; `.blocksareclusters` has the driver count the grid so, else we do.
+                if not kernel.get("blocks_are_clusters"):
+                    cluster = dimensions(kernel["cluster"])
+                    x, y, z = (tiles * ctas for tiles, ctas in zip(launched, cluster))
+                    launched = (x, y, z)
+            self._cuda.launch(self.function(entry), launched, tuple(block), shared, stream, cluster, packed)
+
+
+class _Arrays:
+    """Device copies of the host memory that one launch works on; copied back when the launch has ended well."""
+
+    def __init__(self, cuda: Driver, stream: int) -> None:
+        self._cuda = cuda
+        self.stream = stream
+        self._copies: dict[tuple[int, int], tuple[int, HostMemory]] = {}
+
+    def place(self, memory: HostMemory) -> int:
+        key = (memory.start, memory.size)
+        known = self._copies.get(key)
+        if known is None:
+            address = self._cuda.allocate(memory.size)
+            self._copies[key] = (address, memory)
+            self._cuda.copy_to_device(address, memory.start, memory.size)
+            return address + memory.offset
+        address, first = known
+        if memory.writable and not first.writable:
+            self._copies[key] = (address, memory)
+        return address + memory.offset
+
+    def wait_for(self, stream: int) -> None:
+        """Wait for a producer: 1 and 2 are the legacy and the per-thread default stream in cuda.h as well."""
+        self._cuda.synchronize(stream)
+
+    def __enter__(self) -> _Arrays:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        try:
+            if kind is None and self._copies:
+                self._cuda.synchronize(self.stream)
+                for address, memory in self._copies.values():
+                    if memory.writable:
+                        self._cuda.copy_to_host(memory.start, address, memory.size)
+        finally:
+            for address, _ in self._copies.values():
+                try:
+                    self._cuda.free(address)
+                except DriverError:
+                    # After a kernel's fault every call fails; the fault itself is what must be reported.
+                    if kind is None:
+                        break
+
+
+def dimensions(sizes: int | Sequence[int]) -> tuple[int, int, int]:
+    """One to three sizes filled up with ones; ArgumentError for anything else."""
+    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
+        raise ArgumentError(f"a grid has one to three positive sizes, not {given}")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z
+
+
+def stream_handle(stream: Any) -> int:
+    """A stream's number: an int, an object with the `__cuda_stream__` protocol, or a stream of PyTorch or CuPy."""
+    if stream is None:
+        return 0
+    if hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for attribute in ("cuda_stream", "ptr"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    return int(stream)
+
+
+_modules: dict[tuple[int, bytes], Module] = {}
+
+
+def launch(
+    image: Any,
+    entry: str,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    stream: Any = None,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Run one kernel on the GPU.
+
+    image: an Artifact of `tileiras.compile` with PTX or a cubin, or those bytes (PTX also as str).
+    grid: number of tile blocks along x, y, z.
+    args: the entry's parameters in order.  A pointer is a NumPy array (copied to the device and back), an object with
+        `__cuda_array_interface__` or DLPack, a buffer of the host, or a device address; a scalar is a number.
+    stream: a CUDA stream; the default stream when absent.  With memory of the host among the arguments the call waits
+        for the kernel and its results, without it returns when the launch is queued.
+    metadata: the content of NAME.json for an image that is bytes; PTX that nobody described is described from its own
+        text, with no dynamic shared memory.
+
+    The kernel runs in the thread's current context, or in the primary one of device 0 when there is none.  Raises
+    DriverError with the driver's words, ArgumentError for arguments that do not fit.
+    """
+    data = image_bytes(image)
+    cuda = load_driver()
+    with _Context(cuda) as context:
+        key = (context.handle, data)
+        module = _modules.get(key)
+        if module is None:
+            module = _modules[key] = Module(cuda, data, descriptions(image, metadata))
+        if entry not in module.kernels:
+            raise ArgumentError(f"no kernel '{entry}' in the image; it has: {', '.join(module.kernels) or 'none'}")
+        module.launch(entry, dimensions(grid), args, stream_handle(stream))
+
+
+class _Context:
+    """The current context; the primary one of device 0, for the time of the block, when there is none."""
+
+    def __init__(self, cuda: Driver) -> None:
+        self._cuda = cuda
+        current = cuda.current_context()
+        self._pushed = current is None
+        self.handle = cuda.primary_context() if current is None else current
+
+    def __enter__(self) -> _Context:
+        if self._pushed:
+            self._cuda.call("cuCtxPushCurrent_v2", self.handle)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._pushed:
+            from ctypes import c_void_p
+
+            self._cuda.call("cuCtxPopCurrent_v2", c_void_p())
+
+
+def image_bytes(image: Any) -> bytes:
+    """The bytes of an Artifact, of text, or of bytes."""
+    data = getattr(image, "data", image) if hasattr(image, "kernels") else image
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def descriptions(image: Any, metadata: Mapping[str, Any] | None = None) -> dict[str, Mapping[str, Any]]:
+    """The launch descriptions of an image's kernels by name."""
+    if hasattr(image, "kernels"):
+        return {kernel.name: kernel.metadata for kernel in image.kernels if kernel.metadata is not None}
+    if metadata is None:
+        data = image_bytes(image)
+        if data.startswith(b"\x7fELF"):
+            raise ArgumentError("a cubin as bytes needs metadata=, the content of the NAME.json beside it")
+        from tileiras.codegen import kernel_metadata, ptx
+
+        metadata = kernel_metadata.describe(ptx.parse(data.decode()), {})
+    return {kernel["name"]: kernel for kernel in metadata["kernels"]}

@@ -1,0 +1,207 @@
+"""A kernel's arguments as the bytes of its parameter space, and where arrays of the host live on the device.
+
+What may stand for a pointer: memory of the device (an object with `__cuda_array_interface__` or DLPack, an address as
+an int), or memory of the host (a NumPy array, a writable buffer), which is copied to the device and back.  Views of one
+NumPy array are pointers into one allocation, as in the simulators.  NumPy is never imported here: an array that is
+passed has been made by somebody who did.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+
+class ArgumentError(Exception):
+    """An argument that does not go with its parameter."""
+
+
+class HostMemory(NamedTuple):
+    """Memory of the host that a pointer leads into: `address` lies `offset` bytes behind the start of `size` bytes."""
+
+    start: int
+    size: int
+    offset: int
+    writable: bool
+    owner: Any
+    """Keeps the memory alive."""
+
+
+class Placement(Protocol):
+    """Where pointers point to: the device address for a place in host memory, and what producers wait on."""
+
+    stream: int
+
+    def place(self, memory: HostMemory) -> int: ...
+
+    def wait_for(self, stream: int) -> None: ...
+
+
+# ---- pointers --------------------------------------------------------------------------------------------------------
+
+
+def _extent(interface: Mapping[str, Any]) -> tuple[int, int]:
+    """First and past-the-end address of an `__array_interface__`."""
+    address = interface["data"][0]
+    item = int(interface["typestr"][2:])
+    shape = interface["shape"]
+    if 0 in shape:
+        return address, address
+    strides = interface.get("strides")
+    if strides is None:
+        count = 1
+        for size in shape:
+            count *= size
+        return address, address + count * item
+    reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    return address + sum(r for r in reach if r < 0), address + sum(r for r in reach if r > 0) + item
+
+
+def host_memory(value: Any) -> HostMemory | None:
+    """The memory behind a NumPy array (its whole base array) or a buffer; None for anything else."""
+    interface = getattr(value, "__array_interface__", None)
+    if isinstance(interface, Mapping):
+        owner = value
+        while hasattr(getattr(owner, "base", None), "__array_interface__"):
+            owner = owner.base
+        start, end = _extent(owner.__array_interface__)
+        address, writable = interface["data"][0], not interface["data"][1]
+        return HostMemory(start, end - start, address - start, writable, owner)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return None
+    if not view.c_contiguous:
+        raise ArgumentError("a buffer must be contiguous")
+    kind = ctypes.c_char * view.nbytes
+    raw = kind.from_buffer_copy(view) if view.readonly else kind.from_buffer(view)
+    return HostMemory(ctypes.addressof(raw), view.nbytes, 0, not view.readonly, (value, raw))
+
+
+class _DLTensor(ctypes.Structure):
+    """DLTensor of dlpack.h, as far as it is read here."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("dtype", ctypes.c_uint8 * 4), ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]  # fmt: skip
+
+
+DL_CPU, DL_CUDA, DL_CUDA_MANAGED = 1, 2, 13
+
+
+def _dlpack_address(value: Any, stream: int) -> int:
+    """The address of a device tensor; its own memory, nothing is taken over from it.
+
+    `stream` is the consumer's, in DLPack's numbers for CUDA: 1 is the legacy default stream.
+    """
+    capsule = value.__dlpack__(stream=stream or 1)
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    # A capsule that nobody renames frees what it holds; the tensor itself stays the caller's.
+    tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
+    return (tensor.data or 0) + tensor.byte_offset
+
+
+def device_address(value: Any, placement: Placement) -> int:
+    """The device address for a pointer argument; raises ArgumentError."""
+    if isinstance(value, bool):
+        raise ArgumentError("a pointer is wanted, not a truth value")
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+        device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else None
+        if device in (DL_CUDA, DL_CUDA_MANAGED):
+            return _dlpack_address(value, placement.stream)
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is not None:
+            producer = interface.get("stream")
+            if producer is not None and producer != placement.stream:
+                placement.wait_for(producer)
+            return interface["data"][0] or 0
+        if device is not None and device != DL_CPU:
+            raise ArgumentError(f"memory of DLPack device {device} cannot be reached from a CUDA kernel")
+        if device == DL_CPU and hasattr(value, "numpy"):
+            # A tensor of the host shares its memory with its NumPy view.
+            value = value.numpy()
+    memory = host_memory(value)
+    if memory is None:
+        raise ArgumentError(
+            "a pointer is wanted: a NumPy array, an object with __cuda_array_interface__ or DLPack, a buffer, or an "
+            f"address, not {type(value).__name__}"
+        )
+    return placement.place(memory)
+
+
+# ---- scalars ---------------------------------------------------------------------------------------------------------
+
+_FLOATS = {"f16": "<e", "f32": "<f", "tf32": "<f", "f64": "<d"}
+
+
+def _bfloat16(value: float) -> bytes:
+    """Rounded to nearest, ties to even, from f32, which holds every bf16."""
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    if value != value:
+        return struct.pack("<H", (bits >> 16) | 0x40)
+    return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
+
+
+def scalar_bytes(value: Any, type: str, size: int) -> bytes:
+    """A number as `size` bytes; raises ArgumentError when it is none or does not fit.
+
+    `type` is the source's (`i32`, `f16`, `bf16`) or, where only PTX is known, PTX's (`u32`, `b64`).  Types that
+    Python has no number for (f8) take a NumPy scalar of that width or the bits as an int.
+    """
+    try:
+        if type in _FLOATS:
+            return struct.pack(_FLOATS[type], float(value))
+        if type == "bf16":
+            return _bfloat16(float(value))
+        raw = getattr(value, "tobytes", None)
+        if raw is not None and getattr(value, "nbytes", None) == size and not hasattr(value, "__index__"):
+            return raw()
+        if type[0] == "b" and isinstance(value, float) and size in (4, 8):
+            return struct.pack("<f" if size == 4 else "<d", value)
+        number = operator.index(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"a number of type {type} is wanted, not {value!r}") from None
+    except OverflowError:
+        raise ArgumentError(f"{value!r} does not fit in {type}") from None
+    bits = 1 if type == "i1" else 8 * size
+    if not -(1 << (bits - 1)) <= number < 1 << bits:
+        raise ArgumentError(f"{number} does not fit in {type}")
+    return (number & ((1 << bits) - 1)).to_bytes(size, "little")
+
+
+# ---- the parameter space ---------------------------------------------------------------------------------------------
+
+
+def pack(kernel: Mapping[str, Any], arguments: Sequence[Any], placement: Placement) -> bytes:
+    """The parameter space of one launch, laid out by a kernel's part of NAME.json.
+
+    Raises ArgumentError naming the parameter.
+    """
+    parameters = kernel["parameters"]
+    name = kernel["name"]
+    if len(arguments) != len(parameters):
+        raise ArgumentError(f"kernel '{name}' takes {len(parameters)} arguments, got {len(arguments)}")
+    for hidden in kernel.get("hidden_parameters", ()):
+        raise ArgumentError(f"kernel '{name}' has a hidden parameter that this launcher cannot fill: {hidden['fill']}")
+    packed = bytearray(max((p["offset"] + p["size"] for p in parameters), default=0))
+    for number, (parameter, value) in enumerate(zip(parameters, arguments)):
+        offset, size, type = parameter["offset"], parameter["size"], parameter["type"]
+        try:
+            if type.startswith("ptr"):
+                data = device_address(value, placement).to_bytes(8, "little")
+            else:
+                data = scalar_bytes(value, type, size)
+        except ArgumentError as error:
+            raise ArgumentError(f"argument {number} ('{parameter['name']}') of kernel '{name}': {error}") from None
+        packed[offset : offset + size] = data
+    return bytes(packed)
