@@ -1,23 +1,85 @@
-"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N].
+"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--figures FILE].
 
-Ends with 1 when a kernel failed; every failure is printed in one line.
+Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
+file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from case_kernels import all_kernels, modules, pairwise_kernels  # noqa: E402
-from case_modules import TARGETS, Failure, run_module  # noqa: E402
+from case_modules import TARGETS, Kernel, Result, run_module  # noqa: E402
 
 from tileiras.codegen import toolkit  # noqa: E402
+
+COUNTS = ("kernels", "runs", "assembled", "emulated", "failed")
+
+
+class Figures:
+    """What came of the kernels of each family."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[str]] = {}
+        self.worst: dict[str, float] = {}
+        self.failures: list[str] = []
+
+    def plan(self, kernels: list[Kernel]) -> None:
+        for kernel in kernels:
+            self.counts.setdefault(kernel.family, Counter())["kernels"] += 1
+
+    def add(self, result: Result) -> None:
+        family = result.kernel.family
+        counts = self.counts[family]
+        counts["runs"] += 1
+        if result.failure is None:
+            counts["assembled"] += result.assembled
+            counts["emulated"] += result.emulated
+            self.worst[family] = max(self.worst.get(family, 0.0), result.ulps)
+            return
+        counts["failed"] += 1
+        words = result.failure.message.replace("\n", " | ")
+        where = " ".join(filter(None, (result.failure.target, result.failure.stage)))
+        self.failures.append(f"{result.failure.name} [{where}] {words}"[:600])
+        print(f"FAILED {self.failures[-1]}", flush=True)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """What a file keeps of the run: a row per family."""
+        return {
+            family: {**{name: counts[name] for name in COUNTS}, "worst": self.worst.get(family, 0.0)}
+            for family, counts in self.counts.items()
+        }
+
+
+def table(runs: list[dict[str, dict[str, Any]]]) -> str:
+    """The sums of several runs' rows, a line per family."""
+    lines = [f"{'family':12}" + "".join(f"{name:>11}" for name in COUNTS) + f"{'worst ulps':>12}"]
+    families = list(dict.fromkeys(family for run in runs for family in run))
+    total: Counter[str] = Counter()
+    for family in families:
+        rows = [run[family] for run in runs if family in run]
+        sums = {name: sum(row[name] for row in rows) for name in COUNTS}
+        total.update(sums)
+        worst = max(row["worst"] for row in rows)
+        lines.append(f"{family:12}" + "".join(f"{sums[name]:11}" for name in COUNTS) + f"{worst:12g}")
+    lines.append(f"{'all':12}" + "".join(f"{total[name]:11}" for name in COUNTS))
+    return "\n".join(lines)
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 2/5")
+    return int(number), int(count)
 
 
 def main() -> int:
@@ -26,38 +88,32 @@ def main() -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--pairwise", action="store_true", help="the kernels that the tests run")
     parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
+    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the Kth of N parts of the modules")
+    parser.add_argument("--figures", type=Path, metavar="FILE", help="where counts are kept from one run to the next")
     options = parser.parse_args()
     kernels = list(pairwise_kernels() if options.pairwise else all_kernels())
     if options.families:
         kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
-    kernels = kernels[:: options.every]
+    groups = modules(kernels[:: options.every])
+    number, count = options.part
+    groups = groups[number - 1 :: count]
     assembler = toolkit.find_program("ptxas")
-    counts: Counter[tuple[str, str]] = Counter((kernel.family, "kernels") for kernel in kernels)
-    worst: dict[str, float] = {}
-    failures: list[Failure] = []
+    figures = Figures()
     begin = time.monotonic()
-    for group in modules(kernels):
+    for group in groups:
+        figures.plan(group)
         for result in run_module(group, options.targets.split(","), assembler):
-            family = result.kernel.family
-            counts[family, "runs"] += 1
-            if result.failure:
-                failures.append(result.failure)
-                counts[family, "failed"] += 1
-                words = result.failure.message.replace("\n", " | ")
-                where = " ".join(filter(None, (result.failure.target, result.failure.stage)))
-                print(f"FAILED {result.failure.name} [{where}] {words}"[:600], flush=True)
-                continue
-            counts[family, "assembled"] += result.assembled
-            counts[family, "emulated"] += result.emulated
-            worst[family] = max(worst.get(family, 0.0), result.ulps)
-    columns = ("kernels", "runs", "assembled", "emulated", "failed")
-    print(f"\n{'family':12}" + "".join(f"{column:>11}" for column in columns) + f"{'worst ulps':>12}")
-    families = list(dict.fromkeys(kernel.family for kernel in kernels))
-    for family in families:
-        print(f"{family:12}" + "".join(f"{counts[family, c]:11}" for c in columns) + f"{worst.get(family, 0):12g}")
-    print(f"{'all':12}" + "".join(f"{sum(counts[f, c] for f in families):11}" for c in columns))
+            figures.add(result)
+    runs = {}
+    if options.figures is not None and options.figures.exists():
+        runs = json.loads(options.figures.read_text())
+    key = f"{options.families or 'all'} {number}/{count} {options.targets}"
+    runs[key] = figures.rows()
+    if options.figures is not None:
+        options.figures.write_text(json.dumps(runs, indent=1) + "\n")
+    print(f"\n{table(list(runs.values()))}")
     print(f"{time.monotonic() - begin:.0f} s; assembler: {'ptxas' if assembler else 'none'}")
-    return bool(failures)
+    return bool(figures.failures)
 
 
 if __name__ == "__main__":

@@ -296,11 +296,11 @@ class Operation:
         """The instance of `trait` on this class, None without one."""
         return next((t for t in cls.trait_instances if isinstance(t, trait)), None)
 
-    def operand_spans(self) -> list[tuple[int, int]] | None:
+    def operand_spans(self) -> tuple[tuple[int, int], ...] | None:
         """(start, end) per operand field; None when the operand count does not fit the declaration."""
         return segments(self.operand_fields, len(self._operands), _sizes(self, OPERAND_SEGMENTS))
 
-    def result_spans(self) -> list[tuple[int, int]] | None:
+    def result_spans(self) -> tuple[tuple[int, int], ...] | None:
         return segments(self.result_fields, len(self._results), _sizes(self, RESULT_SEGMENTS))
 
     # ---- hooks -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ type or attribute class, or any object with `satisfied_by(value) -> bool` and a 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable
+import functools
+from typing import Any, Callable
 
 from .attributes import Attribute
 
@@ -195,13 +196,15 @@ def variadic_successor(doc: str = "", *, since: str | None = None) -> Any:
     return Field("successor", None, doc, "variadic", since)
 
 
-def segments(fields: Iterable[Field], total: int, sizes: tuple[int, ...] | None) -> list[tuple[int, int]] | None:
+@functools.lru_cache(maxsize=4096)  # every look at an operation asks, and few operations differ in this
+def segments(
+    fields: tuple[Field, ...], total: int, sizes: tuple[int, ...] | None
+) -> tuple[tuple[int, int], ...] | None:
     """(start, end) of each field in a flat list of `total` values; None when the counts do not fit.
 
     With at most one field that is not "one" the sizes follow from `total`; otherwise `sizes` (the operation's
     segment-size attribute) gives them.
     """
-    fields = list(fields)
     if sizes is None:
         flexible = sum(field.arity != "one" for field in fields)
         if flexible > 1:
@@ -217,4 +220,4 @@ def segments(fields: Iterable[Field], total: int, sizes: tuple[int, ...] | None)
             return None
         spans.append((start, start + size))
         start += size
-    return spans
+    return tuple(spans)
