@@ -108,9 +108,9 @@ COMBINERS = [
     # Exact in any order: few ones, or factors of magnitude one.
     Combiner("addf %x, %y", "tiny", dict.fromkeys(FLOATS, "0.0"), np.add),
     Combiner("mulf %x, %y", "signs", dict.fromkeys(FLOATS, "1.0"), np.multiply),
-    # An infinity is no identity for NaN when the other operand wins.
-    Combiner("maxf %x, %y", "numbers", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.fmax),
-    Combiner("minf %x, %y", "numbers", {e: f"0x{bits}" for e, bits in _INFINITY.items()}, np.fmin),
+    # No number is an identity of these, which take anything for NaN.
+    Combiner("maxf %x, %y", "any", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.fmax),
+    Combiner("minf %x, %y", "any", {e: f"0x{bits}" for e, bits in _INFINITY.items()}, np.fmin),
     Combiner("maxf %x, %y propagate_nan", "any", {e: f"0x{bits}" for e, bits in _MINUS_INFINITY.items()}, np.maximum),
     Combiner("minf %x, %y propagate_nan", "any", {e: f"0x{bits}" for e, bits in _INFINITY.items()}, np.minimum),
 ]

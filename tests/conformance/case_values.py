@@ -92,7 +92,7 @@ def _any(element: str, count: int, generator: np.random.Generator) -> np.ndarray
 def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.ndarray:
     """An array of `element`s; `domain` is one of those below, `seed` any text.
 
-    any: everything.  numbers: floats but NaN.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
+    any: everything.  digits: small integers, also as floats.  tiny: -1, 0, 1.  signs: -1, 1.
     positive, unit, angles: floats above 0, in [-1, 1], in [-100, 100].  divisors: not 0, not -1.
     shifts: below the width.  fits:TYPE, ufits:TYPE: floats whose integer part fits.
     exponents: integers in [-9, 9].  halves: halfway between numbers of narrower formats, or nearly.
@@ -102,9 +102,6 @@ def values(domain: str, element: str, shape: tuple[int, ...], seed: str) -> np.n
     domain, _, target = domain.partition(":")
     if domain == "any":
         flat = _any(element, count, generator)
-    elif domain == "numbers":
-        flat = _any(element, count, generator)
-        flat = np.where(np.isnan(flat.astype(np.float64)), dtype.type(1), flat)
     elif domain == "divisors":
         flat = _any(element, count, generator)
         flat = np.where((flat == 0) | (flat == -1), dtype.type(3), flat)

@@ -274,6 +274,18 @@ def test_scan_is_inclusive(evaluate, reverse, expected):
     assert out.tolist() == expected
 
 
+def test_scan_keeps_a_nan_that_comes_first(evaluate):
+    """-inf is no identity for it, and is not read; the number that follows wins."""
+    out = np.zeros(4, np.float32)
+    body = """%r = scan %a dim=0 reverse=false identities=[0xFF800000 : f32] : tile<4xf32> -> tile<4xf32>
+               (%x: tile<f32>, %y: tile<f32>) {
+                 %s = maxf %x, %y : tile<f32>
+                 yield %s : tile<f32>
+               }"""
+    evaluate(body, ("f32", np.array([np.nan, np.nan, 1, np.nan], np.float32)), result=("f32", out))
+    assert np.array_equal(out, [np.nan, np.nan, 1, 1], equal_nan=True)
+
+
 def test_matrix_product_rounds_once(evaluate):
     generator = np.random.default_rng(2)
     a, b = (generator.standard_normal(shape).astype(np.float16) for shape in ((2, 4, 8), (2, 8, 4)))

@@ -1,5 +1,10 @@
 """Reduction and scan with an arbitrary combiner.
 
+Identities are not read.  By definition an identity leaves every element as it is, and a tile has at least one element
+to begin with; what programs give need not be one.  No number is an identity of `maxf` without `propagate_nan`, which
+takes anything for NaN (NaN itself is), and cuTile Python 1.7 gives +inf for the maximum of f64.  The reference compiler
+reads none either: a NaN at the beginning of such a scan stays.
+
 Combiners take rank-0 tiles: for each operand what comes earlier along the dimension, then what comes later.  The
 specification's text says the opposite; its example of a scan and the vendor's compiler do not.
 
@@ -44,25 +49,9 @@ def _combiner(machine, op):
     return at_once if simple else one_by_one
 
 
-def _identities(op) -> list[np.ndarray]:
-    """The identity of each operand, exact to the bit."""
-    result = []
-    for attribute, value in zip(op.attributes["identities"], op.operands):
-        dtype = dtype_of(value.type.element_type)
-        if hasattr(attribute, "bits"):
-            result.append(np.array(attribute.bits, f"uint{8 * dtype.itemsize}").view(dtype))
-        else:
-            result.append(np.array(attribute.value).astype(dtype))
-    return result
-
-
 @meaning("reduce")
 def reduce(machine, op):
-    """Neighbours are combined pairwise; the order is the implementation's, the operands' order is kept.
-
-    A tile has at least one element, so the identities are not needed, and front ends write wrong ones: cuTile Python
-    1.7 gives +inf for the maximum of f64.
-    """
+    """Neighbours are combined pairwise; the order is the implementation's, the operands' order is kept."""
     axis = op.attributes["dim"].value
     tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
     combine = _combiner(machine, op)
@@ -79,11 +68,12 @@ def scan(machine, op):
     axis = op.attributes["dim"].value
     tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
     combine = _combiner(machine, op)
-    results = [np.empty(tile.shape, tile.dtype) for tile in tiles]
-    accumulators = [np.broadcast_to(i, tile.shape[1:]) for i, tile in zip(_identities(op), tiles)]
-    positions = range(tiles[0].shape[0])
-    for position in reversed(positions) if op.attributes["reverse"].value else positions:
-        accumulators = combine(accumulators, [np.asarray(tile[position]) for tile in tiles])
-        for result, accumulator in zip(results, accumulators):
-            result[position] = accumulator
+    if op.attributes["reverse"].value:
+        tiles = [np.flip(tile, 0) for tile in tiles]
+    rows = [[tile[0] for tile in tiles]]
+    for position in range(1, tiles[0].shape[0]):
+        rows.append(combine([np.asarray(tile[position]) for tile in tiles], rows[-1]))
+    results = [np.stack(column) for column in zip(*rows)]
+    if op.attributes["reverse"].value:
+        results = [np.flip(result, 0) for result in results]
     return tuple(np.moveaxis(result, 0, axis) for result in results)
