@@ -317,6 +317,10 @@ def _unsplat(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,), (max(known.facts(op.operand).divisor),), (1,))
 
 
+def _alloca(op: Any, known: DivisibilityAnalysis) -> Facts:
+    return Facts((1,), (min(LARGEST, op.alignment.value),), (1,))
+
+
 RULES: dict[type[Operation], Callable[[Any, DivisibilityAnalysis], Facts]] = {
     arith.ConstantOp: _constant,
     arith.AddIOp: _add,
@@ -336,6 +340,7 @@ RULES: dict[type[Operation], Callable[[Any, DivisibilityAnalysis], Facts]] = {
     arith.ExtSIOp: _same,
     arith.ExtUIOp: _same,
     arith.TruncIOp: _same,
+    nv_tileaa.AllocaOp: _alloca,
     nv_tileaa.MakeRangeOp: _make_range,
     nv_tileaa.SplatOp: _splat,
     nv_tileaa.UnsplatOp: _unsplat,

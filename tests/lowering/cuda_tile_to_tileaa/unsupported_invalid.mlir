@@ -2,19 +2,6 @@
 
 builtin.module {
 cuda_tile.module @kernels {
-  entry @scratch() {
-    // CHECK: unsupported_invalid.mlir:[[@LINE+2]]:{{[0-9]+}}: error: failed to legalize operation 'cuda_tile.alloca'
-    // CHECK: error: failed to convert cuda_tile to nv_tileaa
-    %a = alloca num_elem = 4, alignment = 16 : tile<ptr<f32>>
-    return
-  }
-}
-}
-
-// -----
-
-builtin.module {
-cuda_tile.module @kernels {
   // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: entry argument #1 has type '!cuda_tile.token', which is no kernel parameter
   entry @token(%a: tile<i32>, %b: token) {
     return

@@ -32,10 +32,12 @@ from .function import (
 )
 from .memory import (
     AddPtrOp,
+    AllocaOp,
     AtomicCASOp,
     AtomicRMWOp,
     BlockTileOp,
     CreateMemTokenOp,
+    DeallocOp,
     FenceAliasOp,
     GdcLaunchDependentsOp,
     GdcWaitOp,

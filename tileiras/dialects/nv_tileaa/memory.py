@@ -14,10 +14,12 @@ from tileiras.ir import (
     AttrSizedOperandSegments,
     Constraint,
     IntegerAttr,
+    MemoryAllocate,
     MemoryRead,
     MemoryWrite,
     Operation,
     Pure,
+    UnitAttr,
     VerifyError,
     attribute,
     element_type_of,
@@ -126,6 +128,38 @@ class PtrBitcastOp(Operation):
     operand = operand(pointer_like)
     result = result(pointer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
+
+
+# ---- memory of a tile block ------------------------------------------------------------------------------------------
+
+
+class AllocaOp(Operation):
+    """Memory for `num_elem` elements, which `dealloc` gives back at the end of the block.
+
+    Only the tile block itself uses the address, unless it is `global`.
+    """
+
+    name = "nv_tileaa.alloca"
+    traits = (MemoryAllocate,)
+    num_elem = attribute(IntegerAttr)
+    alignment = attribute(IntegerAttr, "in bytes, a power of two")
+    global_ = attribute(UnitAttr, "other tile blocks may use the address", optional=True, name="global")
+    result = result(PtrType)
+    assembly_format = "$num_elem `,` $alignment attr-dict `:` type($result)"
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return -(-self.num_elem.value * getattr(self.result.type.pointee, "width", 64) // 8)
+
+
+class DeallocOp(Operation):
+    """The end of the lifetime of what `alloca` gave."""
+
+    name = "nv_tileaa.dealloc"
+    traits = (MemoryWrite,)
+    pointer = operand(PtrType)
+    assembly_format = "$pointer attr-dict `:` type($pointer)"
 
 
 # ---- memrefs and tilings ---------------------------------------------------------------------------------------------

@@ -294,6 +294,16 @@ class PrintOp(aa.PrintOp):
 
 
 @_counterpart
+class AllocaOp(aa.AllocaOp):
+    name = "nv_tileas.alloca"
+
+
+@_counterpart
+class DeallocOp(aa.DeallocOp):
+    name = "nv_tileas.dealloc"
+
+
+@_counterpart
 class GetProgramIdOp(aa.GetProgramIdOp):
     name = "nv_tileas.get_program_id"
 

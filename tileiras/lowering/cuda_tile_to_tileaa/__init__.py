@@ -68,4 +68,5 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
         failure=FAILURE,
         engine=engine,
     )
+    memory.end_lifetimes(module)
     return ModuleOp.create((), (), {}, [type(module.regions[0])().take_blocks(module.regions[0])], (), module.location)

@@ -213,6 +213,19 @@ def _get_global(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.GetGlobalOp(symbol=reference, result=result))
 
 
+def _alloca(op: Any, args: tuple, rewriter: Any) -> Any:
+    named = {"global_": op.global_} if op.global_ is not None else {}
+    result = rewriter.convert_type(op.results[0].type)
+    return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **named))
+
+
+def end_lifetimes(module: Operation) -> None:
+    """Gives allocations back at the end of the block that they stand in."""
+    for op in [op for op in module.walk() if isinstance(op, nv_tileaa.AllocaOp)]:
+        block: Any = op.parent
+        block.insert_before(nv_tileaa.DeallocOp(op.result, location=op.location), block.last)
+
+
 def _token_step(target: type[Operation]) -> Rule:
     def rule(op: Any, args: tuple, rewriter: Any) -> Any:
         return rewriter.insert(target(*args, result=nv_tileaa.MemTokenType()))
@@ -222,6 +235,7 @@ def _token_step(target: type[Operation]) -> Rule:
 
 def patterns() -> Table:
     return {
+        "alloca": _alloca,
         "atomic_cas_tko": _atomic_cas,
         "atomic_red_view_tko": _view_update(nv_tileaa.TiledAtomicRMWOp, "value"),
         "atomic_rmw_tko": _atomic_rmw,

@@ -18,6 +18,7 @@ from tileiras.ir import Operation, StringAttr, UnitAttr, i8
 from tileiras.targets import Target
 
 from . import (
+    alloca,
     arith,
     atomics,
     control_flow,
@@ -46,6 +47,7 @@ _FAMILIES = (
     slices,
     memory,
     atomics,
+    alloca,
     grid,
     convert_layout,
     reduce,

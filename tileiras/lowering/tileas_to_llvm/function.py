@@ -75,6 +75,8 @@ class FunctionLowering:
         self.values: dict[Value, Any] = {}
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}
+        self.allocations: dict[Value, Value] = {}
+        """What the heap gave for the result of an `alloca`, as an integer."""
         self.shared_bytes = 0
         self._scratch_top = 0
         self._reserved = 0  # bytes at the start of the arena that buffers live in
@@ -183,10 +185,10 @@ class FunctionLowering:
         self._declare(name, args, result)
         return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
 
-    def external_call(self, name: str, args: Sequence[Value], result: Any) -> None:
-        """A call of a function of the driver, for its effect."""
+    def external_call(self, name: str, args: Sequence[Value], result: Any) -> Any:
+        """A call of a function of the driver; its result, if it has one."""
         self._declare(name, args, result)
-        self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result))
+        return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result))
 
     def _declare(self, name: str, args: Sequence[Value], result: Any) -> None:
         if name not in self.declared:

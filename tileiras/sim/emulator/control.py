@@ -223,4 +223,45 @@ def _assertfail(decoder: Decoder, item: Instruction, function: Function, results
     decoder.emit(step)
 
 
-_BUILTINS = {"vprintf": _vprintf, "__assertfail": _assertfail}
+#: What malloc's addresses are multiples of (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation").
+_HEAP_ALIGNMENT = 16
+
+
+def _malloc(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
+    """`malloc(size)`: memory of its own for each thread that calls, of no known content."""
+    (size,) = _argument_slots(decoder, function, arguments)
+    if not results or not isinstance(results[0].target, Variable):
+        raise decoder.error("the result of malloc is not kept")
+    result = decoder.param_slot(results[0].target)
+
+    def step(group) -> None:
+        addresses = np.zeros(group.n, np.uint64)
+        sizes = _pointers(group, size)
+        for thread in group.active().tolist():
+            name = f"{int(sizes[thread])} bytes from malloc"
+            addresses[thread] = group.launch.memory.allocate(int(sizes[thread]), alignment=_HEAP_ALIGNMENT, name=name)
+            group.launch.heap.add(int(addresses[thread]))
+        group.write_buffer(result, 0, addresses)
+
+    decoder.emit(step)
+
+
+def _free(decoder: Decoder, item: Instruction, function: Function, results: list, arguments: list) -> None:
+    """`free(pointer)`: of what malloc gave and what has not been freed, or nothing of a null pointer."""
+    (slot,) = _argument_slots(decoder, function, arguments)
+
+    def step(group) -> None:
+        pointers = _pointers(group, slot)
+        for thread in group.active().tolist():
+            address = int(pointers[thread])
+            if not address:
+                continue
+            if address not in group.launch.heap:
+                group.fault(f"free of {address:#x}, which is no allocation of malloc", item, thread)
+            group.launch.heap.remove(address)
+            group.launch.memory.release(address)
+
+    decoder.emit(step)
+
+
+_BUILTINS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}

@@ -60,6 +60,8 @@ class Launch:
         self.fruitless_waits = 0
         self.banks = BankCounter() if count_bank_conflicts else None
         self.output: list[str] = []
+        self.heap: set[int] = set()
+        """Addresses that malloc has given and nobody has freed."""
         self.block_counts = [0] * len(program.blocks)
         self.registers = list(program.registers)
         self.dynamic_shared = dynamic_shared

@@ -86,6 +86,8 @@ class Machine:
         self.output = output
         self.block_id = (0, 0, 0)
         self.values: dict[Value, Any] = {}
+        self.allocated: list[int] = []
+        """Addresses of what `alloca` gave in the blocks that are being executed."""
         self._plans: dict[int, list] = {}
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -109,8 +111,16 @@ class Machine:
 
     def run_block(self, block) -> Signal:
         """Execute to the terminator, or to a control operation inside a nested region that leaves the block."""
+        plan = self._plan(block)
+        before = len(self.allocated)
+        signal = self._run(plan)
+        while len(self.allocated) > before:
+            self.memory.release(self.allocated.pop())
+        return signal
+
+    def _run(self, plan: list) -> Signal:
         values = self.values
-        for op, function, results in self._plan(block):
+        for op, function, results in plan:
             try:
                 outcome = function(self, op)
             except (MemoryAccessError, Undefined) as problem:

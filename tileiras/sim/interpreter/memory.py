@@ -91,4 +91,5 @@ def alloca(machine, op):
     alignment = max(1, op.attributes["alignment"].value)
     address = machine.memory.allocate(size, alignment=alignment, name=f"alloca of {count} elements",
                                       fill=UNINITIALISED)  # fmt: skip
+    machine.allocated.append(address)
     return np.array(address, np.int64)
