@@ -38,8 +38,9 @@ def _kernel_spec(op: Any, data: Any) -> Any:
     def hint(key: str) -> int | None:
         return hints.hint(data.gpu_name, key) if hints is not None else None
 
+    num_warps = data.num_warps or hint("num_worker_warps_per_cta")
     num_ctas = data.num_ctas or hint("num_cta_in_cga") or 1
-    return nv_tileaa.KernelSpecAttr(data.num_warps, num_ctas, hint("occupancy"))
+    return nv_tileaa.KernelSpecAttr(num_warps, num_ctas, hint("occupancy"))
 
 
 def _return(op: Any, args: tuple, rewriter: Any) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _DIMENSION_ATTRIBUTES = ("nvvm.maxntid", "nvvm.reqntid", "nvvm.cluster_dim")
 _NUMBER_ATTRIBUTES = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank")
 
+BLOCKS_ARE_CLUSTERS_PTX = (9, 0)
+"""PTX ISA, "Cluster Dimension Directives: .blocksareclusters"."""
+
 
 class FunctionTranslation:
     """The state of one function's translation."""
@@ -70,6 +73,8 @@ class FunctionTranslation:
         op = self.op
         if op.is_declaration:
             raise VerifyError("a declaration has no text of its own")
+        if "nvvm.blocksareclusters" in op.attributes:
+            self.module.require(BLOCKS_ARE_CLUSTERS_PTX)
         blocks = _reachable(op.regions[0].blocks)
         self._number(blocks)
         self.lines.append(f"define {self._signature()} {{")

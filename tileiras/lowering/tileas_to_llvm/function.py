@@ -71,6 +71,10 @@ class FunctionLowering:
         self.approximate = approximate
         self.patterns = patterns
         self.num_warps = func.kernel_spec.num_warps or 4
+        self.num_ctas = func.kernel_spec.num_ctas or 1
+        if self.num_ctas > 1 and not target.has("cluster"):
+            engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
+            self.num_ctas = 1
         self.facts = DivisibilityAnalysis(func)
         self.values: dict[Value, Any] = {}
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
@@ -91,6 +95,10 @@ class FunctionLowering:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
         if func.kernel_spec.occupancy:
             attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
+        if self.num_ctas > 1:
+            # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
+            attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (self.num_ctas,))
+            attributes["nvvm.blocksareclusters"] = UnitAttr()
         self.result = llvm.LLVMFuncOp.define(
             func.sym_name.value,
             inputs,
@@ -110,6 +118,8 @@ class FunctionLowering:
         for argument, new in zip(old.arguments, self.entry.arguments):
             self.values[argument] = new
         sink_conversions(self.func)
+        if self.num_ctas > 1:
+            self._leave_to_first_cta()
         self.block(old)
         first = self.entry.first
         for op in list(self.emit.prologue.operations):
@@ -118,6 +128,20 @@ class FunctionLowering:
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
         return self.result
+
+    def _leave_to_first_cta(self) -> None:
+        """All but the first CTA of the cluster end at once, so that what the tile block does happens once.
+
+        Layouts have no block bits yet that would give the others a share.
+        """
+        emit = self.emit
+        self.engine.remark(self.func.location, f"the first of the cluster's {self.num_ctas} CTAs does all the work")
+        body, others = self.new_block(), self.new_block()
+        first = emit.icmp("eq", emit.register("cluster.ctarank"), emit.integer(0))
+        emit.insert(llvm.CondBrOp(first, [], [], trueDest=body, falseDest=others))
+        emit.block = others
+        emit.insert(llvm.ReturnOp())
+        emit.block = body
 
     def block(self, block: Block) -> None:
         """Lowers the operations of a block to the current place."""

@@ -76,11 +76,14 @@ def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Val
 
 
 def program_id(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    return _resized(lowering.emit.register(f"ctaid.{op.axis.value}"), op, lowering)
+    """A tile block is a CTA, or a cluster of several."""
+    register = "ctaid" if lowering.num_ctas == 1 else "clusterid"
+    return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
 
 
 def num_programs(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    return _resized(lowering.emit.register(f"nctaid.{op.axis.value}"), op, lowering)
+    register = "nctaid" if lowering.num_ctas == 1 else "nclusterid"
+    return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
 
 
 def _resized(value: Value, op: Any, lowering: FunctionLowering) -> Value:
