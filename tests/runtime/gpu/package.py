@@ -1,0 +1,160 @@
+"""python tests/runtime/gpu/package.py OUT.zip [--targets sm_80,...] [--tests PATH ...] [--records FOLDER]
+
+Runs the tests with the recorder, compiles what they launched for every target, and packs the code, the memory before
+and after, and the runner into one archive that Python runs on a machine where nothing can be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path.insert(0, ROOT)
+
+from tileiras import api  # noqa: E402
+from tileiras.codegen import ptx, ptxas, toolkit  # noqa: E402
+from tileiras.diagnostics import CompileError  # noqa: E402
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+TESTS = ("tests/examples", "tests/differential", "tests/conformance", "tests/lowering/tileas_to_llvm")
+RUNTIME = ("__init__.py", "arguments.py", "driver.py")
+
+# The archive holds no times, so that equal kernels make equal bytes.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def record(tests: list[str], folder: str, workers: int) -> None:
+    """Run the tests; a failing one is reported by pytest and leaves out what it did not launch."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "record_launches", "--record-launches", folder, *tests]
+    if workers > 1:
+        command += ["-n", str(workers)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([HERE, ROOT])}
+    subprocess.run(command, cwd=ROOT, env=environment, check=False)
+
+
+class Images:
+    """What kernels were compiled to, once per (source, options, target)."""
+
+    def __init__(self, folder: str, targets: list[str]) -> None:
+        self.folder = folder
+        self.targets = targets
+        self.data: dict[str, bytes] = {}
+        self._compiled: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._cubins: dict[str, str | None] = {}
+        self.refused = 0
+
+    def read(self, name: str) -> bytes:
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
+
+    def keep(self, data: bytes) -> str:
+        import hashlib
+
+        name = hashlib.sha256(data).hexdigest()[:32]
+        self.data[name] = data
+        return name
+
+    def of(self, case: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Target -> its PTX, its cubin where there is a ptxas, and the kernel's launch description."""
+        text = self.read(case["ptx"])
+        own = ptx.parse(text.decode()).target
+        if "source" not in case:
+            return {own: self._image(text, own, case["kernel"])}
+        images = {}
+        for gpu in self.targets:
+            kernels = self._kernels(case["source"], gpu)
+            if case["entry"] in kernels:
+                text, kernel = kernels[case["entry"]]
+                target = ptx.parse(text.decode()).target
+                images[target] = self._image(text, target, kernel)
+        return images
+
+    def _kernels(self, source: dict[str, Any], gpu: str) -> dict[str, Any]:
+        key = (source["data"], json.dumps(source["options"], sort_keys=True), gpu)
+        if key not in self._compiled:
+            try:
+                artifact = api.compile(self.read(source["data"]), gpu_name=gpu, **source["options"])
+                self._compiled[key] = {k.name: (artifact.data, k.metadata) for k in artifact.kernels}
+            except CompileError:
+                # What a target refuses is the compiler's tests' affair.
+                self.refused += 1
+                self._compiled[key] = {}
+        return self._compiled[key]
+
+    def _image(self, text: bytes, target: str, kernel: dict[str, Any]) -> dict[str, Any]:
+        name = self.keep(text)
+        if name not in self._cubins:
+            self._cubins[name] = None
+            if toolkit.find_program("ptxas") is not None:
+                self._cubins[name] = self.keep(ptxas.assemble(text.decode(), target).cubin)
+        image = {"ptx": name, "kernel": kernel}
+        if self._cubins[name] is not None:
+            image["cubin"] = self._cubins[name]
+        return image
+
+
+def pack(folder: str, out: str, targets: list[str]) -> int:
+    """Write the archive; returns the number of kernels in it."""
+    images = Images(folder, targets)
+    cases = []
+    for file in sorted(name for name in os.listdir(folder) if name.endswith(".json")):
+        case = json.loads(images.read(file))
+        made = images.of(case)
+        if not made:
+            continue
+        for buffer in case["buffers"]:
+            for moment in ("before", "after"):
+                images.data[buffer[moment]] = images.read(buffer[moment])
+        cases.append({
+            "name": case["test"], "entry": case["entry"], "grid": case["grid"], "arguments": case["arguments"],
+            "buffers": case["buffers"], "images": made,
+        })  # fmt: skip
+    cases.sort(key=lambda case: (case["name"], case["entry"]))
+    files = {"__main__.py": _text(HERE, "runner.py"), "tileiras/__init__.py": b"", "cases.json": _json(cases)}
+    for name in RUNTIME:
+        files[f"tileiras/runtime/{name}"] = _text(ROOT, "tileiras", "runtime", name)
+    files.update({f"data/{name}": data for name, data in sorted(images.data.items())})
+    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), data, zipfile.ZIP_DEFLATED)
+    size = os.path.getsize(out) / 1e6
+    print(f"{out}: {len(cases)} launches, {size:.1f} MB; {images.refused} sources refused by a target")
+    return len(cases)
+
+
+def _text(*path: str) -> bytes:
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="package")
+    parser.add_argument("out")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--tests", nargs="*", default=list(TESTS))
+    parser.add_argument("--records", help="a folder of records made before, instead of running the tests")
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    targets = options.targets.split(",")
+    if options.records:
+        return 0 if pack(options.records, options.out, targets) else 1
+    with tempfile.TemporaryDirectory() as folder:
+        record(options.tests, folder, options.workers)
+        return 0 if pack(folder, options.out, targets) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
