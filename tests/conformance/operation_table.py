@@ -247,6 +247,11 @@ CONVERSION += [
         reference=lambda a, e: wrap(np.vectorize(int, otypes=[object])(a.astype(np.float64)), e))
     for target in INTEGERS for sign in SIGNS
 ]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"ftoi {sign} i1", f"ftoi %a {sign} : {{t}} -> {{r}}", (*FLOATS, *NARROW), ONE, "i1",
+        reference=lambda a, e: a.astype(np.float64) != 0)
+    for sign in SIGNS
+]  # fmt: skip
 
 
 def _saturated(read: str) -> Callable[..., np.ndarray]:

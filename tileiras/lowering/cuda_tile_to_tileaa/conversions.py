@@ -22,8 +22,13 @@ def _float_to_integer(op: Any, args: tuple, rewriter: Any) -> Any:
 
     Saturation is three choices around the plain conversion, since PTX's conversions clamp to the ends of the register
     that they write, which is wider than i1 and i8, and make 2^63 of NaN in 64 bits.
+
+    Without saturation, i1 says whether the number differs from zero: the vendor's compiler (13.5) compares so, and the
+    front end makes bool of floats by this operation.
     """
-    if op.saturating is None:
+    target = rewriter.convert_type(op.results[0].type)
+    to_truth = element_type_of(target).width == 1 and op.saturating is None
+    if op.saturating is None and not to_truth:
         return _TRUNCATING(op, args, rewriter)
     insert = rewriter.insert
     (value,) = args
@@ -31,13 +36,15 @@ def _float_to_integer(op: Any, args: tuple, rewriter: Any) -> Any:
         # Exact, and in range for both ends of every integer type.
         wide = value.type.with_element_type(f32) if isinstance(value.type, TensorType) else f32
         value = insert(nv_tileaa.FpToFpOp(value, rounding_mode="nearest_even", result=wide)).results[0]
-    target = rewriter.convert_type(op.results[0].type)
     width, is_signed = element_type_of(target).width, op.signedness.value == "signed"
     low, above = (-(1 << width - 1), 1 << width - 1) if is_signed else (0, 1 << width)
 
     def bound(number: int) -> Any:
         constant = FloatAttr.from_float(float(number), element_type_of(value.type))
         return insert(arith.ConstantOp.splat(constant, value.type)).results[0]
+
+    if to_truth:
+        return insert(arith.CmpFOp(value, bound(0), predicate="une")).results[0]
 
     def end(number: int) -> Any:
         return integer(rewriter, number & 1 if width == 1 else number, target)

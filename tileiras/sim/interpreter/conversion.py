@@ -40,9 +40,13 @@ def itof(machine, op):
 
 @meaning("ftoi", elementwise=True)
 def ftoi(machine, op):
+    """Truncates; to i1, unless it saturates, what is not zero is true, as the vendor's compiler (13.5) has it."""
     _, target = _types(op)
-    values = np.trunc(np.asarray(machine[op.operands[0]]).astype(np.float64))
+    values = np.asarray(machine[op.operands[0]]).astype(np.float64)
     width = target.width
+    if width == 1 and op.attributes.get("saturating") is None:
+        return values != 0
+    values = np.trunc(values)
     is_signed = attribute(op, "signedness", "signed") == "signed"
     low, high = (-(2.0 ** (width - 1)), 2.0 ** (width - 1)) if is_signed else (0.0, 2.0**width)
     if width == 1:
