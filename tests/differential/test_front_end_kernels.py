@@ -110,7 +110,8 @@ def test_kernel(name):
     arguments = arguments_of(name)
     expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
     interpret(bytecode, name, grid, expected, output=io.StringIO())
-    artifact = tileiras.compile(bytecode, gpu_name="sm_90", source_name=name)
+    gpu_name = CORPUS.NEEDS_GPU.get(name, "sm_90")
+    artifact = tileiras.compile(bytecode, gpu_name=gpu_name, source_name=name)
     metadata = json.loads(artifact.kernels[0].artifacts[".json"])
     emulate(artifact.text, name, grid, actual, metadata=metadata)
     for position, (want, got) in enumerate(zip(expected, actual)):
