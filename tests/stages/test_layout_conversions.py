@@ -27,6 +27,10 @@ GOLDEN = {
     "relu_add_2d.mlir": {},
     "transpose.mlir": {"shared": 1},
     "matmul_f32.mlir": {"shared": 3},
+    "kernels/last_block_reduction.mlir": {},
+    "kernels/mandelbrot.mlir": {},
+    "kernels/prefix_sum.mlir": {},
+    "kernels/spin_lock.mlir": {},
 }
 
 

@@ -72,7 +72,7 @@ def scan(machine, op):
         tiles = [np.flip(tile, 0) for tile in tiles]
     rows = [[tile[0] for tile in tiles]]
     for position in range(1, tiles[0].shape[0]):
-        rows.append(combine([np.asarray(tile[position]) for tile in tiles], rows[-1]))
+        rows.append(combine(rows[-1], [np.asarray(tile[position]) for tile in tiles]))
     results = [np.stack(column) for column in zip(*rows)]
     if op.attributes["reverse"].value:
         results = [np.flip(result, 0) for result in results]
