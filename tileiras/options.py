@@ -54,6 +54,20 @@ OPTIONS: dict[str, Option] = {
         Option("num-warps", int, None, "warps per tile block; chosen when absent", (1, 2, 4, 8, 16, 32)),
         Option("num-ctas", int, None, "CTAs per tile block; the kernel's hint or 1 when absent", (1, 2, 4, 8, 16)),
         Option("legalize-types", bool, False, "compute with types that the GPU lacks by conversion, slowly"),
+        Option(
+            "pipeline-strategy",
+            str,
+            "unspecialize",
+            "whether loads run ahead of the loop that uses them",
+            ("none", "unspecialize"),
+        ),
+        Option(
+            "unspecialized-pipeline-num-stages",
+            int,
+            None,
+            "tiles in flight of a load that runs ahead; chosen when absent",
+            (1, 2, 3, 4, 5, 6, 7, 8),
+        ),
         Option("ftz", bool, False, "flush f32 denormals to zero"),
         Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),
@@ -144,9 +158,7 @@ class CompileOptions(Mapping[str, Any]):
 
     def canonical(self, names: Iterable[str]) -> bytes:
         """`name=value` lines of the named options in alphabetical order, files of this machine left out."""
-        return "".join(
-            f"{name}={self._values[name]!r}\n" for name in sorted(names) if not OPTIONS[name].local
-        ).encode()
+        return "".join(f"{name}={self._values[name]!r}\n" for name in sorted(names) if not OPTIONS[name].local).encode()
 
 
 def _checked(option: Option, value: Any) -> Any:
@@ -171,9 +183,7 @@ def _not_accepted(option: Option, value: Any) -> str:
     if option.name == "opt-level":  # the vendor's wording
         return f"invalid optimization level: {value}"
     if option.name == "gpu-name":
-        return (
-            f"GPU architecture {value} is not supported by this version of tileiras. Supported: {accepted(option)}"
-        )
+        return f"GPU architecture {value} is not supported by this version of tileiras. Supported: {accepted(option)}"
     return f"invalid value for option '{option.name}': {value}; accepted: {accepted(option)}"
 
 

@@ -90,7 +90,8 @@ STAGES: tuple[Stage, ...] = (
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
     Stage(
-        "tileas", ENTRY, ".tileas.mlir", (), ("gpu-name", "num-warps"),
+        "tileas", ENTRY, ".tileas.mlir", (),
+        ("gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages"),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
     ),

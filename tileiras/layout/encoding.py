@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tileiras.dialects.nv_tileas import LinearLayoutAttr
+from tileiras.dialects.nv_tileas import LinearLayoutAttr, SharedLayoutAttr
 from tileiras.ir import TensorType
 
 from .linear_layout import LinearLayout
@@ -31,3 +31,17 @@ def layout_of(type: TensorType) -> LinearLayout:
 def with_layout(type: TensorType, layout: LinearLayout) -> TensorType:
     """The tensor type with this layout."""
     return type.with_encoding(encode(layout))
+
+
+@lru_cache(maxsize=1024)
+def encode_offsets(offsets: tuple[int, ...], shape: tuple[int, ...]) -> SharedLayoutAttr:
+    """The encoding attribute of a tile in shared memory, from the flattened position of each offset bit."""
+    return SharedLayoutAttr(LinearLayout({"offset": offsets}, shape).to_coordinates()["offset"])
+
+
+@lru_cache(maxsize=1024)
+def offsets_of(type: TensorType) -> tuple[int, ...]:
+    """The flattened position of each offset bit of a tile in shared memory."""
+    encoding = type.encoding
+    assert isinstance(encoding, SharedLayoutAttr), f"{type} is not in shared memory"
+    return LinearLayout.from_coordinates({"offset": encoding.offset}, type.shape).bases("offset")

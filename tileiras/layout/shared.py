@@ -225,7 +225,7 @@ def _vector_choices(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
     return choices
 
 
-def _access(layout: LinearLayout, inverse: Sequence[int], vector: int, degree: int) -> SharedAccess:
+def vector_access(layout: LinearLayout, inverse: Sequence[int], vector: int, degree: int) -> SharedAccess:
     """The accesses of one side: registers grouped by vectors of 2**vector consecutive offsets."""
     address = [gf2.apply(inverse, v) for v in layout.bases("register")]
     # A vector access must start at a multiple of its width whatever the thread and the other registers.
@@ -275,15 +275,25 @@ def _deduplicated(access: SharedAccess) -> SharedAccess:
     )
 
 
-def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool) -> SharedPlan | None:
-    """A plan that loads by `ldmatrix`, None when the result's layout is not made of its fragments."""
+class MatrixRows(NamedTuple):
+    """The bases of a layout made of `ldmatrix` fragments: the 16 bytes of a row, the eight rows of a matrix, and what
+    tells matrices apart.  `packed` register bits lie within 32 bits."""
+
+    vector: tuple[int, ...]
+    rows: tuple[int, ...]
+    rest: tuple[int, ...]
+    packed: int
+    transposed: bool
+
+
+def matrix_rows(dst: LinearLayout, element_bits: int, transposed: bool) -> MatrixRows | None:
+    """How `ldmatrix` gives the layout `dst`, None when it is not made of its fragments."""
     lanes, registers = dst.bases("lane"), dst.bases("register")
     packed = max(0, (WORD_BITS // element_bits).bit_length() - 1)
     if element_bits > WORD_BITS or (transposed and element_bits != 16) or len(lanes) != 5:
         return None
     if not all((*lanes, *registers)) or len(registers) < packed:
         return None
-    # The 16 bytes of a row, and the three bases that choose among a matrix's rows.
     if transposed:
         vector, rows = lanes[2:], (registers[0], *lanes[:2])
     else:
@@ -291,19 +301,20 @@ def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transp
     rest = registers[packed:]
     if gf2.rank((*vector, *rows, *rest)) != len(vector) + len(rows) + len(rest):
         return None
-    width = 0
-    while width < len(vector) and vector[width] in src.bases("register"):
-        width += 1
-    store_bits = min(VECTOR_BITS, element_bits << width)
-    in_flight = lanes_in_flight(src.bases("lane"), store_bits)
-    offsets = optimal_offsets(src.out_bits, vector, in_flight, rows, element_bits)
-    inverse = gf2.right_inverse(offsets, src.out_bits)
-    if inverse is None:
-        return None
+    return MatrixRows(vector, rows, rest, packed, transposed)
+
+
+def matrix_access(
+    dst: LinearLayout, split: MatrixRows, offsets: Sequence[int], inverse: Sequence[int], element_bits: int
+) -> MatrixAccess | None:
+    """`ldmatrix` from a buffer of this layout, None when the rows of matrices are not 16 bytes in it."""
 
     def address(v: int) -> int:
         return gf2.apply(inverse, v)
 
+    vector, rows, rest, packed, transposed = split
+    if any(address(v) != 1 << i for i, v in enumerate(vector)):
+        return None
     inside = (1 << len(vector)) - 1
     if any(address(v) & inside for v in (*rows, *rest, *dst.bases("warp"))):
         return None
@@ -313,7 +324,7 @@ def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transp
         start = high << packed + chosen
         groups.append(tuple(range(start, start + (1 << packed + chosen))))
         starts.append(address(dst.apply(register=start)))
-    load = MatrixAccess(
+    return MatrixAccess(
         registers=tuple(groups),
         offsets=tuple(starts),
         lane_map=(*map(address, rows), *map(address, rest[:chosen]), *[0] * (2 - chosen)),
@@ -322,8 +333,25 @@ def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transp
         transposed=transposed,
         degree=conflict_degree(offsets, rows, len(vector), element_bits),
     )
-    degree = conflict_degree(offsets, in_flight, len(vector), element_bits)
-    store = _deduplicated(_access(src, inverse, width, degree))
+
+
+def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool) -> SharedPlan | None:
+    """A plan that loads by `ldmatrix`, None when the result's layout is not made of its fragments."""
+    split = matrix_rows(dst, element_bits, transposed)
+    if split is None:
+        return None
+    width = 0
+    while width < len(split.vector) and split.vector[width] in src.bases("register"):
+        width += 1
+    store_bits = min(VECTOR_BITS, element_bits << width)
+    in_flight = lanes_in_flight(src.bases("lane"), store_bits)
+    offsets = optimal_offsets(src.out_bits, split.vector, in_flight, split.rows, element_bits)
+    inverse = gf2.right_inverse(offsets, src.out_bits)
+    load = None if inverse is None else matrix_access(dst, split, offsets, inverse, element_bits)
+    if inverse is None or load is None:
+        return None
+    degree = conflict_degree(offsets, in_flight, len(split.vector), element_bits)
+    store = _deduplicated(vector_access(src, inverse, width, degree))
     return SharedPlan(tuple(offsets), element_bits, store, load)
 
 
@@ -355,8 +383,8 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Shar
     inverse = gf2.right_inverse(offsets, src.out_bits)
     if inverse is None:
         raise ValueError("a tile of which some elements are held nowhere")
-    store_access = _deduplicated(_access(src, inverse, widths[0], degrees[0]))
-    plan = SharedPlan(tuple(offsets), element_bits, store_access, _access(dst, inverse, widths[1], degrees[1]))
+    store_access = _deduplicated(vector_access(src, inverse, widths[0], degrees[0]))
+    plan = SharedPlan(tuple(offsets), element_bits, store_access, vector_access(dst, inverse, widths[1], degrees[1]))
     for transposed in (False, True):
         matrices = _matrix_load(src, dst, element_bits, transposed)
         if matrices is not None and matrices.access_cost() < plan.access_cost():

@@ -6,16 +6,22 @@ from tileiras.ir import parse_module, print_op, verify
 from tileiras.lowering.llvm_to_ir import translate_module
 from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
+from tileiras.schedule.software_pipeline import pipeline_loops
 from tileiras.targets import target
 
 SPEC = '{kernel_spec = #nv_tileaa.kernel_spec<numWarps = %d, numCtas = 1>, target_spec = "sm_90"}'
 
 
-def lower(text: str, gpu: str = "sm_90", **options):
-    """The module, of nv_tileas or nv_tileaa operations, in the llvm dialect and verified."""
+def lower(text: str, gpu: str = "sm_90", stages: int = 1, **options):
+    """The module, of nv_tileas or nv_tileaa operations, in the llvm dialect and verified; with more than one of
+    `stages` its loops are pipelined."""
     module = parse_module(text, "test.mlir")
     if "tensor<" in text and "nv_tileas.linear" not in text:
         convert_tileaa_to_tileas(module, target(gpu))
+    if stages > 1:
+        for func in [op for op in module.walk() if op.name == "nv_tileaa.func"]:
+            pipeline_loops(func, target(gpu), stages)
+        verify(module)
     convert_tileas_to_llvm(module, target(gpu), **options)
     verify(module)
     return module

@@ -6,6 +6,17 @@ encoding, memory and dot operations name the atom that executes them, and a chan
 """
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
+from .buffers import (
+    AllocTensorOp,
+    AsyncCommitGroupOp,
+    AsyncLoadOp,
+    AsyncTiledLoadOp,
+    AsyncWaitOp,
+    BufferType,
+    CopyOp,
+    DeallocTensorOp,
+    SharedLayoutAttr,
+)
 from .ops import (
     COUNTERPARTS,
     AddFOp,
@@ -60,4 +71,4 @@ from .ops import (
     YieldOp,
 )
 
-__all__ = ["COUNTERPARTS", *(name for name in dir() if name.endswith(("Op", "Attr")))]
+__all__ = ["COUNTERPARTS", *(name for name in dir() if name.endswith(("Op", "Attr", "Type")))]

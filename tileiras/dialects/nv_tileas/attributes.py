@@ -12,6 +12,11 @@ Basis = tuple[int, ...]
 IN_DIMENSIONS = ("register", "lane", "warp", "block")
 
 
+def print_bases(bases: Iterable[Basis]) -> str:
+    """`[[0, 1], [2, 0]]`."""
+    return f"[{', '.join(str(list(basis)) for basis in bases)}]"
+
+
 class LinearLayoutAttr(Attribute):
     """Which element each register of each thread holds, as a linear map over GF(2).
 
@@ -54,8 +59,7 @@ class LinearLayoutAttr(Attribute):
         parts = []
         for name, bases in zip(IN_DIMENSIONS, self.values):
             if bases or name != "block":
-                listed = ", ".join(f"[{', '.join(map(str, basis))}]" for basis in bases)
-                parts.append(f"{name} = [{listed}]")
+                parts.append(f"{name} = {print_bases(bases)}")
         printer.write(f"<{', '.join(parts)}>")
 
     @classmethod

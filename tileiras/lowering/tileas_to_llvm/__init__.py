@@ -35,6 +35,7 @@ from . import (
     scan,
     shape,
     slices,
+    staging,
 )
 from .function import SHARED_ARENA, FunctionLowering, Pattern
 
@@ -46,6 +47,7 @@ _FAMILIES = (
     shape,
     slices,
     memory,
+    staging,
     atomics,
     alloca,
     grid,

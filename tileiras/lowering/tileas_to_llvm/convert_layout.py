@@ -23,6 +23,7 @@ from tileiras.layout.convert import (
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
 
 from .access import load_vector, store_vector
+from .emitter import Number
 from .function import FunctionLowering
 from .types import bit_width, count_of, element_of, vector_of
 
@@ -125,13 +126,14 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
 # ---- through shared memory ------------------------------------------------------------------------------------------
 
 
-def _addresses(
-    access: SharedAccess | MatrixAccess, size: int, base: Value, lowering: FunctionLowering
+def shared_addresses(
+    access: SharedAccess | MatrixAccess, size: int, base: Value, lowering: FunctionLowering, start: Number = 0
 ) -> list[tuple[Value, int]]:
-    """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it
-    where they share bits, and added as an immediate where they do not."""
+    """(pointer, bytes to add) for each access to a buffer `start` bytes after `base`.  The thread's part is computed
+    once; a register's part is XORed into it where they share bits, and added as an immediate where they do not."""
     emit = lowering.emit
     shared_bits = access.thread_bits()
+    moved: dict[int, Value] = {}
     result = []
     for offset in access.offsets:
         mixed, plain = offset & shared_bits, offset & ~shared_bits
@@ -140,8 +142,10 @@ def _addresses(
             thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
             return emit.gep(base, emit.mul(thread, size))
 
-        key = ("shared address", access.lane_map, access.warp_map, mixed, size, base)
-        result.append((emit.once(key, make), plain * size))
+        if mixed not in moved:
+            key = ("shared address", access.lane_map, access.warp_map, mixed, size, base)
+            moved[mixed] = emit.gep(emit.once(key, make), start)
+        result.append((moved[mixed], plain * size))
     return result
 
 
@@ -158,6 +162,24 @@ def _load_matrices(access: MatrixAccess, pointer: Value, offset: int, type: Any,
     loaded = emit.insert(op)
     words = loaded if count == 1 else emit.build([emit.member(loaded, i) for i in range(count)])
     return emit.unpack(words, type)
+
+
+def read_shared(
+    access: SharedAccess | MatrixAccess,
+    element: Any,
+    base: Value,
+    registers: int,
+    lowering: FunctionLowering,
+    start: Number = 0,
+) -> Value:
+    """A fragment of `registers` elements from a buffer `start` bytes after `base`."""
+    type = vector_of(element, access.vector)
+    addresses = shared_addresses(access, element.width // 8, base, lowering, start)
+    if isinstance(access, MatrixAccess):
+        parts = [_load_matrices(access, pointer, offset, type, lowering) for pointer, offset in addresses]
+    else:
+        parts = [load_vector(lowering, pointer, offset, type) for pointer, offset in addresses]
+    return lowering.emit.assemble(access.registers, parts, registers)
 
 
 class _Exchange:
@@ -191,20 +213,14 @@ class _Exchange:
             masks[condition.dim] &= ~(1 << condition.bit)
         holder = emit.thread_is_representative(masks["lane"], masks["warp"])
         predicate = emit.both(holder, holds(self._conditions, lowering))
-        for group, (pointer, offset) in zip(access.registers, _addresses(access, size, self._base, lowering)):
+        for group, (pointer, offset) in zip(access.registers, shared_addresses(access, size, self._base, lowering)):
             store_vector(lowering, pointer, offset, emit.shuffle(self._data, group), predicate)
 
     def load(self) -> Value:
-        lowering, access = self._lowering, self._plan.load
+        lowering = self._lowering
         element = element_of(self._data.type)
-        type = vector_of(element, access.vector)
-        addresses = _addresses(access, element.width // 8, self._base, lowering)
-        if isinstance(access, MatrixAccess):
-            parts = [_load_matrices(access, pointer, offset, type, lowering) for pointer, offset in addresses]
-        else:
-            parts = [load_vector(lowering, pointer, offset, type) for pointer, offset in addresses]
+        whole = read_shared(self._plan.load, element, self._base, self._registers, lowering)
         lowering.synchronization.scratch_read(self._region)
-        whole = lowering.emit.assemble(access.registers, parts, self._registers)
         return from_data(whole, self._held, lowering)
 
 
@@ -284,4 +300,14 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
 
 PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}
 
-__all__ = ["PATTERNS", "as_data", "convert", "convert_layout", "from_data", "shuffle_word", "through_shared"]
+__all__ = [
+    "PATTERNS",
+    "as_data",
+    "convert",
+    "convert_layout",
+    "from_data",
+    "read_shared",
+    "shared_addresses",
+    "shuffle_word",
+    "through_shared",
+]

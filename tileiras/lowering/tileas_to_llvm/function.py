@@ -84,6 +84,7 @@ class FunctionLowering:
         self.shared_bytes = 0
         self._scratch_top = 0
         self._reserved = 0  # bytes at the start of the arena that buffers live in
+        self._buffers: list[tuple[Value, int]] = []
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
         inputs = [fragment_type(t) for t in func.function_type.inputs]
@@ -230,10 +231,13 @@ class FunctionLowering:
         Each use has an area of its own while they are cheap, so that the barrier of one also separates the uses of
         another; after that the arena is used over again.
         """
-        start = -(-self._scratch_top // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        start = _aligned(self._scratch_top)
         if not self.scratch_fits(size):
-            start = self._reserved
+            start = _aligned(self._reserved)
         self._scratch_top = start + size
+        return self._area(start, size)
+
+    def _area(self, start: int, size: int) -> tuple[Value, Region]:
         self.shared_bytes = max(self.shared_bytes, start + size)
         if self.shared_bytes > self.target.shared_per_cta:
             raise VerifyError(
@@ -249,6 +253,20 @@ class FunctionLowering:
         base = emit.once("smem", arena)
         pointer = emit.once(("smem", start), lambda: emit.gep(base, start))
         return pointer, self.synchronization.region(start, start + size)
+
+    def reserve(self, buffer: Value, size: int) -> tuple[Value, Region]:
+        """Like scratch(), for a buffer that lives on until it is released.  The last one reserved goes first."""
+        self._buffers.append((buffer, self._reserved))
+        start = _aligned(self._reserved)
+        self._reserved = self._scratch_top = start + size
+        return self._area(start, size)
+
+    def release(self, buffer: Value) -> None:
+        """The end of a buffer's life."""
+        last, before = self._buffers.pop()
+        if last is not buffer:
+            raise VerifyError("expects buffers to end in the opposite order to that of their beginning")
+        self._reserved = self._scratch_top = before
 
     def scratch_fits(self, size: int) -> bool:
         """Whether an area of its own is left for `size` bytes."""
@@ -268,6 +286,10 @@ class FunctionLowering:
     @staticmethod
     def element(value: Value) -> Any:
         return element_of(value.type)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def has_no_value(type: Any) -> bool:

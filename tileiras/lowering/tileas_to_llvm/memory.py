@@ -35,7 +35,7 @@ def _in_memory(value: Value, lowering: FunctionLowering) -> Value:
     return value
 
 
-def _in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
+def in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
     """The inverse of _in_memory."""
     emit = lowering.emit
     if held is i1:
@@ -101,7 +101,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         value = _split_by_bounds(addresses, lambda masked: load(1 if masked else size, masked), lowering)
     if ordering:
         value = from_representative(value, layout, lowering)
-    return [_in_registers(value, held, lowering), None]
+    return [in_registers(value, held, lowering), None]
 
 
 def _split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
@@ -202,7 +202,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     value = emit.assemble(groups, parts, layout.registers)
     if ordering:
         value = from_representative(value, layout, lowering)
-    return [_in_registers(value, held, lowering), None]
+    return [in_registers(value, held, lowering), None]
 
 
 def _at(mask: Value | None, register: int, lowering: FunctionLowering) -> Value | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm, scf
 from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, TensorType, Value
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 _VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
 _POINTED = (aa.LoadOp, aa.StoreOp)
-_MEMORY = (*_VIEWED, *_POINTED, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
+_ASYNCHRONOUS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.AsyncWaitOp)
+_MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
 
 
 class Region:
@@ -35,9 +37,10 @@ class Region:
 class _Loop:
     """A loop being lowered: when it was entered, and stores to scratch that an earlier iteration's loads may meet."""
 
-    __slots__ = ("entered", "pending", "saved_barrier")
+    __slots__ = ("entered", "op", "pending", "saved_barrier")
 
-    def __init__(self, entered: int, saved_barrier: int) -> None:
+    def __init__(self, op: Operation, entered: int, saved_barrier: int) -> None:
+        self.op = op
         self.entered = entered
         self.saved_barrier = saved_barrier
         self.pending: list[tuple[Block, Operation | None, Region]] = []
@@ -165,12 +168,18 @@ class Synchronization:
         for inner in op.walk():
             if isinstance(inner, _MEMORY):
                 self._emitted[inner] = self._time
-        self._loops.append(_Loop(self._time, self._barrier))
+        self._loops.append(_Loop(op, self._time, self._barrier))
 
     def leave_loop(self) -> None:
         """After the body of a loop, which may not run at all."""
         loop = self._loops.pop()
         self._settle(loop)
+        if isinstance(loop.op, scf.ForOp):
+            # What an iteration did before its last barrier is over after the loop, if it was done at all.  (The first
+            # part of a `while` runs once more than the barriers of the second.)
+            for inner in loop.op.walk():
+                if self._emitted.get(inner, 0) <= self._barrier:
+                    self._emitted.pop(inner, None)
         self._barrier = loop.saved_barrier
 
     def branch_state(self) -> int:

@@ -185,6 +185,23 @@ class TileAddresses:
         step = self.view.traversal_strides[axis]
         return (multiple is None or multiple >= run) and (step & -step) >= run
 
+    def run_inside(self, register: int, axis: int, run: int) -> Value | None:
+        """How many of `run` neighbours along `axis`, from a register's element on, are inside; None when all surely
+        are."""
+        emit = self._emit
+        mixed, plain = self._split(register)
+        inside = None
+        for d in range(self.rank):
+            if not self._surely_inside(d) and (d != axis or self.run_is_uniform(axis, run)):
+                inside = emit.both(inside, self._dim_mask(d, mixed[d], plain[d]))
+        count = emit.integer(run)
+        if self.rank and not self.run_is_uniform(axis, run):
+            left = emit.value(emit.sub(self._limit(axis, mixed[axis]), plain[axis]))
+            count = emit.intrinsic("smax", emit.intrinsic("smin", left, count), emit.integer(0))
+        elif inside is None:
+            return None
+        return count if inside is None else emit.select(inside, count, emit.integer(0))
+
     def whole_tile_inside(self) -> Value | None:
         """One condition, equal in all threads: no element of the tile is outside.  None when that is known."""
         emit = self._emit

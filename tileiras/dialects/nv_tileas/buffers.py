@@ -1,0 +1,225 @@
+"""Tiles in shared memory: buffers of several stages, the asynchronous copies that fill them, and reading them back.
+
+A loop that is pipelined looks like this, with S stages:
+
+    %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<S, tensor<...>>
+    copies of the first S - 1 iterations, each followed by a commit_group
+    scf.for ... iter_args(..., %read, %write) {
+      %t = nv_tileas.async.wait {pending = S - 2 : i32}
+      nv_tileas.async.tiled_load ... into %b[%write]
+      nv_tileas.async.commit_group
+      %x = nv_tileas.copy %b[%read]
+    }
+    nv_tileas.dealloc_tensor %b
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith import bool_like, integer_like
+from tileiras.dialects.nv_tileaa.memory import pointer_like
+from tileiras.ir import (
+    Attribute,
+    AttrSizedOperandSegments,
+    IntegerAttr,
+    MemoryRead,
+    Operation,
+    TensorType,
+    Type,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    optional_operand,
+    result,
+    variadic_operand,
+)
+
+from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, print_bases
+
+
+_WEAK = aa.MemSemanticAttr("weak")
+
+
+class SharedLayoutAttr(Attribute):
+    """Where the elements of a tile are in shared memory: the tile coordinates of each bit of the offset, which is
+    counted in elements; bits combine by exclusive or."""
+
+    name = "nv_tileas.shared"
+    parameters = ("offset",)
+    asm_alias = "shared"
+    offset: tuple[Basis, ...]
+
+    def __new__(cls, offset: Iterable[Iterable[int]]) -> "SharedLayoutAttr":
+        return cls.intern((tuple(tuple(basis) for basis in offset),))  # type: ignore[return-value]
+
+    def verify_encoding(self, shape: tuple[int, ...]) -> None:
+        """Whether tiles of this shape can have the layout."""
+        size = 1
+        for n in shape:
+            size *= n
+        if 1 << len(self.offset) != size:
+            raise VerifyError(f"{len(self.offset)} offset bits do not hold a tile of {size} elements")
+        for basis in self.offset:
+            if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
+                raise VerifyError(f"offset basis {list(basis)} lies outside the tensor")
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<offset = {print_bases(self.offset)}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "SharedLayoutAttr":
+        parser.parse_punctuation("<")
+        parser.parse_keyword("offset")
+        parser.parse_punctuation("=")
+        bases = parser.parse_comma_separated(
+            lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
+        )
+        parser.parse_punctuation(">")
+        return cls(bases)
+
+
+class BufferType(Type):
+    """`stages` tiles in shared memory, one after the other."""
+
+    name = "nv_tileas.buffer"
+    parameters = ("stages", "tile")
+
+    def __new__(cls, stages: int, tile: TensorType) -> "BufferType":
+        return cls.intern((stages, tile))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        if self.stages < 1:
+            raise VerifyError("expected at least one stage", prefix=False)
+        if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, SharedLayoutAttr):
+            raise VerifyError("expected a tensor with a shared-memory layout", prefix=False)
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.tile.num_elements * self.tile.element_type.width // 8
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<{self.stages}, ")
+        printer.print_type(self.tile)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "BufferType":
+        parser.parse_punctuation("<")
+        stages = parser.parse_integer()
+        parser.parse_punctuation(",")
+        tile = parser.parse_type()
+        parser.parse_punctuation(">")
+        return cls(stages, tile)
+
+
+class AllocTensorOp(Operation):
+    """A buffer that lives until its `dealloc_tensor`."""
+
+    name = "nv_tileas.alloc_tensor"
+    result = result(BufferType)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+class DeallocTensorOp(Operation):
+    """The end of a buffer's life: what it held may be overwritten."""
+
+    name = "nv_tileas.dealloc_tensor"
+    buffer = operand(BufferType)
+    assembly_format = "$buffer attr-dict `:` type($buffer)"
+
+
+class _AsyncLoad(Operation):
+    """A copy from global memory to one stage of a buffer, under way until an `async.wait` for its group."""
+
+    mem_semantic = _WEAK
+
+    def _check(self, shape: tuple[int, ...], element: Any) -> None:
+        tile = self.buffer.type.tile  # type: ignore[attr-defined]
+        if tile.shape != shape or tile.element_type is not element:
+            raise VerifyError(f"expects a buffer of tiles of shape {list(shape)} and type {element}, got {tile}")
+
+
+class AsyncTiledLoadOp(_AsyncLoad):
+    """As `tiled_load`; elements outside the memref become zero.  `layout` says which thread copies what."""
+
+    name = "nv_tileas.async.tiled_load"
+    traits = (MemoryRead, AttrSizedOperandSegments)
+    view = operand(aa.TiledViewType)
+    coords = variadic_operand(integer_like)
+    buffer = operand(BufferType)
+    stage = operand(integer_like)
+    token = optional_operand(aa.MemTokenType)
+    atom = attribute(CopyAtomAttr)
+    layout = attribute(LinearLayoutAttr)
+    assembly_format = (
+        "$view `[` $coords `]` `into` $buffer `[` $stage `:` type($stage) `]` (`token` `=` $token^)? attr-dict"
+        " `:` type($view) `,` `(` type($coords) `)` `,` type($buffer)"
+    )
+
+    def verify_op(self) -> None:
+        self._check(self.view.type.shape, self.view.type.element_type)
+
+
+class AsyncLoadOp(_AsyncLoad):
+    """As `load`; elements whose mask is not set become zero.  Each thread copies what its pointers say."""
+
+    name = "nv_tileas.async.load"
+    traits = (MemoryRead, AttrSizedOperandSegments)
+    pointer = operand(pointer_like)
+    mask = optional_operand(bool_like)
+    buffer = operand(BufferType)
+    stage = operand(integer_like)
+    token = optional_operand(aa.MemTokenType)
+    atom = attribute(CopyAtomAttr)
+    assembly_format = (
+        "$pointer (`mask` `=` $mask^ `:` type($mask))? `into` $buffer `[` $stage `:` type($stage) `]`"
+        " (`token` `=` $token^)? attr-dict `:` type($pointer) `,` type($buffer)"
+    )
+
+    def verify_op(self) -> None:
+        self._check(self.pointer.type.shape, self.pointer.type.element_type.pointee)
+
+
+class AsyncCommitGroupOp(Operation):
+    """The thread's copies since the last one of these are a group."""
+
+    name = "nv_tileas.async.commit_group"
+    assembly_format = "attr-dict"
+
+
+class AsyncWaitOp(Operation):
+    """Waits until all groups but the last `pending` have arrived, of all threads.  The token is that of what they
+    read."""
+
+    name = "nv_tileas.async.wait"
+    traits = (MemoryRead,)
+    pending = attribute(IntegerAttr)
+    token = None
+    mem_semantic = _WEAK
+    result_token = result(aa.MemTokenType)
+    assembly_format = "attr-dict `:` type($result_token)"
+
+    def verify_op(self) -> None:
+        if self.pending.type is not i32 or self.pending.value < 0:
+            raise VerifyError("expects a number of groups as i32, of at least 0")
+
+
+class CopyOp(Operation):
+    """The tile in one stage of a buffer, in registers."""
+
+    name = "nv_tileas.copy"
+    traits = (MemoryRead,)
+    buffer = operand(BufferType)
+    stage = operand(integer_like)
+    result = result(TensorType)
+    assembly_format = "$buffer `[` $stage `:` type($stage) `]` attr-dict `:` type($buffer) `->` type($result)"
+
+    def verify_op(self) -> None:
+        tile, type = self.buffer.type.tile, self.result.type
+        if (tile.shape, tile.element_type) != (type.shape, type.element_type):
+            raise VerifyError(f"expects a tile like {tile}, got {type}")
+        if not isinstance(type.encoding, LinearLayoutAttr):
+            raise VerifyError("fails to assign layout")

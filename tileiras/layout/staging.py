@@ -1,0 +1,106 @@
+"""Tiles that stay in shared memory: the buffer's layout, and how threads write and read it.
+
+Unlike a conversion, whose two sides are planned together and forgotten, a buffer has a layout of its own: its writers
+(asynchronous copies of whole vectors) and its readers (fragments of matrix instructions) are each derived from it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tileiras.layout import gf2
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.shared import (
+    INSTRUCTION_COST,
+    VECTOR_BITS,
+    MatrixAccess,
+    SharedAccess,
+    conflict_degree,
+    lanes_in_flight,
+    matrix_access,
+    matrix_rows,
+    optimal_offsets,
+    vector_access,
+)
+
+
+def _vector_bits(layout: LinearLayout, inverse: Sequence[int], element_bits: int) -> int:
+    """How many of the lowest offset bits are registers of `layout`, up to the widest access."""
+    places = {gf2.apply(inverse, v) for v in layout.bases("register")}
+    width = 0
+    while 1 << width in places and element_bits << width + 1 <= VECTOR_BITS:
+        width += 1
+    return width
+
+
+def _plain_access(
+    layout: LinearLayout,
+    offsets: tuple[int, ...],
+    inverse: Sequence[int],
+    element_bits: int,
+    width: int | None = None,
+) -> SharedAccess:
+    if width is None:
+        width = _vector_bits(layout, inverse, element_bits)
+    in_flight = lanes_in_flight(layout.bases("lane"), element_bits << width)
+    inside = max(width, (32 // element_bits).bit_length() - 1 if element_bits < 32 else 0)
+    return vector_access(layout, inverse, width, conflict_degree(offsets, in_flight, inside, element_bits))
+
+
+@functools.lru_cache(maxsize=1024)
+def store_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: int, width: int) -> SharedAccess:
+    """How threads that have a tile in `layout` write it to a buffer, 2**width elements at a time; threads with free
+    bits need not."""
+    return _plain_access(layout, offsets, _inverse(layout, offsets), element_bits, width)
+
+
+@functools.lru_cache(maxsize=1024)
+def load_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: int) -> SharedAccess | MatrixAccess:
+    """How threads read a tile from a buffer into `layout`: whichever way takes the fewest wavefronts."""
+    inverse = _inverse(layout, offsets)
+    best: SharedAccess | MatrixAccess = _plain_access(layout, offsets, inverse, element_bits)
+    for transposed in (False, True):
+        split = matrix_rows(layout, element_bits, transposed)
+        matrices = None if split is None else matrix_access(layout, split, offsets, inverse, element_bits)
+        if matrices is not None and _cost(matrices, element_bits) < _cost(best, element_bits):
+            best = matrices
+    return best
+
+
+def _inverse(layout: LinearLayout, offsets: tuple[int, ...]) -> list[int]:
+    inverse = gf2.right_inverse(list(offsets), layout.out_bits)
+    if inverse is None:
+        raise ValueError("the buffer does not hold every element of the tile")
+    return inverse
+
+
+def _cost(access: SharedAccess | MatrixAccess, element_bits: int) -> float:
+    return access.wavefronts(element_bits) + INSTRUCTION_COST * len(access.registers)
+
+
+@functools.lru_cache(maxsize=1024)
+def buffer_offsets(
+    writer: LinearLayout, vector: tuple[int, ...], readers: tuple[LinearLayout, ...], element_bits: int
+) -> tuple[int, ...]:
+    """The layout of a buffer, as the tile position of each offset bit, with the fewest wavefronts in all.
+
+    `writer` is the layout of the copies that fill it, `vector` the tile positions of the bits within one copy, which
+    stay together; `readers` are the layouts that it is read into.
+    """
+    in_flight = lanes_in_flight(writer.bases("lane"), element_bits << len(vector))
+    candidates = []
+    for reader in readers:
+        for transposed in (False, True):
+            split = matrix_rows(reader, element_bits, transposed)
+            if split is not None and split.vector[: len(vector)] == vector:
+                candidates.append(optimal_offsets(writer.out_bits, split.vector, in_flight, split.rows, element_bits))
+        for access_bits in sorted({element_bits, *(b for b in (64, VECTOR_BITS) if b > element_bits)}):
+            lanes = lanes_in_flight(reader.bases("lane"), access_bits)
+            candidates.append(optimal_offsets(writer.out_bits, vector, in_flight, lanes, element_bits))
+
+    def cost(offsets: tuple[int, ...]) -> float:
+        reads = sum(_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
+        return reads + _cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
+
+    return min((tuple(offsets) for offsets in candidates), key=cost)

@@ -1,0 +1,136 @@
+"""Tiles in shared memory that asynchronous copies fill: buffers, copies, waits, and reading a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import nvvm
+from tileiras.ir import Value, VerifyError, element_type_of
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import layout_of, offsets_of
+from tileiras.layout.shared import SharedAccess
+from tileiras.layout.staging import load_access, store_access
+
+from .access import copy_async
+from .convert_layout import read_shared, shared_addresses
+from .emitter import Number
+from .function import FunctionLowering
+from .memory import in_registers
+from .synchronization import Region
+from .types import memory_type, scalar_type
+from .views import TileAddresses
+
+
+class Buffer(NamedTuple):
+    """Where a buffer is in the arena."""
+
+    pointer: Value
+    region: Region
+    stage_bytes: int
+
+
+def alloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
+    type = op.result.type
+    pointer, region = lowering.reserve(op.result, type.stages * type.stage_bytes)
+    # Copies into the buffer start any time from now on; whoever used the place before must be done.
+    lowering.synchronization.before_scratch(region)
+    return [Buffer(pointer, region, type.stage_bytes)]
+
+
+def dealloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    lowering.release(op.buffer)
+
+
+def _stage(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Number:
+    """Bytes from the buffer's start to a stage."""
+    return lowering.emit.mul(stage, buffer.stage_bytes)
+
+
+def _copies(
+    op: Any,
+    layout: LinearLayout,
+    source: Callable[[int, int], tuple[Value, int, Value | None]],
+    lowering: FunctionLowering,
+) -> None:
+    """The copies of a tile into a stage.  `source(register, elements)`: (pointer, bytes to add, elements to copy or
+    None for all) of the vector that begins at a register."""
+    emit = lowering.emit
+    tile = op.buffer.type.tile
+    buffer = lowering.value(op.buffer)
+    size = tile.element_type.width // 8
+    vector = op.atom.vector_size
+    access: SharedAccess = store_access(layout, offsets_of(tile), 8 * size, vector.bit_length() - 1)
+    if access.vector != vector:
+        raise VerifyError(f"expects {vector} neighbouring elements in shared memory")
+    holder = emit.thread_is_representative(access.lane_mask, access.warp_mask)
+    targets = shared_addresses(
+        access, size, buffer.pointer, lowering, _stage(buffer, lowering.value(op.stage), lowering)
+    )
+    for group, (target, target_offset) in zip(access.registers, targets):
+        pointer, offset, count = source(group[0], vector)
+        kept = None if count is None else emit.value(emit.mul(count, size))
+        copy_async(lowering, emit.gep(target, target_offset), emit.gep(pointer, offset), vector * size, kept, holder)
+
+
+def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    lowering.synchronization.before_access(op)
+    layout = layout_of(op.buffer.type.tile.with_encoding(op.layout))
+    addresses = TileAddresses(op, layout, lowering)
+    axis = addresses.fastest() if addresses.rank else 0
+
+    def source(register: int, elements: int) -> tuple[Value, int, Value | None]:
+        return *addresses.address(register), addresses.run_inside(register, axis, elements)
+
+    _copies(op, layout, source, lowering)
+
+
+def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    lowering.synchronization.before_access(op)
+    emit = lowering.emit
+    pointers = lowering.value(op.pointer)
+    mask = lowering.value(op.mask) if op.mask is not None else None
+
+    def source(register: int, elements: int) -> tuple[Value, int, Value | None]:
+        count = None
+        if mask is not None and emit.number(mask) not in (1, -1):
+            count = emit.select(emit.extract(mask, register), emit.integer(elements), emit.integer(0))
+        return emit.extract(pointers, register), 0, count
+
+    _copies(op, lowering.layout(op.pointer), source, lowering)
+
+
+def commit_group(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    lowering.emit.insert(nvvm.CpAsyncCommitGroupOp())
+
+
+def wait(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+    """Each thread waits for its own copies; the barrier makes everybody's visible."""
+    lowering.emit.insert(nvvm.CpAsyncWaitGroupOp(n=op.pending))
+    lowering.synchronization.before_access(op)
+    lowering.synchronization.barrier()
+    return [None]
+
+
+def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    layout = lowering.layout(op.result)
+    tile = op.buffer.type.tile
+    buffer = lowering.value(op.buffer)
+    element = memory_type(element_type_of(tile))
+    access = load_access(layout, offsets_of(tile), element.width)
+    start = _stage(buffer, lowering.value(op.stage), lowering)
+    value = read_shared(access, element, buffer.pointer, layout.registers, lowering, start)
+    lowering.synchronization.scratch_read(buffer.region)
+    return in_registers(value, scalar_type(tile.element_type), lowering)
+
+
+PATTERNS: dict[type, Any] = {
+    tileas.AllocTensorOp: alloc_tensor,
+    tileas.DeallocTensorOp: dealloc_tensor,
+    tileas.AsyncTiledLoadOp: async_tiled_load,
+    tileas.AsyncLoadOp: async_load,
+    tileas.AsyncCommitGroupOp: commit_group,
+    tileas.AsyncWaitOp: wait,
+    tileas.CopyOp: copy,
+}

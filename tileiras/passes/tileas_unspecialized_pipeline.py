@@ -1,0 +1,25 @@
+"""`tileas-unspecialized-pipeline`: loops whose loads run ahead of the dots that consume them, all warps alike.
+
+`num-stages` says how many iterations' tiles shared memory holds, the one that is computed included; 0 chooses by the
+hints of the loads and by what fits.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, Pass
+from tileiras.ir.pass_manager import PassContext
+from tileiras.schedule.software_pipeline import pipeline_loops
+from tileiras.targets import target
+
+
+class UnspecializedPipeline(Pass):
+    name = "tileas-unspecialized-pipeline"
+    anchor = "builtin.module"
+
+    compute_capability: str = "sm_90"
+    num_stages: int = 0
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        for func in [inner for inner in op.walk() if isinstance(inner, aa.FuncOp)]:
+            pipeline_loops(func, target(self.compute_capability), self.num_stages or None, context.engine)

@@ -1,0 +1,1 @@
+"""When things happen: loops whose loads run ahead of what consumes them."""

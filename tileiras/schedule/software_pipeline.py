@@ -1,0 +1,312 @@
+"""Loops whose loads run ahead: the tiles of later iterations are on their way while this one computes.
+
+With S stages, the copies of iteration i + S - 1 start in iteration i, into the stage that iteration i - 1 has read:
+
+    for s in 0 .. S - 2:  if iteration s exists: start its copies into stage s;  commit
+    for i in ...:
+      wait until the group of iteration i is there, in all threads
+      if iteration i + S - 1 exists: start its copies into the stage that was read last;  commit
+      ... read stage i mod S ...
+
+One barrier, at the wait, both publishes what the copies brought and says that all threads have read the stage before
+it is overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, Builder, IntegerAttr, Pure, Region, TensorType, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
+from tileiras.targets import COPY_ATOMS, CopyAtom, Target
+
+from .staging import LOADS, StagedLoad, read_in, staged_load
+
+DEFAULT_STAGES = 3
+MAX_STAGES = 8
+
+LATENCY = "nv_tileaa.latency"
+"""Attribute of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
+
+SCRATCH_BYTES = 16 * 1024
+"""Left to conversions and reductions inside the loop, which go in rounds when it is little."""
+
+MAX_STEP = 1 << 16
+"""Loops with larger or unknown steps are left alone, so that the last counter plus the lookahead does not wrap."""
+
+
+def pipeline_loops(
+    func: Any, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
+) -> None:
+    """Pipelines the loops of a function of nv_tileas, in place; `stages` overrides the number chosen for each."""
+    atom = _asynchronous_copy(target)
+    if atom is None:
+        return
+    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+        loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
+        found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
+        if found and 0 < _step(loop) <= MAX_STEP:
+            _pipeline(loop, found, func, target, atom, stages, engine)
+
+
+def _asynchronous_copy(target: Target) -> CopyAtom | None:
+    """The target's atom that copies from global to shared memory while threads go on."""
+    for atom in COPY_ATOMS.values():
+        moves = (atom.source, atom.destination) == ("global", "shared")
+        if atom.asynchronous and moves and target.meets(atom.requires):
+            return atom
+    return None
+
+
+def _number(value: Value) -> int | None:
+    op = value.defining_op
+    return op.value.value if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr) else None
+
+
+def _step(loop: Any) -> int:
+    return _number(loop.step) or 0
+
+
+def _trips(loop: Any) -> int | None:
+    """How often the body runs, when that is known."""
+    bounds = _number(loop.lower_bound), _number(loop.upper_bound)
+    return None if None in bounds else max(0, -(-(bounds[1] - bounds[0]) // _step(loop)))  # type: ignore[operator]
+
+
+def _pipeline(
+    loop: Any,
+    found: list[StagedLoad],
+    func: Any,
+    target: Target,
+    atom: CopyAtom,
+    stages: int | None,
+    engine: DiagnosticEngine | None,
+) -> None:
+    budget = target.shared_per_cta
+    if func.kernel_spec.occupancy:
+        budget = min(budget, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
+    budget -= SCRATCH_BYTES
+    wanted = stages or _wanted_stages(found)
+    trips = _trips(loop)
+    if trips is not None:
+        wanted = min(wanted, trips)
+    if wanted < 2:
+        return
+    staged = list(found)
+    while staged:
+        fitting = budget // sum(s.stage_bytes for s in staged)
+        if fitting >= 2:
+            break
+        # The largest load stays synchronous, the others may still run ahead.
+        staged.remove(max(staged, key=lambda s: s.stage_bytes))
+    if engine is not None and len(staged) < len(found):
+        engine.remark(
+            loop.location,
+            f"{len(found) - len(staged)} of {len(found)} loads do not run ahead: no shared memory is left",
+        )
+    if not staged:
+        return
+    number = min(wanted, fitting)
+    if engine is not None and number < wanted:
+        engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
+    _Pipeline(loop, staged, number, atom.name).run()
+
+
+def _wanted_stages(found: list[StagedLoad]) -> int:
+    hints = [s.load.attributes[LATENCY].value for s in found if LATENCY in s.load.attributes]
+    return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
+
+
+class _Pipeline:
+    """The rewriting of one loop."""
+
+    def __init__(self, loop: Any, staged: list[StagedLoad], stages: int, atom: str) -> None:
+        self.loop = loop
+        self.staged = staged
+        self.stages = stages
+        self.atom = atom
+        self.step = _step(loop)
+        self.type = loop.induction_variable.type
+        self.unsigned = loop.unsignedCmp is not None
+        self.outer = Builder.before(loop)
+        self.outer.location = loop.location
+
+    def _integer(self, builder: Builder, value: int, type: Any = i32) -> Value:
+        return builder.insert(arith.ConstantOp.create((), (type,), {"value": IntegerAttr(value, type)})).results[0]
+
+    def _compare(self, builder: Builder, predicate: str, lhs: Value, rhs: Value) -> Value:
+        return builder.insert(arith.CmpIOp(lhs, rhs, predicate=arith.CmpIPredicateAttr(predicate))).results[0]
+
+    def _binary(self, builder: Builder, cls: Any, lhs: Value, rhs: Value) -> Value:
+        return builder.insert(cls(lhs, rhs)).results[0]
+
+    def run(self) -> None:
+        loop, outer = self.loop, self.outer
+        self.buffers = [outer.insert(tileas.AllocTensorOp(result=self._buffer_type(s))).results[0] for s in self.staged]
+        self.tokens = [self._joined(s.tokens) for s in self.staged]
+        numbers = [self._integer(outer, s) for s in range(self.stages)]
+        self._prologue(numbers)
+        new = self._extended(numbers[0], numbers[-1])
+        read, write = new.body.block.arguments[-2:]
+        wait = self._head(new, write)
+        self._read_stages(new, read, wait)
+        after = Builder.before(new.next)
+        after.location = loop.location
+        for buffer in reversed(self.buffers):
+            after.insert(tileas.DeallocTensorOp(buffer))
+
+    def _buffer_type(self, staged: StagedLoad) -> tileas.BufferType:
+        type = staged.load.data.type
+        tile = TensorType(type.shape, type.element_type, encode_offsets(staged.offsets, type.shape))
+        return tileas.BufferType(self.stages, tile)
+
+    def _joined(self, tokens: tuple[Value, ...]) -> Value | None:
+        if len(tokens) < 2:
+            return tokens[0] if tokens else None
+        return self.outer.insert(tileas.JoinMemTokenOp.create(tokens, (tokens[0].type,))).results[0]
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def _start(self, builder: Builder, exists: Value, counter: Any, stage: Value) -> None:
+        """If the iteration exists, its copies into `stage`; a group in any case.  `counter(builder)`: its number."""
+        body = Block()
+        inner = Builder.at_end(body)
+        inner.location = self.loop.location
+        values = {self.loop.induction_variable: counter(inner)}
+        for staged, buffer, token in zip(self.staged, self.buffers, self.tokens):
+            inner.location = staged.load.location
+            self._copy(inner, staged, buffer, stage, token, values)
+        inner.location = self.loop.location
+        inner.insert(scf.YieldOp.create(()))
+        builder.insert(scf.IfOp.create((exists,), (), {}, (Region([body]), Region())))
+        builder.insert(tileas.AsyncCommitGroupOp())
+
+    def _copy(
+        self, builder: Builder, staged: StagedLoad, buffer: Value, stage: Value, token: Value | None, values: dict
+    ) -> None:
+        load = staged.load
+
+        def again(value: Value) -> Value:
+            """A value of the loop's body, computed for the other counter."""
+            if value in values:
+                return values[value]
+            op = value.defining_op
+            if op is None or op.parent is not self.loop.body.block:
+                return value
+            for operand in op.operands:
+                values[operand] = again(operand)
+            copy = builder.insert(op.clone(dict(values)))
+            copy.location = op.location
+            values.update(zip(op.results, copy.results))
+            return values[value]
+
+        atom = tileas.CopyAtomAttr(self.atom, load.atom.vector_size)
+        named = {"buffer": buffer, "stage": stage, "token": token, "atom": atom}
+        if isinstance(load, tileas.TiledLoadOp):
+            coords = [again(v) for v in load.coords]
+            builder.insert(
+                tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=encode(staged.writer), **named)
+            )
+        else:
+            mask = None if load.mask is None else again(load.mask)
+            builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
+
+    def _prologue(self, numbers: list[Value]) -> None:
+        loop, outer = self.loop, self.outer
+        first = self._compare(outer, "ult" if self.unsigned else "slt", loop.lower_bound, loop.upper_bound)
+        # Unsigned, the distance is right whatever the signs of the bounds, as long as there is one.
+        distance = self._binary(outer, arith.SubIOp, loop.upper_bound, loop.lower_bound)
+        for s in range(self.stages - 1):
+            ahead = self._integer(outer, s * self.step, self.type)
+            exists = first
+            if s:
+                more = self._compare(outer, "ugt", distance, ahead)
+                exists = self._binary(outer, arith.AndIOp, first, more)
+
+            def counter(builder: Builder, ahead: Value = ahead) -> Value:
+                return self._binary(builder, arith.AddIOp, loop.lower_bound, ahead)
+
+            self._start(outer, exists, counter, numbers[s])
+
+    def _head(self, new: Any, write: Value) -> Any:
+        """The wait and the copies for a later iteration, at the head of the body."""
+        head = Builder.at_start(new.body.block)
+        head.location = self.loop.location
+        pending = IntegerAttr(self.stages - 2, i32)
+        wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
+        counter = new.induction_variable
+        ahead = self._integer(head, (self.stages - 1) * self.step, self.type)
+        left = self._binary(head, arith.SubIOp, new.upper_bound, counter)
+        exists = self._compare(head, "ugt", left, ahead)
+        self._start(head, exists, lambda builder: self._binary(builder, arith.AddIOp, counter, ahead), write)
+        return wait
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    def _extended(self, read: Value, write: Value) -> Any:
+        """The loop with the stages that are read and written carried along, as its last two values."""
+        old = self.loop
+        body = Region()
+        body.take_blocks(old.body)
+        block = body.block
+        reading = block.add_argument(i32, old.location)
+        block.add_argument(i32, old.location)
+        end = block.last
+        tail = Builder.before(end)
+        tail.location = old.location
+        # What this iteration has read is the next to be overwritten.
+        following = self._binary(tail, arith.AddIOp, reading, self._integer(tail, 1))
+        wraps = self._compare(tail, "eq", following, self._integer(tail, self.stages))
+        around = tail.insert(arith.SelectOp(wraps, self._integer(tail, 0), following)).results[0]
+        end.operands = (*end.operands, around, reading)
+        types = [*(r.type for r in old.results), i32, i32]
+        operands = (old.lower_bound, old.upper_bound, old.step, *old.init_args, read, write)
+        new = scf.ForOp.create(operands, types, dict(old.attributes), (body,), location=old.location)
+        old.parent.insert_before(new, old)
+        old.replace_all_uses_with(new.results[: len(old.results)])
+        self.loop = new
+        old.erase()
+        return new
+
+    def _read_stages(self, new: Any, read: Value, wait: Any) -> None:
+        for staged, buffer in zip(self.staged, self.buffers):
+            load = staged.load
+            made: dict[LinearLayout, Value] = {}
+
+            def reading(layout: LinearLayout, load: Any = load, buffer: Value = buffer, made: dict = made) -> Value:
+                if layout not in made:
+                    type = with_layout(load.data.type, layout)
+                    copy = tileas.CopyOp(buffer, read, result=type, location=load.location)
+                    load.parent.insert_before(copy, load)
+                    made[layout] = copy.results[0]
+                return made[layout]
+
+            for leaf in staged.leaves:
+                value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
+                leaf.convert.replace_all_uses_with((value,))
+                leaf.convert.erase()
+            _erase_unused(load.data)
+            if load.data.has_uses:
+                load.data.replace_all_uses_with(reading(staged.writer))
+            token = tileas.JoinMemTokenOp.create(
+                [v for v in (load.token, wait.result_token) if v is not None],
+                (wait.result_token.type,),
+                location=load.location,
+            )
+            load.parent.insert_before(token, load)
+            load.result_token.replace_all_uses_with(token.results[0])
+            load.erase()
+
+
+def _erase_unused(value: Value) -> None:
+    """Erases users of `value` that nobody uses any more."""
+    for user in list(value.users):
+        for result in user.results:
+            _erase_unused(result)
+        if user.results and user.has_trait(Pure) and not any(r.has_uses for r in user.results):
+            user.erase()

@@ -1,0 +1,240 @@
+"""Which loads of a loop can run ahead of it through shared memory, and what their buffers look like.
+
+A load is *staged* when an asynchronous copy can do it: plain, in whole vectors that the copy atom moves, padded with
+zeros, its addresses computed from the loop's counter and from outside the loop, and not ordered after a write in the
+loop.  It is worth it when what it brings goes through shared memory anyway, on its way to a dot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import (
+    Block,
+    BlockArgument,
+    FloatType,
+    IntegerType,
+    MemoryWrite,
+    Operation,
+    Pure,
+    TensorType,
+    Value,
+)
+from tileiras.layout import LinearLayout
+from tileiras.layout.convert import plan_conversion
+from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.layout.memory import contiguous_registers
+from tileiras.layout.shared import SharedPlan
+from tileiras.layout.staging import buffer_offsets
+from tileiras.targets import CopyAtom
+
+LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
+
+_RENAMING = (tileas.ViewOp, tileas.PermuteOp)
+
+
+class Leaf(NamedTuple):
+    """Where the data of a staged load leaves for other threads: a conversion, and the layout in which the load's own
+    tile has to be read so that the conversion becomes nothing."""
+
+    convert: Operation
+    layout: LinearLayout
+
+
+class StagedLoad(NamedTuple):
+    """`offsets` is the layout of a stage of the buffer, `tokens` what the load is ordered after, all from outside."""
+
+    load: Any
+    writer: LinearLayout
+    leaves: tuple[Leaf, ...]
+    offsets: tuple[int, ...]
+    tokens: tuple[Value, ...]
+
+    @property
+    def stage_bytes(self) -> int:
+        type = self.load.data.type
+        return type.num_elements * type.element_type.width // 8
+
+
+def staged_load(load: Any, loop: Any, atom: CopyAtom) -> StagedLoad | None:
+    """How a load in the body of `loop` can be staged by `atom`; None when it cannot or need not."""
+    type = load.data.type
+    if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
+        return None
+    element = type.element_type
+    if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
+        return None
+    if load.atom.vector_size * element.width // 8 not in atom.widths or not _pads_with_zero(load):
+        return None
+    writer = layout_of(type)
+    vector = _vector_positions(load, writer)
+    if vector is None or not all(_follows_counter(v, loop) for v in _addresses(load)):
+        return None
+    tokens = tokens_from_outside(load.token, loop)
+    if tokens is None:
+        return None
+    leaves = tuple(_leaves(load.data, loop.body.block))
+    if not any(_moves(leaf, writer, element.width) for leaf in leaves):
+        return None
+    readers = dict.fromkeys(leaf.layout for leaf in leaves)
+    offsets = buffer_offsets(writer, vector, tuple(readers), element.width)
+    return StagedLoad(load, writer, leaves, offsets, tokens)
+
+
+def _pads_with_zero(load: Any) -> bool:
+    if isinstance(load, tileas.TiledLoadOp):
+        view = load.view.type
+        return view.sparse_dim is None and (view.padding is None or view.padding.value == "zero")
+    return load.other is None or _is_zero(load.other)
+
+
+def _is_zero(value: Value) -> bool:
+    op = value.defining_op
+    if isinstance(op, tileas.SplatOp):
+        return _is_zero(op.operand)
+    if not isinstance(op, arith.ConstantOp):
+        return False
+    data = getattr(op.value, "data", None)
+    if data is not None:
+        return not any(data)
+    return getattr(op.value, "bits", getattr(op.value, "value", None)) == 0
+
+
+def _vector_positions(load: Any, layout: LinearLayout) -> tuple[int, ...] | None:
+    """The tile positions of the bits within one copy, lowest first: layouts of memory accesses have them in the lowest
+    registers."""
+    bits = load.atom.vector_size.bit_length() - 1
+    registers = layout.bases("register")
+    for axis in reversed(range(len(layout.shape))):
+        inside = contiguous_registers(layout, axis)[:bits]
+        if inside == tuple(range(bits)):
+            return tuple(registers[i] for i in inside)
+    return None
+
+
+def _addresses(load: Any) -> list[Value]:
+    """What says where a load reads."""
+    if isinstance(load, tileas.TiledLoadOp):
+        return [load.view, *load.coords]
+    return [load.pointer, *([] if load.mask is None else [load.mask])]
+
+
+def _follows_counter(value: Value, loop: Any) -> bool:
+    """Whether a value can be computed for another iteration, from the loop's counter and what is outside."""
+    if isinstance(value, BlockArgument):
+        return value.block is not loop.body.block or value is loop.induction_variable
+    op = value.defining_op
+    if not _inside(op, loop.body.block):
+        return True
+    if op.parent is not loop.body.block or not op.has_trait(Pure) or op.regions:
+        return False
+    return all(_follows_counter(operand, loop) for operand in op.operands)
+
+
+def _inside(op: Operation | None, block: Block) -> bool:
+    current = op
+    while current is not None:
+        if current.parent is block:
+            return True
+        current = current.parent_op
+    return False
+
+
+# ---- order ----------------------------------------------------------------------------------------------------------
+
+
+def tokens_from_outside(token: Value | None, loop: Any) -> tuple[Value, ...] | None:
+    """What a token waits for outside of the loop; None when it waits for a write inside."""
+    found: dict[Value, None] = {}
+    return tuple(found) if token is None or _order(token, loop, found, set()) else None
+
+
+def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) -> bool:
+    if token in seen:
+        return True
+    seen.add(token)
+    if isinstance(token, BlockArgument) and token.block is loop.body.block:
+        position = token.index - 1
+        sources = (loop.init_args[position], loop.yield_op.operands[position])
+        return all(_order(source, loop, found, seen) for source in sources)
+    op = _owner(token)
+    if isinstance(token, BlockArgument) or not _inside(op, loop.body.block):
+        found[token] = None
+        return True
+    if any(inner.has_trait(MemoryWrite) for inner in op.walk()):
+        return False
+    waits = [v for inner in op.walk() for v in inner.operands if isinstance(v.type, aa.MemTokenType)]
+    return all(_order(v, loop, found, seen) for v in waits if op is _owner(v) or not op.is_ancestor_of(_owner(v)))
+
+
+def _owner(value: Value) -> Any:
+    """The operation that makes a value, or whose region it is an argument of."""
+    return value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+
+
+# ---- consumers ------------------------------------------------------------------------------------------------------
+
+
+def moves_with_conversion(op: Operation) -> bool:
+    """Whether an operation does the same to each element wherever it is, so that a conversion may come before it."""
+    if isinstance(op, _RENAMING):
+        return True
+    if not op.has_trait(Pure) or op.regions or len(op.results) != 1 or len(op.operands) != 1:
+        return False
+    types = op.operands[0].type, op.results[0].type
+    tensors = all(isinstance(t, TensorType) for t in types)
+    return tensors and types[0].shape == types[1].shape and types[0].encoding is types[1].encoding
+
+
+def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
+    """The layout of the operand of an operation that moves with conversions when its result is to be in `layout`."""
+    shape = op.operands[0].type.shape
+    if isinstance(op, tileas.ViewOp):
+        return layout.reshape(shape)
+    if isinstance(op, tileas.PermuteOp):
+        order = op.permutation.elements
+        return layout.permute([order.index(d) for d in range(len(order))])
+    return layout
+
+
+def _leaves(value: Value, block: Block) -> list[Leaf]:
+    """The conversions that the data of a load reaches, directly or through operations that move with conversions."""
+    found = []
+    for user in value.users:
+        if user.parent is not block:
+            continue
+        if isinstance(user, tileas.ConvertLayoutOp):
+            found.append(Leaf(user, layout_of(user.result.type)))
+        elif moves_with_conversion(user):
+            found += [Leaf(op, operand_layout(user, layout)) for op, layout in _leaves(user.results[0], block)]
+    return found
+
+
+def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
+    """Whether a conversion that goes through shared memory feeds a dot."""
+    return isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan) and _reaches_dot(leaf.convert)
+
+
+def _reaches_dot(op: Operation) -> bool:
+    for user in op.results[0].users:
+        if isinstance(user, tileas.DotOp) or (moves_with_conversion(user) and _reaches_dot(user)):
+            return True
+    return False
+
+
+def read_in(value: Value, layout: LinearLayout, load: Any, read: Any) -> Value:
+    """`value`, which is made from the data of `load` by operations that move with conversions, made again in `layout`.
+
+    `read(layout)` gives the load's tile in a layout.
+    """
+    if value is load.data:
+        return read(layout)
+    op = value.defining_op
+    operand = read_in(op.operands[0], operand_layout(op, layout), load, read)
+    result = with_layout(op.results[0].type, layout)
+    new = type(op).create((operand,), (result,), dict(op.attributes), location=op.location)
+    op.parent.insert_before(new, op)
+    return new.results[0]
