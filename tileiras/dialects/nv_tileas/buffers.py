@@ -39,7 +39,6 @@ from tileiras.ir import (
 
 from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, print_bases
 
-
 _WEAK = aa.MemSemanticAttr("weak")
 
 
