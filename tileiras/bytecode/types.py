@@ -16,6 +16,7 @@ from tileiras.ir import (
     f16,
     f32,
     f64,
+    fnv8E5M3FNU,
     i1,
     i4,
     i8,
@@ -50,6 +51,7 @@ SIMPLE_TYPES: dict[int, tuple[str, Version, Type]] = {
     18: ("Float8E8M0FNU", Version(13, 2), f8E8M0FNU),
     19: ("Float4E2M1FN", Version(13, 3), f4E2M1FN),
     22: ("Int4", Version(13, 3), i4),
+    130: ("FloatNV8E5M3FNU", Version(13, 4), fnv8E5M3FNU),
 }
 
 # Tag -> (name in messages, first version, registered name, parameters in file order).

@@ -109,6 +109,7 @@ from .types import (
     f16,
     f32,
     f64,
+    fnv8E5M3FNU,
     i1,
     i4,
     i8,

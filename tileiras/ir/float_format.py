@@ -50,7 +50,7 @@ def _classify(bits: int, type: Any) -> tuple[str, int, int, int]:
             return ("nan" if mantissa else "inf"), sign, 0, 0
     elif semantics.has_nan and exponent == top and mantissa == (1 << mantissa_bits) - 1:
         return "nan", sign, 0, 0
-    if not semantics.has_sign:
+    if not semantics.has_zero:
         return "finite", 0, 1, exponent - semantics.bias  # e8m0: no zero and no subnormals
     if exponent == 0:
         return "finite", sign, mantissa, 1 - semantics.bias - mantissa_bits
@@ -96,17 +96,17 @@ def encode_fraction(value: Fraction, negative: bool, type: Any) -> int:
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if Fraction(2) ** exponent > value:
         exponent -= 1
-    lowest = (1 if semantics.has_sign else 0) - semantics.bias
+    lowest = (1 if semantics.has_zero else 0) - semantics.bias
     unit = max(exponent, lowest) - mantissa_bits
     scaled = value / Fraction(2) ** unit
     significand = scaled.numerator // scaled.denominator
     rest = scaled - significand
     # In e8m0 there is no significand bit to be even: the tie is decided by the exponent's, as the carry below does.
-    odd = (significand if mantissa_bits or semantics.has_sign else exponent + semantics.bias) & 1
+    odd = (significand if mantissa_bits or semantics.has_zero else exponent + semantics.bias) & 1
     if rest > Fraction(1, 2) or rest == Fraction(1, 2) and odd:
         significand += 1
     biased = max(exponent, lowest) + semantics.bias
-    if not semantics.has_sign:
+    if not semantics.has_zero:
         bits = biased + (significand - 1)
         bits = max(bits, 0)
     elif significand < (1 << mantissa_bits):

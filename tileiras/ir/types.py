@@ -36,7 +36,8 @@ class IntegerType(Type):
 class FloatSemantics(NamedTuple):
     """A binary floating-point format.
 
-    "FN" formats have no infinity and one NaN pattern (all ones), or none; e8m0 has neither sign nor zero.
+    "FN" formats have no infinity and one NaN pattern (all ones), or none; those with "U" have no sign, and e8m0 has
+    neither zero nor subnormal numbers.
     """
 
     width: int
@@ -46,6 +47,18 @@ class FloatSemantics(NamedTuple):
     has_infinity: bool
     has_nan: bool
     has_sign: bool = True
+    has_zero: bool = True
+
+    @property
+    def smallest_exponent(self) -> int:
+        """Of the normal numbers."""
+        return int(self.has_zero) - self.bias
+
+    @property
+    def largest_exponent(self) -> int:
+        """Of the finite numbers; without a fraction NaN takes a whole exponent, as infinity does."""
+        taken = self.has_infinity or self.has_nan and not self.mantissa_bits
+        return (1 << self.exponent_bits) - 1 - self.bias - taken
 
 
 FLOAT_SEMANTICS: dict[str, FloatSemantics] = {
@@ -57,8 +70,9 @@ FLOAT_SEMANTICS: dict[str, FloatSemantics] = {
     "f64": FloatSemantics(64, 11, 52, 1023, True, True),
     "f8E4M3FN": FloatSemantics(8, 4, 3, 7, False, True),
     "f8E5M2": FloatSemantics(8, 5, 2, 15, True, True),
-    "f8E8M0FNU": FloatSemantics(8, 8, 0, 127, False, True, False),
+    "f8E8M0FNU": FloatSemantics(8, 8, 0, 127, False, True, False, False),
     "f4E2M1FN": FloatSemantics(4, 2, 1, 1, False, False),
+    "fnv8E5M3FNU": FloatSemantics(8, 5, 3, 15, False, True, False),  # not in MLIR; Tile IR since 13.4
 }
 
 
@@ -136,7 +150,9 @@ class TensorType(ShapedType):
 
 i1, i4, i8, i16, i32, i64 = (IntegerType(width) for width in (1, 4, 8, 16, 32, 64))
 f16, bf16, tf32, f32, f64 = (FloatType(keyword) for keyword in ("f16", "bf16", "tf32", "f32", "f64"))
-f8E4M3FN, f8E5M2, f8E8M0FNU, f4E2M1FN = (FloatType(k) for k in ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN"))
+f8E4M3FN, f8E5M2, f8E8M0FNU, f4E2M1FN, fnv8E5M3FNU = (
+    FloatType(keyword) for keyword in ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "fnv8E5M3FNU")
+)
 index = IndexType()
 none = NoneType()
 

@@ -34,3 +34,21 @@ entry @running_sum() {
     yield %s : tile<i32>
   }
 }
+
+// A combiner may divide and branch; what it must not do is anything but compute.
+// CHECK-LABEL: entry @branching
+entry @branching(%c: tile<i1>) {
+  %a = iota : tile<8xi32>
+  %0 = reduce %a dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32>
+  (%x: tile<i32>, %y: tile<i32>) {
+    // CHECK: divi %reduce_lhs, %reduce_rhs signed : tile<i32>
+    %q = divi %x, %y signed : tile<i32>
+    // CHECK: if %arg0 -> (tile<i32>) {
+    %r = if %c -> (tile<i32>) {
+      yield %q : tile<i32>
+    } else {
+      yield %y : tile<i32>
+    }
+    yield %r : tile<i32>
+  }
+}

@@ -82,10 +82,10 @@ entry @effects() {
   %a = iota : tile<8xi32>
   %0 = reduce %a dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32>
   (%x: tile<i32>, %y: tile<i32>) {
-    // A division by zero is undefined, so that it must not run where the program would not run it.
-    // expected-error @below {{'cuda_tile.divi' op only pure operations are allowed inside 'cuda_tile.reduce'}}
-    %q = divi %x, %y signed : tile<i32>
-    yield %q : tile<i32>
+    %c = cmpi equal %x, %y, signed : tile<i32> -> tile<i1>
+    // expected-error @below {{'cuda_tile.assert' op only pure operations are allowed inside 'cuda_tile.reduce'}}
+    assert %c, "never" : tile<i1>
+    yield %x : tile<i32>
   }
 }
 
@@ -101,7 +101,7 @@ entry @no_body() {
 
 entry @inserted_rank(%b: tile<f32>, %i: tile<i32>) {
   %a = constant <f32: 0.0> : tile<8xf32>
-  // expected-error @below {{'cuda_tile.insert' op destination and source must have the same rank}}
+  // expected-error @below {{'cuda_tile.insert' op source and result must have the same rank}}
   %0 = insert %b, %a[%i] : tile<f32>, tile<8xf32>
 }
 

@@ -120,3 +120,10 @@ entry @disjunction_of_pointers(%a: tile<ptr<i32>>) {
   // expected-error @below {{'cuda_tile.ori' op operand #0 must be tile of i1 or i8 or i16 or i32 or i64 values, but got '!cuda_tile.tile<ptr<i32>>'}}
   %0 = ori %a, %a : tile<ptr<i32>>
 }
+
+// -----
+
+entry @quotient_of_floats(%a: tile<f32>) {
+  // expected-error @below {{'cuda_tile.divi' op operand #0 must be tile of i1 or i8 or i16 or i32 or i64 values, but got '!cuda_tile.tile<f32>'}}
+  %0 = divi %a, %a signed : tile<f32>
+}

@@ -64,6 +64,15 @@ entry @until(%c: tile<i1>, %i: tile<i32>, %f: tile<f32>) {
   loop {
     break
   }
+  // CHECK: loop {
+  // CHECK-NEXT: if %arg0 {
+  // CHECK-NEXT: return
+  loop {
+    if %c {
+      return
+    }
+    return
+  }
   // CHECK: loop : tile<i32> {
   // CHECK-NEXT: break %arg1 : tile<i32>
   %1 = loop : tile<i32> {

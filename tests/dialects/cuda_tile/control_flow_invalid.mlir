@@ -112,11 +112,12 @@ entry @carried_view(%n: tile<i32>, %p: tile<ptr<f32>>) {
 
 // -----
 
-entry @return_from_a_loop() {
-  // expected-error @below {{expects regions to end with 'cuda_tile.continue', found 'cuda_tile.return'}}
-  loop {
-    // expected-note @below {{in custom textual format, the absence of terminator implies 'cuda_tile.continue'}}
-    return
+entry @return_from_a_count(%n: tile<i32>, %c: tile<i1>) {
+  for %i in (%n to %n, step %n) : tile<i32> {
+    if %c {
+      // expected-error @below {{must be used within a cuda_tile.entry, cuda_tile.if, or cuda_tile.loop operation}}
+      return
+    }
   }
 }
 
@@ -125,4 +126,14 @@ entry @return_from_a_loop() {
 cuda_tile.module @kernels {
   // expected-error @below {{expects parent op to be one of 'cuda_tile.if, cuda_tile.reduce, cuda_tile.scan'}}
   yield
+}
+
+// -----
+
+entry @yield_from_a_loop() {
+  // expected-error @below {{expects regions to end with 'cuda_tile.continue', found 'cuda_tile.yield'}}
+  loop {
+    // expected-note @below {{in custom textual format, the absence of terminator implies 'cuda_tile.continue'}}
+    yield
+  }
 }

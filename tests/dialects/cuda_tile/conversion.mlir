@@ -16,6 +16,14 @@ entry @conversions(%i: tile<i32>, %f: tile<f32>, %l: tile<i64>) {
   %5 = ftof %f : tile<f32> -> tile<bf16>
   // CHECK: ftof %arg1 rounding<positive_inf> : tile<f32> -> tile<f8E8M0FNU>
   %6 = ftof %f rounding<positive_inf> : tile<f32> -> tile<f8E8M0FNU>
+  // CHECK: ftof %arg1 rounding<nearest_away> : tile<f32> -> tile<tf32>
+  %12 = ftof %f rounding<nearest_away> : tile<f32> -> tile<tf32>
+  // CHECK: ftof %arg1 : tile<f32> -> tile<fnv8E5M3FNU>
+  %13 = ftof %f : tile<f32> -> tile<fnv8E5M3FNU>
+  // CHECK: ftof %{{.*}} rounding<negative_inf> : tile<fnv8E5M3FNU> -> tile<bf16>
+  %14 = ftof %13 rounding<negative_inf> : tile<fnv8E5M3FNU> -> tile<bf16>
+  // CHECK: constant <fnv8E5M3FNU: [0.000000e+00, 7.629390e-06, 1.000000e+00, 0xFF]> : tile<4xfnv8E5M3FNU>
+  %15 = constant <fnv8E5M3FNU: [0.0, 7.62939e-06, 1.0, 0xFF]> : tile<4xfnv8E5M3FNU>
   // CHECK: ftoi %arg1 signed : tile<f32> -> tile<i32>
   %7 = ftoi %f signed rounding<nearest_int_to_zero> : tile<f32> -> tile<i32>
   // CHECK: ftoi %arg1 unsigned saturating : tile<f32> -> tile<i8>

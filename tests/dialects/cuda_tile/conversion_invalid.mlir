@@ -35,9 +35,45 @@ entry @scales_round_to_zero_or_up(%a: tile<f32>) {
 
 // -----
 
-entry @formats_round_to_even(%a: tile<f32>) {
-  // expected-error @below {{invalid rounding mode specified. Only 'nearest_even' is supported}}
-  %0 = ftof %a rounding<zero> : tile<f32> -> tile<f16>
+entry @narrow_formats_round_to_even_or_zero(%a: tile<f32>) {
+  // expected-error @below {{invalid rounding mode specified. Only 'nearest_even' and 'zero' are supported for narrowing conversions to standard types}}
+  %0 = ftof %a rounding<negative_inf> : tile<f32> -> tile<f16>
+}
+
+// -----
+
+entry @bytes_round_to_even(%a: tile<f32>) {
+  // expected-error @below {{invalid rounding mode specified for conversion to low-precision type. Only 'nearest_even' is supported}}
+  %0 = ftof %a rounding<zero> : tile<f32> -> tile<fnv8E5M3FNU>
+}
+
+// -----
+
+entry @fractions_of_ten_bits(%a: tile<f32>) {
+  // expected-error @below {{invalid rounding mode specified for conversion from f32 to tf32. Only 'nearest_even', 'zero', and 'nearest_away' are supported}}
+  %0 = ftof %a rounding<positive_inf> : tile<f32> -> tile<tf32>
+}
+
+// -----
+
+entry @double_to_single(%a: tile<f64>) {
+  // expected-error @below {{invalid rounding mode specified for conversion from f64 to f32. Only 'nearest_even', 'zero', 'negative_inf', and 'positive_inf' are supported}}
+  %0 = ftof %a rounding<nearest_away> : tile<f64> -> tile<f32>
+}
+
+// -----
+
+entry @exact(%a: tile<f16>) {
+  // expected-error @below {{invalid rounding mode specified for widening conversion. Only IEEE float rounding modes are supported: 'nearest_even', 'zero', 'negative_inf', 'positive_inf', 'nearest_away'}}
+  %0 = "cuda_tile.ftof"(%a) <{rounding_mode = #cuda_tile.rounding<approx>}> : (!cuda_tile.tile<f16>) -> !cuda_tile.tile<f32>
+}
+
+// -----
+
+// A scale of 2^-127 is a subnormal f32.
+entry @scale_to_single(%a: tile<f8E8M0FNU>) {
+  // expected-error @below {{Only 'nearest_even' and 'zero' are supported for narrowing conversions}}
+  %0 = ftof %a rounding<positive_inf> : tile<f8E8M0FNU> -> tile<f32>
 }
 
 // -----

@@ -15,7 +15,7 @@ testing$func @other_type(%a: tile<i32>) -> tile<f32> {
 // -----
 
 cuda_tile.module @no_function {
-  // expected-error @below {{'cuda_tile.return' op expects parent op to be one of 'cuda_tile.testing$func, cuda_tile.entry, cuda_tile.if'}}
+  // expected-error @below {{'cuda_tile.return' op expects parent op to be one of 'cuda_tile.testing$func, cuda_tile.entry, cuda_tile.if, cuda_tile.loop'}}
   return
 }
 
@@ -23,3 +23,11 @@ cuda_tile.module @no_function {
 
 // expected-error @below {{entry block must have 2 arguments to match function signature}}
 testing$func @unnamed(tile<i32>, tile<2xf32>) {}
+
+// -----
+
+// The test operations come with the rules of the release that has them.
+entry @rounding_of_13_4(%a: tile<f32>) {
+  // expected-error @below {{invalid rounding mode specified. Only 'nearest_even' is supported}}
+  %0 = ftof %a rounding<negative_inf> : tile<f32> -> tile<f64>
+}

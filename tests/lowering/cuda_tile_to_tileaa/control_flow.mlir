@@ -57,5 +57,23 @@ cuda_tile.module @kernels {
     assert %c, "not reached" : tile<i1>
     return
   }
+
+  // A return inside of a loop: the loop says so in its first result.
+  // CHECK-LABEL: nv_tileaa.func @returning
+  entry @returning(%n: tile<i32>, %c: tile<i1>) {
+    // CHECK: %[[L:.*]]:3 = "scf.while"
+    // CHECK: scf.condition
+    %last = loop iter_values(%k = %n) : tile<i32> -> tile<i32> {
+      if %c {
+        return
+      }
+      break %k : tile<i32>
+    }
+    // CHECK: scf.if %[[L]]#0 {
+    // CHECK: } else {
+    // CHECK: nv_tileaa.assert
+    assert %c, "not reached after a return" : tile<i1>
+    return
+  }
 }
 }

@@ -15,6 +15,7 @@ from tileiras.ir import (
     DenseArrayAttr,
     DenseElementsAttr,
     DictAttr,
+    FloatType,
     FunctionType,
     IntegerAttr,
     IntegerType,
@@ -35,11 +36,12 @@ from tileiras.ir import (
     tf32,
 )
 
-from .types import PointerType, TileType, TokenType, is_number
+from .types import NEWER_FLOAT_KEYWORDS, PointerType, TileType, TokenType, is_number
 
 INTEGERS = (i1, i8, i16, i32, i64)
 BASE_FLOATS = (f16, bf16, f32, f64)
 FLOATS = (f16, bf16, f32, f64, tf32, f8E4M3FN, f8E5M2, f8E8M0FNU, f4E2M1FN)
+NEWER_FLOATS = tuple(FloatType(keyword) for keyword in NEWER_FLOAT_KEYWORDS)
 POINTER = PointerType
 
 
@@ -48,13 +50,16 @@ class TileOf(Constraint):
 
     __slots__ = ("elements", "rank", "only_type")
 
-    def __init__(self, *elements: Any, rank: int | None = None, name: str | None = None) -> None:
+    def __init__(
+        self, *elements: Any, rank: int | None = None, name: str | None = None, newer: tuple[Any, ...] = ()
+    ) -> None:
+        """`newer` are types that are accepted as well and that `NEWER_FLOAT_KEYWORDS` keeps from diagnostics."""
         words = " or ".join(e.description if isinstance(e, type) else str_of(e) for e in elements)
         self.elements = elements
         self.rank = rank
         single = rank == 0 and len(elements) == 1 and not isinstance(elements[0], type)
         self.only_type = TileType((), elements[0]) if single else None
-        exact = frozenset(e for e in elements if not isinstance(e, type))
+        exact = frozenset(e for e in (*elements, *newer) if not isinstance(e, type))
         classes = tuple(e for e in elements if isinstance(e, type))
 
         def satisfied(type: Any) -> bool:
@@ -76,9 +81,9 @@ I1Tile = TileOf(i1)
 I8Tile = TileOf(i8)
 I64Tile = TileOf(i64)
 BaseFloatTile = TileOf(*BASE_FLOATS)
-FloatTile = TileOf(*FLOATS)
-NumberTile = TileOf(*INTEGERS, *FLOATS)
-Number4Tile = TileOf(*INTEGERS, *FLOATS, i4)
+FloatTile = TileOf(*FLOATS, newer=NEWER_FLOATS)
+NumberTile = TileOf(*INTEGERS, *FLOATS, newer=NEWER_FLOATS)
+Number4Tile = TileOf(*INTEGERS, *FLOATS, i4, newer=NEWER_FLOATS)
 PointerTile = TileOf(POINTER)
 ScalarI1 = TileOf(i1, rank=0)
 ScalarI32 = TileOf(i32, rank=0)

@@ -40,7 +40,7 @@ def _case(parser: Any, cls: Any, message: str) -> Any:
     return cls(word)
 
 
-def _rounding(parser: Any, allowed: tuple[str, ...], default: str, strict: bool) -> RoundingModeAttr:
+def parse_rounding(parser: Any, allowed: tuple[str, ...], default: str, strict: bool) -> RoundingModeAttr:
     """`rounding<mode>`, `default` when it is not written; `strict` refuses known modes outside `allowed` at once."""
     if not parser.parse_optional_keyword("rounding"):
         return RoundingModeAttr(default)
@@ -108,35 +108,35 @@ class TileOp(Operation):
 
     @classmethod
     def parse_IEEERoundingMode(cls, parser: Any) -> RoundingModeAttr:
-        return _rounding(parser, IEEE_MODES, "nearest_even", strict=True)
+        return parse_rounding(parser, IEEE_MODES, "nearest_even", strict=True)
 
     def print_IEEERoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_even")
 
     @classmethod
     def parse_IntegerRoundingMode(cls, parser: Any) -> RoundingModeAttr:
-        return _rounding(parser, ("nearest_int_to_zero",), "nearest_int_to_zero", strict=True)
+        return parse_rounding(parser, ("nearest_int_to_zero",), "nearest_int_to_zero", strict=True)
 
     def print_IntegerRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_int_to_zero")
 
     @classmethod
     def parse_DivFOpRoundingMode(cls, parser: Any) -> RoundingModeAttr:
-        return _rounding(parser, (*IEEE_MODES, "approx", "full"), "nearest_even", strict=False)
+        return parse_rounding(parser, (*IEEE_MODES, "approx", "full"), "nearest_even", strict=False)
 
     def print_DivFOpRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_even")
 
     @classmethod
     def parse_SqrtOpRoundingMode(cls, parser: Any) -> RoundingModeAttr:
-        return _rounding(parser, (*IEEE_MODES, "approx"), "nearest_even", strict=False)
+        return parse_rounding(parser, (*IEEE_MODES, "approx"), "nearest_even", strict=False)
 
     def print_SqrtOpRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_even")
 
     @classmethod
     def parse_FullRoundingMode(cls, parser: Any) -> RoundingModeAttr:
-        return _rounding(parser, ("approx", "full"), "full", strict=False)
+        return parse_rounding(parser, ("approx", "full"), "full", strict=False)
 
     def print_FullRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "full")

@@ -136,21 +136,24 @@ class ContinueOp(_Exit):
 
 
 class ReturnOp(_Exit):
-    """Ends the kernel for this tile block."""
+    """Ends the kernel for this tile block.
+
+    A `loop` may hold one, as the vendor's 13.4 has it and its front end writes it; the public 13.3 release does not.
+    """
 
     name = "cuda_tile.return"
     since = "13.1"
     opcode = 0x5C
-    traits = (ReturnLike, Leaves("cuda_tile.entry"), ParentOneOf("cuda_tile.entry", "cuda_tile.if"))
+    traits = (ReturnLike, Leaves("cuda_tile.entry"), ParentOneOf("cuda_tile.entry", "cuda_tile.if", "cuda_tile.loop"))
     operands = variadic_operand(any_type, "nothing: kernels return nothing")
 
     def verify_op(self) -> None:
         parent = self.parent_op
-        while parent is not None and parent.name == IfOp.name:
+        while parent is not None and parent.name in (IfOp.name, LoopOp.name):
             parent = parent.parent_op
         if parent is None or "function_type" not in parent.attributes:
-            functions = [name for name in self.get_trait(ParentOneOf).names if name != IfOp.name]
-            raise VerifyError(f"must be used within a {', '.join(functions)}, or {IfOp.name} operation")
+            *names, last = self.get_trait(ParentOneOf).names
+            raise VerifyError(f"must be used within a {', '.join(names)}, or {last} operation")
         results = parent.attributes["function_type"].results  # type: ignore[attr-defined]
         name = parent.attributes["sym_name"].value  # type: ignore[attr-defined]
         if len(self.operands) != len(results):
@@ -396,7 +399,7 @@ class LoopOp(_Loop):
         RecursiveMemoryEffects,
         MayNotTerminate,
         OneBlock("region"),
-        EndsWith("cuda_tile.continue", "cuda_tile.break"),
+        EndsWith("cuda_tile.continue", "cuda_tile.break", "cuda_tile.return"),
     )
     initValues = variadic_operand(any_type, "what the first iteration starts with")
     resultValues = variadic_result(any_type, "what the break hands on")

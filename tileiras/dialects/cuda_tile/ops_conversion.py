@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from tileiras.ir import AllShapesMatch, Pure, UnitAttr, VerifyError, attribute, operand, result
+from typing import Any
+
+from tileiras.ir import (
+    AllShapesMatch,
+    FloatSemantics,
+    Pure,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    f4E2M1FN,
+    f8E4M3FN,
+    f8E5M2,
+    f8E8M0FNU,
+    f32,
+    f64,
+    fnv8E5M3FNU,
+    operand,
+    result,
+    tf32,
+)
 
 from .attributes import IntegerOverflowAttr, RoundingModeAttr, SignednessAttr
 from .constraints import FloatTile, I64Tile, Int4Tile, IntTile, NumberTile, PointerTile
-from .operation import TileOp
+from .operation import IEEE_MODES, TileOp, parse_rounding
 from .verifiers import bit_width
 
 ROUNDING = "how the result is rounded"
 _SOURCE = "`:` custom<CudaTileType>(type($source)) `->` custom<CudaTileType>(type($result))"
 _FROM = "`:` custom<CudaTileType>(type($from)) `->` custom<CudaTileType>(type($to))"
-_IS_E8M0 = "f8E8M0FNU"
+_LOW_PRECISION = (f8E4M3FN, f8E5M2, f4E2M1FN, fnv8E5M3FNU)
 
 
 class _Conversion(TileOp):
@@ -124,7 +143,7 @@ class IToFOp(_NumberConversion):
     )
 
     def verify_op(self) -> None:
-        if getattr(self.to.type.element_type, "keyword", "") == _IS_E8M0:
+        if self.to.type.element_type is f8E8M0FNU:
             raise VerifyError(
                 "integer to f8E8M0FNU conversion is not supported, please first convert to another float type"
             )
@@ -146,15 +165,53 @@ class FToFOp(_NumberConversion):
     def verify_op(self) -> None:
         if self.source.type is self.to.type:
             raise VerifyError("converting tiles must not be a no-op")
-        mode = self.rounding_mode.value
-        if self.to.type.element_type.keyword == _IS_E8M0:
-            if mode not in ("zero", "positive_inf"):
-                raise VerifyError(
-                    "invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are"
-                    " supported"
-                )
-        elif mode != "nearest_even":
-            raise VerifyError("invalid rounding mode specified. Only 'nearest_even' is supported")
+        modes, message = self.modes(self.source.type.element_type, self.to.type.element_type)
+        if self.rounding_mode.value not in modes:
+            raise VerifyError(f"invalid rounding mode specified{message}")
+
+    @classmethod
+    def parse_IEEERoundingMode(cls, parser: Any) -> RoundingModeAttr:
+        return parse_rounding(parser, (*IEEE_MODES, "nearest_away"), "nearest_even", strict=True)
+
+    @staticmethod
+    def modes(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+        """The modes that a conversion between two floating-point formats has, and what is said of others (13.4)."""
+        return _modes_since_13_4(source, target)
+
+
+def modes_until_13_3(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+    if target is f8E8M0FNU:
+        words = " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
+        return ("zero", "positive_inf"), words
+    return ("nearest_even",), ". Only 'nearest_even' is supported"
+
+
+def _modes_since_13_4(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+    if target is f8E8M0FNU:
+        return modes_until_13_3(source, target)
+    if target in _LOW_PRECISION:
+        return ("nearest_even",), " for conversion to low-precision type. Only 'nearest_even' is supported"
+    if (source, target) == (f32, tf32):
+        words = " for conversion from f32 to tf32. Only 'nearest_even', 'zero', and 'nearest_away' are supported"
+        return ("nearest_even", "zero", "nearest_away"), words
+    if (source, target) == (f64, f32):
+        words = "'nearest_even', 'zero', 'negative_inf', and 'positive_inf' are supported"
+        return IEEE_MODES, f" for conversion from f64 to f32. Only {words}"
+    if _holds(source.semantics, target.semantics):
+        modes = (*IEEE_MODES, "nearest_away")
+        words = ", ".join(f"'{mode}'" for mode in modes)
+        return modes, f" for widening conversion. Only IEEE float rounding modes are supported: {words}"
+    words = "Only 'nearest_even' and 'zero' are supported for narrowing conversions to standard types"
+    return ("nearest_even", "zero"), f". {words}"
+
+
+def _holds(narrow: FloatSemantics, wide: FloatSemantics) -> bool:
+    """Whether all normal numbers of one format are normal numbers of the other."""
+    return (
+        narrow.mantissa_bits <= wide.mantissa_bits
+        and narrow.largest_exponent <= wide.largest_exponent
+        and narrow.smallest_exponent >= wide.smallest_exponent
+    )
 
 
 class FToIOp(_NumberConversion):

@@ -251,12 +251,12 @@ class CatOp(TileOp):
 
 
 def _verify_parts(op: Any, whole: TileType, part: TileType, names: tuple[str, str], indices: Sequence[Any]) -> None:
-    """`part` divides `whole` evenly and there is one index per dimension."""
+    """`part` divides `whole` evenly and there is one index per dimension; `names` are what diagnostics call the two."""
     big, small = names
     if whole.element_type is not part.element_type:
-        raise VerifyError(f"{big} and {small} element type do not match")
+        raise VerifyError("source and result element type do not match")
     if whole.rank != part.rank:
-        raise VerifyError(f"{big} and {small} must have the same rank")
+        raise VerifyError("source and result must have the same rank")
     for dim, (size, share) in enumerate(zip(whole.shape, part.shape)):
         if size % share:
             raise VerifyError(
@@ -315,7 +315,7 @@ class InsertOp(TileOp):
     )
 
     def verify_op(self) -> None:
-        _verify_parts(self, self.destination.type, self.source.type, ("destination", "source"), self.indices)
+        _verify_parts(self, self.destination.type, self.source.type, ("result", "source"), self.indices)
 
 
 class SelectOp(TileOp):

@@ -192,7 +192,7 @@ class FPowIOp(TileOp):
     group = "Floating Point"
     since = "13.4"
     opcode = 0x79
-    traits = (Pure, AllTypesMatch("source", "result"), AllShapesMatch("source", "exponent", "result"))
+    traits = (Pure, AllTypesMatch("source", "result"), AllShapesMatch("source", "exponent"))
     source = operand(BaseFloatTile, "base")
     exponent = operand(IntTile, "exponent")
     result = result(BaseFloatTile, "the powers")

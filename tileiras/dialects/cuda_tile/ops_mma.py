@@ -19,6 +19,7 @@ from tileiras.ir import (
     f16,
     f32,
     f64,
+    fnv8E5M3FNU,
     i8,
     i32,
     operand,
@@ -111,6 +112,9 @@ class MmaFOp(TileOp):
             )
 
 
+_SCALES = TileOf(f8E4M3FN, f8E8M0FNU, name="mmaf_scaled scale tile type", newer=(fnv8E5M3FNU,))
+
+
 class MmaFScaledOp(TileOp):
     """Product of 8- or 4-bit floating-point matrices whose blocks along K share a scale."""
 
@@ -128,8 +132,8 @@ class MmaFScaledOp(TileOp):
     lhs = operand(TileOf(f8E4M3FN, f8E5M2, f4E2M1FN, name="mmaf_scaled operand tile type"), "M x K")
     rhs = operand(TileOf(f8E4M3FN, f8E5M2, f4E2M1FN, name="mmaf_scaled operand tile type"), "K x N")
     acc = operand(TileOf(f32, name="mmaf_scaled result tile type"), "M x N, added to the product")
-    lhs_scale = operand(TileOf(f8E4M3FN, f8E8M0FNU, name="mmaf_scaled scale tile type"), "M x K/block")
-    rhs_scale = operand(TileOf(f8E4M3FN, f8E8M0FNU, name="mmaf_scaled scale tile type"), "K/block x N")
+    lhs_scale = operand(_SCALES, "M x K/block")
+    rhs_scale = operand(_SCALES, "K/block x N")
     result = result(TileOf(f32, name="mmaf_scaled result tile type"), "M x N")
     assembly_format = (
         "$lhs `,` $rhs `,` $acc `,` $lhs_scale `,` $rhs_scale attr-dict `:` custom<CudaTileType>(type($lhs)) `,`"
@@ -149,7 +153,7 @@ class MmaFScaledOp(TileOp):
         _match(("rhs", "rhs_scale"), (rhs, rhs_scale), (column, column))
         _match(("lhs_scale", "rhs_scale"), (lhs_scale, rhs_scale), (column, row))
         factor, scale = self.lhs.type.element_type, self.lhs_scale.type.element_type
-        if scale is f8E4M3FN and factor is not f4E2M1FN:
+        if scale is not f8E8M0FNU and factor is not f4E2M1FN:
             raise VerifyError(
                 f"unsupported combination of element types. Scale type '{scale}' expects lhs and rhs element types"
                 f" to be '{f4E2M1FN}', but got '{factor}'"
@@ -175,7 +179,7 @@ class MmaFScaledOp(TileOp):
                 )
         elif block not in (16, 32):
             raise VerifyError(
-                f"shape error: f4E2M1FN element type with f8E8M0FNU scales {requires} 16 or 32, but got {block}"
+                f"shape error: f4E2M1FN element type with {scale} scales {requires} 16 or 32, but got {block}"
             )
 
 

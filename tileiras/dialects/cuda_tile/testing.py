@@ -30,6 +30,7 @@ from tileiras.ir import (
 from .constraints import DictArrayAttr, I32Attr, TileType, TokenType, function_type_attr
 from .operation import TileOp
 from .ops_control_flow import ReturnOp
+from .ops_conversion import FToFOp, modes_until_13_3
 from .ops_module import FunctionOp
 from .traits import EndsWith, OneBlock, ParentOneOf
 
@@ -98,19 +99,24 @@ del registry.ATTRIBUTES[TestPriorityAttr.name]
 
 @contextlib.contextmanager
 def loaded() -> Iterator[None]:
-    """Inside, the operations are part of the dialect: they can be read, and a function may hold a `return`."""
+    """Inside, the operations are part of the dialect: they can be read, and a function may hold a `return`.
+
+    They belong to the public release, 13.3, so that the rules that 13.4 has relaxed are that release's.
+    """
     if TestFuncOp.name in registry.OPERATIONS:
         yield
         return
     parents = ReturnOp.get_trait(ParentOneOf)
-    before = parents.names
+    before, modes = parents.names, FToFOp.__dict__["modes"]
     try:
         registry.OPERATIONS.update({op_class.name: op_class for op_class in _OPERATIONS})
         registry.ATTRIBUTES[TestPriorityAttr.name] = TestPriorityAttr
         parents.names = (TestFuncOp.name, *before)
+        FToFOp.modes = staticmethod(modes_until_13_3)  # type: ignore[method-assign]
         yield
     finally:
         parents.names = before
+        FToFOp.modes = modes  # type: ignore[method-assign]
         del registry.ATTRIBUTES[TestPriorityAttr.name]
         for op_class in _OPERATIONS:
             del registry.OPERATIONS[op_class.name]

@@ -19,8 +19,10 @@ MAX_TILE_ELEMENTS = 1 << 24
 MAX_I32 = (1 << 31) - 1
 
 FLOAT_KEYWORDS = ("f16", "bf16", "f32", "tf32", "f64", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN")
+NEWER_FLOAT_KEYWORDS = ("fnv8E5M3FNU",)
+"""Types that came after the public release whose words diagnostics use: accepted, but not named in their lists."""
 INTEGER_WIDTHS = (1, 8, 16, 32, 64)
-ELEMENT_SINCE = {"f8E8M0FNU": "13.2", "f4E2M1FN": "13.3", "i4": "13.3"}
+ELEMENT_SINCE = {"f8E8M0FNU": "13.2", "f4E2M1FN": "13.3", "i4": "13.3", "fnv8E5M3FNU": "13.4"}
 """Element types that are not in 13.1, with the version that introduced them."""
 
 NUMBER_WORDS = " or ".join((*FLOAT_KEYWORDS, *(f"i{width}" for width in INTEGER_WIDTHS)))
@@ -30,7 +32,7 @@ NUMBER_WORDS = " or ".join((*FLOAT_KEYWORDS, *(f"i{width}" for width in INTEGER_
 def is_number(type: Any) -> bool:
     """Whether `type` is a number that memory can hold: every element type but pointers and i4."""
     if isinstance(type, FloatType):
-        return type.keyword in FLOAT_KEYWORDS
+        return type.keyword in FLOAT_KEYWORDS or type.keyword in NEWER_FLOAT_KEYWORDS
     return isinstance(type, IntegerType) and type.width in INTEGER_WIDTHS
 
 

@@ -4,6 +4,7 @@ What follows an `if` that may leave its block moves into the branches that fall 
 ends in an exit, and the exits become values: an `if` at the end of the block yields what the chosen exit carries.
 After this
 
+- a `return` inside a `loop` has become a `break` that says so in a result of its own, and a `return` behind the loop;
 - a `for` body ends in its only `continue`, an entry in its only `return`;
 - a `loop` body ends in `yield %again, values...`: with %again the values start the next iteration, without they are the
   loop's results.  When the two lists differ in type, both are yielded, results first.
@@ -11,7 +12,7 @@ After this
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from tileiras.dialects import cuda_tile
 from tileiras.ir import Block, DenseElementsAttr, Operation, Region, Value, VerifyError, i1, i64
@@ -26,6 +27,7 @@ def structure_exits(module: Operation) -> None:
     for op in module.regions[0].block.operations:
         if op.name == "cuda_tile.entry":
             block = op.regions[0].block
+            _return_behind_loops(block)
             if _structure(block):
                 _payload(block, lambda exit, at: [])
                 block.append(cuda_tile.ReturnOp.create(location=op.location))
@@ -34,6 +36,59 @@ def structure_exits(module: Operation) -> None:
 def shares_values(loop: Operation) -> bool:
     """Whether a loop's results and carried values have the same types, so that one list serves for both."""
     return [r.type for r in loop.results] == [value.type for value in loop.operands]
+
+
+# ---- returns inside of loops -----------------------------------------------------------------------------------------
+
+
+def _return_behind_loops(block: Block) -> None:
+    """Inner loops first: what they leave behind is a `return` in the loop around them."""
+    for op in block.operations:
+        for region in op.regions:
+            for body in region.blocks:
+                _return_behind_loops(body)
+        if op.name == "cuda_tile.loop":
+            exits = list(_exits(op.regions[0].block))
+            if any(exit.name == "cuda_tile.return" for exit in exits):
+                _break_instead(op, exits)
+
+
+def _exits(block: Block) -> Iterator[Operation]:
+    """The exits of a body, but for those of loops inside."""
+    for op in block.operations:
+        if op.name in EXITS:
+            yield op
+        elif op.name == "cuda_tile.if":
+            for region in op.regions:
+                for branch in region.blocks:
+                    yield from _exits(branch)
+
+
+def _break_instead(loop: Operation, exits: list[Operation]) -> None:
+    """The loop's results get a first one: whether it was left by a `return`."""
+    types = [result.type for result in loop.results]
+    for exit in exits:
+        if exit.name == "cuda_tile.continue":
+            continue
+        at = exit.parent
+        assert at is not None
+        returns = exit.name == "cuda_tile.return"
+        values = [_anything(type, at, exit) for type in types] if returns else list(exit.operands)
+        flag = _constant(i1, int(returns), at, exit)
+        at.insert_before(cuda_tile.BreakOp.create([flag, *values], location=exit.location), exit)
+        exit.erase()
+    block = loop.parent
+    assert block is not None
+    regions = [Region().take_blocks(region) for region in loop.regions]
+    flagged = [cuda_tile.TileType((), i1), *types]
+    new = cuda_tile.LoopOp.create(loop.operands, flagged, dict(loop.attributes), regions, (), loop.location)
+    block.insert_before(new, loop)
+    leave = Region([Block()])
+    leave.block.append(cuda_tile.ReturnOp.create(location=loop.location))
+    after = cuda_tile.IfOp.create((new.results[0],), (), {}, [leave, Region()], (), loop.location)
+    block.insert_before(after, loop)
+    loop.replace_all_uses_with(new.results[1:])
+    loop.erase()
 
 
 # ---- moving code behind an exit into the branches --------------------------------------------------------------------
