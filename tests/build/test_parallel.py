@@ -128,6 +128,13 @@ def test_what_the_store_answers_for_ends_the_chain(tmp_path, monkeypatch):
     store.close()
 
 
+def test_spawned_workers_do_the_same(tmp_path, monkeypatch, pool):
+    monkeypatch.setattr(worker, "START_METHOD", "spawn")
+    reply = pool.run(Request(place(tmp_path), str(tmp_path), chain(tmp_path)))
+    assert [report.code for report in reply.reports] == [0, 0, 0]
+    assert (tmp_path / "out" / "k" / "one.tileas.mlir").is_file()
+
+
 def test_a_worker_killed_between_requests_is_replaced(tmp_path, pool):
     request = Request(place(tmp_path), str(tmp_path), chain(tmp_path))
     pool.run(request)

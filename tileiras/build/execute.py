@@ -230,7 +230,8 @@ class Session:
     def _remember(self, step: Step, parts: dict[str, Any], outcome: str) -> None:
         if self.history is not None:
             self.history.add(step.stem, step.stage.name, step.source_name, outcome, parts)
-            self.history.add_code(parts["code"], self.code.digests(step.stage))
+            if not self.history.knows_code(parts["code"]):
+                self.history.add_code(parts["code"], self.code.digests(step.stage))
 
     def _run(self, step: Step, data: bytes, context: StageContext) -> dict[str, bytes]:
         """The artifacts of a stage by suffix."""

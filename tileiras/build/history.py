@@ -59,13 +59,15 @@ class History:
         }
         self._write(path, row)
 
+    def knows_code(self, fingerprint: str) -> bool:
+        if fingerprint not in self._known_code and os.path.isfile(self._code_path(fingerprint)):
+            self._known_code.add(fingerprint)
+        return fingerprint in self._known_code
+
     def add_code(self, fingerprint: str, digests: Mapping[str, str]) -> None:
         """Keeps what a fingerprint is made of, to name the module that an edit was in."""
-        if fingerprint not in self._known_code:
-            self._known_code.add(fingerprint)
-            path = self._code_path(fingerprint)
-            if not os.path.isfile(path):
-                self._write(path, digests)
+        self._known_code.add(fingerprint)
+        self._write(self._code_path(fingerprint), digests)
 
     def entries(self) -> Iterator[Entry]:
         """All steps, by file name and in no order of stages."""

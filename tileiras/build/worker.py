@@ -162,15 +162,18 @@ class Pool:
             self._idle.clear()
 
 
+START_METHOD = "forkserver" if sys.platform.startswith("linux") else "spawn"
+"""With SCons' threads about, a plain fork may copy a lock that is held."""
+
+
 def _context() -> Any:
-    """forkserver on Linux, spawn elsewhere: with SCons' threads about, a plain fork may copy a lock that is held."""
     import multiprocessing
 
-    if not sys.platform.startswith("linux"):
-        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(START_METHOD)
+    if START_METHOD != "forkserver":
+        return context
     from tileiras.pipeline import STAGES
 
-    context = multiprocessing.get_context("forkserver")
     modules = [f"tileiras.dialects.{name}" for row in STAGES for name in row.dialects]
     modules += [row.module_name for row in STAGES if not row.reads_files]
     context.set_forkserver_preload([__name__, *dict.fromkeys(modules)])
