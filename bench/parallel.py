@@ -55,8 +55,9 @@ def main(count: int = KERNELS, turns: int = TURNS) -> None:
                     shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.unlink(path)
                 taken.append(scons(folder, jobs).wall)
             ratios.append(times["-j1"][-1] / times["-j2"][-1])
-        print(f"{count} kernels, medians of {turns}: -j1 {statistics.median(times['-j1']):.1f} s, "
-              f"-j2 {statistics.median(times['-j2']):.1f} s, {statistics.median(ratios):.2f} times as fast")  # fmt: skip
+        one, two = (statistics.median(taken) for taken in times.values())
+        ratio = statistics.median(ratios)
+        print(f"{count} kernels, medians of {turns}: -j1 {one:.1f} s, -j2 {two:.1f} s, {ratio:.2f} times as fast")
 
 
 if __name__ == "__main__":

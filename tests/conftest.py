@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import re
 import shlex
 import sys
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+
+# What a test compiles is compiled: tests of the artifact store name one of their own.
+os.environ["TILEIRAS_CACHE_DIR"] = "off"
 
 TESTS = Path(__file__).parent
 SUFFIXES = (".mlir", ".test")

@@ -9,7 +9,7 @@ Names are loaded when first used; `import tileiras` alone costs next to nothing.
 __version__ = "0.1.0"
 
 _LAZY = {
-    "compile": "tileiras.api",
+    "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "Artifact": "tileiras.api",
     "CompileError": "tileiras.diagnostics",

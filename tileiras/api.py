@@ -85,16 +85,19 @@ def compile(
 
     Raises CompileError with located diagnostics and the driver's exit code.
     """
-    values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **_named(options)})
+    values = checked_options(gpu_name, opt_level, options)
+    return compile_with(source, values, emit, entry=entry, source_name=source_name)
+
+
+def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> CompileOptions:
+    """The options of `compile`; raises CompileError (code 2)."""
+    named = {lookup(name).name: value for name, value in options.items()}
+    values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **named})
     if values["gpu-name"] is None:
         raise CompileError.at(
             None, "GPU architecture sm_0 is not supported by this version of tileiras.", ExitCode.CONFIGURATION
         )
-    return compile_with(source, values, emit, entry=entry, source_name=source_name)
-
-
-def _named(options: dict[str, Any]) -> dict[str, Any]:
-    return {lookup(name).name: value for name, value in options.items()}
+    return values
 
 
 def parse(source: str | bytes | os.PathLike, *, source_name: str | None = None) -> Operation:

@@ -132,9 +132,10 @@ def test_verify_mode_compiles_and_compares(project):
     project.scons()
     project.delete_build()
     assert project.scons(TILEIRAS_CACHE_MODE="verify").cached == []
-    from tileiras.build.store import ArtifactStore, open_cache
+    from tileiras.build.shards import open_cache
+    from tileiras.build.store import ArtifactStore, folder_of
 
-    cache = open_cache(project.store)
+    cache = open_cache(folder_of(project.store))
     (key,) = [key for shard in cache._shards for key in shard if key.startswith("tileas:")]
     cache.close()
     store = ArtifactStore(project.store, pytest.fail)

@@ -74,7 +74,7 @@ class Step:
 class Outcome:
     """How a step went: `error` is None when its artifacts were written."""
 
-    __slots__ = ("cached", "diagnostics", "error", "dependencies", "key")
+    __slots__ = ("cached", "diagnostics", "error", "dependencies", "key", "seconds")
 
     def __init__(
         self,
@@ -82,11 +82,14 @@ class Outcome:
         diagnostics: list[Diagnostic],
         error: CompileError | None = None,
         dependencies: tuple[str, ...] = (),
+        seconds: float = 0.0,
     ) -> None:
         self.cached = cached
         self.diagnostics = diagnostics
         self.error = error
         self.dependencies = dependencies
+        self.seconds = seconds
+        """What running the stage took; of a cached one, when it ran."""
         self.key: str | None = None
         """What the artifacts are named by; None when the step's inputs could not be read."""
 
@@ -101,16 +104,17 @@ class Report(NamedTuple):
     code: int
     text: str
     dependencies: tuple[str, ...]
+    seconds: float
 
 
-class _Miss(NamedTuple):
-    """What is known of a step whose stage has to run; `stored` is there to be compared with (mode `verify`)."""
+class _Found(NamedTuple):
+    """What is known of a step before its stage runs; `record` is what the store has for it."""
 
     data: bytes
     parts: dict[str, Any]
     key: str
     full_key: str | None
-    stored: Record | None
+    record: Record | None
 
 
 class Session:
@@ -131,11 +135,11 @@ class Session:
             (
                 f"tileiras:{stage.name}:{self.code.fingerprint(stage)}".encode(),
                 options.canonical(stage.options),
-                *(self._tool(name, stage.select(options)).encode() for name in stage.tools),
+                *(self.tool(name, stage.select(options)).encode() for name in stage.tools),
             )
         )
 
-    def _tool(self, name: str, options: StageOptions) -> str:
+    def tool(self, name: str, options: StageOptions) -> str:
         key = (name, repr(options))
         found = self._tools.get(key)
         if found is None:
@@ -150,16 +154,22 @@ class Session:
     def perform(self, step: Step) -> Outcome:
         """Makes the artifacts of a step.  Never raises for what is wrong with the input: see `Outcome.error`."""
         found = self._look_up(step)
-        if isinstance(found, Outcome):
-            return found
-        outcome = self._make(step, found)
-        outcome.key = found.full_key or found.key
-        return outcome
+        return found if isinstance(found, Outcome) else self._make(step, found)
 
     def answer(self, step: Step) -> Outcome | None:
         """The artifacts of a step, when that takes no run of its stage."""
         found = self._look_up(step)
         return found if isinstance(found, Outcome) else None
+
+    def obtain(self, step: Step, data: bytes) -> tuple[Record, list[Diagnostic]]:
+        """What a step makes of bytes, from the store or by running the stage, and what there is to say.
+
+        Writes no file.  Raises CompileError.
+        """
+        found = self._find(step, data)
+        if found.record is not None and self.store.mode != VERIFY:
+            return found.record, self._said(step, found.record)
+        return self._run_and_store(step, found)[:2]
 
     def key(self, step: Step) -> str | None:
         """What a step's artifacts are named by, as far as it is known before the stage ran."""
@@ -170,58 +180,75 @@ class Session:
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         return self._with_dependencies(step, key, parts) or key
 
-    def _look_up(self, step: Step) -> Outcome | _Miss:
+    def _look_up(self, step: Step) -> Outcome | _Found:
         try:
             with open(step.input, "rb") as file:
                 data = file.read()
         except OSError as error:
             return self._failed(step, CompileError.at(None, f"unable to read '{step.input}': {error.strerror}"), [])
+        found = self._find(step, data)
+        if found.record is None or self.store.mode == VERIFY:
+            return found
+        self._remember(step, found.parts, "served from the store")
+        return self._finish(step, found.record, self._said(step, found.record), found.full_key, cached=True)
+
+    def _find(self, step: Step, data: bytes) -> _Found:
         parts = self.parts(step, data)
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         full_key = self._with_dependencies(step, key, parts)
         record = self.store.get_record(full_key) if full_key is not None else None
         if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
             record = None
-        if record is None or self.store.mode == VERIFY:
-            return _Miss(data, parts, key, full_key, record)
-        self._remember(step, parts, "served from the store")
-        said = locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
-        outcome = self._finish(step, record, said, cached=True)
-        outcome.key = full_key
-        return outcome
+        return _Found(data, parts, key, full_key, record)
 
-    def _make(self, step: Step, miss: _Miss) -> Outcome:
-        """Runs the stage."""
-        parts, full_key = miss.parts, miss.full_key
+    def _said(self, step: Step, record: Record) -> list[Diagnostic]:
+        return locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
+
+    def _make(self, step: Step, found: _Found) -> Outcome:
+        try:
+            record, said, key = self._run_and_store(step, found)
+        except CompileError as error:
+            return self._failed(step, error, [])
+        return self._finish(step, record, said, key, cached=False)
+
+    def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], str | None]:
+        """Runs the stage: what it made, what it said, and the key; raises CompileError with all that it said."""
+        import time
+
+        parts, full_key = found.parts, found.full_key
         context = StageContext(source_name=step.source_name, source_path=step.source_path, store=self.store)
+        said = context.engine.diagnostics
         works_on_ir = pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE
         try:
             with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
-                artifacts = self._run(step, miss.data, context)
+                start = time.perf_counter()
+                artifacts = self._run(step, found.data, context)
+                seconds = time.perf_counter() - start
         except CompileError as error:
             self._remember(step, parts, "failed")
-            return self._failed(step, error, context.engine.diagnostics)
-        said = context.engine.diagnostics
+            raise _after(said, error) from None
         base = os.path.dirname(os.path.realpath(step.source_path))
         dependencies = tuple(os.path.relpath(path, base).replace(os.sep, "/") for path in context.dependencies)
-        record = Record(artifacts, locations.encode_diagnostics(said, step.source_name), dependencies)
+        diagnostics = locations.encode_diagnostics(said, step.source_name)
+        record = Record(artifacts, diagnostics, dependencies, round(seconds, 4))
         missing = [suffix for suffix in step.wanted if suffix not in artifacts]
         if missing:
             message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
-            return self._failed(step, CompileError.at(None, message), said)
+            raise _after(said, CompileError.at(None, message))
         if step.stage.reads_files:
-            self.store.put(miss.key + ":files", "\n".join(dependencies).encode())
-            full_key = self._with_dependencies(step, miss.key, parts, dependencies)
+            self.store.put(found.key + ":files", "\n".join(dependencies).encode())
+            full_key = self._with_dependencies(step, found.key, parts, dependencies)
         self._remember(step, parts, "ran")
-        if miss.stored is not None:
-            differing = [suffix for suffix in step.wanted if miss.stored.artifacts[suffix] != artifacts[suffix]]
+        if found.record is not None:
+            stored = found.record.artifacts
+            differing = [suffix for suffix in step.wanted if stored[suffix] != artifacts[suffix]]
             if differing:
                 listed = ", ".join(differing)
                 message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
-                return self._failed(step, CompileError.at(context.location, message), said)
+                raise _after(said, CompileError.at(context.location, message))
         if full_key is not None:
             self.store.put_record(full_key, record)
-        return self._finish(step, record, said, cached=False)
+        return record, said, full_key or found.key
 
     def fail(self, step: Step, message: str) -> Outcome:
         """The outcome of a step that came to nothing for a reason outside its stage."""
@@ -268,14 +295,18 @@ class Session:
                 ).to_bytes()
         return artifacts
 
-    def _finish(self, step: Step, record: Record, said: list[Diagnostic], cached: bool) -> Outcome:
+    def _finish(
+        self, step: Step, record: Record, said: list[Diagnostic], key: str | None, cached: bool
+    ) -> Outcome:
         try:
             for suffix in step.wanted:
                 write_atomically(step.stem + suffix, record.artifacts[suffix])
         except OSError as error:
             message = f"unable to write '{error.filename or step.stem}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message), said)
-        return Outcome(cached, said, None, record.dependencies)
+        outcome = Outcome(cached, said, None, record.dependencies, record.seconds)
+        outcome.key = key
+        return outcome
 
     def _failed(self, step: Step, error: CompileError, said: list[Diagnostic]) -> Outcome:
         """Leaves no artifact of an earlier run behind that could be taken for one of this input."""
@@ -284,8 +315,8 @@ class Session:
                 os.unlink(path)
             except OSError:
                 pass  # was not there
-        earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
-        return Outcome(False, earlier + error.diagnostics, error)
+        whole = _after(said, error)
+        return Outcome(False, whole.diagnostics, whole)
 
     # ---- keys --------------------------------------------------------------------------------------------------------
 
@@ -299,7 +330,7 @@ class Session:
             "stage": stage.name,
             "code": self.code.fingerprint(stage),
             "options": dict(line.split("=", 1) for line in options.splitlines()),
-            "tools": {name: self._tool(name, stage.select(step.options)) for name in stage.tools},
+            "tools": {name: self.tool(name, stage.select(step.options)) for name in stage.tools},
             "input": xxhash.xxh3_128_hexdigest(data),
         }
         if stage.reads_files:
@@ -348,6 +379,12 @@ class Session:
         return table
 
 
+def _after(said: list[Diagnostic], error: CompileError) -> CompileError:
+    """The error with what was said before it."""
+    earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
+    return CompileError(earlier + error.diagnostics, error.code)
+
+
 def _content(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
@@ -360,7 +397,9 @@ def report(outcome: Outcome, step: Step) -> Report:
     """An outcome as plain data."""
     code = int(outcome.error.code) if outcome.error is not None else 0
     text = render(outcome.diagnostics, step) if outcome.diagnostics else ""
-    return Report(step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.dependencies)
+    return Report(
+        step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.dependencies, outcome.seconds
+    )
 
 
 def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:

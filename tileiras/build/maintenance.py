@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from tileiras.build.store import FORMAT, OFF, SHARDS, Record, checked, open_cache
+from tileiras.build.shards import SHARDS, open_cache, shard_folder
+from tileiras.build.store import OFF, Record, checked, folder_of
 
 OTHER = "other"
 """What rows are counted under that no stage made: libdevice in parts, lists of imported files."""
@@ -18,7 +19,7 @@ OTHER = "other"
 
 def exists(directory: str) -> bool:
     """Whether there is a store: looking at one must not make one."""
-    return directory != OFF and os.path.isdir(os.path.join(directory, f"v{FORMAT}"))
+    return directory != OFF and os.path.isdir(folder_of(directory))
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def _shards(directory: str) -> Iterator[list[Any]]:
     if not exists(directory):
         yield []
         return
-    cache = open_cache(directory)
+    cache = open_cache(folder_of(directory))
     try:
         yield list(cache._shards)
     finally:
@@ -34,11 +35,11 @@ def _shards(directory: str) -> Iterator[list[Any]]:
 
 
 def _stage(key: str) -> str:
-    """`ptx:0123...` was made by `ptx`."""
+    """`ptx:0123...` was made by `ptx`; `compile:0123...` is a whole compilation of the library."""
     from tileiras.pipeline import BY_NAME
 
     stage, _, rest = key.partition(":")
-    return stage if stage in BY_NAME and ":" not in rest else OTHER
+    return stage if stage in (*BY_NAME, "compile") and ":" not in rest else OTHER
 
 
 def statistics(directory: str) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def clear(directory: str) -> dict[str, Any]:
         for shard in shards:
             removed += shard.clear()
     for number in range(SHARDS):
-        shutil.rmtree(os.path.join(directory, f"v{FORMAT}", f"{number:03d}.damaged"), ignore_errors=True)
+        shutil.rmtree(shard_folder(folder_of(directory), number) + ".damaged", ignore_errors=True)
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(directory, "imports.json"))
     return {"directory": directory, "removed": removed}

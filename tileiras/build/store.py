@@ -12,23 +12,19 @@ import json
 import os
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, open_cache, open_read_only, set_aside
 
 FORMAT = 1
 _MAGIC = b"tileira\x01"
 _DIGEST_SIZE = 16
-
-SIZE_LIMIT = 5 << 30
-"""Bytes; what was used longest ago goes first."""
 
 OFF = "off"
 
 READ_WRITE, READ_ONLY, REFRESH, VERIFY = "read-write", "read-only", "refresh", "verify"
 MODES = (READ_WRITE, READ_ONLY, OFF, REFRESH, VERIFY)
 """What a build does with its store: `refresh` looks nothing up and writes, `verify` runs every stage and compares."""
-
-SHARDS = 8
-
 
 class Record(NamedTuple):
     """What one run of one stage made.
@@ -40,12 +36,15 @@ class Record(NamedTuple):
     artifacts: Mapping[str, bytes]
     diagnostics: Mapping[str, Any]
     dependencies: tuple[str, ...] = ()
+    seconds: float = 0.0
+    """What making it took."""
 
     def to_bytes(self) -> bytes:
         head = {
             "artifacts": [[suffix, len(data)] for suffix, data in self.artifacts.items()],
             "diagnostics": self.diagnostics,
             "dependencies": self.dependencies,
+            "seconds": self.seconds,
         }
         text = json.dumps(head, sort_keys=True).encode()
         return struct.pack("<I", len(text)) + text + b"".join(self.artifacts.values())
@@ -63,13 +62,9 @@ class Record(NamedTuple):
                 position += size
             if position != len(data):
                 raise ValueError("record has the wrong length")
-            return cls(artifacts, head["diagnostics"], tuple(head["dependencies"]))
+            return cls(artifacts, head["diagnostics"], tuple(head["dependencies"]), float(head.get("seconds", 0)))
         except (struct.error, KeyError, TypeError) as error:
             raise ValueError(f"not a record: {error}") from None
-
-
-class DamagedEntry(ValueError):
-    """A row that is not what was written."""
 
 
 def default_directory(checkout: str | None) -> str:
@@ -120,6 +115,14 @@ def directory_for(folder: str) -> str:
         current = above
 
 
+def folder_of(directory: str) -> str:
+    """The database's folder in a store's directory."""
+    return os.path.join(directory, f"v{FORMAT}")
+
+
+_Result = TypeVar("_Result")
+
+
 class ArtifactStore:
     """A diskcache.FanoutCache, opened at the first use.  `directory` may be `off`."""
 
@@ -136,26 +139,19 @@ class ArtifactStore:
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`; None when there are none or they are damaged."""
-        cache = self._open()
-        if cache is None:
-            return None
-        try:
+
+        def read(cache: Any) -> bytes | None:
             row = cache.get(key)
             return None if row is None else checked(row)
-        except self._failures() as error:
-            self._complain(error)
-            return None
+
+        return self._tried(read)
 
     def put(self, key: str, value: bytes) -> None:
         import xxhash
 
-        cache = self._open() if self.mode != READ_ONLY else None
-        if cache is None:
-            return
-        try:
-            cache.set(key, _MAGIC + xxhash.xxh3_128_digest(value) + value)
-        except self._failures() as error:
-            self._complain(error)
+        if self.mode != READ_ONLY:
+            row = _MAGIC + xxhash.xxh3_128_digest(value) + value
+            self._tried(lambda cache: cache.set(key, row))
 
     def get_record(self, key: str) -> Record | None:
         """What a stage made for `key`; nothing in mode `refresh`."""
@@ -182,26 +178,44 @@ class ArtifactStore:
         writable = self._usable and self.mode != READ_ONLY
         return os.path.join(self.directory, "imports.json") if writable else None
 
-    def _open(self) -> Any:
-        if self._cache is None and self._usable and self.mode == READ_ONLY:
-            self._usable = os.path.isdir(os.path.join(self.directory, f"v{FORMAT}"))
-        if self._cache is None and self._usable:
-            import sqlite3
+    @property
+    def fingerprints_path(self) -> str | None:
+        """A file for the fingerprints of this installation's code; see `CodeBase`."""
+        import xxhash
 
-            for attempt in range(2):
-                try:
-                    self._cache = open_cache(self.directory, self.limit)
-                    break
-                except sqlite3.DatabaseError as error:
-                    self._complain(error)
-                    # A locked database is healthy; only what is damaged is moved out of the way.
-                    if attempt or isinstance(error, sqlite3.OperationalError) or not _set_aside(self.directory):
-                        self._usable = False
-                        break
-                except OSError as error:
-                    self._complain(error)
-                    self._usable = False
-                    break
+        here = xxhash.xxh3_64_hexdigest(os.path.abspath(__file__).encode())
+        return os.path.join(self.directory, f"code-{here}.json") if self.memo_path is not None else None
+
+    def _tried(self, use: Callable[[Any], _Result]) -> _Result | None:
+        """What `use` makes of the database; None when there is none or it fails, once it was set aside if damaged."""
+        import sqlite3
+
+        for again in (True, False):
+            cache = self._open()
+            if cache is None:
+                return None
+            try:
+                return use(cache)
+            except self._failures() as error:
+                self._complain(error)
+                damaged = isinstance(error, sqlite3.DatabaseError)
+                if not (damaged and again and self.mode != READ_ONLY and set_aside(self.folder)):
+                    return None
+                self.close()
+        return None
+
+    @property
+    def folder(self) -> str:
+        """Where the database is; another format has another."""
+        return folder_of(self.directory)
+
+    def _open(self) -> Any:
+        if self._cache is None and self._usable:
+            if self.mode == READ_ONLY:
+                self._usable = os.path.isdir(self.folder)
+                self._cache = open_read_only(self.folder) if self._usable else None
+            else:
+                self._cache = open_cache(self.folder, self.limit)
         return self._cache
 
     @staticmethod
@@ -233,74 +247,3 @@ def checked(row: Any) -> bytes:
     if xxhash.xxh3_128_digest(value) != row[len(_MAGIC) : start]:
         raise DamagedEntry("damaged entry")
     return value
-
-
-def open_cache(directory: str, limit: int = SIZE_LIMIT) -> Any:
-    """The database below a store's directory, made when it is not there; raises sqlite3.DatabaseError or OSError."""
-    import diskcache
-    from diskcache.core import MODE_BINARY, MODE_RAW
-
-    class BytesDisk(diskcache.Disk):
-        """Keys are str and values bytes; a row of any other kind is damaged."""
-
-        def put(self, key: Any) -> tuple[str, bool]:
-            return key, True
-
-        def get(self, key: Any, raw: bool) -> Any:
-            if not raw:
-                raise DamagedEntry("an entry's key is a pickle")
-            return key
-
-        def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> Any:
-            if mode not in (MODE_RAW, MODE_BINARY):
-                raise DamagedEntry("an entry is not plain bytes")
-            return super().fetch(mode, filename, value, read)
-
-    os.makedirs(directory, exist_ok=True)
-    return diskcache.FanoutCache(
-        os.path.join(directory, f"v{FORMAT}"),
-        shards=SHARDS,
-        timeout=5.0,
-        disk=BytesDisk,
-        size_limit=limit,
-        eviction_policy="least-recently-used",
-    )
-
-
-def _set_aside(directory: str) -> bool:
-    """Renames shards whose database cannot be read; True when there was one."""
-    import sqlite3
-
-    found = False
-    base = os.path.join(directory, f"v{FORMAT}")
-    for number in range(SHARDS):
-        shard = os.path.join(base, f"{number:03d}")
-        path = os.path.join(shard, "cache.db")
-        if not os.path.exists(path):
-            continue
-        try:
-            connection = sqlite3.connect(path)
-            try:
-                connection.execute("SELECT COUNT(*) FROM Settings").fetchone()
-                connection.execute("SELECT COUNT(*) FROM Cache").fetchone()
-            finally:
-                connection.close()
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                continue
-            found |= _rename_damaged(shard)
-        except sqlite3.DatabaseError:
-            found |= _rename_damaged(shard)
-    return found
-
-
-def _rename_damaged(shard: str) -> bool:
-    import shutil
-
-    aside = shard + ".damaged"
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
-        os.rename(shard, aside)
-    except OSError:
-        return False
-    return True

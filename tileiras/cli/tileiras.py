@@ -88,8 +88,8 @@ def _run(given: Arguments) -> int:
             f"Can specify at most 1 positional arguments: See: {PROGRAM} --help"
         )
 
-    from tileiras import api, pipeline, units
-    from tileiras.codegen.folder_store import user_store
+    from tileiras import pipeline, units
+    from tileiras.build import library
     from tileiras.options import CompileOptions
 
     # The order of the checks is observable and the vendor's: file, its magic, GPU, level, debug.
@@ -107,7 +107,7 @@ def _run(given: Arguments) -> int:
             ExitCode.CONFIGURATION,
         )  # fmt: skip
     options = CompileOptions(given.options)
-    artifact = api.compile_with(source, options, emit, entry=own.get("entry"), store=user_store())
+    artifact = library.compile_with(source, options, emit, entry=own.get("entry"))
     if artifact.diagnostics:
         print(render(artifact.diagnostics), file=sys.stderr)
     output = own.get("output-file") or (_stem(name) + suffix if name != "-" else "-")

@@ -1,0 +1,195 @@
+"""Compilations through the artifact store: what `tileiras.compile` and the command `tileiras` do.
+
+In one process modules go from stage to stage alive, so that there are no bytes of a stage's input to look up: a
+compilation is one row, found by its source, options, tools and the code of all its stages.  What cuTile Python exports
+is the row that a build has for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from tileiras import api, pipeline, units
+from tileiras.api import Artifact, Kernel
+from tileiras.build.execute import KEY_FORMAT, Session, Step
+from tileiras.build.fingerprint import CodeBase
+from tileiras.build.history import key_of
+from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, FilePosition
+from tileiras.options import CompileOptions
+from tileiras.pipeline import Stage
+
+ROW = Stage("compile", pipeline.FILE, "", (), (), "a whole compilation", module="tileiras.api")
+"""What rows are named by; its code is what leads from stage to stage."""
+
+_sessions: dict[tuple[str, str], Session] = {}
+
+
+def compile(
+    source: Any,
+    *,
+    gpu_name: str,
+    opt_level: int = 3,
+    emit: str = "ptx",
+    entry: str | None = None,
+    source_name: str | None = None,
+    **options: Any,
+) -> Artifact:
+    """`tileiras.api.compile`, with what it makes kept in the artifact store and looked up there first.
+
+    The store is that of the checkout one works in, or the user's; `TILEIRAS_CACHE_DIR=off` does without.  A source that
+    is a module, and so may be changed, is compiled every time.  Raises CompileError, never for what is wrong with the
+    store.
+    """
+    values = api.checked_options(gpu_name, opt_level, options)
+    return compile_with(source, values, emit, entry=entry, source_name=source_name)
+
+
+def compile_with(
+    source: Any, options: CompileOptions, emit: str, *, entry: str | None = None, source_name: str | None = None
+) -> Artifact:
+    """`compile` with checked options; `source` may also be a `units.Source`."""
+    session = default_session()
+    store = session.store
+    if store.mode == OFF:
+        return api.compile_with(source, options, emit, entry=entry, source_name=source_name)
+    if not isinstance(source, units.Source):
+        if not isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
+            return api.compile_with(source, options, emit, entry=entry, source_name=source_name, store=store)
+        source = api.open_source(source, source_name)
+    last, suffix = pipeline.emit_stage(emit)
+    said: list[Diagnostic] = []
+    opened = source
+    if source.kind == units.PYTHON:
+        data = _exported(session, source, options, said)
+        if last.name == "export":
+            return Artifact(data, suffix, [], said)
+        opened = source._replace(data=data, kind=units.BYTECODE)
+    key = _key(session, opened, options, emit, entry)
+    record = store.get_record(key)
+    if record is not None and store.mode != VERIFY:
+        if record.diagnostics["diagnostics"]:
+            from tileiras import locations
+
+            said += quoted(locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
+        return _artifact(record, suffix, said)
+    made = api.compile_with(opened, options, emit, entry=entry, store=store)
+    if record is not None and record.artifacts[""] != made.data:
+        raise CompileError.at(None, f"compiling {opened.name} made another {suffix} than the store has for its key")
+    store.put_record(key, _record(made, opened.name))
+    made.diagnostics[:0] = said
+    return made
+
+
+def default_session() -> Session:
+    """The session of the working directory's store, as the environment has it now; raises CompileError (code 2)."""
+    directory = directory_for(os.getcwd())
+    try:
+        mode, limit = default_mode(), size_limit()
+    except ValueError as error:
+        raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
+    found = _sessions.get((directory, mode))
+    if found is None:
+        from tileiras.build.execute import warn_on_stderr
+
+        store = ArtifactStore(directory, warn_on_stderr, mode, limit)
+        code = CodeBase(memo=store.memo_path, known=store.fingerprints_path)
+        found = _sessions[directory, mode] = Session(store, code)
+    return found
+
+
+def _exported(session: Session, source: units.Source, options: CompileOptions, said: list[Diagnostic]) -> bytes:
+    """The bytecode that a cuTile Python source exports."""
+    row = pipeline.stage("export")
+    path = source.path or source.name
+    step = Step(row, path, "", [row.suffix], source.name, path, options)
+    record, diagnostics = session.obtain(step, source.data)
+    said += diagnostics
+    return record.artifacts[row.suffix]
+
+
+def _key(session: Session, source: units.Source, options: CompileOptions, emit: str, entry: str | None) -> str:
+    import xxhash
+
+    last, _ = pipeline.emit_stage(emit)
+    # Bytecode that is asked for of text is written by what leads from stage to stage, after reading.
+    rows = pipeline.stages_between("read", last.name) or (pipeline.stage("read"),)
+    names = {name for row in rows for name in row.options} | ({"bytecode-version"} if last.name == "export" else set())
+    parts: dict[str, Any] = {
+        "stage": ROW.name,
+        "code": [session.code.fingerprint(row) for row in (ROW, *rows)],
+        "options": options.canonical(names).decode(),
+        "tools": {name: session.tool(name, row.select(options)) for row in rows for name in row.tools},
+        "input": xxhash.xxh3_128_hexdigest(source.data),
+        "kind": source.kind,
+        "emit": emit,
+        "entry": entry,
+    }
+    if any(row.needs_locations(options) for row in rows):
+        parts["source name"] = source.name
+    return f"{ROW.name}:{key_of(KEY_FORMAT, parts)}"
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _record(made: Artifact, source_name: str) -> Record:
+    """The product under an empty name, what belongs to an entry under `ENTRY NUL SUFFIX`."""
+    artifacts = {"": made.data}
+    for kernel in made.kernels:
+        artifacts[kernel.name + "\0"] = b""
+        for suffix, data in kernel.artifacts.items():
+            artifacts[f"{kernel.name}\0{suffix}"] = data
+    diagnostics: dict[str, Any] = {"files": [], "diagnostics": []}
+    if made.diagnostics:
+        from tileiras import locations
+
+        diagnostics = locations.encode_diagnostics(made.diagnostics, source_name)
+    return Record(artifacts, diagnostics)
+
+
+def _artifact(record: Record, suffix: str, diagnostics: list[Diagnostic]) -> Artifact:
+    kernels: dict[str, Kernel] = {}
+    for key, data in record.artifacts.items():
+        name, separator, own = key.partition("\0")
+        if separator and not own:
+            kernels[name] = Kernel(name, {})
+        elif separator:
+            kernels[name].artifacts[own] = data
+    return Artifact(record.artifacts[""], suffix, list(kernels.values()), diagnostics)
+
+
+class _Quoted:
+    """A place in the source together with its line, as a place has it that was read a moment ago."""
+
+    __slots__ = ("_position", "_text")
+
+    def __init__(self, position: FilePosition, text: str) -> None:
+        self._position = position
+        self._text = text
+
+    def resolve(self) -> FilePosition:
+        return self._position
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def quoted(diagnostics: Iterable[Diagnostic], source: units.Source) -> list[Diagnostic]:
+    """The same diagnostics, with the lines of a text source that they point at."""
+    if source.kind != units.TEXT:
+        return list(diagnostics)
+    lines = source.text.split("\n")
+
+    def quote(diagnostic: Diagnostic) -> Diagnostic:
+        position = diagnostic.position
+        location = diagnostic.location
+        if position is not None and position.filename == source.name and 0 < position.line <= len(lines):
+            location = _Quoted(position._replace(source_line=lines[position.line - 1]), str(location))
+        return Diagnostic(diagnostic.severity, location, diagnostic.message, list(map(quote, diagnostic.notes)))
+
+    return list(map(quote, diagnostics))
+
+

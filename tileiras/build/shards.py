@@ -1,0 +1,197 @@
+"""The database below an artifact store: diskcache's FanoutCache, each of its shards opened when a row of it is wanted.
+
+Opening one takes some 5 ms, eight of them longer than many compilations.  A store that may not be written is read
+through SQLite alone, since diskcache writes whenever it opens a database.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+SHARDS = 8
+
+SIZE_LIMIT = 5 << 30
+"""Bytes; what was used longest ago goes first."""
+
+
+class DamagedEntry(ValueError):
+    """A row that is not what was written."""
+
+
+def open_cache(folder: str, limit: int = SIZE_LIMIT) -> Any:
+    """The FanoutCache in a folder, made when it is not there; its shards raise sqlite3.DatabaseError or OSError."""
+    _, fanout = _classes()
+    return fanout(folder, limit)
+
+
+def open_read_only(folder: str) -> ReadOnlyCache:
+    return ReadOnlyCache(folder)
+
+
+@functools.cache
+def _classes() -> tuple[Any, Any]:
+    """The Disk and the FanoutCache; diskcache takes 12 ms to load."""
+    import diskcache
+    from diskcache.core import MODE_BINARY, MODE_RAW
+
+    class BytesDisk(diskcache.Disk):
+        """Keys are str and values bytes; a row of any other kind is damaged: diskcache's pickles could run code."""
+
+        def put(self, key: Any) -> tuple[str, bool]:
+            return key, True
+
+        def get(self, key: Any, raw: bool) -> Any:
+            if not raw:
+                raise DamagedEntry("an entry's key is a pickle")
+            return key
+
+        def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> Any:
+            if mode not in (MODE_RAW, MODE_BINARY):
+                raise DamagedEntry("an entry is not plain bytes")
+            return super().fetch(mode, filename, value, read)
+
+    class Shards(Sequence):
+        """What FanoutCache has as a tuple."""
+
+        def __init__(self, folder: str, limit: int) -> None:
+            self._folder = folder
+            self._limit = limit
+            self._open: dict[int, Any] = {}
+
+        def __len__(self) -> int:
+            return SHARDS
+
+        def __getitem__(self, number: Any) -> Any:
+            if number not in range(SHARDS):
+                raise IndexError(number)
+            shard = self._open.get(number)
+            if shard is None:
+                shard = self._open[number] = diskcache.Cache(
+                    shard_folder(self._folder, number),
+                    timeout=5.0,
+                    disk=BytesDisk,
+                    size_limit=self._limit // SHARDS,
+                    eviction_policy="least-recently-used",
+                    # Nothing waits for the disk: what a power failure damages is found by its digest, or set aside.
+                    sqlite_synchronous=0,
+                )
+            return shard
+
+        def opened(self) -> list[Any]:
+            return list(self._open.values())
+
+    class LazyFanoutCache(diskcache.FanoutCache):
+        def __init__(self, folder: str, limit: int) -> None:
+            # As the constructor of diskcache 5.6 does, without opening anything.
+            self._count = SHARDS
+            self._directory = folder
+            self._disk = BytesDisk
+            self._shards = Shards(folder, limit)
+            self._hash = BytesDisk(folder).hash
+            self._caches, self._deques, self._indexes = {}, {}, {}
+
+        def close(self) -> None:
+            for shard in self._shards.opened():
+                shard.close()
+
+    return BytesDisk, LazyFanoutCache
+
+
+def shard_folder(folder: str, number: int) -> str:
+    return os.path.join(folder, f"{number:03d}")
+
+
+class ReadOnlyCache:
+    """`get` on the rows of a FanoutCache, without writing: no use is noted, no file is made."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._shards: dict[int, Any] = {}
+        disk, _ = _classes()
+        self._disks = [disk(shard_folder(folder, number)) for number in range(SHARDS)]
+
+    def get(self, key: str) -> Any:
+        """Raises sqlite3.Error, OSError or DamagedEntry."""
+        number = self._disks[0].hash(key) % SHARDS
+        connection = self._connection(number)
+        if connection is None:
+            return None
+        query = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+        for mode, filename, value in connection.execute(query, (key,)):
+            return self._disks[number].fetch(mode, filename, value, False)
+        return None
+
+    def _connection(self, number: int) -> Any:
+        import sqlite3
+        from urllib.parse import quote
+
+        if number not in self._shards:
+            path = os.path.join(shard_folder(self._folder, number), "cache.db")
+            connection = None
+            if os.path.isfile(path):
+                # Readers of a database with a write-ahead log share memory through a file beside it.  Where that cannot
+                # be made nobody writes either, unless on another machine: then rows are stale or damaged, both misses.
+                for mode in ("mode=ro", "immutable=1"):
+                    connection = sqlite3.connect(
+                        f"file:{quote(path)}?{mode}", uri=True, check_same_thread=False, timeout=5.0
+                    )
+                    try:
+                        connection.execute("SELECT COUNT(*) FROM Settings").fetchone()
+                        break
+                    except sqlite3.OperationalError:
+                        connection.close()
+                        connection = None
+            self._shards[number] = connection
+        return self._shards[number]
+
+    def close(self) -> None:
+        for connection in self._shards.values():
+            if connection is not None:
+                connection.close()
+        self._shards.clear()
+
+
+def set_aside(folder: str) -> bool:
+    """Renames shards whose database cannot be read; True when there was one."""
+    import sqlite3
+
+    found = False
+    for number in range(SHARDS):
+        shard = shard_folder(folder, number)
+        path = os.path.join(shard, "cache.db")
+        if not os.path.exists(path):
+            continue
+        try:
+            connection = sqlite3.connect(path)
+            try:
+                connection.execute("SELECT COUNT(*) FROM Settings").fetchone()
+                connection.execute("SELECT COUNT(*) FROM Cache").fetchone()
+                (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            finally:
+                connection.close()
+        except sqlite3.OperationalError as error:
+            # A locked database is healthy, and so is one whose disk is full.
+            if "locked" in str(error) or "full" in str(error) or "readonly" in str(error):
+                continue
+            found |= _rename_damaged(shard)
+        except sqlite3.DatabaseError:
+            found |= _rename_damaged(shard)
+        else:
+            if said != "ok":
+                found |= _rename_damaged(shard)
+    return found
+
+
+def _rename_damaged(shard: str) -> bool:
+    import shutil
+
+    aside = shard + ".damaged"
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        os.rename(shard, aside)
+    except OSError:
+        return False
+    return True
