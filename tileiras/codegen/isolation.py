@@ -224,6 +224,11 @@ def _serve(requests: int, replies: int) -> None:
         faulthandler.disable()
     # Ctrl-C reaches the whole foreground group; the parent decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import gc
+
+    # What came with the fork is the parent's: looking through it for garbage would copy all of its pages.
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
     functions = _functions()
     warm_up = functions.get("warm_up")
     if warm_up is not None:

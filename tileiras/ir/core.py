@@ -128,14 +128,27 @@ class Operation:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        own = {name: field for name, field in cls.__dict__.items() if isinstance(field, Field)}
+        if own:
+            cls._declare_fields(own)
+        if "traits" in cls.__dict__:
+            inherited = [t for base in cls.__mro__[1:] for t in base.__dict__.get("traits", ())]
+            instances = [t() if isinstance(t, type) else t for t in (*cls.traits, *inherited)]
+            cls.trait_instances = tuple(instances)
+            cls._trait_classes = frozenset(base for t in instances for base in type(t).__mro__)
+        if "name" in cls.__dict__ and cls.name:
+            registry.OPERATIONS[cls.name] = cls
+
+    @classmethod
+    def _declare_fields(cls, own: dict[str, Field]) -> None:
+        """Adds fields to those of the bases; a class without own ones has all that follows from its base."""
         declared = {field.name: field for field in cls.fields}
-        for name, field in list(cls.__dict__.items()):
-            if isinstance(field, Field):
-                field.accessor = name
-                field.name = field.name or name
-                declared[field.name] = field
-                if name in Operation.__dict__:  # `operands` and the like: the core's own list is the field
-                    delattr(cls, name)
+        for name, field in own.items():
+            field.accessor = name
+            field.name = field.name or name
+            declared[field.name] = field
+            if name in Operation.__dict__:  # `operands` and the like: the core's own list is the field
+                delattr(cls, name)
         cls.fields = tuple(declared.values())
         for kind in ("operand", "result", "attribute", "region", "successor"):
             of_kind = tuple(field for field in cls.fields if field.kind == kind)
@@ -144,13 +157,6 @@ class Operation:
                 for accessor in {field.accessor: None, field.name: None}:
                     if accessor not in Operation.__dict__:
                         setattr(cls, accessor, _accessor(field, position, of_kind))
-        if "traits" in cls.__dict__:
-            inherited = [t for base in cls.__mro__[1:] for t in base.__dict__.get("traits", ())]
-            instances = [t() if isinstance(t, type) else t for t in (*cls.traits, *inherited)]
-            cls.trait_instances = tuple(instances)
-            cls._trait_classes = frozenset(base for t in instances for base in type(t).__mro__)
-        if "name" in cls.__dict__ and cls.name:
-            registry.OPERATIONS[cls.name] = cls
 
     # ---- construction ------------------------------------------------------------------------------------------------
 

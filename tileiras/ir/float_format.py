@@ -8,7 +8,6 @@ back as the same value, the format's natural precision otherwise, hexadecimal fo
 from __future__ import annotations
 
 import struct
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -72,6 +71,8 @@ def decode_float(bits: int, type: Any) -> float:
 
 
 def _largest_finite(type: Any) -> tuple[int, Fraction]:
+    from fractions import Fraction
+
     semantics, width = _layout(type)
     all_ones = (1 << (width - semantics.has_sign)) - 1
     if semantics.has_infinity:
@@ -86,6 +87,8 @@ def _largest_finite(type: Any) -> tuple[int, Fraction]:
 
 def encode_fraction(value: Fraction, negative: bool, type: Any) -> int:
     """Bits of the nearest value, ties to even.  Overflow gives infinity, else NaN, else the largest value."""
+    from fractions import Fraction
+
     semantics, width = _layout(type)
     mantissa_bits = semantics.mantissa_bits
     sign = (1 << (width - 1)) if negative and semantics.has_sign else 0
@@ -138,6 +141,8 @@ def _encode_by_repr(packed: bytes, type: Any) -> int:
             return sign | ((1 << semantics.exponent_bits) - 1) << semantics.mantissa_bits
         nan = nan_bits(type)
         return sign | (nan if nan is not None else _largest_finite(type)[0])
+    from fractions import Fraction
+
     return encode_fraction(Fraction(value), negative, type)
 
 
@@ -224,6 +229,8 @@ def format_float(bits: int, type: Any) -> str:
         trailing = (significand & -significand).bit_length() - 1
         significand >>= trailing
         exponent += trailing
+        from fractions import Fraction
+
         text = minus + _scientific(*_decimal_digits(significand, exponent, 6), 6)
         if encode_fraction(Fraction(text), bool(sign), type) == bits:
             return text

@@ -42,7 +42,6 @@ SYMBOL = token(rf"@(?:{SUFFIX_ID}|{STRING})")
 STRING_LITERAL = token(STRING)
 HASH = token(rf"#{BARE_ID}")
 BANG = token(rf"!{BARE_ID}")
-TYPE = token(WHOLE_TYPE)
 # `0x` followed by anything else is the digit zero in a dimension list (`0x4xf32`); callers that read dimensions use
 # DIMENSION.
 INTEGER = token(r"-?(?:0x[0-9A-Fa-f]+|\d+)(?![\w.])")
@@ -59,6 +58,14 @@ RESULT = re.compile(rf"({VALUE_ID})(?:{TRIVIA}:{TRIVIA}(\d+))?{TRIVIA},?{TRIVIA}
 _ESCAPE = re.compile(r"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _NAMED_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 _PRINTED_ESCAPES = {'"': "\\22", "\\": "\\\\"}
+
+
+def __getattr__(name: str) -> re.Pattern[str]:
+    # Compiling this expression takes longer than all others together, and only reading text needs it.
+    if name != "TYPE":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()["TYPE"] = token(WHOLE_TYPE)
+    return found
 
 
 class BadEscape(ValueError):
