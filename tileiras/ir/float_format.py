@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .types import FLOAT_SEMANTICS, FloatSemantics
+
+if TYPE_CHECKING:
+    # Only constants that are no zero need it, and importing it takes as long as reading a small kernel.
+    from fractions import Fraction
 
 
 def _layout(type: Any) -> tuple[FloatSemantics, int]:
