@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from case_modules import Kernel, Operand, tile_type
-from case_values import DTYPES, FLOATS, INTEGERS, NARROW, is_integer, values
+from case_values import DTYPES, F4_VALUES, FLOATS, INTEGERS, NARROW, is_integer, values, width
 from operation_table import INTEGERS_1, ROWS, Row
 
 
@@ -47,6 +48,15 @@ def grid_of(shape: Shape) -> tuple[int, ...]:
     return tuple(-(-size // tile) for size, tile in zip(shape.array, shape.tile))[:3] or (1,)
 
 
+def is_tile(shape: Sequence[int], element: str) -> bool:
+    """Tiles of f4E2M1FN have an even number of elements."""
+    return element != "f4E2M1FN" or np.prod(shape) % 2 == 0
+
+
+def shapes_for(*elements: str) -> list[Shape]:
+    return [shape for shape in SHAPES if all(is_tile(shape.tile, element) for element in elements)]
+
+
 # ---- element-wise operations -----------------------------------------------------------------------------------------
 
 
@@ -65,11 +75,8 @@ def elementwise(row: Row, element: str, shape: Shape) -> Kernel:
         assert row.reference is not None
         return [np.asarray(row.reference(*arrays, result))]
 
-    has_reference = row.reference is not None
-    if row.name.startswith("itof") and result not in ("f32", "f64"):
-        has_reference = False
     return Kernel(row.family, f"{row.name} {element} {shape}", tuple(inputs), f"%r = {text}", (output,),
-                  grid_of(shape), row.ulps.get(element, 0), reference if has_reference else None)  # fmt: skip
+                  grid_of(shape), row.ulps.get(element, 0), row.reference and reference)  # fmt: skip
 
 
 # ---- operations on whole tiles ---------------------------------------------------------------------------------------
@@ -78,7 +85,7 @@ def elementwise(row: Row, element: str, shape: Shape) -> Kernel:
 def _whole(family: str, name: str, inputs: Sequence[tuple[str, np.ndarray]], body: str, element: str,
            result: tuple[int, ...], reference: Any, access: str = "static", **more: Any) -> Kernel:  # fmt: skip
     """A kernel of one tile block whose operands are tiles exactly."""
-    operands = [Operand(n, e, a.shape, a, access) for n, (e, a) in zip("abc", inputs)]
+    operands = [Operand(n, e, a.shape, a, access) for n, (e, a) in zip("abcde", inputs)]
     stored = result or (1,)
     output = Operand("r" if result else "q", element, stored, np.zeros(stored, DTYPES[element]), access)
     if not result:
@@ -168,10 +175,14 @@ BROADCASTS = [
     ((2, 1, 8, 1), (2, 4, 8, 2)), ((1, 1), (1, 1)),
 ]  # fmt: skip
 CUTS = [((1,), 0), ((64,), 0), ((8, 16), 0), ((8, 16), 1), ((2, 4, 8), 1), ((2, 2, 4, 4), 3), ((128, 128), 1)]
-MOVED = ("i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", *NARROW)
+MOVED = ("i1", "i4", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", *NARROW, "f8E8M0FNU", "f4E2M1FN")
 
 
 def movements() -> Iterator[Kernel]:
+    return (k for k in _movements() if all(is_tile(o.tile, o.element) for o in (*k.inputs, *k.outputs)))
+
+
+def _movements() -> Iterator[Kernel]:
     """Operations that move elements about."""
     for element in MOVED:
         for shape, order in PERMUTATIONS:
@@ -223,19 +234,41 @@ def _cuts(element: str, shape: tuple[int, ...], axis: int) -> Iterator[Kernel]:
                  f"%r = insert %a, %b[{places}] : {t}, {d}", element, double, inserted)  # fmt: skip
 
 
-PACKED = [*INTEGERS[1:], *FLOATS]
+PACKED = ["i1", "i4", *INTEGERS[1:], *FLOATS, "tf32", "f4E2M1FN"]
+
+
+def _bytes_of(a: np.ndarray, element: str) -> np.ndarray:
+    """Elements as they lie in memory, several to a byte where they are small: the first in the low bits."""
+    if width(element) >= 8:
+        return a.view(np.int8)
+    if element == "i1":
+        return np.packbits(a, bitorder="little").view(np.int8)
+    if element == "f4E2M1FN":
+        a = a.astype(ml_dtypes.float4_e2m1fn).view(np.int8)
+    return (a[0::2] & 15 | a[1::2] << 4).astype(np.int8)
+
+
+def _elements_of(b: np.ndarray, element: str) -> np.ndarray:
+    if width(element) >= 8:
+        return b.view(DTYPES[element])
+    if element == "i1":
+        return np.unpackbits(b.view(np.uint8), bitorder="little").astype(np.bool_)
+    halves = np.stack([b & 15, b.view(np.uint8) >> 4], axis=1).reshape(-1).astype(np.int8)
+    return F4_VALUES[halves] if element == "f4E2M1FN" else (halves ^ 8) - np.int8(8)
 
 
 def packing() -> Iterator[Kernel]:
     for element in PACKED:
-        size = DTYPES[element].itemsize
-        for count in (1, 8, 128, 1024):
-            a, b = values("any", element, (count,), "pack"), values("any", "i8", (count * size,), "unpack")
-            wide, bytes_ = tile_type((count,), element), tile_type((count * size,), "i8")
+        for count in (1, 2, 8, 128, 1024):
+            size, rest = divmod(width(element) * count, 8)
+            if rest:
+                continue
+            a, b = values("any", element, (count,), "pack"), values("any", "i8", (size,), "unpack")
+            wide, bytes_ = tile_type((count,), element), tile_type((size,), "i8")
             yield _whole("packing", f"pack {element} {count}", [(element, a)], f"%r = pack %a : {wide} -> {bytes_}",
-                         "i8", (count * size,), lambda a: a.view(np.int8))  # fmt: skip
+                         "i8", (size,), lambda a, e=element: _bytes_of(a, e))  # fmt: skip
             yield _whole("packing", f"unpack {element} {count}", [("i8", b)], f"%r = unpack %a : {bytes_} -> {wide}",
-                         element, (count,), lambda b, e=element: b.view(DTYPES[e]))  # fmt: skip
+                         element, (count,), lambda b, e=element: _elements_of(b, e))  # fmt: skip
 
 
 # ---- products --------------------------------------------------------------------------------------------------------
@@ -260,6 +293,34 @@ def products() -> Iterator[Kernel]:
         for left in ("signed", "unsigned"):
             for right in ("signed", "unsigned"):
                 yield _product("mmai", f"{left} {right} {name}", "i8", "i32", shapes, "any", f" {left} {right}")
+
+
+SCALED = [
+    ("f8E4M3FN", "f8E8M0FNU", 32), ("f8E5M2", "f8E8M0FNU", 32), ("f4E2M1FN", "f8E8M0FNU", 32),
+    ("f4E2M1FN", "f8E8M0FNU", 16), ("f4E2M1FN", "f8E4M3FN", 16),
+]  # fmt: skip
+SCALED_SIZES = [(1, 1, 1, 0), (4, 8, 2, 0), (16, 8, 1, 0), (32, 16, 4, 0), (64, 64, 2, 0), (8, 8, 2, 2)]
+
+
+def scaled_products() -> Iterator[Kernel]:
+    """Blocks of factors along K share a scale, a power of two here: sums are exact in any order."""
+    for m, n, blocks, batch in SCALED_SIZES:
+        for element, scale, block in SCALED:
+            k = block * blocks
+            lead = (batch,) * bool(batch)
+            shapes = [lead + pair for pair in ((m, k), (k, n), (m, n), (m, blocks), (blocks, n))]
+            elements = (element, element, "f32", scale, scale)
+            domains = ("digits", "digits", "digits", "scales", "scales")
+            arrays = [values(d, e, s, f"{i}") for i, (d, e, s) in enumerate(zip(domains, elements, shapes))]
+            types = ", ".join(tile_type(s, e) for s, e in zip(shapes, elements))
+
+            def reference(*arrays: np.ndarray, block: int = block) -> np.ndarray:
+                a, b, c, d, e = (x.astype(np.float64) for x in arrays)
+                return (a * np.repeat(d, block, -1)) @ (b * np.repeat(e, block, -2)) + c
+
+            name = f"mmaf_scaled {element} {scale} by {block} {m}x{n}x{k}{f' batch {batch}' if batch else ''}"
+            body = f"%r = mmaf_scaled %a, %b, %c, %d, %e : {types}"
+            yield _whole("product", name, list(zip(elements, arrays)), body, "f32", shapes[2], reference)
 
 
 def _product(mnemonic: str, name: str, element: str, total: str, shapes: list[tuple[int, ...]], domain: str,
@@ -293,7 +354,7 @@ PLACES = 20
 
 def memory() -> Iterator[Kernel]:
     for shape in SHAPES[1:]:
-        for element in (*INTEGERS_1, *FLOATS, *NARROW, "tf32"):
+        for element in (*INTEGERS_1, *FLOATS, *NARROW, "f8E8M0FNU", "tf32"):
             array = values("any", element, shape.array, "copy")
             inputs = (Operand("a", element, shape.tile, array, shape.access),)
             output = Operand("r", element, shape.tile, np.zeros(shape.array, DTYPES[element]), shape.access)
@@ -364,12 +425,13 @@ def _atomic(mode: str, element: str, count: int, function: Any) -> Kernel:
 def all_kernels() -> Iterator[Kernel]:
     for row in ROWS:
         for element in row.elements:
-            for shape in SHAPES:
+            for shape in shapes_for(element, row.result):
                 yield elementwise(row, element, shape)
     yield from aggregates()
     yield from movements()
     yield from packing()
     yield from products()
+    yield from scaled_products()
     yield from memory()
 
 
@@ -378,11 +440,11 @@ def pairwise_kernels() -> Iterator[Kernel]:
 
     The largest tiles are left to the whole run.
     """
-    small = [shape for shape in SHAPES if np.prod(shape.tile) <= 1024]
     for row_number, row in enumerate(ROWS):
         for number, element in enumerate(row.elements):
+            small = [shape for shape in shapes_for(element, row.result) if np.prod(shape.tile) <= 1024]
             yield elementwise(row, element, small[(5 * row_number + 3 * number) % len(small)])
-    for family in (aggregates, movements, packing, products, memory):
+    for family in (aggregates, movements, packing, products, scaled_products, memory):
         kernels = [k for k in family() if all(np.prod(o.tile) <= 2048 for o in (*k.inputs, *k.outputs))]
         # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
         yield from kernels[::11]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from case_values import is_integer
+from case_values import DTYPES, is_integer
 
 import tileiras
 from tileiras.codegen import ptxas
@@ -79,6 +79,28 @@ def tile_type(shape: Sequence[int], element: str) -> str:
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------
+
+CARRIERS = {"i4": ("i8", "trunci %{0}w", "exti %{0} signed"), "f4E2M1FN": ("f32", "ftof %{0}w", "ftof %{0}")}
+"""Elements without an address: what stands for them in memory, and the operations from it and to it."""
+
+
+def _in_memory(operand: Operand) -> Operand:
+    """The operand as it is loaded or stored: of a carrier, it is called %NAMEw."""
+    if operand.element not in CARRIERS:
+        return operand
+    return operand._replace(name=f"{operand.name}w", element=CARRIERS[operand.element][0])
+
+
+def _carried(operand: Operand, inwards: bool) -> list[str]:
+    """The conversion between an operand and its carrier, if it has one."""
+    if operand.element not in CARRIERS:
+        return []
+    carrier, load, store = CARRIERS[operand.element]
+    types = [tile_type(operand.tile, element) for element in (carrier, operand.element)]
+    if inwards:
+        return [f"%{operand.name} = {load.format(operand.name)} : {types[0]} -> {types[1]}"]
+    return [f"%{operand.name}w = {store.format(operand.name)} : {types[1]} -> {types[0]}"]
+
 
 BLOCKS = ("%bx", "%by", "%bz")
 
@@ -205,14 +227,14 @@ def _sizes(operand: Operand) -> list[tuple[str, int]]:
 def entry_text(entry: str, kernel: Kernel) -> str:
     parameters, lines = [], ["%zero = constant <i32: 0> : tile<i32>", "%one = constant <i32: 1> : tile<i32>"]
     lines.append("%bx, %by, %bz = get_tile_block_id : tile<i32>")
-    for operand in (*kernel.inputs, *kernel.outputs):
+    for operand in map(_in_memory, (*kernel.inputs, *kernel.outputs)):
         parameters.append(f"%{operand.name}_p: tile<ptr<{operand.element}>>")
         parameters += [f"{name}: tile<i32>" for name, _ in _sizes(operand)]
     for operand in kernel.inputs:
-        lines += _load(operand)
+        lines += _load(_in_memory(operand)) + _carried(operand, True)
     lines += [line.strip() for line in kernel.body.strip().split("\n")]
     for operand in kernel.outputs:
-        lines += _store(operand)
+        lines += _carried(operand, False) + _store(_in_memory(operand))
     inner = "".join(f"    {line}\n" for line in [*lines, "return"])
     return f"  entry @{entry}({', '.join(parameters)}) {{\n{inner}  }}\n"
 
@@ -237,7 +259,9 @@ def arguments(kernel: Kernel) -> tuple[list[Any], list[np.ndarray]]:
 
 
 def distance(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Units in the last place; 0 for two NaNs, infinite for one; integers differ or not."""
+    """Units in the last place; 0 for two NaNs, infinite for one; integers and exponents differ or not."""
+    if actual.dtype == DTYPES["f8E8M0FNU"]:
+        actual, expected = actual.view(np.uint8), expected.view(np.uint8)
     if actual.dtype.kind in "iub":
         return np.where(actual == expected, 0.0, np.inf)
     bits = 8 * actual.dtype.itemsize

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from case_formats import from_integer, nearest, power_of_two, to_float
 from case_values import DTYPES, FLOATS, INTEGERS, NARROW, signed, unsigned, width, wrap
 
 EXTENDED = np.longdouble
@@ -56,12 +57,6 @@ def _wrapped(function: Callable[..., Any], read: Callable[..., Any] = unsigned) 
 def _rounded(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """A function of extended floats, rounded to the result's format."""
     return lambda *arrays: to_float(function(*(array.astype(EXTENDED) for array in arrays[:-1])), arrays[-1])
-
-
-def to_float(values: np.ndarray, element: str) -> np.ndarray:
-    """Extended floats in a format; ml_dtypes formats take no extended floats, and f64 is precise enough for them."""
-    dtype = DTYPES[element]
-    return values.astype(dtype) if element in ("f16", "f32", "f64") else values.astype(np.float64).astype(dtype)
 
 
 # ---- integers --------------------------------------------------------------------------------------------------------
@@ -124,7 +119,6 @@ INTEGER += [
 
 # ---- floating point --------------------------------------------------------------------------------------------------
 
-F32_F64 = ("f32", "f64")
 MODES = ("zero", "negative_inf", "positive_inf")
 
 
@@ -149,15 +143,15 @@ FLOAT = [
     for name, function in {"addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide}.items()
 ]  # fmt: skip
 FLOAT += [
-    Row("float", f"{name} {mode}", f"{name} %a, %b rounding<{mode}> : {{t}}", F32_F64, TWO)
+    Row("float", f"{name} {mode}", f"{name} %a, %b rounding<{mode}> : {{t}}", FLOATS, TWO)
     for name in ("addf", "subf", "mulf", "divf") for mode in MODES
 ]  # fmt: skip
 FLOAT += [Row("float", "fma", "fma %a, %b, %c : {t}", FLOATS, THREE)]
-FLOAT += [Row("float", f"fma {mode}", f"fma %a, %b, %c rounding<{mode}> : {{t}}", F32_F64, THREE) for mode in MODES]
+FLOAT += [Row("float", f"fma {mode}", f"fma %a, %b, %c rounding<{mode}> : {{t}}", FLOATS, THREE) for mode in MODES]
 FLOAT += [
     Row("float", "sqrt", "sqrt %a : {t}", FLOATS, ONE,
         reference=lambda a, e: np.sqrt(a.astype(np.float64)).astype(DTYPES[e])),
-    *(Row("float", f"sqrt {mode}", f"sqrt %a rounding<{mode}> : {{t}}", F32_F64, ONE) for mode in MODES),
+    *(Row("float", f"sqrt {mode}", f"sqrt %a rounding<{mode}> : {{t}}", FLOATS, ONE) for mode in MODES),
     Row("float", "remf", "remf %a, %b : {t}", FLOATS, TWO,
         reference=lambda a, b, e: np.fmod(a.astype(np.float64), b.astype(np.float64)).astype(DTYPES[e])),
     Row("float", "absf", "absf %a : {t}", FLOATS, ONE, reference=_rounded(np.abs)),
@@ -216,7 +210,56 @@ FUNCTION += [
     Row("function", "atan2", "atan2 %a, %b : {t}", FLOATS, TWO, "", _bounds(3, 2), _rounded(np.arctan2)),
 ]  # fmt: skip
 
+
+def _quotient_by_reciprocal(a: np.ndarray, b: np.ndarray, element: str) -> np.ndarray:
+    """The reciprocal of what is above 2^126 is zero (Tile IR, `divf`)."""
+    quotient = (a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
+    return np.where((np.abs(b) > 2.0**126) & np.isfinite(b), a * np.float32(0), quotient)
+
+
+def _unflushed(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """With subnormal numbers as zeros, before and after."""
+
+    def flush(values: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(values) < 2.0**-126, np.copysign(0.0, values), values)
+
+    def reference(*arrays: np.ndarray) -> np.ndarray:
+        return flush(function(*(flush(a.astype(np.float64)) for a in arrays[:-1])).astype(np.float32))
+
+    return reference
+
+
+# Bounds: Tile IR's for divf; the PTX ISA's for sqrt.approx (2^-23 of the result) and tanh.approx (2^-11); for exp, the
+# programming guide's of __expf, which is the same two instructions: 2 and 1.173 times the argument.  Divisors below
+# 2^-126 have no bound.
+APPROXIMATE: list[tuple[str, str, tuple[tuple[str, str], ...], float, Callable[..., np.ndarray]]] = [
+    ("divf approx", "divf %a, %b rounding<approx>", (("any", ""), ("normals", "")), 2, _quotient_by_reciprocal),
+    ("divf full", "divf %a, %b rounding<full>", TWO, 2, _rounded(np.divide)),
+    ("sqrt approx", "sqrt %a rounding<approx>", ONE, 2, _rounded(np.sqrt)),
+    ("tanh approx", "tanh %a rounding<approx>", ONE, 2.0**13, _rounded(np.tanh)),
+    ("tanh approx unit", "tanh %a rounding<approx>", (("unit", ""),), 2.0**13, _rounded(np.tanh)),
+    ("exp approx", "exp %a rounding<approx>", (("unit", ""),), 3, _rounded(np.exp)),
+    ("divf approx flush_to_zero", "divf %a, %b rounding<approx> flush_to_zero", (("any", ""), ("unit", "")), 2,
+     _unflushed(np.divide)),
+    ("divf full flush_to_zero", "divf %a, %b rounding<full> flush_to_zero", TWO, 2, _unflushed(np.divide)),
+    ("sqrt approx flush_to_zero", "sqrt %a rounding<approx> flush_to_zero", ONE, 2, _unflushed(np.sqrt)),
+    ("exp2 flush_to_zero", "exp2 %a flush_to_zero", ONE, 2, _unflushed(np.exp2)),
+    ("rsqrt flush_to_zero", "rsqrt %a flush_to_zero", ONE, 2, _unflushed(lambda a: 1 / np.sqrt(a))),
+]  # fmt: skip
+FUNCTION += [
+    Row("function", name, f"{text} : {{t}}", ("f32",), operands, "", {"f32": bound}, reference)
+    for name, text, operands, bound, reference in APPROXIMATE
+]
+
 # ---- conversions -----------------------------------------------------------------------------------------------------
+
+EXPONENT, FOUR = "f8E8M0FNU", "f4E2M1FN"
+
+
+def _nibble(sign: str) -> Callable[..., np.ndarray]:
+    """i4 is the low half of the byte that carries it."""
+    return lambda a, e: wrap((unsigned(a) + 8) % 16 - 8 if sign == "signed" else unsigned(a) % 16, e)
+
 
 CONVERSION = [
     Row("conversion", f"exti {sign} {target}", f"exti %a {sign} : {{t}} -> {{r}}",
@@ -225,24 +268,35 @@ CONVERSION = [
     for target in INTEGERS for sign, read in SIGNS.items()
 ]  # fmt: skip
 CONVERSION += [
+    Row("conversion", f"exti i4 {sign} {target}", f"exti %a {sign} : {{t}} -> {{r}}", ("i4",), ONE, target,
+        reference=_nibble(sign))
+    for target in INTEGERS for sign in SIGNS
+]  # fmt: skip
+CONVERSION += [
     Row("conversion", f"trunci {target}", "trunci %a : {t} -> {r}",
         tuple(e for e in INTEGERS if width(e) > width(target)), ONE, target,
         reference=lambda a, e: wrap(unsigned(a), e))
-    for target in INTEGERS_1[:-1]
+    for target in ("i1", "i4", *INTEGERS[:-1])
 ]  # fmt: skip
 CONVERSION += [
     Row("conversion", f"itof {sign} {target}", f"itof %a {sign} : {{t}} -> {{r}}", INTEGERS_1, ONE, target,
-        reference=lambda a, e, read=read: to_float(read(a).astype(EXTENDED), e) if e in ("f32", "f64") else None)
-    for target in FLOATS for sign, read in SIGNS.items()
+        reference=from_integer(read))
+    for target in (*FLOATS, *NARROW, FOUR, "tf32") for sign, read in SIGNS.items()
 ]  # fmt: skip
 CONVERSION += [
     Row("conversion", f"ftof {target}", "ftof %a : {t} -> {r}",
-        tuple(e for e in (*FLOATS, *NARROW, "tf32") if e != target), ONE, target,
-        reference=None if target == "tf32" or target in NARROW else _rounded(np.positive))
-    for target in (*FLOATS, *NARROW, "tf32")
+        tuple(e for e in (*FLOATS, *NARROW, EXPONENT, FOUR, "tf32") if e != target), ONE, target,
+        reference=_rounded(np.positive) if target in FLOATS else nearest)
+    for target in (*FLOATS, *NARROW, FOUR, "tf32")
 ]  # fmt: skip
 CONVERSION += [
-    Row("conversion", f"ftoi {sign} {target}", f"ftoi %a {sign} : {{t}} -> {{r}}", (*FLOATS, *NARROW),
+    Row("conversion", f"ftof {mode} {domain} {EXPONENT}", f"ftof %a rounding<{mode}> : {{t}} -> {{r}}", elements,
+        ((domain, ""),), EXPONENT, reference=power_of_two(mode == "positive_inf"))
+    for mode in ("zero", "positive_inf")
+    for domain, elements in (("any", (*FLOATS, *NARROW, FOUR, "tf32")), ("halves", ("f64",)), ("normals", ("f32",)))
+]  # fmt: skip
+CONVERSION += [
+    Row("conversion", f"ftoi {sign} {target}", f"ftoi %a {sign} : {{t}} -> {{r}}", (*FLOATS, *NARROW, FOUR),
         ((("fits:" if sign == "signed" else "ufits:") + target, ""),), target,
         reference=lambda a, e: wrap(np.vectorize(int, otypes=[object])(a.astype(np.float64)), e))
     for target in INTEGERS for sign in SIGNS
@@ -269,34 +323,29 @@ def _saturated(read: str) -> Callable[..., np.ndarray]:
 
 CONVERSION += [
     Row("conversion", f"ftoi {sign} saturating {target}", f"ftoi %a {sign} saturating : {{t}} -> {{r}}",
-        (*FLOATS, *NARROW), ONE, target, reference=_saturated(sign))
+        (*FLOATS, *NARROW, EXPONENT, FOUR), ONE, target, reference=_saturated(sign))
     for target in INTEGERS_1 for sign in SIGNS
 ]  # fmt: skip
 CONVERSION += [
-    Row("conversion", f"itof {sign} {target}", f"itof %a {sign} : {{t}} -> {{r}}", INTEGERS, ONE, target)
-    for target in (*NARROW, "tf32") for sign in SIGNS
+    # Halfway between two numbers of three to 24 bits, and a little more or less than f32 tells apart.
+    Row("conversion", f"ftof halves {target}", "ftof %a : {t} -> {r}", ("f64",), (("halves", ""),), target,
+        reference=nearest)
+    for target in ("f16", "bf16", *NARROW, FOUR, "tf32")
 ]  # fmt: skip
 CONVERSION += [
-    Row("conversion", f"ftof f8E8M0FNU {target}", "ftof %a : {t} -> {r}", ("f8E8M0FNU",), ONE, target)
-    for target in ("bf16", "f32", "f64")
+    Row("conversion", f"itof halves {sign} {target}", f"itof %a {sign} : {{t}} -> {{r}}", ("i32", "i64"),
+        (("halves", ""),), target, reference=from_integer(read))
+    for target in ("bf16", "f32", "f64", "tf32") for sign, read in SIGNS.items()
 ]  # fmt: skip
-CONVERSION += [
-    # Halfway between two numbers of three or ten bits, and a little more or less than f32 tells apart.
-    Row("conversion", f"ftof halves {target}", "ftof %a : {t} -> {r}", ("f64",), (("halves", ""),), target)
-    for target in ("f16", "bf16", *NARROW, "tf32")
-]  # fmt: skip
-CONVERSION += [
-    Row("conversion", f"itof halves {target}", "itof %a signed : {t} -> {r}", ("i32", "i64"), (("halves", ""),), target)
-    for target in ("bf16", "f32", "f64", "tf32")
-]  # fmt: skip
+BITS = (*INTEGERS, *FLOATS, *NARROW, EXPONENT)
 CONVERSION += [
     Row("conversion", f"bitcast {target}", "bitcast %a : {t} -> {r}",
-        tuple(e for e in (*INTEGERS, *FLOATS) if e != target and width(e) == width(target)), ONE, target,
+        tuple(e for e in BITS if e != target and width(e) == width(target)), ONE, target,
         reference=lambda a, e: a.view(DTYPES[e]))
-    for target in (*INTEGERS, *FLOATS)
+    for target in BITS
 ]  # fmt: skip
 SELECT = [
-    Row("select", "select", "select %a, %b, %c : {t0}, {t1}", (*INTEGERS_1, *FLOATS, *NARROW),
+    Row("select", "select", "select %a, %b, %c : {t0}, {t1}", (*INTEGERS_1, *FLOATS, *NARROW, EXPONENT),
         (("any", "i1"), ("any", ""), ("any", "")), reference=lambda a, b, c, e: np.where(a, b, c)),
 ]  # fmt: skip
 
