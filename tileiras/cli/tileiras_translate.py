@@ -207,7 +207,7 @@ def _parse(text: str, name: str, allow_unregistered: bool) -> Any:
     module = parse_module(text, name, allow_unregistered=allow_unregistered)
     if module.name == "cuda_tile.module":
         return module
-    inner = list(module.regions[0].block.operations)
+    inner = [op for block in module.regions[0].blocks for op in block.operations]
     if len(inner) != 1 or inner[0].name != "cuda_tile.module":
         raise CompileError.at(
             module.location, "expected a single CUDA Tile IR module in the MLIR module", ExitCode.INVALID_INPUT

@@ -37,7 +37,8 @@ def read(source: bytes, name: str) -> Any:
 
     module = parse_module(text, name)
     if module.name == "builtin.module":
-        inner = [op for op in module.regions[0].block.operations if op.name == "cuda_tile.module"]
+        blocks = module.regions[0].blocks
+        inner = [op for block in blocks for op in block.operations if op.name == "cuda_tile.module"]
         if len(inner) != 1:
             found = f"{len(inner)} of them" if inner else "none"
             message = f"expected one cuda_tile.module, found {found}"

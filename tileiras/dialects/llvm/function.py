@@ -60,7 +60,7 @@ class LLVMFuncOp(LLVMOp):
     function_type = attribute(LLVMFunctionType)
     linkage = attribute(LinkageAttr, optional=True)
     arg_attrs = attribute(ArrayAttr, "one dictionary per argument", optional=True)
-    body = region(optional=True)
+    body = region("without a block: only a declaration")
 
     @classmethod
     def define(
