@@ -4,6 +4,8 @@
 everything the kernel needs.
 """
 
+import functools
+
 import cuda.tile as ct
 
 from tileiras.stages.export.signatures import array, kernel_signature
@@ -265,6 +267,147 @@ def more_math(a, i, c):
     ct.store(c, index=(0,), tile=y + ct.astype(q - r, ct.float32) + ct.cumprod(x, axis=0, reverse=True))
 
 
+@ct.kernel
+def remainders(a, i, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    k = ct.load(i, index=(0,), shape=(16,))
+    ct.store(c, index=(0,), tile=x % 1.5 + x // 0.75 + ct.pow(x, k) + ct.pow(x, 3))
+
+
+@ct.kernel
+def roundings(a, b, c, d):
+    x = ct.load(a, index=(0,), shape=(16,))
+    y = ct.load(b, index=(0,), shape=(16,))
+    t = ct.astype(x, ct.tfloat32, rounding_mode=ct.RoundingMode.RA)
+    u = ct.astype(ct.astype(x, ct.tfloat32, rounding_mode=ct.RoundingMode.RZ), ct.float32)
+    v = ct.astype(y, ct.float32, rounding_mode=ct.RoundingMode.RM)
+    w = ct.astype(y, ct.float32, rounding_mode=ct.RoundingMode.RP)
+    h = ct.astype(ct.astype(x, ct.bfloat16, rounding_mode=ct.RoundingMode.RZ), ct.float32)
+    ct.store(c, index=(0,), tile=ct.astype(t, ct.float32) + u + v + w + h)
+    ct.store(d, index=(0,), tile=ct.astype(x, ct.float16, rounding_mode=ct.RoundingMode.RZ))
+
+
+@ct.kernel
+def scale_formats(a, b, c, d):
+    x = ct.load(a, index=(0,), shape=(16,))
+    y = ct.astype(x, ct.float8_e8m0fnu, rounding_mode=ct.RoundingMode.RP)
+    z = ct.astype(x, ct.float4_e2m1fn)
+    ct.store(b, index=(0,), tile=y)
+    ct.store(c, index=(0,), tile=ct.astype(y, ct.float32) + ct.astype(z, ct.float32))
+    ct.store(d, index=(0,), tile=ct.pack_to_bytes(z))
+
+
+@ct.kernel
+def unsigned_scales(a, b, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    y = ct.astype(x, ct.float8_e5m3fnu) if b.dtype == ct.float8_e5m3fnu else x
+    ct.store(b, index=(0,), tile=y)
+    ct.store(c, index=(0,), tile=ct.astype(y, ct.float32) + ct.astype(ct.full((16,), 1.75, b.dtype), ct.float32))
+
+
+@ct.kernel
+def small_floats(a, b, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    y = ct.astype(x, ct.float8_e4m3fn)
+    ct.store(b, index=(0,), tile=ct.astype(x, ct.float8_e5m2))
+    ct.store(c, index=(0,), tile=ct.astype(y, ct.float32) + ct.astype(ct.bitcast(y, ct.int8), ct.float32))
+
+
+@ct.kernel
+def leaving(a, n):
+    while True:
+        ct.store(a, index=(0,), tile=ct.full((8,), n, ct.int32))
+        return
+
+
+@ct.kernel
+def leaving_early(a, n, m):
+    for i in range(n):
+        if i == m:
+            return
+        ct.store(a, index=(i,), tile=ct.full((8,), i, ct.int32))
+
+
+@ct.kernel
+def combiners(a, c, d):
+    x = ct.load(a, index=(0, 0), shape=(8, 16))
+    ct.store(c, index=(0,), tile=ct.reduce(x, 1, lambda p, q: p + q // 3 - q % 5, 0))
+    y, z = ct.scan((x, x), 1, lambda p, q, r, s: (ct.maximum(p, r), q + s), (0, 0), reverse=True)
+    ct.store(d, index=(0, 0), tile=y - z)
+
+
+@ct.kernel
+def more_atomics(a, u, f, i, c):
+    at = ct.load(i, index=(ct.bid(0),), shape=(64,))
+    old = ct.atomic_min(a, at, 3) + ct.atomic_or(a, at, at) + ct.atomic_xor(a, at, 5) + ct.atomic_and(a, at, 0xFFFF)
+    seven = ct.full((64,), 7, ct.uint32)
+    old = old + ct.astype(ct.atomic_max(u, at, seven) + ct.atomic_min(u, at, seven), ct.int32)
+    ct.atomic_add(f, at, 0.5, memory_order=ct.MemoryOrder.RELAXED, check_bounds=False)
+    ct.atomic_xchg(f, at, 1.5, memory_order=ct.MemoryOrder.RELEASE)
+    ct.store(c, index=(ct.bid(0),), tile=old)
+
+
+@ct.kernel
+def more_view_atomics(a, c, u):
+    x = ct.load(a, index=(0, 0), shape=(4, 8))
+    view = c.tiled_view((4, 8))
+    view.atomic_store_max((0, 0), x)
+    view.atomic_store_min((1, 0), x)
+    view.atomic_store_and((0, 0), x)
+    view.atomic_store_or((1, 0), x)
+    view.atomic_store_xor((0, 0), x)
+    u.tiled_view((4, 8)).atomic_store_max((0, 0), ct.astype(x, ct.uint32))
+
+
+@ct.kernel
+def accesses(a, i, c):
+    at = ct.load(i, index=(0,), shape=(16,), check_bounds=False, allow_tma=False)
+    x = ct.load(a, index=(1,), shape=(16,), memory_order=ct.MemoryOrder.ACQUIRE, memory_scope=ct.MemoryScope.DEVICE)
+    y = ct.gather(a, at, mask=at < 9, padding_value=-1.0, latency=2)
+    z = ct.gather(a, at, check_bounds=False)
+    ct.scatter(c, at, x + y + z, mask=at > 1)
+    ct.store(c, index=(2,), tile=y, check_bounds=False, latency=7, allow_tma=False)
+    ct.store(c, index=(1,), tile=x, memory_order=ct.MemoryOrder.RELEASE, memory_scope=ct.MemoryScope.SYS)
+
+
+@ct.kernel
+def transposed(a, c):
+    x = ct.load(a, index=(0, 0), shape=(8, 4), order="F", padding_mode=ct.PaddingMode.POS_INF)
+    y = ct.load(a, index=(0, 0), shape=(4, 8), padding_mode=ct.PaddingMode.NEG_ZERO)
+    ct.store(c, index=(0, 0), tile=ct.transpose(x) + y)
+
+
+@ct.kernel(num_ctas=ct.ByTarget(sm_90=2, default=1), occupancy=ct.ByTarget(sm_80=2), opt_level=2)
+def hints_by_target(a, c):
+    x = ct.load(a, index=(ct.bid(0),), shape=(64,))
+    ct.store(c, index=(ct.bid(0),), tile=ct.broadcast_to(ct.expand_dims(ct.sum(x), 0), (64,)) + ct.ones((64,), x.dtype))
+
+
+@ct.kernel
+def promises(a, c, n):
+    m = ct.assume_divisible_by(n, 16)
+    total = ct.zeros((16,), ct.float32)
+    for k in range(0, m, 16):
+        total = total + ct.load(a, index=(k // 16,), shape=(16,))
+    for k in ct.static_iter(range(3)):
+        total = total + k
+    ct.store(c, index=(0,), tile=total)
+
+
+@ct.kernel
+def wide_integers(a, c):
+    x = ct.load(a, index=(0,), shape=(32,))
+    y = (x << 3) ^ (x >> 1) | ~x & 0x7F
+    y = y + x % 7 + ct.cdiv(x, 5) + ct.minimum(x, 100) * ct.maximum(x, 2)
+    ct.store(c, index=(0,), tile=ct.where(x >= 5, y, ct.where(x != 3, x, -x)))
+
+
+@ct.kernel
+def printing(a, n):
+    t = ct.load(a, index=(0,), shape=(4,))
+    ct.print(f"{t:.3f}", n, sep=", ", end=";")
+
+
 _1D = "f32[?]"
 _TABLE = ct.compilation.ListConstraint(array("f32[?]"), alias_groups=(), elements_may_alias=False)
 EXPORTS = {
@@ -292,7 +435,7 @@ EXPORTS = {
     "gather": (gather, "13.1", _1D, "i32[?]", _1D),
     "control_flow": (control_flow, "13.1", _1D, _1D, "i32", "i32"),
     "atomics": (atomics, "13.1", "i32[?]", "i32[?]", "i32[?]"),
-    "debugging": (debugging, "13.2", _1D, "i32"),
+    "debugging": (debugging, "13.1", _1D, "i32"),
     "grid": (grid, "13.1", "i32[?]"),
     "hints": (hints, "13.1", _1D, _1D),
     "strided": (strided, "13.3", "f32[?, ?]", "f32[?, ?]"),
@@ -307,13 +450,32 @@ EXPORTS = {
     "tables": (tables, "13.1", _TABLE, "i32", _1D),
     "more_math": (more_math, "13.2", _1D, "i32[?]", _1D),
     "constants": (constants, "13.1", "f64[?]", "bool[?]"),
+    "remainders": (remainders, "13.1", _1D, "i32[?]", _1D),
+    "roundings": (roundings, "13.4", _1D, "f64[?]", _1D, "f16[?]"),
+    "scale_formats": (scale_formats, "13.4", _1D, "f8e8m0fnu[?]", _1D, "u8[?]"),
+    "unsigned_scales": (unsigned_scales, "13.4", _1D, "f8e5m3fnu[?]", _1D),
+    "small_floats": (small_floats, "13.1", _1D, "f8e5m2[?]", _1D),
+    "leaving": (leaving, "13.1", "i32[?]", "i32"),
+    "leaving_early": (leaving_early, "13.1", "i32[?]", "i32", "i32"),
+    "combiners": (combiners, "13.1", "i32[?, ?]", "i32[?]", "i32[?, ?]"),
+    "more_atomics": (more_atomics, "13.1", "i32[?]", "u32[?]", _1D, "i32[?]", "i32[?]"),
+    "more_view_atomics": (more_view_atomics, "13.3", "i32[?, ?]", "i32[?, ?]", "u32[?, ?]"),
+    "accesses": (accesses, "13.4", _1D, "i32[?]", _1D),
+    "transposed": (transposed, "13.1", "f32[?, ?]", "f32[?, ?]"),
+    "hints_by_target": (hints_by_target, "13.1", _1D, _1D),
+    "promises": (promises, "13.1", _1D, _1D, "i32"),
+    "wide_integers_u64": (wide_integers, "13.1", "u64[?]", "u64[?]"),
+    "wide_integers_i16": (wide_integers, "13.1", "i16[?]", "i16[?]"),
+    "wide_integers_i8": (wide_integers, "13.1", "i8[?]", "i8[?]"),
+    "printing": (printing, "13.1", _1D, "i32"),
 }
 
 
-NEEDS_GPU = {"matmul_f8": "sm_100", "scaled": "sm_100"}
+NEEDS_GPU = {"matmul_f8": "sm_100", "scaled": "sm_100", "scale_formats": "sm_100", "unsigned_scales": "sm_107"}
 """Kernels with element types that sm_90 does not have."""
 
 
+@functools.cache
 def export(name, version):
     """The bytecode of one kernel of EXPORTS."""
     import io

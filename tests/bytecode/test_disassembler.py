@@ -54,8 +54,25 @@ def prints_as_disassembled(name, data, tmp_path):
     expected = subprocess.run([disassembler(), str(path)], capture_output=True, text=True, check=True).stdout
     module = bytecode.read_module(data, path.name)
     verify(module)
-    printed = "\n".join(print_op(op, default_dialect="cuda_tile") for op in module.regions[0].block.operations)
+    printed = "".join(print_op(op, default_dialect="cuda_tile") for op in module.regions[0].block.operations)
     assert lines(printed) == lines(expected)
+
+
+def test_the_kernels_have_every_operation_that_the_front_end_writes():
+    import cuda.tile
+
+    package = Path(cuda.tile.__file__).parent
+    encoders = package / "_bytecode" / "encodings.py"
+    source = "".join(path.read_text() for path in sorted(package.rglob("*.py")) if path != encoders)
+    known = re.findall(r"^def encode_(\w+)Op\(", encoders.read_text(), re.MULTILINE)
+    # Only a package of its own, cuda.tile_preview, makes the operations that call the front end's preview functions.
+    written = {name for name in known if re.search(rf"\bencode_{name}Op\b", source)} - {"PreviewCall"}
+    found = set()
+    for name, version in CASES:
+        module = bytecode.read_module(kernels.export(name, version), name)
+        found |= {op.name.partition(".")[2].replace("_", "") for op in module.walk()}
+    assert len(written) > 90
+    assert sorted(name for name in written if name.lower() not in found) == []
 
 
 def spelled_out(text):

@@ -19,8 +19,8 @@ entry @dynamic_tensor(%p: tile<ptr<f16>>, %n: tile<i64>, %i: tile<i32>) {
   %w = make_partition_view %v : partition_view<tile=(16x16), tensor_view<?x64xf16, strides=[?,1]>>
   // CHECK: %tile, %result_token = load_view_tko weak %pview[%arg2, %arg2] : partition_view<{{.*}}>, tile<i32> -> tile<16x16xf16>, token
   %0, %1 = load_view_tko weak %w[%i, %i] : partition_view<tile=(16x16), tensor_view<?x64xf16, strides=[?,1]>>, tile<i32> -> tile<16x16xf16>, token
-  // CHECK: load_view_tko acquire device %pview[%arg2, %arg2] token = %result_token inbounds = [true, false] optimization_hints = <sm_90 = {allow_tma = false, latency = 3}> : partition_view
-  %2, %3 = load_view_tko acquire device %w[%i, %i] token = %1 inbounds = [true, false] optimization_hints = <sm_90 = {allow_tma = false, latency = 3}> : partition_view<tile=(16x16), tensor_view<?x64xf16, strides=[?,1]>>, tile<i32> -> tile<16x16xf16>, token
+  // CHECK: load_view_tko acquire device %pview[%arg2, %arg2] token = %result_token optimization_hints = <sm_90 = {allow_tma = false, latency = 3}> inbounds = [true, false] : partition_view
+  %2, %3 = load_view_tko acquire device %w[%i, %i] token = %1 optimization_hints = <sm_90 = {allow_tma = false, latency = 3}> inbounds = [true, false] : partition_view<tile=(16x16), tensor_view<?x64xf16, strides=[?,1]>>, tile<i32> -> tile<16x16xf16>, token
   // CHECK: store_view_tko weak %tile, %pview[%arg2, %arg2] token = %{{.*}} : tile<16x16xf16>, partition_view<{{.*}}>, tile<i32> -> token
   %4 = store_view_tko weak %0, %w[%i, %i] token = %3 : tile<16x16xf16>, partition_view<tile=(16x16), tensor_view<?x64xf16, strides=[?,1]>>, tile<i32> -> token
 }
