@@ -138,7 +138,8 @@ def mma_layouts(
     lead = () if batch is None else (batch,)
     along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
     a = _tile_fragment(atom.a, (*lead, m, k), [0] * along_m + [None] * along_n, (1, 0))
-    b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (0, 1))
+    # Columns before depth: an access that reads several fragments reads those of one step of the product.
+    b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (1, 0))
     c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0))
     return a, b, c
 

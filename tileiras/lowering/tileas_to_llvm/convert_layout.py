@@ -164,6 +164,16 @@ def _load_matrices(access: MatrixAccess, pointer: Value, offset: int, type: Any,
     return emit.unpack(words, type)
 
 
+def read_group(
+    access: SharedAccess | MatrixAccess, element: Any, pointer: Value, offset: int, lowering: FunctionLowering
+) -> Value:
+    """What one access gives a thread."""
+    type = vector_of(element, access.vector)
+    if isinstance(access, MatrixAccess):
+        return _load_matrices(access, pointer, offset, type, lowering)
+    return load_vector(lowering, pointer, offset, type)
+
+
 def read_shared(
     access: SharedAccess | MatrixAccess,
     element: Any,
@@ -173,12 +183,8 @@ def read_shared(
     start: Number = 0,
 ) -> Value:
     """A fragment of `registers` elements from a buffer `start` bytes after `base`."""
-    type = vector_of(element, access.vector)
     addresses = shared_addresses(access, element.width // 8, base, lowering, start)
-    if isinstance(access, MatrixAccess):
-        parts = [_load_matrices(access, pointer, offset, type, lowering) for pointer, offset in addresses]
-    else:
-        parts = [load_vector(lowering, pointer, offset, type) for pointer, offset in addresses]
+    parts = [read_group(access, element, pointer, offset, lowering) for pointer, offset in addresses]
     return lowering.emit.assemble(access.registers, parts, registers)
 
 
@@ -306,6 +312,7 @@ __all__ = [
     "convert",
     "convert_layout",
     "from_data",
+    "read_group",
     "read_shared",
     "shared_addresses",
     "shuffle_word",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
@@ -104,7 +104,9 @@ def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLow
     result = llvm.LLVMStructType([o.type for o in next(iter(accumulators.values()))])
     factors: dict[tuple[str, tuple[int, ...]], list[Value]] = {}
 
-    def factor(which: str, value: Value, where: Any, fragment: Fragment, corner: tuple[int, ...]) -> list[Value]:
+    def factor(
+        which: str, value: Value | _Steps, where: Any, fragment: Fragment, corner: tuple[int, ...]
+    ) -> list[Value]:
         found = factors.get((which, corner))
         if found is None:
             shape = shapes[0] if which == "a" else shapes[1]
@@ -151,12 +153,26 @@ def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
     return [place for place in places if not (place[-2] % rows or place[-1] % columns)]
 
 
-def _operands(value: Value, registers: list[int], fragment: Fragment, lowering: FunctionLowering) -> list[Value]:
+class _Steps(Protocol):
+    """A factor that is read step by step."""
+
+    def take(self, registers: Sequence[int]) -> Value: ...
+
+
+def reads_steps(op: Any) -> bool:
+    """Whether an operation takes a factor that is read step by step."""
+    return isinstance(op, tileas.DotOp) and op.atom.atom != FMA_ATOM
+
+
+def _operands(
+    value: Value | _Steps, registers: list[int], fragment: Fragment, lowering: FunctionLowering
+) -> list[Value]:
     """A fragment's elements as the instruction's operands."""
     emit = lowering.emit
     operands = []
     for start in range(0, len(registers), fragment.packing):
-        part = emit.shuffle(value, registers[start : start + fragment.packing])
+        chosen = registers[start : start + fragment.packing]
+        part = emit.shuffle(value, chosen) if isinstance(value, Value) else value.take(chosen)
         operands.append(emit.pack(part, IntegerType(32)) if fragment.operand_type == "i32" else part)
     return operands
 
