@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     print(f"bytecode to PTX, warm, best of {options.repeat}: {len(rows)} entries, milliseconds")
     print(
         f"  median {statistics.median(times):.1f}   75 % {percentile(times, 0.75):.1f}   95 % "
-        f"{percentile(times, 0.95):.1f}   most {max(times):.1f}   memory {own:.0f} MB and {other:.0f} MB (LLVM's process)"
+        f"{percentile(times, 0.95):.1f}   most {max(times):.1f}   memory {own:.0f} MB, LLVM's process {other:.0f} MB"
     )
     for taken, name, _ in sorted(rows, reverse=True)[:5]:
         print(f"  {taken * 1000:9.1f}  {name}")
