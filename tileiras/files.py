@@ -8,23 +8,41 @@ RACY_NS = 2_000_000_000
 """Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
 
 
-def write_atomically(path: str, data: bytes) -> None:
-    """Writes a file so that no reader and no crash ever sees a part of it; makes the folder."""
+def write_atomically(path: str, data: bytes, temporary: str | None = None) -> None:
+    """Writes a file so that no reader and no crash ever sees a part of it; makes the folder.
+
+    `temporary` is a folder of the same file system for what a process that is killed leaves behind; without one that
+    stays beside the file, hidden.
+    """
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
     import threading
 
-    temporary = os.path.join(folder, f".{os.path.basename(path)[:60]}.{os.getpid()}.{threading.get_ident()}.tmp")
+    name = f".{os.path.basename(path)[:60]}.{os.getpid()}.{threading.get_ident()}.tmp"
+    name = os.path.join(temporary or folder, name)
     try:
-        with open(temporary, "wb") as file:
+        with open(name, "wb") as file:
             file.write(data)
-        os.replace(temporary, path)
+        os.replace(name, path)
     except BaseException:
         try:
-            os.unlink(temporary)
+            os.unlink(name)
         except OSError:
             pass
         raise
+
+
+def remove_left_over(folder: str) -> None:
+    """Removes temporaries of processes that were killed: what has not been written to for an hour."""
+    import time
+
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".tmp") and entry.stat().st_mtime < time.time() - 3600:
+                    os.unlink(entry.path)
+    except OSError:
+        pass  # another process does the same, or there is no such folder
 
 
 def write_product(path: str, data: bytes) -> None:

@@ -108,3 +108,23 @@ def test_bytes_that_are_no_record_are_a_value_error():
     for damaged in (b"", b"\x01", whole[:-1], whole + b"x", b"\xff\xff\xff\xff" + whole):
         with pytest.raises(ValueError):
             Record.from_bytes(damaged)
+
+
+def test_rows_are_in_the_shards_where_diskcache_looks_for_them(open_store, tmp_path):
+    import diskcache
+
+    from tileiras.build.shards import open_read_only, shard_number
+    from tileiras.build.store import folder_of
+
+    store = open_store[0]()
+    keys = [f"ptx:{n}" for n in range(20)]
+    for key in keys:
+        store.put(key, key.encode())
+    store.close()
+    folder = folder_of(str(tmp_path / "store"))
+    plain = diskcache.FanoutCache(folder, shards=8)
+    assert [shard_number(key) for key in keys] == [plain._hash(key) % 8 for key in keys]
+    plain.close()
+    reader = open_read_only(folder)
+    assert all(reader.get(key).endswith(key.encode()) for key in keys) and reader.get("ptx:none") is None
+    reader.close()

@@ -18,7 +18,7 @@ from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
-from tileiras.files import write_atomically
+from tileiras.files import remove_left_over, write_atomically
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageContext, StageOptions
@@ -27,6 +27,9 @@ KEY_FORMAT = 2
 
 CODE = os.path.join(".tileiras", "code.json")
 """In a build directory: the fingerprints of the compiler as the last build found it."""
+
+TEMPORARY = os.path.join(".tileiras", "tmp")
+"""In a build directory: artifacts that are being written."""
 
 _compiling = threading.Lock()
 """Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
@@ -128,6 +131,7 @@ class Session:
             code = CodeBase(memo=store.memo_path, known=known)
         self.code = code
         self._tools: dict[tuple, str] = {}
+        self._cleaned = False
 
     def signature(self, stage: Stage, options: CompileOptions) -> bytes:
         """Everything a stage's result depends on besides its input: its code, its options and its tools."""
@@ -300,13 +304,25 @@ class Session:
     ) -> Outcome:
         try:
             for suffix in step.wanted:
-                write_atomically(step.stem + suffix, record.artifacts[suffix])
+                path = step.stem + suffix
+                write_atomically(path, record.artifacts[suffix], self._temporary(path))
         except OSError as error:
             message = f"unable to write '{error.filename or step.stem}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message), said)
         outcome = Outcome(cached, said, None, record.dependencies, record.seconds)
         outcome.key = key
         return outcome
+
+    def _temporary(self, path: str) -> str | None:
+        """The build directory's folder for temporaries, for what is written below it."""
+        if self.history is None or not os.path.abspath(path).startswith(self.history.build + os.sep):
+            return None
+        folder = os.path.join(self.history.build, TEMPORARY)
+        if not self._cleaned:
+            self._cleaned = True
+            os.makedirs(folder, exist_ok=True)
+            remove_left_over(folder)
+        return folder
 
     def _failed(self, step: Step, error: CompileError, said: list[Diagnostic]) -> Outcome:
         """Leaves no artifact of an earlier run behind that could be taken for one of this input."""

@@ -115,7 +115,7 @@ class ReadOnlyCache:
 
     def get(self, key: str) -> Any:
         """Raises sqlite3.Error, OSError or DamagedEntry."""
-        number = self._disks[0].hash(key) % SHARDS
+        number = shard_number(key)
         connection = self._connection(number)
         if connection is None:
             return None
@@ -154,35 +154,43 @@ class ReadOnlyCache:
         self._shards.clear()
 
 
-def set_aside(folder: str) -> bool:
-    """Renames shards whose database cannot be read; True when there was one."""
-    import sqlite3
+def shard_number(key: str) -> int:
+    """Where diskcache keeps a row."""
+    import zlib
 
+    return (zlib.adler32(key.encode()) & 0xFFFFFFFF) % SHARDS
+
+
+def set_aside(folder: str, key: str) -> bool:
+    """Renames the shards whose database cannot be read, or else the one with `key`, which something is wrong with.
+
+    True when one was renamed.
+    """
     found = False
     for number in range(SHARDS):
         shard = shard_folder(folder, number)
-        path = os.path.join(shard, "cache.db")
-        if not os.path.exists(path):
-            continue
+        if os.path.exists(os.path.join(shard, "cache.db")) and not _sound(os.path.join(shard, "cache.db")):
+            found |= _rename_damaged(shard)
+    return found or _rename_damaged(shard_folder(folder, shard_number(key)))
+
+
+def _sound(path: str) -> bool:
+    import sqlite3
+
+    try:
+        connection = sqlite3.connect(path)
         try:
-            connection = sqlite3.connect(path)
-            try:
-                connection.execute("SELECT COUNT(*) FROM Settings").fetchone()
-                connection.execute("SELECT COUNT(*) FROM Cache").fetchone()
-                (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            finally:
-                connection.close()
-        except sqlite3.OperationalError as error:
-            # A locked database is healthy, and so is one whose disk is full.
-            if "locked" in str(error) or "full" in str(error) or "readonly" in str(error):
-                continue
-            found |= _rename_damaged(shard)
-        except sqlite3.DatabaseError:
-            found |= _rename_damaged(shard)
-        else:
-            if said != "ok":
-                found |= _rename_damaged(shard)
-    return found
+            connection.execute("SELECT COUNT(*) FROM Settings").fetchone()
+            connection.execute("SELECT COUNT(*) FROM Cache").fetchone()
+            return connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+        finally:
+            connection.close()
+    except sqlite3.OperationalError as error:
+        # A database that another process holds is sound, and so is one whose disk is full or read-only.
+        return any(word in str(error) for word in ("locked", "full", "readonly"))
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        # The latter when SQLite quotes what it cannot read.
+        return False
 
 
 def _rename_damaged(shard: str) -> bool:

@@ -144,14 +144,14 @@ class ArtifactStore:
             row = cache.get(key)
             return None if row is None else checked(row)
 
-        return self._tried(read)
+        return self._tried(key, read)
 
     def put(self, key: str, value: bytes) -> None:
         import xxhash
 
         if self.mode != READ_ONLY:
             row = _MAGIC + xxhash.xxh3_128_digest(value) + value
-            self._tried(lambda cache: cache.set(key, row))
+            self._tried(key, lambda cache: cache.set(key, row))
 
     def get_record(self, key: str) -> Record | None:
         """What a stage made for `key`; nothing in mode `refresh`."""
@@ -186,9 +186,11 @@ class ArtifactStore:
         here = xxhash.xxh3_64_hexdigest(os.path.abspath(__file__).encode())
         return os.path.join(self.directory, f"code-{here}.json") if self.memo_path is not None else None
 
-    def _tried(self, use: Callable[[Any], _Result]) -> _Result | None:
+    def _tried(self, key: str, use: Callable[[Any], _Result]) -> _Result | None:
         """What `use` makes of the database; None when there is none or it fails, once it was set aside if damaged."""
         import sqlite3
+
+        from diskcache import Timeout
 
         for again in (True, False):
             cache = self._open()
@@ -196,10 +198,13 @@ class ArtifactStore:
                 return None
             try:
                 return use(cache)
-            except self._failures() as error:
+            except (OSError, DamagedEntry, sqlite3.OperationalError, Timeout) as error:
                 self._complain(error)
-                damaged = isinstance(error, sqlite3.DatabaseError)
-                if not (damaged and again and self.mode != READ_ONLY and set_aside(self.folder)):
+                return None
+            # Of a damaged database SQLite says so, or gives diskcache values that it can do anything with.
+            except Exception as error:
+                self._complain(error)
+                if not again or self.mode == READ_ONLY or not set_aside(self.folder, key):
                     return None
                 self.close()
         return None
@@ -217,14 +222,6 @@ class ArtifactStore:
             else:
                 self._cache = open_cache(self.folder, self.limit)
         return self._cache
-
-    @staticmethod
-    def _failures() -> tuple[type[BaseException], ...]:
-        import sqlite3
-
-        import diskcache
-
-        return (sqlite3.Error, OSError, ValueError, diskcache.Timeout)
 
     def _complain(self, error: BaseException) -> None:
         self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is made again")

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tileiras.build.execute import Report, Session, Step, report
@@ -48,15 +48,15 @@ class Reply(NamedTuple):
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 
 
-def perform_chain(session: Session, step: Step) -> list[Report]:
-    """Performs a step and then its successors as long as each makes something new.
+def perform_chain(session: Session, step: Step, wanted: Callable[[], bool] = lambda: True) -> list[Report]:
+    """Performs a step and then its successors as long as each makes something new and the chain is `wanted`.
 
     A step that the store answers for, that fails, or whose product is what lies there already is the last: what follows
     it is not known to be needed.
     """
     reports: list[Report] = []
     current: Step | None = step
-    while current is not None:
+    while current is not None and wanted():
         before = _content(current.outputs[0])
         outcome = session.perform(current)
         reports.append(report(outcome, current))
@@ -93,8 +93,12 @@ def serve(connection: Any) -> None:
         if session is None:
             store = ArtifactStore(place.directory, warnings.append, place.mode, place.limit)
             session = sessions[place] = Session(store, history=History(place.build))
-        reports = perform_chain(session, request.step)
-        connection.send(Reply(reports, list(warnings)))
+        # There is nothing to receive meanwhile but the end of a build that was killed.
+        reports = perform_chain(session, request.step, lambda: not connection.poll())
+        try:
+            connection.send(Reply(reports, list(warnings)))
+        except OSError:
+            return
         warnings.clear()
 
 

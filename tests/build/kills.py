@@ -1,0 +1,166 @@
+"""COUNT builds that are killed, and the builds after them; run as a program by `test_kills`.
+
+    python kills.py FOLDER COUNT SEED
+
+One process loads SCons and the compiler and forks for every build.  A build is killed with SIGKILL at a random time
+from outside, or by itself at a random one of its writes: with a half of a file written, before a file gets its name,
+or inside a transaction of the store.  The next build is let run to its end, and what lies in the build directory then
+is compared with what a build from nothing makes.  Prints a line of JSON per build,
+also for one that ended before its time came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from project import Project, axpy, module  # noqa: E402
+
+WRITES = ("half a file", "before a rename", "in a transaction")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def plant(kind: str, number: int) -> None:
+    """Has this process die at its `number`th write of a kind."""
+    left = [number]
+
+    def due() -> bool:
+        left[0] -= 1
+        return left[0] < 0
+
+    if kind == "half a file":
+        import builtins
+
+        whole = builtins.open
+
+        def open_dying(path, mode="r", *arguments, **keywords):
+            file = whole(path, mode, *arguments, **keywords)
+            if ("w" in mode or "x" in mode) and "b" in mode and due():
+                # Of whatever it is that is written here, the store's own files included.
+                file.write(b"x" * 100)
+                file.flush()
+                die()
+            return file
+
+        builtins.open = open_dying
+    elif kind == "before a rename":
+        whole_replace = os.replace
+
+        def replace_dying(source, target):
+            if due():
+                die()
+            whole_replace(source, target)
+
+        os.replace = replace_dying
+    else:
+        from tileiras.build import store
+
+        put = store.ArtifactStore.put
+
+        def put_dying(self, key, value):
+            if due():
+                with self._open()._shards[0].transact():
+                    put(self, key, value)
+                    die()
+            put(self, key, value)
+
+        store.ArtifactStore.put = put_dying
+
+
+def build(arguments: list[str], kind: str | None = None, number: int = 0) -> int:
+    """Forks a process that builds; returns its number."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(os.open("errors", os.O_RDWR | os.O_CREAT | os.O_TRUNC), 2)
+        if kind is not None:
+            plant(kind, number)
+        sys.argv = ["scons", *arguments]
+        import SCons.Script.Main
+
+        try:
+            SCons.Script.Main.main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+        import atexit
+
+        atexit._run_exitfuncs()
+    finally:
+        os._exit(code)
+    return child
+
+
+def finish(child: int) -> int:
+    """The exit status of a process; negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main(folder: str, count: int, seed: int) -> None:
+    chance = random.Random(seed)
+    project = Project(os.path.join(folder, "killed"))
+    os.environ["TILEIRAS_CACHE_DIR"] = project.store
+    clean = Project(os.path.join(folder, "clean"))
+    import SCons.Script.Main  # noqa: F401
+
+    import tileiras.build.scons  # noqa: F401
+    from tileiras import pipeline
+
+    for row in pipeline.STAGES:
+        if not row.reads_files:
+            __import__(row.module_name)
+    expected: dict[str, dict[str, bytes]] = {}
+    kills = 0
+    for turn in range(2 * count):
+        if kills == count:
+            break
+        operation = chance.choice(("addf", "mulf"))
+        for tree in (project, clean):
+            tree.write("kernels/k.mlir", module(axpy("first", operation=operation), axpy("second")))
+        if operation not in expected:
+            os.chdir(clean.folder)
+            shutil.rmtree("build", ignore_errors=True)
+            os.environ["TILEIRAS_CACHE_DIR"] = "off"
+            assert finish(build([])) == 0, open("errors").read()
+            os.environ["TILEIRAS_CACHE_DIR"] = project.store
+            expected[operation] = clean.artifacts()
+        os.chdir(project.folder)
+        # What a build starts from: nothing, nothing but the store, or the last build.
+        start = chance.choice(("nothing", "nothing", "store", "build"))
+        if start != "build":
+            shutil.rmtree("build", ignore_errors=True)
+        if start == "nothing":
+            shutil.rmtree(project.store, ignore_errors=True)
+        if turn % 5 < 3:
+            kind, jobs = chance.choice(WRITES), []
+            status = finish(build(jobs, kind, chance.randrange(7)))
+        else:
+            kind, jobs = "any time", chance.choice(([], ["-j2"]))
+            child = build(jobs)
+            time.sleep(chance.random() * 0.3)
+            os.kill(child, signal.SIGKILL)
+            status = finish(child)
+        kills += status == -signal.SIGKILL
+        again = finish(build([]))
+        same = project.artifacts() == expected[operation]
+        with open("errors") as file:
+            said = file.read()
+        print(json.dumps({"kind": kind, "start": start, "jobs": jobs, "killed": status == -signal.SIGKILL,
+                          "code": again, "same": same, "said": said}), flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
