@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
+from case_memory import memory_kernels
 from case_modules import Kernel, Operand, tile_type
 from case_values import DTYPES, F4_VALUES, FLOATS, INTEGERS, NARROW, is_integer, values, width
 from operation_table import INTEGERS_1, ROWS, Row
@@ -433,6 +434,7 @@ def all_kernels() -> Iterator[Kernel]:
     yield from products()
     yield from scaled_products()
     yield from memory()
+    yield from memory_kernels()
 
 
 def pairwise_kernels() -> Iterator[Kernel]:
@@ -448,6 +450,7 @@ def pairwise_kernels() -> Iterator[Kernel]:
         kernels = [k for k in family() if all(np.prod(o.tile) <= 2048 for o in (*k.inputs, *k.outputs))]
         # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
         yield from kernels[::11]
+    yield from list(memory_kernels())[::19]
 
 
 ENTRIES = 12

@@ -10,6 +10,7 @@ scalar            one pointer (tiles of rank 0)
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +43,11 @@ class Operand(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """`reference` maps the inputs' arrays to the outputs', independently of both simulators; None: there is none."""
+    """`reference` maps the inputs' arrays to the outputs', independently of both simulators; None: there is none.
+
+    `globals_` are declarations in front of the entry, whose name stands for `$entry` there and in the body; `prints`:
+    what the kernel prints is compared as well.
+    """
 
     family: str
     name: str
@@ -53,6 +58,8 @@ class Kernel(NamedTuple):
     ulps: float = 0
     reference: Callable[..., Sequence[np.ndarray]] | None = None
     targets: tuple[str, ...] = TARGETS
+    globals_: str = ""
+    prints: bool = False
 
 
 class Failure(NamedTuple):
@@ -236,7 +243,9 @@ def entry_text(entry: str, kernel: Kernel) -> str:
     for operand in kernel.outputs:
         lines += _carried(operand, False) + _store(_in_memory(operand))
     inner = "".join(f"    {line}\n" for line in [*lines, "return"])
-    return f"  entry @{entry}({', '.join(parameters)}) {{\n{inner}  }}\n"
+    declared = f"  {kernel.globals_}\n" if kernel.globals_ else ""
+    text = f"{declared}  entry @{entry}({', '.join(parameters)}) {{\n{inner}  }}\n"
+    return text.replace("$entry", entry)
 
 
 def module_text(kernels: Sequence[Kernel]) -> str:
@@ -299,16 +308,22 @@ def compare(kernel: Kernel, what: str, actual: Sequence[np.ndarray], expected: S
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
-def _interpreted(kernel: Kernel) -> tuple[list[np.ndarray], str | None]:
+class Expected(NamedTuple):
+    arrays: list[np.ndarray]
+    printed: str
+
+
+def _interpreted(kernel: Kernel) -> tuple[Expected, str | None]:
     parameters, compared = arguments(kernel)
-    interpret(module_text([kernel]), "k0", kernel.grid, parameters)
+    output = io.StringIO()
+    interpret(module_text([kernel]), "k0", kernel.grid, parameters, output=output)
     if kernel.reference is None:
-        return compared, None
+        return Expected(compared, output.getvalue()), None
     with np.errstate(all="ignore"):
         expected = kernel.reference(*(operand.array for operand in kernel.inputs))
     wrong = compare(kernel, "interpreter against NumPy", compared, expected)
     # Bounds are distances from the right result, which the interpreter may itself be off within them.
-    return compared if wrong else list(expected), wrong
+    return Expected(compared if wrong else list(expected), output.getvalue()), wrong
 
 
 def _bodies(ptx: str) -> dict[str, str]:
@@ -324,7 +339,7 @@ def _failed(kernel: Kernel, target: str, stage: str, message: str) -> Result:
 
 def run_module(kernels: Sequence[Kernel], targets: Sequence[str], assembler: str | None) -> Iterator[Result]:
     """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to do without."""
-    expected: list[list[np.ndarray]] = []
+    expected: list[Expected] = []
     sound: list[Kernel] = []
     for kernel in kernels:
         try:
@@ -347,7 +362,7 @@ def run_module(kernels: Sequence[Kernel], targets: Sequence[str], assembler: str
 def _run_target(
     kernels: Sequence[Kernel],
     text: str,
-    expected: list[list[np.ndarray]],
+    expected: list[Expected],
     target: str,
     assembler: str | None,
     seen: dict[tuple[int, str], float],
@@ -373,16 +388,19 @@ def _run_target(
             continue
         parameters, compared = arguments(kernel)
         try:
-            emulate(artifact.text, f"k{number}", kernel.grid, parameters, metadata=metadata[f"k{number}"])
+            run = emulate(artifact.text, f"k{number}", kernel.grid, parameters, metadata=metadata[f"k{number}"])
         except SimulationError as error:
             yield _failed(kernel, target, "emulate", f"{type(error).__name__}: {error}")
             continue
-        wrong = compare(kernel, f"{target} against what is expected", compared, expected[number])
+        arrays, printed = expected[number]
+        wrong = compare(kernel, f"{target} against what is expected", compared, arrays)
+        if kernel.prints and run.output != printed:
+            wrong = f"{target} printed {run.output!r}, expected {printed!r}"
         if wrong:
             yield _failed(kernel, target, "compare", wrong)
             continue
         worst = max(
-            (float(np.max(distance(*pair), initial=0)) for pair in zip(compared, expected[number])), default=0.0
+            (float(np.max(distance(*pair), initial=0)) for pair in zip(compared, arrays)), default=0.0
         )
         seen[key] = worst
         yield Result(kernel, target, assembler is not None, True, worst, None)

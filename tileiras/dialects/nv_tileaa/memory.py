@@ -147,11 +147,6 @@ class AllocaOp(Operation):
     result = result(PtrType)
     assembly_format = "$num_elem `,` $alignment attr-dict `:` type($result)"
 
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return -(-self.num_elem.value * getattr(self.result.type.pointee, "width", 64) // 8)
-
 
 class DeallocOp(Operation):
     """The end of the lifetime of what `alloca` gave."""

@@ -14,7 +14,7 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation, StringAttr, UnitAttr, i8
+from tileiras.ir import DenseElementsAttr, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.targets import Target
 
 from . import (
@@ -38,6 +38,7 @@ from . import (
     staging,
 )
 from .function import SHARED_ARENA, FunctionLowering, Pattern
+from .types import held_bits, memory_type
 
 _FAMILIES = (
     arith,
@@ -117,13 +118,16 @@ def _shared_arena() -> Operation:
 
 
 def _global(op: Any) -> Operation:
-    value = op.value
-    element = value.type.element_type
-    alignment = op.alignment.value if op.alignment is not None else max(1, element.width // 8)
+    element = op.value.type.element_type
+    held = memory_type(element)
+    size = held.width // 8
+    data = b"".join(held_bits(element, pattern).to_bytes(size, "little") for pattern in op.value.element_bits())
+    value = DenseElementsAttr(TensorType((op.value.type.num_elements,), held), data)
+    alignment = op.alignment.value if op.alignment is not None else size
     # The host may write what is public between launches, a constant as well: nothing is known of its content.
     return llvm.GlobalOp(
         sym_name=op.sym_name,
-        global_type=llvm.LLVMArrayType(value.type.num_elements, memory.memory_type(element)),
+        global_type=llvm.LLVMArrayType(value.type.num_elements, held),
         linkage=llvm.LinkageAttr("internal" if op.is_private else "external"),
         constant=op.constant if op.is_private else None,
         value=value,

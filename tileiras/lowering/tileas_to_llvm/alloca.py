@@ -12,12 +12,12 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i64
+from tileiras.ir import Value, element_type_of, i64
 
 from .debug import GENERIC, continue_at, only_where
 from .function import FunctionLowering
 from .replicas import from_representative
-from .types import fragment_type
+from .types import fragment_type, memory_type
 
 HEAP_ALIGNMENT = 16
 """What `malloc` guarantees, in bytes."""
@@ -32,12 +32,14 @@ def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """Traps when the heap is exhausted.  The address is the first aligned one in what `malloc` gave."""
     emit = lowering.emit
     alignment = op.alignment.value
+    pointee = element_type_of(op.result.type).pointee
+    size = max(1, op.num_elem.value * memory_type(pointee).width // 8)
     slack = alignment if alignment > HEAP_ALIGNMENT else 0
     inside, after = lowering.new_block(), lowering.new_block([i64])
     nothing = emit.integer(0, i64)
     emit.insert(llvm.CondBrOp(_first_thread(lowering), [], [nothing], trueDest=inside, falseDest=after))
     emit.block = inside
-    pointer = lowering.external_call("malloc", (emit.integer(max(1, op.size) + slack, i64),), GENERIC)
+    pointer = lowering.external_call("malloc", (emit.integer(size + slack, i64),), GENERIC)
     given = emit.insert(llvm.PtrToIntOp(pointer, res=i64))
     failed = only_where(emit.icmp("eq", given, nothing), lowering)
     emit.insert(llvm.INTRINSIC_OPS["trap"]())

@@ -20,7 +20,7 @@ from tileiras.ir import (
 from .conversions import to_f32
 from .floats import widened
 from .function import FunctionLowering
-from .types import NATIVE_FLOATS, count_of, element_of, scalar_type
+from .types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type
 
 
 def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
@@ -30,11 +30,11 @@ def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     element = element_type_of(value.type)
     held = scalar_type(element)
     if isinstance(value, (IntegerAttr, FloatAttr)):
-        pattern = value.unsigned if isinstance(value, IntegerAttr) else value.bits
+        pattern = value.unsigned if isinstance(value, IntegerAttr) else held_bits(element, value.bits)
         return emit.bits([pattern], held)
     assert isinstance(value, DenseElementsAttr)
     layout = lowering.layout(op.result)
-    patterns = value.element_bits()
+    patterns = [held_bits(element, pattern) for pattern in value.element_bits()]
     if value.is_splat:
         return emit.bits([patterns[0]] * layout.registers, held)
     return _spread(patterns, layout, held, lowering)

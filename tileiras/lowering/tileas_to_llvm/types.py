@@ -44,6 +44,13 @@ def memory_type(type: Any) -> Any:
     return i8 if isinstance(scalar, IntegerType) and scalar.width == 1 else scalar
 
 
+def held_bits(type: Any, pattern: int) -> int:
+    """The bits by which an element is held, of its bit pattern: a tf32's 19 are the upper ones of an f32."""
+    if isinstance(type, FloatType) and type.keyword == "tf32":
+        return pattern << f32.semantics.mantissa_bits - type.semantics.mantissa_bits
+    return pattern
+
+
 def bit_width(type: Any) -> int:
     """Bits of one element's LLVM type; pointers have 64."""
     return 64 if isinstance(type, llvm.LLVMPointerType) else type.width

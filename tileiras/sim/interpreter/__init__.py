@@ -83,7 +83,7 @@ def _load_globals(module: Operation, memory: Memory) -> dict[str, int]:
     addresses = {}
     for op in _items(module, "cuda_tile.global"):
         name, value = op.attributes["sym_name"].value, op.attributes["value"]
-        data = np.ascontiguousarray(elements_of(value, tuple(value.type.shape)))
+        data = np.array(elements_of(value, tuple(value.type.shape)), order="C")
         if "constant" in op.attributes:
             data.flags.writeable = False
         alignment = op.attributes.get("alignment")

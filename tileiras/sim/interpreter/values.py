@@ -80,6 +80,9 @@ def elements_of(attribute, shape: tuple[int, ...]) -> np.ndarray:
         values = raw != 0
     elif isinstance(element, IntegerType) and element.width == 4:
         values = wrap(raw, 4)
+    elif isinstance(element, FloatType) and element.keyword == "tf32":
+        # Its 19 bits are the upper ones of the f32 by which it is held.
+        values = (raw.view(np.uint32) << 13).view(dtype)
     else:
         values = raw.view(dtype)
     if attribute.is_splat:
