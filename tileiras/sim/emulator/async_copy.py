@@ -44,6 +44,10 @@ class AsyncCopy:
         dtype = _BY_SIZE[self.size]
         values = np.zeros(group.n, dtype)
         for access in self.sources:
+            if group.launch.races is not None and access.allocation is not None:
+                landing = access if chosen.all() else access.part(np.isin(access.threads, self.threads[chosen]))
+                if landing.index.size:
+                    group.launch.races.read(group, self.item, landing)
             values[access.threads] = gather([access], group.n, dtype)[access.threads]
         values = values[self.threads]
         if (self.kept < self.size).any():
@@ -117,6 +121,7 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     if size not in _BY_SIZE:
         raise decoder.error(f"cp.async copies 4, 8 or 16 bytes, not {size}")
     note_granule(decoder, "shared", size)
+    note_granule(decoder, "global", size)
     target, source = address_slot(decoder, operands[0], "shared"), address_slot(decoder, operands[1], "global")
     kept_slot = ignored_slot = None
     if len(operands) == 4:
@@ -140,8 +145,8 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
             kept = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, True, threads, size)
-        if group.batch.races is not None:  # the copy may write from now on
-            group.batch.races.begin_write(group, item, destination.index * size, size, threads)
+        if group.launch.races is not None:
+            group.launch.races.begin_copy(group, item, destination)
         if group.batch.shared_written is not None:
             group.batch.shared_written.reshape(-1, size)[destination.index] = False
         sources = _sources(group, item, group.full(source)[threads], threads, kept, size)

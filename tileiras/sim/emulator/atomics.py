@@ -8,10 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from .floating import Float, packed
-from .loads import Access, address_slot, note_granule, resolve, take_hints, take_space
+from .happens_before import GPU, Order
+from .loads import Access, address_slot, note_granule, resolve, take_hints, take_order, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group, Sink
 from .types import TYPES, PtxType
+
+#: PTX ISA, "atom": without an order `.relaxed`, without a scope `.gpu`.
+RELAXED = Order("relaxed", GPU)
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
 
@@ -61,11 +65,11 @@ def _turns(index: np.ndarray, random) -> list[np.ndarray]:
     return [by_index[starts[lengths > turn] + turn] for turn in range(int(lengths.max()))]
 
 
-def perform(group, access: Access, compute, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+def perform(access: Access, turns: list[np.ndarray], compute, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
     """Apply ``compute`` at every address of ``access`` in turn; the values found there, in the access's order."""
     index, data = access.index, access.data
     found = np.empty(index.size, data.dtype)
-    for chosen in _turns(index, group.launch.random):
+    for chosen in turns:
         at = index[chosen]
         old = data[at]
         found[chosen] = old
@@ -73,7 +77,7 @@ def perform(group, access: Access, compute, b: np.ndarray, c: np.ndarray | None)
     return found
 
 
-def sum_integers(group, access: Access, b: np.ndarray) -> np.ndarray:
+def sum_integers(access: Access, b: np.ndarray) -> np.ndarray:
     """`add` of integers: all turns at once, through prefix sums."""
     index, data = access.index, access.data
     order = np.argsort(index, kind="stable")
@@ -97,9 +101,8 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         raise decoder.unsupported()
     hinted = "L2::cache_hint" in modifiers.names
     take_hints(decoder, item, modifiers)
-    modifiers.take("acq_rel", "seq_cst")
-    while modifiers.take("acq_rel", "noftz"):
-        continue
+    order = take_order(modifiers, RELAXED)
+    modifiers.take("noftz")
     space = take_space(modifiers)
     name = modifiers.take(*_OPERATIONS)
     vector = modifiers.take("v2", "v4", "v8")
@@ -127,9 +130,6 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
     def step(group) -> None:
         threads = group.active()
-        if group.batch.races is not None:
-            group.batch.races.acquire(group)
-            group.batch.races.publish(group, None)
         addresses = group.full(address)[threads]
         c = None if c_slot is None else group.full(c_slot)
         for number, (b_slot, slot) in enumerate(zip(b_slots, slots)):
@@ -139,10 +139,14 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             result = np.zeros(group.n, type_.storage)
             for access in resolve(group, item, space, moved, type_.storage, True, threads, alignment):
                 where = access.threads
+                turns = [] if prefix else _turns(access.index, group.launch.random)
+                if group.launch.races is not None:
+                    in_turn = np.concatenate(turns) if turns else np.arange(access.index.size)
+                    group.launch.races.update(group, item, access, order, in_turn)
                 if prefix:
-                    result[where] = sum_integers(group, access, b[where])
+                    result[where] = sum_integers(access, b[where])
                 else:
-                    result[where] = perform(group, access, compute, b[where], None if c is None else c[where])
+                    result[where] = perform(access, turns, compute, b[where], None if c is None else c[where])
             if slot is not None:
                 group.write(slot, result)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .cluster import decode_cluster_barrier
+from .happens_before import SCOPES
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Immediate
 from .types import PRED, U32
@@ -38,8 +39,8 @@ class Barriers:
         if (number >= BARRIERS).any():
             group.fault(f"barrier {int(number.max())} does not exist, a block has {BARRIERS}", item)
         where = (group.warp_cta[warps], number)
-        if self.batch.races is not None:
-            self.batch.races.publish(group, number)
+        if self.batch.launch.races is not None:
+            self.batch.launch.races.clocks.arrive(group, number)
         np.add.at(self.threads, where, active[warps].sum(1))
         np.add.at(self.rounded, where, 32)
         if count is not None:
@@ -72,13 +73,13 @@ class Barriers:
                     continue
                 for entry in group.pending:
                     entry(group, lanes, number, self)
-                if self.batch.races is not None:
-                    self.batch.races.release(group, lanes, number)
+                if self.batch.launch.races is not None:
+                    self.batch.launch.races.clocks.leave(group, lanes, number)
                 group.unpark(lanes)
         for state in (self.threads, self.rounded, self.expected, self.population):
             state[full] = 0
-        if self.batch.races is not None:
-            self.batch.races.reset(full)
+        if self.batch.launch.races is not None:
+            self.batch.launch.races.clocks.reset(full)
 
 
 def _deliver(slot: int, operation: str, resume: int):
@@ -106,7 +107,7 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     if modifiers.take("warp"):
         modifiers.take("sync")
         decoder.begin_collective(decoder.src(decoder.operands(1)[0], U32))
-        decoder.emit(lambda group: None)
+        decoder.emit(_meet)
         return
     if modifiers.take("cluster"):
         decode_cluster_barrier(decoder, item, modifiers)
@@ -161,28 +162,32 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     fresh.append(deliver)
 
 
+def _meet(group) -> None:
+    if group.launch.races is not None:
+        clocks = group.launch.races.clocks
+        clocks.meet(clocks.rows(group))
+
+
 @instruction("membar", "fence")
 def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Memory is sequentially consistent here, so a fence of the generic proxy has nothing to do."""
-    known = (
-        "cta",
-        "gl",
-        "sys",
-        "gpu",
-        "cluster",
-        "sc",
-        "acq_rel",
-        "acquire",
-        "release",
-        "proxy",
-        "alias",
-        "async",
-        "global",
-        "mbarrier_init",
-        "shared::cta",
-        "shared::cluster",
-        "sync_restrict",
-    )
-    while modifiers.take(*known):
-        continue
+    """Values are sequentially consistent here: what a fence orders counts in the search for races alone.
+
+    Fences between proxies have nothing to do, since a copy through another proxy lands when it is waited for.
+    """
     decoder.operands(0)
+    if modifiers.take("proxy"):
+        while modifiers.take("alias", "async", "global", "shared::cta", "shared::cluster"):
+            continue
+        return
+    # Without an order, `fence` is `fence.sc` (PTX ISA, "membar, fence"); `membar` always is.
+    modifiers.take("mbarrier_init")
+    modifiers.take("sc", "acq_rel", "acquire", "release")
+    if modifiers.take("sync_restrict"):
+        modifiers.take("shared::cta", "shared::cluster")
+    scope = SCOPES[modifiers.take(*SCOPES) or "sys"]
+
+    def step(group) -> None:
+        if group.launch.races is not None:
+            group.launch.races.clocks.fence(group, scope)
+
+    decoder.emit(step)

@@ -24,8 +24,10 @@ class ClusterBarriers:
         self.phase = np.zeros_like(self.arrived)
         self.used = False
 
-    def arrive(self, group) -> None:
+    def arrive(self, group, relaxed: bool) -> None:
         self.used = True
+        if self.batch.launch.races is not None:
+            self.batch.launch.races.clocks.arrive_cluster(group, relaxed)
         active = group.active()
         clusters = group.cta[active] // self.members
         if group.cluster_phase is None:
@@ -42,6 +44,8 @@ class ClusterBarriers:
         full = (self.arrived > 0) & (self.arrived >= live)
         self.phase[full] += 1
         self.arrived[full] = 0
+        if full.any() and self.batch.launch.races is not None:
+            self.batch.launch.races.clocks.complete_cluster(full)
         if full.any():
             self.release()
 
@@ -53,18 +57,20 @@ class ClusterBarriers:
             over = group.cluster_phase < self.phase[group.cta // self.members]
             lanes = (group.barrier == CLUSTER_BARRIER) & over
             if lanes.any():
+                if self.batch.launch.races is not None:
+                    self.batch.launch.races.clocks.leave_cluster(group, lanes)
                 group.unpark(lanes)
 
 
 def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     arrive, wait = modifiers.take("arrive"), modifiers.take("wait")
-    modifiers.take("release", "relaxed", "acquire")
+    relaxed = modifiers.take("release", "relaxed", "acquire") == "relaxed"
     aligned = modifiers.take("aligned")
     decoder.operands(0)
     if aligned:
         decoder.begin_collective(None)
     if arrive:
-        decoder.emit(lambda group: group.batch.cluster_barriers.arrive(group))
+        decoder.emit(lambda group: group.batch.cluster_barriers.arrive(group, relaxed))
         return
     if not wait:
         raise decoder.unsupported()

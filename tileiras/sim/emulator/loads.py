@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..memory import MemoryAccessError
+from .happens_before import SCOPES, SYSTEM, WEAK, Order
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Address, Group, Register, Sink, Special, Symbol, Variable
 from .types import B8, PRED, U32, U64, PtxType
@@ -30,17 +31,6 @@ _CACHE_OPERATORS = (
     "cv",
     "wb",
     "wt",
-    "nc",
-    "volatile",
-    "weak",
-    "relaxed",
-    "acquire",
-    "release",
-    "cta",
-    "gpu",
-    "sys",
-    "cluster",
-    "mmio",
     "L1::evict_normal",
     "L1::evict_unchanged",
     "L1::evict_first",
@@ -59,22 +49,35 @@ _HINTED = "L2::cache_hint"
 
 class Access:
     """Resolved addresses: ``data`` seen as elements of the access's size, an element index per thread of ``threads``
-    (None: all of the group), and whether it is the batch's ``shared`` memory."""
+    (None: all of the group), and what it is part of: the batch's ``shared`` memory or, with ``address`` that of its
+    first element, an ``allocation`` of global memory."""
 
-    __slots__ = ("data", "index", "shared", "threads")
+    __slots__ = ("address", "allocation", "data", "index", "shared", "threads")
 
-    def __init__(self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None, shared: bool = False) -> None:
+    def __init__(
+        self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None, shared: bool = False, allocation=None,
+        address: int = 0,
+    ) -> None:  # fmt: skip
         self.data = data
         self.index = index
         self.threads = threads
         self.shared = shared
+        self.allocation = allocation
+        self.address = address
 
-    def store(self, group, item: Instruction, values: np.ndarray) -> None:
+    def part(self, chosen: np.ndarray) -> Access:
+        """The elements that ``chosen`` says of an access by given threads."""
+        return Access(
+            self.data, self.index[chosen], self.threads[chosen], self.shared, self.allocation, self.address
+        )
+
+    def store(self, group, item: Instruction, values: np.ndarray, order: Order = WEAK) -> None:
         """Write ``values``, one per thread of the group."""
         if self.threads is not None:
             values = values[self.threads]
-        if self.shared and group.batch.races is not None:
-            group.batch.races.write(group, item, self, values)
+        races = group.launch.races
+        if races is not None:
+            races.write(group, item, self, values, order)
         else:
             self.data[self.index] = values
 
@@ -97,7 +100,8 @@ def resolve(
 ) -> list[Access]:
     """Where ``addresses`` (uint64, one per thread of ``threads``, or per thread of the group) lie.
 
-    Raises EmulationError for the first thread whose access is outside memory or misaligned.
+    Raises EmulationError for the first thread whose access is outside memory or misaligned, or reads shared memory
+    that was never written.
     """
     size = dtype.itemsize
     if alignment > 1 and (bad := (addresses & np.uint64(alignment - 1)) != 0).any():
@@ -114,8 +118,6 @@ def resolve(
         if group.launch.banks is not None:
             lanes = np.arange(group.n) if threads is None else threads
             group.launch.banks.count(item.line, access.index * size, lanes, size)
-        if not write and group.batch.races is not None:
-            group.batch.races.read(group, item, access.index * size, size, threads)
         return [access]
     if space == "local":
         stride = group.launch.local_stride
@@ -194,14 +196,16 @@ def _resolve_global(group, item, addresses, dtype, write, threads) -> list[Acces
         shift = low % size
         if (found.address % size, shift) == (0, 0):
             data = found.data[: found.size // size * size].view(dtype)
-            return [Access(data, (signed - found.address) // size, threads)]
+            return [Access(data, (signed - found.address) // size, threads, False, found, found.address)]
     accesses = []
     try:
         for view, offsets, where in memory.accesses(signed, dtype, None, 1, write=write):
             chosen = (np.arange(group.n) if threads is None else threads)[where]
+            first = int(signed.reshape(-1)[where][0])
+            place = (memory.find(first, size), first - int(offsets[0]) * size)
             if addresses.size == 1:
-                return [Access(view, offsets, threads)]
-            accesses.append(Access(view, offsets, chosen))
+                return [Access(view, offsets, threads, False, *place)]
+            accesses.append(Access(view, offsets, chosen, False, *place))
     except MemoryAccessError as error:
         thread = error.index if threads is None else int(threads[error.index])
         if addresses.size == 1 and threads is None:
@@ -247,9 +251,12 @@ def _widened(decoder: Decoder, register: Register) -> int:
 
 
 def note_granule(decoder: Decoder, space: str, size: int) -> None:
-    """Shared memory is checked for races in units of the smallest access."""
+    """Memory is checked for races in units of the smallest access."""
+    program = decoder.program
     if space in ("shared", "generic"):
-        decoder.program.granule = min(decoder.program.granule, size)
+        program.granule = min(program.granule, size)
+    if space in ("global", "generic"):
+        program.global_granule = min(program.global_granule, size)
 
 
 def take_space(modifiers: Modifiers) -> str:
@@ -260,8 +267,39 @@ def take_space(modifiers: Modifiers) -> str:
     return space.partition("::")[0] if space else "generic"
 
 
+_SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "nc")
+
+
+def take_order(modifiers: Modifiers, default: Order = WEAK) -> Order:
+    """The order and scope named; values are sequentially consistent here, and races judged by what is named.
+
+    `.volatile` is `.relaxed.sys` (PTX ISA, "ld"), and `.mmio` comes with an order of its own.
+    """
+    modifiers.take("mmio")
+    semantics = modifiers.take(*_SEMANTICS)
+    scope = modifiers.take(*SCOPES)
+    if semantics == "volatile":
+        return Order("relaxed", SYSTEM)
+    if semantics == "nc":
+        modifiers.take("weak")
+        return Order("nc", -1)
+    if semantics == "weak":
+        return Order("nc", -1) if modifiers.take("nc") else WEAK
+    if semantics is None and scope is None:
+        return default
+    return Order(semantics or default.semantics, SCOPES[scope] if scope is not None else default.scope)
+
+
+def read(group, item: Instruction, accesses: list[Access], order: Order = WEAK, whole_warp: bool = False) -> None:
+    """Have loads checked for races before their values are used."""
+    races = group.launch.races
+    if races is not None:
+        for access in accesses:
+            races.read(group, item, access, order, whole_warp)
+
+
 def take_hints(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Cache operators, orders and scopes: memory is sequentially consistent and has no caches here."""
+    """Cache operators, which have nothing to do where there are no caches."""
     while modifiers.take(*_CACHE_OPERATORS):
         continue
     if modifiers.take(_HINTED):
@@ -293,6 +331,7 @@ _WIDE = {
 def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     hinted = _HINTED in modifiers.names
     take_hints(decoder, item, modifiers)
+    order = take_order(modifiers)
     space = take_space(modifiers)
     vector = modifiers.take("v2", "v4", "v8")
     count = int(vector[1:]) if vector else 1
@@ -318,7 +357,9 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         uniform = addresses.size == 1 and memory_space in ("global", "generic")
         if uniform and WINDOW_END <= int(addresses[0]):
             # One address for all threads: the value is the same as well.
-            loaded = gather(resolve(group, item, "global", addresses, wide, False, None, wide.itemsize), 1, wide)
+            accesses = resolve(group, item, "global", addresses, wide, False, None, wide.itemsize)
+            read(group, item, accesses, order)
+            loaded = gather(accesses, 1, wide)
         else:
             threads = None
             if mask is not None:
@@ -326,9 +367,9 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
                 addresses = np.broadcast_to(addresses, mask.shape)[threads]
             elif addresses.size == 1:
                 addresses = np.broadcast_to(addresses, (group.n,))
-            loaded = gather(
-                resolve(group, item, memory_space, addresses, wide, False, threads, wide.itemsize), group.n, wide
-            )
+            accesses = resolve(group, item, memory_space, addresses, wide, False, threads, wide.itemsize)
+            read(group, item, accesses, order)
+            loaded = gather(accesses, group.n, wide)
         if count == 1:
             for slot in slots:
                 slot(group, loaded)
@@ -387,6 +428,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     take_hints(decoder, item, modifiers)
     if modifiers.take("async", "bulk"):
         raise decoder.unsupported()
+    order = take_order(modifiers)
     space = take_space(modifiers)
     vector = modifiers.take("v2", "v4", "v8")
     count = int(vector[1:]) if vector else 1
@@ -421,7 +463,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
                 block[:, number] = R[slot]
             values = block.view(wide)[:, 0]
         for access in resolve(group, item, space, addresses, wide, True, threads, wide.itemsize):
-            access.store(group, item, values)
+            access.store(group, item, values, order)
 
     decoder.emit(step)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loads import address_slot, gather, resolve, take_space
+from .loads import address_slot, gather, read, resolve, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group
 from .types import B32
@@ -51,6 +51,7 @@ def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         threads = _row_threads(group, count)
         addresses = group.full(address)[threads]
         accesses = resolve(group, item, space, addresses, _ROW, False, threads, 16)
+        read(group, item, accesses, whole_warp=True)
         loaded = gather(accesses, group.n, _ROW)
         rows = loaded.reshape(-1, 32)[:, : 8 * count].reshape(-1)
         matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, count, 8, 8)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loads import Access, address_slot, resolve
+from .happens_before import CTA, Order
+from .loads import Access, address_slot, note_granule, read, resolve, take_order
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Immediate, Sink
 from .types import PRED, U16, U32, U64
@@ -46,27 +47,38 @@ class State:
 
 
 class BulkCopy:
-    """``size`` bytes from ``source`` to ``target`` (one access each); ``cell`` is the element of shared memory that
-    holds the barrier, or None for a copy of a bulk group, whose ``owner`` is (group, thread, group number)."""
+    """Bytes from ``source`` to ``target`` that ``thread`` of ``group`` copies; ``cell`` is the element of shared memory
+    that holds the barrier, or None for a copy of the thread's bulk group ``number``."""
 
-    __slots__ = ("cell", "data", "owner", "source", "target")
+    __slots__ = ("cell", "data", "group", "item", "number", "source", "target", "thread")
 
-    def __init__(self, source: list[Access], target: list[Access], cell: int | None, owner=None) -> None:
+    def __init__(
+        self, group, item: Instruction, thread: int, source: list[Access], target: list[Access], cell: int | None
+    ) -> None:
+        self.group = group
+        self.item = item
+        self.thread = thread
+        self.number = int(group.bulk_groups[thread])
         self.source = source
         self.target = target
         self.cell = cell
-        self.owner = owner
         self.data: np.ndarray | None = None
 
     def read(self) -> None:
         if self.data is None:
+            read(self.group, self.item, self.source)
             self.data = np.concatenate([each.data[each.index] for each in self.source])
 
     def land(self, batch) -> None:
         self.read()
         at = 0
+        races = self.group.launch.races
         for each in self.target:
-            each.data[each.index] = self.data[at : at + each.index.size]
+            raw = self.data[at : at + each.index.size]
+            if races is not None:
+                races.write(self.group, self.item, each, raw)
+            else:
+                each.data[each.index] = raw
             at += each.index.size
             if each.shared and batch.shared_written is not None:
                 batch.shared_written[each.index] = True
@@ -75,6 +87,11 @@ class BulkCopy:
             state = State(int(cells[self.cell]))
             state.transactions -= self.data.size
             cells[self.cell] = state.bits()
+            if races is not None:
+                # Whoever sees the phase complete sees what was copied.
+                thread = int(self.group.numbers[self.thread])
+                block = races.clocks.first // races.clocks.per_block + self.cell * 8 // batch.shared_stride
+                races.clocks.complete(thread, block, -1 - self.cell * 8 // races.granule)
 
 
 def _cells(group, item: Instruction, address: int, space: str) -> tuple[np.ndarray, list[int], list[int]]:
@@ -96,10 +113,14 @@ def _state(group, item: Instruction, cells: np.ndarray, element: int, thread: in
     return State(bits)
 
 
-def _order(group) -> None:
-    if group.batch.races is not None:
-        group.batch.races.acquire(group)
-        group.batch.races.publish(group, None)
+def _synchronise(group, elements: list[int], threads: list[int], order: Order) -> None:
+    """Arrivals release to a barrier object, waits that succeed acquire from it."""
+    races = group.launch.races
+    if races is not None:
+        keys = [-1 - element * 8 // races.granule for element in elements]
+        numbers = group.numbers[threads].tolist()
+        # As read-modify-writes: each continues what was released before.
+        races.clocks.synchronise(numbers, keys, order, True, order.releases)
 
 
 def _space(modifiers: Modifiers) -> str:
@@ -117,9 +138,10 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     expect = modifiers.take("expect_tx") or operation == "expect_tx"
     if modifiers.take("noComplete") or operation is None:
         raise decoder.unsupported()
-    while modifiers.take("release", "relaxed", "cta", "cluster", "b64"):
-        continue
+    order = take_order(modifiers, Order("release", CTA))
+    modifiers.take("b64")
     space = _space(modifiers)
+    note_granule(decoder, "shared", 8)
     operands = list(item.operands)
     result = operands.pop(0) if operation in ("arrive", "arrive_drop") else Sink()
     slot = decoder.dst(result, U64)
@@ -142,8 +164,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         return state
 
     def step(group) -> None:
-        _order(group)
         cells, elements, threads = _cells(group, item, address, space)
+        _synchronise(group, elements, threads, order)
         amounts = group.full(amount)
         tokens = np.zeros(group.n, np.uint64)
         for element, thread in zip(elements, threads):
@@ -168,9 +190,10 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
 def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     parity = modifiers.take("parity")
-    while modifiers.take("acquire", "relaxed", "cta", "cluster", "b64"):
-        continue
+    order = take_order(modifiers, Order("acquire", CTA))
+    modifiers.take("b64")
     space = _space(modifiers)
+    note_granule(decoder, "shared", 8)
     if len(item.operands) not in (3, 4):
         raise decoder.error("expected a predicate, a barrier and a phase")
     slot = decoder.dst(item.operands[0], PRED)
@@ -180,11 +203,12 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     def step(group) -> None:
         cells, elements, threads = _cells(group, item, address, space)
         _deliver(group.batch, set(elements))
-        _order(group)
         phases = group.full(phase)
         done = np.zeros(group.n, bool)
         for element, thread in zip(elements, threads):
             done[thread] = _state(group, item, cells, element, thread).parity != int(phases[thread]) & 1
+        passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
+        _synchronise(group, *([list(each) for each in zip(*passed)] or ([], [])), order)
         if not done.any():
             group.penalty += 200  # let the others have a turn
             group.launch.fruitless_waits += 1
@@ -242,6 +266,9 @@ def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     barrier = address_slot(decoder, operands[3], "shared") if on_barrier else None
     mask = decoder.src(operands[4], U16) if multicast else None
 
+    for space in spaces:
+        note_granule(decoder, space, 16)
+
     def step(group) -> None:
         for thread in group.active().tolist():
             count = int(group.full(size)[thread])
@@ -268,8 +295,9 @@ def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                 for access in stored:
                     if access.shared and group.batch.shared_written is not None:
                         group.batch.shared_written[access.index] = False
-                owner = None if cell is not None else (group, thread, int(group.bulk_groups[thread]))
-                group.batch.bulk_copies.append(BulkCopy(loaded, stored, cell, owner))
+                    if group.launch.races is not None:
+                        group.launch.races.begin_copy(group, item, access)
+                group.batch.bulk_copies.append(BulkCopy(group, item, thread, loaded, stored, cell))
 
     decoder.emit(step)
 
@@ -289,9 +317,8 @@ def _wait_group(group, left: int, only_read: bool) -> None:
     active = set(group.active().tolist())
     rest = []
     for copy in group.batch.bulk_copies:
-        owner = copy.owner
-        waited = owner is not None and owner[0] is group and owner[1] in active
-        if waited and owner[2] < group.bulk_groups[owner[1]] - left:
+        waited = copy.cell is None and copy.group is group and copy.thread in active
+        if waited and copy.number < group.bulk_groups[copy.thread] - left:
             if not only_read:
                 copy.land(group.batch)
                 continue

@@ -143,7 +143,8 @@ class Program:
         self.dynamic_slots: list[tuple[int, int]] = []
         self.local_bytes = 0
         self.shared_variables: dict[str, int] = {}
-        self.granule = 16  # bytes of the smallest access in the entry, at most 16
+        self.granule = 16  # bytes of the smallest access of shared memory in the entry, at most 16
+        self.global_granule = 16  # of global memory
 
 
 class _Frame:

@@ -1,144 +1,391 @@
-"""Races on shared memory: two accesses of one byte by different warps of a block, one of them a write, that no barrier
-orders (PTX ISA, "Memory Consistency Model": morally strong or ordered by causality).
+"""Data races on shared and global memory: two accesses of one place by different threads, one of them a write, of
+which neither happens before the other (PTX ISA, "Memory Consistency Model", "Data Race").
 
-Every warp has a vector clock over the warps of its block; a barrier joins the clocks of those that arrive into those
-that wait.  Memory remembers, per granule of the smallest access in the program, the last write and every warp's last
-read.  Within a warp, program order counts as order.  Atomics and transaction barriers order more than the model says
-here: each joins a clock of the whole block, so that hand-written synchronisation is never called a race.
+Two strong accesses whose scopes take in each other's thread do not race.  Writing what is there already is no race
+either: threads that hold copies of one element may all store it.
+
+Memory is told apart in granules, the smallest access of the program.  Per granule the last write is remembered, and
+the reads since: in shared memory every warp's last one; in global memory the last one, and a log of all for granules
+that several threads read.  Reads of memory that is never written cost no more than a line in that log.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from .happens_before import CLUSTER, CTA, GPU, WEAK, Clocks, Order, warp_of
 from .ptx_parser import Instruction
+
+#: Reads of one allocation that are remembered; the oldest of more are forgotten.
+_LOG_READS = 1 << 22
+_SEVERAL = 32  # instead of a lane
+
+
+class Cells:
+    """The last write of each granule: its thread, the clock of its warp, and what `RaceChecker.code` says.
+
+    A thread -1 is none, and -2-w stands for lanes of warp w that wrote the same together.
+    """
+
+    __slots__ = ("clock", "code", "writer")
+
+    def __init__(self, count: int) -> None:
+        self.writer = np.full(count, -1, np.int32)
+        self.clock = np.zeros(count, np.int32)
+        self.code = np.zeros(count, np.int32)
+
+    def record(self, cells: np.ndarray, threads: np.ndarray, clocks: np.ndarray, code: int) -> None:
+        self.writer[cells] = threads
+        self.clock[cells] = clocks
+        self.code[cells] = code
+
+
+class SharedCells(Cells):
+    """Shared memory of a batch, with the last read of every warp of the cluster."""
+
+    __slots__ = ("read_clock", "read_code", "read_lane", "width")
+
+    #: Bytes per granule, besides those per warp.
+    BYTES = 12
+    BYTES_PER_WARP = 9
+
+    def __init__(self, count: int, width: int) -> None:
+        super().__init__(count)
+        self.width = width
+        self.read_clock = np.zeros((count, width), np.int32)
+        self.read_code = np.zeros((count, width), np.int32)
+        self.read_lane = np.zeros((count, width), np.int8)
+
+    def note_read(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int) -> None:
+        warps = warp_of(threads)
+        columns = warps % self.width
+        lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
+        earlier = self.read_lane[cells, columns]
+        since = self.read_clock[cells, columns] >= clocks.met[warps - clocks.first]
+        lanes = np.where(since & (earlier != lanes), _SEVERAL, lanes).astype(np.int8)
+        self.read_lane[cells, columns] = lanes
+        mixed = self.read_lane[cells, columns] != lanes  # lanes of one warp read one place together
+        if mixed.any():
+            self.read_lane[cells[mixed], columns[mixed]] = _SEVERAL
+        self.read_clock[cells, columns] = times
+        self.read_code[cells, columns] = code
+
+    def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
+        """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""
+        rows = warp_of(threads) - clocks.first
+        times = self.read_clock[cells]
+        suspects = times > clocks.known[rows]
+        own = rows % self.width
+        at = np.arange(cells.size)
+        lanes = self.read_lane[cells, own]
+        suspects[at, own] = (times[at, own] >= clocks.met[rows]) & (lanes != threads & 31)
+        positions, columns = np.nonzero(suspects)
+        if not positions.size:
+            return positions, positions, positions
+        warps = clocks.first + rows[positions] - own[positions] + columns
+        lanes = self.read_lane[cells[positions], columns]
+        others = np.where(lanes == _SEVERAL, -2 - warps, warps * 32 + lanes)
+        times = times[positions, columns]
+        bad = clocks.unordered(threads[positions], others, times)
+        return positions[bad], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
+
+
+class GlobalCells:
+    """One allocation.  ``pending`` are reads that no write has had to be compared with yet, ``log`` the others."""
+
+    __slots__ = ("code", "last", "log", "pending", "pending_reads", "several", "size", "time", "writes")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.writes: Cells | None = None
+        self.pending: list[tuple] = []
+        self.pending_reads = 0
+        self.log: list[tuple[np.ndarray, ...]] = []
+
+    def note_read(self, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int) -> None:
+        """Reads of ``count`` granules from each of ``cells`` on."""
+        self.pending.append((cells, count, threads, times, code))
+        self.pending_reads += cells.size * count
+        while self.pending_reads > _LOG_READS and len(self.pending) > 1:
+            first = self.pending.pop(0)
+            self.pending_reads -= first[0].size * first[1]
+
+    def begin_writes(self) -> Cells:
+        """Bring what is remembered of reads up to date, for a write that is about to come."""
+        if self.writes is None:
+            self.writes = Cells(self.size)
+            self.last = np.full(self.size, -1, np.int32)
+            self.time = np.zeros(self.size, np.int32)
+            self.code = np.zeros(self.size, np.int32)
+            self.several = np.zeros(self.size, bool)
+        for cells, count, threads, times, code in self.pending:
+            cells, threads, times = expand(cells, count, threads, times)
+            mixed = (self.last[cells] != -1) & (self.last[cells] != threads)
+            self.last[cells] = threads
+            mixed |= self.last[cells] != threads
+            self.several[cells[mixed]] = True
+            self.time[cells] = times
+            self.code[cells] = code
+            self.log.append((cells, threads, times, np.full(cells.size, code, np.int32)))
+        self.pending, self.pending_reads = [], 0
+        if sum(entry[0].size for entry in self.log) > _LOG_READS:
+            self._compact(self.several)
+        return self.writes
+
+    def _compact(self, wanted: np.ndarray) -> None:
+        """Keep the log of ``wanted`` granules alone: of others the last read says all."""
+        columns = [np.concatenate(column) for column in zip(*self.log)]
+        chosen = wanted[columns[0]]
+        self.log = [tuple(column[chosen][-_LOG_READS:] for column in columns)]
+
+    def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
+        """As `SharedCells.unordered_reads`; the reads of ``cells`` are then forgotten."""
+        last, several = self.last[cells], self.several[cells]
+        at = np.flatnonzero((last != -1) & (last != threads) & ~several)
+        bad = clocks.unordered(threads[at], last[at], self.time[cells[at]])
+        at = at[bad]
+        found = at, last[at], self.code[cells[at]]
+        if several.any() and not at.size:
+            found = self._logged(clocks, cells[several], threads[several], np.flatnonzero(several))
+        self.last[cells] = -1
+        self.several[cells] = False
+        return found
+
+    def _logged(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, positions: np.ndarray):
+        self._compact(self.several)
+        place = np.full(self.size, -1, np.int64)
+        place[cells] = np.arange(cells.size)
+        logged, others, times, codes = self.log[0]
+        at = place[logged]
+        rival = (at >= 0) & (others != threads[at])
+        at, others, times, codes = at[rival], others[rival], times[rival], codes[rival]
+        bad = clocks.unordered(threads[at], others, times)
+        return positions[at[bad]], others[bad], codes[bad]
+
+
+def expand(cells: np.ndarray, count: int, *columns: np.ndarray):
+    """``count`` granules from each of ``cells`` on, and the columns' elements once for each."""
+    if count == 1:
+        return cells, *columns
+    return (cells[:, None] + np.arange(count)).reshape(-1), *(np.repeat(column, count) for column in columns)
 
 
 class RaceChecker:
-    """``granule`` bytes are told apart; ``warps`` per block."""
+    """The accesses of one launch.  Races are reported by the group that finds them, as EmulationError."""
 
-    def __init__(self, batch, granule: int, warps: int) -> None:
-        self.granule = granule
+    def __init__(self, launch, order: np.ndarray) -> None:
+        """``order``: the ids of all thread blocks, in the order of their numbers."""
+        self.launch = launch
+        self.order = order
+        self.clocks = Clocks(launch)
+        self.granule = launch.program.granule
+        self.global_granule = launch.program.global_granule
         self.items: list[Instruction] = []
         self.numbers: dict[int, int] = {}
-        cells = batch.shared.size // granule
-        self.clocks = np.zeros((batch.count, warps, warps), np.int32)
-        self.clocks[:, np.arange(warps), np.arange(warps)] = 1
-        self.common = np.zeros((batch.count, warps), np.int32)  # what atomics and exited warps have published
-        self.joined = np.zeros((batch.count, 16, warps), np.int32)  # per barrier, what has arrived
-        self.writer = np.zeros(cells, np.int8)
-        self.write_clock = np.zeros(cells, np.int32)
-        self.write_item = np.zeros(cells, np.int32)
-        self.read_clock = np.zeros((cells, warps), np.int32)
-        self.read_item = np.zeros(cells, np.int32)
+        self.allocations: dict[int, tuple[object, GlobalCells]] = {}
+        self.shared: SharedCells | None = None
 
-    def _number(self, item: Instruction) -> int:
+    def begin(self, batch, first_block: int) -> None:
+        self.clocks.begin(batch, first_block)
+        self.shared = SharedCells(batch.shared.size // self.granule, self.clocks.width) if batch.shared.size else None
+        for group in batch.groups:
+            group.numbers = self.clocks.numbers(group)
+
+    def code(self, item: Instruction, order: Order) -> int:
+        """An instruction and the scope of its access in one number."""
         number = self.numbers.get(id(item))
         if number is None:
             number = self.numbers[id(item)] = len(self.items)
             self.items.append(item)
-        return number
+        return number << 3 | order.scope + 1
 
-    # -- order -----------------------------------------------------------------------------------------------------
+    def times(self, group) -> np.ndarray:
+        """The clock of each thread's warp."""
+        version, times = group.times
+        if version != self.clocks.version:
+            times = self.clocks.own[(group.numbers >> 5) - self.clocks.first]
+            group.times = (self.clocks.version, times)
+        return times
 
-    def publish(self, group, barrier: np.ndarray | None) -> None:
-        """The active warps arrive at a barrier (one number per warp), or release to the whole block when None."""
-        warps, blocks = _active_warps(group)
-        own = self.clocks[blocks, warps]
-        if barrier is None:
-            np.maximum.at(self.common, blocks, own)
-        else:
-            np.maximum.at(self.joined, (blocks, barrier), own)
-        self.clocks[blocks, warps, warps] += 1
+    def _cells(self, access):
+        """(what is remembered of the memory, first granule of every element, granules per element)."""
+        size = access.data.dtype.itemsize
+        if access.shared:
+            return self.shared, access.index * size // self.granule, max(1, size // self.granule)
+        allocation = access.allocation
+        if allocation is None or not allocation.writable:
+            return None, None, 0
+        known = self.allocations.get(id(allocation))
+        if known is None:
+            cells = GlobalCells(-(-allocation.size // self.global_granule) + 1)
+            known = self.allocations[id(allocation)] = (allocation, cells)
+        first = (access.address - allocation.address + access.index * size) // self.global_granule
+        return known[1], first, max(1, size // self.global_granule)
 
-    def acquire(self, group) -> None:
-        """The active warps see all that has been published to the block."""
-        warps, blocks = _active_warps(group)
-        self.clocks[blocks, warps] = np.maximum(self.clocks[blocks, warps], self.common[blocks])
-
-    def release(self, group, lanes: np.ndarray, number: int) -> None:
-        """The warps of ``lanes`` leave a barrier."""
-        chosen = np.flatnonzero(lanes.reshape(-1, 32).any(1))
-        warps, blocks = group.thread[chosen * 32] // 32, group.warp_cta[chosen]
-        seen = np.maximum(self.joined[blocks, number], self.common[blocks])
-        self.clocks[blocks, warps] = np.maximum(self.clocks[blocks, warps], seen)
-
-    def reset(self, full: np.ndarray) -> None:
-        """``full`` (blocks, 16): barriers that start over."""
-        self.joined[full] = 0
+    def _keys(self, access, first: np.ndarray) -> list[int]:
+        """Locations as the clocks know them: granules of global memory, the batch's shared memory below zero."""
+        if access.shared:
+            return (-1 - first).tolist()
+        return (first + access.allocation.address // self.global_granule).tolist()
 
     # -- accesses --------------------------------------------------------------------------------------------------
 
-    def _cells(self, group, offsets: np.ndarray, size: int, threads: np.ndarray):
-        """Per granule touched: its number, the thread's position, the warp, the warp's clock."""
-        count = max(1, size // self.granule)
-        cells = (offsets[:, None] // self.granule + np.arange(count)).reshape(-1)
-        lanes = np.repeat(np.arange(offsets.size), count)
-        warps = group.thread[threads[lanes]] // 32
-        return cells, lanes, warps, self.clocks[group.cta[threads[lanes]], warps]
+    def read(self, group, item: Instruction, access, order: Order = WEAK, whole_warp: bool = False) -> None:
+        """Loads; ``whole_warp``: what a lane's address names goes to all lanes of its warp."""
+        state, first, count = self._cells(access)
+        if state is None:
+            return
+        clocks = self.clocks
+        if access.threads is None and access.index.size == 1 and group.n > 1:
+            lanes = np.flatnonzero(group.active_lanes().any(1)) * 32  # one address for all threads
+            first, whole_warp = np.repeat(first, lanes.size), True
+        else:
+            lanes = access.threads
+        threads, times = group.numbers, self.times(group)
+        if lanes is not None:
+            threads, times = threads[lanes], times[lanes]
+        actual = threads
+        if whole_warp:
+            threads = -2 - (threads >> 5)
+        code = self.code(item, order)
+        writes = state if access.shared else state.writes
+        if writes is not None:
+            cells, everyone = expand(first, count, threads)
+            self._check(group, item, access, writes, cells, everyone, order, expand(first, count, actual)[1])
+        if not order.strong and access.shared:
+            state.note_read(clocks, *expand(first, count, threads, times), code)
+        elif not order.strong:
+            state.note_read(first, count, threads, times, code)
+        elif clocks.locations:
+            clocks.synchronise(actual.tolist(), self._keys(access, first), order, True, False)
 
-    def read(self, group, item: Instruction, offsets: np.ndarray, size: int, threads: np.ndarray | None) -> None:
-        """Check and record loads of ``size`` bytes at byte ``offsets`` of the batch's shared memory."""
-        threads = np.arange(group.n) if threads is None else threads
-        count = max(1, size // self.granule)
-        cells = offsets[:, None] // self.granule + np.arange(count)
-        warps, blocks = group.thread[threads] // 32, group.cta[threads]
-        last = self.writer[cells]
-        seen = self.clocks[blocks[:, None], warps[:, None], last]
-        bad = (seen < self.write_clock[cells]) & (last != warps[:, None])
-        if bad.any():
-            flat = [each.reshape(-1) for each in (bad, cells, last)]
-            self._report(group, item, np.repeat(threads, count), *flat, self.write_item[flat[1]], "written")
-        self.read_clock[cells, warps[:, None]] = self.clocks[blocks, warps, warps][:, None]
-        self.read_item[cells] = self._number(item)
-
-    def write(self, group, item: Instruction, access, values: np.ndarray) -> None:
-        """Store ``values``, one per thread of ``access``, checking and recording.
-
-        Writing what is there already is no race: threads that hold copies of one element may all store it.
-        """
+    def write(self, group, item: Instruction, access, values: np.ndarray, order: Order = WEAK) -> None:
+        """Store ``values``, one per element of ``access``."""
         data, index = access.data, access.index
-        size = data.dtype.itemsize
-        threads = np.arange(group.n) if access.threads is None else access.threads
+        state, first, count = self._cells(access)
+        if state is None:
+            data[index] = values
+            return
+        threads = group.numbers if access.threads is None else group.numbers[access.threads]
         wanted = _bytes(values)
         changes = (_bytes(data[index]) != wanted).any(1)
         data[index] = values
-        lost = (_bytes(data[index]) != wanted).any(1)
+        if order.strong or self.clocks.locations:
+            self.clocks.synchronise(threads.tolist(), self._keys(access, first), order, False, True)
         if not changes.any():
             return
-        cells, lanes, warps, clocks = self.begin_write(group, item, index[changes] * size, size, threads[changes])
-        self.writer[cells] = warps
-        self.write_clock[cells] = clocks[np.arange(cells.size), warps]
-        self.write_item[cells] = self._number(item)
-        bad = (self.writer[cells] != warps) & lost[changes][lanes]
-        if bad.any():
-            places = threads[changes][lanes]
-            self._report(group, item, places, bad, cells, self.writer[cells], self.write_item[cells], "written")
+        lost = (_bytes(data[index]) != wanted).any(1)
+        if not changes.all():
+            first, threads, lost = first[changes], threads[changes], lost[changes]
+        cells, threads, lost = expand(first, count, threads, lost)
+        writes = self.begin_write(group, item, access, cells, threads, order)
+        times = self.clocks.own[(threads >> 5) - self.clocks.first]
+        code = self.code(item, order)
+        writes.record(cells, threads, times, code)
+        together = writes.writer[cells] != threads
+        if together.any():
+            writes.writer[cells[together]] = -2 - (threads[together] >> 5)
+        if lost.any():
+            # Two threads of this very instruction wrote different values to one place.
+            at = np.flatnonzero(lost)
+            if at.size and not order.strong:
+                same = (cells == cells[at[0]]) & ~lost
+                other = int(threads[same.argmax()])
+                self._report(group, item, access, int(cells[at[0]]), int(threads[at[0]]), other, code, "written")
 
-    def begin_write(self, group, item: Instruction, offsets: np.ndarray, size: int, threads: np.ndarray):
-        """Check that a write of ``size`` bytes at byte ``offsets`` may happen now; gives what `_cells` does."""
-        cells, lanes, warps, clocks = self._cells(group, offsets, size, threads)
-        rows = np.arange(cells.size)
-        last = self.writer[cells].astype(np.int64)
-        bad = (last != warps) & (clocks[rows, last] < self.write_clock[cells])
-        if bad.any():
-            self._report(group, item, threads[lanes], bad, cells, last, self.write_item[cells], "written")
-        unseen = clocks < self.read_clock[cells]
-        unseen[rows, warps] = False
-        if unseen.any():
-            bad, who = unseen.any(1), unseen.argmax(1)
-            self._report(group, item, threads[lanes], bad, cells, who, self.read_item[cells], "read")
-        return cells, lanes, warps, clocks
+    def update(self, group, item: Instruction, access, order: Order, turns: np.ndarray) -> None:
+        """Read-modify-writes, the elements of ``access`` one after the other as ``turns`` says."""
+        state, first, count = self._cells(access)
+        if state is None:
+            return
+        threads = group.numbers if access.threads is None else group.numbers[access.threads]
+        cells, everyone = expand(first, count, threads)
+        writes = self.begin_write(group, item, access, cells, everyone, order)
+        times = self.clocks.own[(everyone >> 5) - self.clocks.first]
+        code = self.code(item, order)
+        writes.record(cells, everyone, times, code)
+        if order.scope < GPU:
+            # Threads of this very instruction that are outside each other's scopes.
+            last = writes.writer[cells]
+            at = np.flatnonzero(~self._morally_strong(everyone, last, writes.code[cells], order))
+            if at.size:
+                place, rival = int(cells[at[0]]), int(last[at[0]])
+                self._report(group, item, access, place, int(everyone[at[0]]), rival, code, "written")
+        keys = self._keys(access, first[turns]) if self.clocks.locations or self.clocks.fences or order.releases else []
+        self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
 
-    def _report(self, group, item, threads, bad, cells, others, items, what: str) -> None:
-        at = int(bad.argmax())
-        thread, other = int(threads[at]), self.items[int(items[at])]
-        address = int(cells[at]) * self.granule - int(group.shared_base[thread])
+    def begin_write(self, group, item, access, cells: np.ndarray, threads: np.ndarray, order: Order = WEAK) -> Cells:
+        """Check that writes of ``cells`` may happen now; gives where they are to be recorded."""
+        state = self._cells(access)[0]
+        writes = state if access.shared else state.begin_writes()
+        self._check(group, item, access, writes, cells, threads, order, threads)
+        at, others, codes = state.unordered_reads(self.clocks, cells, threads)
+        if at.size:
+            place, thread = int(cells[at[0]]), int(threads[at[0]])
+            self._report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read")
+        return writes
+
+    def begin_copy(self, group, item: Instruction, access) -> None:
+        """An asynchronous copy may write from now on."""
+        state, first, count = self._cells(access)
+        if state is not None:
+            self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]))
+
+    def _check(self, group, item, access, writes: Cells, cells, threads, order: Order, actual) -> None:
+        """The last writes of ``cells`` have to be before what ``threads`` do now."""
+        last = writes.writer[cells]
+        if order.semantics == "nc":
+            at = np.flatnonzero(last != -1)  # this path need not see anything that is written while the kernel runs
+        else:
+            at = np.flatnonzero((last != -1) & (last != threads))
+            if at.size:
+                at = at[(last[at] >= 0) | (warp_of(threads[at]) != -2 - last[at])]
+            if at.size:
+                at = at[self.clocks.unordered(threads[at], last[at], writes.clock[cells[at]])]
+        if at.size and order.strong:
+            at = at[~self._morally_strong(actual[at], last[at], writes.code[cells[at]], order)]
+        if at.size:
+            place = cells[at[0]]
+            thread, other, code = int(actual[at[0]]), int(last[at[0]]), int(writes.code[place])
+            self._report(group, item, access, int(place), thread, other, code, "written", order)
+
+    def _morally_strong(self, threads, others, codes, order: Order) -> np.ndarray:
+        """Whether writes that ``codes`` describe are strong, at scopes that fit each other."""
+        scope = np.minimum((codes & 7) - 1, order.scope)
+        blocks, rivals = (self.clocks.block_of(warp_of(each)) for each in (threads, others))
+        clusters, far = blocks // self.clocks.members, rivals // self.clocks.members
+        needed = np.where(blocks == rivals, CTA, np.where(clusters == far, CLUSTER, GPU))
+        return scope >= needed
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def _report(
+        self, group, item, access, cell: int, thread: int, other: int, code: int, what: str, order: Order = WEAK
+    ) -> None:
+        position = int(np.flatnonzero(group.numbers == thread)[0])
+        earlier = self.items[code >> 3]
+        warp = other >> 5 if other >= 0 else -2 - other
+        block, own = self.clocks.block_of(warp), self.clocks.block_of(thread >> 5)
+        who = f"warp {warp % self.clocks.per_block}"
+        if order.semantics == "nc":
+            missing = "ld.global.nc reads what no thread writes"
+        elif warp == thread >> 5:
+            who, missing = "another lane of the warp", "no bar.warp.sync between"
+        elif block == own:
+            missing = "no barrier between"
+        else:
+            who += f" of block {tuple(int(v) for v in self.order[:, block])}"
+            missing = "no release and acquire between whose scopes take in both"
+        if access.shared:
+            address = cell * self.granule - int(group.shared_base[position])
+            where = f"shared address {address:#x}"
+        else:
+            address = access.allocation.address + cell * self.global_granule
+            where = f"address {address:#x} of {access.allocation.name}"
         group.fault(
-            f"race on shared address {address:#x}: {what} by warp {int(others[at])} at line {other.line} "
-            f"({other.text}), and no barrier between",
+            f"race on {where}: {what} by {who} at line {earlier.line} ({earlier.text}), and {missing}",
             item,
-            thread,
+            position,
             address,
         )
 
@@ -146,9 +393,3 @@ class RaceChecker:
 def _bytes(values: np.ndarray) -> np.ndarray:
     """(n, size) uint8."""
     return np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1)
-
-
-def _active_warps(group) -> tuple[np.ndarray, np.ndarray]:
-    """Warp numbers and blocks of the warps with active threads."""
-    chosen = np.flatnonzero(group.active_lanes().any(1))
-    return group.thread[chosen * 32] // 32, group.warp_cta[chosen]

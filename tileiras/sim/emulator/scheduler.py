@@ -15,8 +15,8 @@ from .banks import BankCounter
 from .barrier import Barriers
 from .cluster import ClusterBarriers
 from .errors import EmulationError
-from .program import SHARED_START, Program
-from .races import RaceChecker
+from .program import Program
+from .races import RaceChecker, SharedCells
 from .warps import WarpGroup
 
 #: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
@@ -56,6 +56,7 @@ class Launch:
         self.step_limit = step_limit
         self.check_uninitialised = check_uninitialised
         self.check_races = check_races
+        self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0
         self.banks = BankCounter() if count_bank_conflicts else None
@@ -95,15 +96,22 @@ class Launch:
         size = _GROUP_THREADS // (32 if self.random is not None else 32 * warps)
         per_block = self.shared_bytes
         if self.check_races:
-            per_block += self.shared_bytes // self.program.granule * (4 * warps + 13)  # the checker's memory
+            members = warps * self.cluster[0] * self.cluster[1] * self.cluster[2]
+            per_granule = SharedCells.BYTES + members * SharedCells.BYTES_PER_WARP
+            per_block += self.shared_bytes // self.program.granule * per_granule
         size = min(size, _SHARED_BUDGET // per_block)
         size = max(1, min(size, _LOCAL_BUDGET // max(1, self.local_stride * self.threads)))
         per_cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
         size = max(per_cluster, size // per_cluster * per_cluster)
         order = _cluster_order(self.grid, self.cluster)
+        if self.check_races:
+            self.races = RaceChecker(self, order)
         with np.errstate(all="ignore"):
             for start in range(0, total, size):
-                Batch(self, order[:, start : start + size]).run()
+                batch = Batch(self, order[:, start : start + size])
+                if self.races is not None:
+                    self.races.begin(batch, start)
+                batch.run()
 
 
 def _cluster_order(grid, cluster) -> np.ndarray:
@@ -124,7 +132,6 @@ class Batch:
         self.count = ctaid.shape[1]
         self.shared_stride = -(-launch.shared_bytes // 128) * 128
         self.shared = np.full(self.count * self.shared_stride, 0xCD, np.uint8)
-        self.races = None
         self.shared_written = np.zeros(self.shared.size, bool) if launch.check_uninitialised else None
         warps = -(-launch.threads // 32)
         every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
@@ -132,10 +139,6 @@ class Batch:
             self.groups = [WarpGroup(self, every)]
         else:
             self.groups = [WarpGroup(self, every[every[:, 1] == warp]) for warp in range(warps)]
-        # A warp's clock counts within its block: blocks that write each other's memory are not checked.
-        alone = launch.cluster == (1, 1, 1)
-        if launch.check_races and alone and warps > 1 and launch.shared_bytes > SHARED_START:
-            self.races = RaceChecker(self, launch.program.granule, warps)
         self.live_threads = np.full(self.count, launch.threads)
         self.barriers = Barriers(self)
         self.cluster_barriers = ClusterBarriers(self)
@@ -144,8 +147,8 @@ class Batch:
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]
         self.live_threads -= np.bincount(cta, minlength=self.count)
-        if self.races is not None:
-            self.races.publish(group, None)
+        if self.launch.races is not None:
+            self.launch.races.clocks.exit(group)
         self.barriers.release()
         self.cluster_barriers.complete()
 

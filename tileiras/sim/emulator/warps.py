@@ -44,6 +44,7 @@ class WarpGroup:
         "local",
         "mask",
         "n",
+        "numbers",
         "pc",
         "pcs",
         "pending",
@@ -52,6 +53,7 @@ class WarpGroup:
         "selections",
         "shared_base",
         "thread",
+        "times",
         "warp_cta",
         "async_copies",
         "async_groups",
@@ -85,6 +87,8 @@ class WarpGroup:
         self.cluster_phase: np.ndarray | None = None
         self.penalty = 0  # instructions to charge to the turn, for waiting in vain
         self.async_groups = np.zeros(1, np.int64)
+        self.numbers: np.ndarray | None = None  # of its threads in the launch, and their clocks, for the race checker
+        self.times: tuple[int, np.ndarray | None] = (-1, None)
         self.R = list(batch.launch.registers)
         self._fill_specials()
 

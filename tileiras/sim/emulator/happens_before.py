@@ -1,0 +1,323 @@
+"""Which accesses happen before which: clocks of warps, and what synchronisation passes from one to another (PTX ISA,
+"Memory Consistency Model").
+
+Every warp has a clock, which goes on whenever the warp releases anything, and knows how far it has seen the other
+warps of its cluster: a row of a matrix.  What it learns of warps elsewhere, or of single lanes, goes into dictionaries,
+since only locks and the like teach it.  Their keys are the number of a warp, for all of its lanes, or ~n for thread n.
+
+- A barrier joins the rows of those that arrive into those that wait; a barrier of the cluster likewise.
+- A warp's lanes are threads of their own: what one of them did is before what another does only when `bar.warp.sync` or
+  a barrier that they wait at lies between.
+- A release is kept with the location it wrote; an acquire that reads there takes it over, when the scope of each takes
+  in the other's thread.  A fence before a relaxed write, or after a relaxed read, does the same.  Read-modify-writes
+  continue the release that they read; other writes end it.
+- An arrival at a transaction barrier releases to it and a wait that succeeds acquires from it.
+
+The order of two `fence.sc` as such is not used: what they are for shows in what the reads behind them see.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+CTA, CLUSTER, GPU, SYSTEM = range(4)
+SCOPES = {"cta": CTA, "cluster": CLUSTER, "gpu": GPU, "gl": GPU, "sys": SYSTEM}
+
+
+class Order(NamedTuple):
+    """An access's semantics, `weak`, `nc`, `relaxed`, `acquire`, `release` or `acq_rel`, and its scope (-1: weak)."""
+
+    semantics: str
+    scope: int
+
+    @property
+    def strong(self) -> bool:
+        return self.scope >= 0
+
+    @property
+    def acquires(self) -> bool:
+        return self.semantics in ("acquire", "acq_rel")
+
+    @property
+    def releases(self) -> bool:
+        return self.semantics in ("release", "acq_rel")
+
+
+WEAK = Order("weak", -1)
+
+Vector = dict[int, int]
+
+
+class Published(NamedTuple):
+    """What a thread of ``block`` released at ``scope``."""
+
+    scope: int
+    block: int
+    vector: Vector
+
+
+class Fence(NamedTuple):
+    """A warp's last fence: which lanes ran it, its scope, its time, and what the warp had seen."""
+
+    lanes: int
+    scope: int
+    clock: int
+    vector: Vector
+
+
+def join(into: Vector, other: Vector) -> None:
+    for key, clock in other.items():
+        if into.get(key, 0) < clock:
+            into[key] = clock
+
+
+class Clocks:
+    """The clocks of one launch.  Warps and threads are numbered through the launch, ``rows`` are warps of the batch."""
+
+    def __init__(self, launch) -> None:
+        self.per_block = -(-launch.threads // 32)
+        self.members = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+        self.width = self.members * self.per_block  # warps of a cluster
+        self.seen: dict[int, Vector] = {}  # warp -> what it knows beyond its row
+        self.lanes: dict[int, Vector] = {}  # thread -> what it alone has acquired since its warp met
+        self.locations: dict[int, list[Published]] = {}
+        self.fences: dict[int, Fence] = {}
+        self.observed: dict[int, list[Published]] = {}  # thread -> releases that relaxed reads saw
+        self.version = 0
+
+    def begin(self, batch, first_block: int) -> None:
+        rows = batch.count * self.per_block
+        self.first = first_block * self.per_block
+        self.own = np.ones(rows, np.int32)
+        self.met = np.ones(rows, np.int32)  # clock when the warp's lanes last met
+        self.known = np.zeros((rows, self.width), np.int32)
+        self.known[np.arange(rows), np.arange(rows) % self.width] = 1
+        self.joined = np.zeros((batch.count, 16, self.width), np.int32)
+        self.joined_beyond: dict[tuple[int, int], Vector] = {}
+        self.exited = np.zeros((batch.count, self.width), np.int32)
+        clusters = batch.count // self.members
+        self.arriving = np.zeros((clusters, self.width), np.int32)
+        self.passed = np.zeros((clusters, self.width), np.int32)
+        self.locations = {key: value for key, value in self.locations.items() if key >= 0}
+        self.version += 1
+
+    # -- threads ---------------------------------------------------------------------------------------------------
+
+    def rows(self, group, chosen: np.ndarray | None = None) -> np.ndarray:
+        """Rows of the warps with active threads, or with ``chosen`` threads."""
+        lanes = group.active_lanes() if chosen is None else chosen.reshape(-1, 32)
+        warps = np.flatnonzero(lanes.any(1))
+        return group.warp_cta[warps] * self.per_block + group.thread[warps * 32] // 32
+
+    def numbers(self, group) -> np.ndarray:
+        """The launch's number of each of the group's threads."""
+        return ((self.first + group.cta * self.per_block) * 32 + group.thread).astype(np.int32)
+
+    def _advance(self, rows: np.ndarray) -> None:
+        self.own[rows] += 1
+        self.known[rows, rows % self.width] = self.own[rows]
+        self.version += 1
+
+    def block_of(self, warps):
+        return warps // self.per_block
+
+    # -- barriers --------------------------------------------------------------------------------------------------
+
+    def _beyond(self, row: int) -> Vector:
+        """What a warp and its lanes know beyond the row."""
+        warp = self.first + row
+        beyond = dict(self.seen.get(warp, ()))
+        if self.lanes:
+            for thread in [thread for thread in self.lanes if thread >> 5 == warp]:
+                join(beyond, self.lanes[thread])
+        return beyond
+
+    def arrive(self, group, numbers: np.ndarray) -> None:
+        """The active warps arrive at barriers, one number per warp."""
+        rows = self.rows(group)
+        blocks = rows // self.per_block
+        np.maximum.at(self.joined, (blocks, numbers), self.known[rows])
+        if self.seen or self.lanes:
+            for row, block, number in zip(rows.tolist(), blocks.tolist(), numbers.tolist()):
+                join(self.joined_beyond.setdefault((block, number), {}), self._beyond(row))
+        self._advance(rows)
+
+    def leave(self, group, lanes: np.ndarray, number: int) -> None:
+        """The warps of ``lanes`` go on after a barrier."""
+        rows = self.rows(group, lanes)
+        blocks = rows // self.per_block
+        seen = np.maximum(self.joined[blocks, number], self.exited[blocks])
+        self.known[rows] = np.maximum(self.known[rows], seen)
+        for row, block in zip(rows.tolist(), blocks.tolist()):
+            beyond = self.joined_beyond.get((block, number))
+            if beyond:
+                join(self.seen.setdefault(self.first + row, {}), beyond)
+        self.meet(rows)
+
+    def reset(self, full: np.ndarray) -> None:
+        """``full`` (blocks, 16): barriers that start over."""
+        self.joined[full] = 0
+        for block, number in np.argwhere(full).tolist():
+            self.joined_beyond.pop((block, number), None)
+
+    def exit(self, group) -> None:
+        """Barriers do not wait for threads that have ended."""
+        rows = self.rows(group)
+        np.maximum.at(self.exited, rows // self.per_block, self.known[rows])
+        self._advance(rows)
+
+    def meet(self, rows: np.ndarray) -> None:
+        """The lanes of warps meet: what one has done or learnt, all of them know."""
+        self._advance(rows)
+        self.met[rows] = self.own[rows]
+        if self.lanes:
+            for row in rows.tolist():
+                self.seen[self.first + row] = self._beyond(row)
+            warps = set((rows + self.first).tolist())
+            self.lanes = {thread: vector for thread, vector in self.lanes.items() if thread >> 5 not in warps}
+
+    def arrive_cluster(self, group, relaxed: bool) -> None:
+        rows = self.rows(group)
+        if not relaxed:
+            np.maximum.at(self.arriving, rows // self.width, self.known[rows])
+            self._advance(rows)
+
+    def complete_cluster(self, full: np.ndarray) -> None:
+        self.passed[full] = self.arriving[full]
+        self.arriving[full] = 0
+
+    def leave_cluster(self, group, lanes: np.ndarray) -> None:
+        rows = self.rows(group, lanes)
+        self.known[rows] = np.maximum(self.known[rows], self.passed[rows // self.width])
+        self.meet(rows)
+
+    # -- locations -------------------------------------------------------------------------------------------------
+
+    def _row_vector(self, row: int) -> Vector:
+        """What a warp has seen, itself only as far as its lanes have met."""
+        warp, known = self.first + row, self.known[row]
+        base = warp - row % self.width
+        vector = {base + column: int(known[column]) for column in np.flatnonzero(known).tolist()}
+        vector[warp] = int(self.met[row]) - 1
+        join(vector, self.seen.get(warp, {}))
+        return vector
+
+    def _takes_in(self, published: Published, scope: int, block: int) -> bool:
+        """Whether the release's scope and the reader's each take in the other (PTX ISA, "Morally Strong")."""
+        if published.block == block:
+            return True
+        if published.block // self.members == block // self.members:
+            return min(published.scope, scope) >= CLUSTER
+        return min(published.scope, scope) >= GPU
+
+    def synchronise(self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool) -> None:
+        """Accesses by ``threads`` of the locations ``keys`` take place, one after the other."""
+        if not (self.locations or self.fences or order.releases):
+            return
+        advanced = set()
+        for thread, key in zip(threads, keys):
+            warp = thread >> 5
+            row, block = warp - self.first, self.block_of(warp)
+            found = self.locations.get(key)
+            if reads and found and order.strong:
+                visible = [each for each in found if self._takes_in(each, order.scope, block)]
+                if order.acquires:
+                    self.acquire(thread, visible)
+                else:
+                    self.observed.setdefault(thread, []).extend(visible)
+            if not writes:
+                continue
+            if not reads and found:
+                del self.locations[key]
+            if not order.strong:
+                continue
+            published = []
+            if order.releases:
+                vector = self._row_vector(row)
+                vector[~thread] = int(self.own[row])
+                join(vector, self.lanes.get(thread, {}))
+                published.append(Published(order.scope, block, vector))
+                advanced.add(row)
+            fence = self.fences.get(warp)
+            if fence is not None and fence.lanes >> (thread & 31) & 1:
+                vector = {**fence.vector, ~thread: fence.clock}
+                published.append(Published(min(fence.scope, order.scope), block, vector))
+            for each in published:
+                self._publish(key, each)
+        if advanced:
+            self._advance(np.array(sorted(advanced)))
+
+    def _publish(self, key: int, published: Published) -> None:
+        """Releases of one block at one scope are kept as one."""
+        entries = self.locations.setdefault(key, [])
+        for each in entries:
+            if (each.scope, each.block) == (published.scope, published.block):
+                join(each.vector, published.vector)
+                return
+        entries.append(Published(published.scope, published.block, dict(published.vector)))
+
+    def acquire(self, thread: int, published: list[Published]) -> None:
+        if published:
+            vector = self.lanes.setdefault(thread, {})
+            for each in published:
+                join(vector, each.vector)
+
+    def complete(self, thread: int, block: int, key: int) -> None:
+        """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``."""
+        row = (thread >> 5) - self.first
+        self._publish(key, Published(CLUSTER, block, {~thread: int(self.own[row])}))
+        self._advance(np.array([row]))
+
+    def fence(self, group, scope: int) -> None:
+        """The active threads run a fence that both acquires and releases."""
+        rows = self.rows(group)
+        bits = np.packbits(group.active_lanes(), axis=1, bitorder="little").view(np.uint32).reshape(-1)
+        bits = bits[bits != 0]
+        if self.observed:
+            for thread in self.numbers(group)[group.active()].tolist():
+                block = self.block_of(thread >> 5)
+                seen = self.observed.pop(thread, [])
+                self.acquire(thread, [each for each in seen if self._takes_in(each, scope, block)])
+        for row, lanes in zip(rows.tolist(), bits.tolist()):
+            warp = self.first + row
+            vector = self._row_vector(row)
+            for thread in [thread for thread in self.lanes if thread >> 5 == warp]:
+                join(vector, self.lanes[thread])
+            self.fences[warp] = Fence(lanes, scope, int(self.own[row]), vector)
+        self._advance(rows)
+
+    # -- the question ----------------------------------------------------------------------------------------------
+
+    def unordered(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
+        """Whether the accesses that ``others`` made at their ``clocks`` are not before what ``threads`` do now.
+
+        A thread -2-w stands for all lanes of warp w.  No thread is compared with itself.
+        """
+        warps, earlier = warp_of(threads), warp_of(others)
+        rows = warps - self.first
+        same = warps == earlier
+        near = warps // self.width == earlier // self.width
+        known = np.where(near, self.known[rows, earlier % self.width], 0)
+        bad = np.where(same, clocks >= self.met[rows], clocks > known)
+        if (self.seen or self.lanes) and bad.any():
+            at = np.flatnonzero(bad)
+            pairs, inverse = np.unique(np.stack([threads[at], others[at]]), axis=1, return_inverse=True)
+            limits = [self._known_of(*pair) for pair in pairs.T.tolist()]
+            bad[at] = clocks[at] > np.array(limits)[inverse.reshape(-1)]
+        return bad
+
+    def _known_of(self, thread: int, other: int) -> int:
+        warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
+        known = 0
+        for vector in (self.seen.get(warp), self.lanes.get(thread)):
+            if vector:
+                known = max(known, vector.get(earlier, 0) if earlier != warp else 0)
+                known = max(known, vector.get(~other, 0) if other >= 0 else 0)
+        return known
+
+
+def warp_of(threads: np.ndarray) -> np.ndarray:
+    """Warp numbers of threads, where -2-w is all of warp w."""
+    return np.where(threads >= 0, threads >> 5, -2 - threads).astype(np.int64)
