@@ -167,7 +167,7 @@ def test_compare_and_swap(element):
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
 def test_reductions_into_views(gpu_name):
-    """Two tile blocks reduce into one ragged view, through a partition and through overlapping strided tiles."""
+    """Tile blocks reduce into one ragged view, through a partition and, one at its own scope, overlapping tiles."""
     entries, cases = [], []
     for mode, element in UPDATES:
         if mode == "xchg":
@@ -179,7 +179,7 @@ def test_reductions_into_views(gpu_name):
             view = f"{kind}_view<tile=(8x16), {steps}{tensor}>"
             tile = tile_type((8, 16), element)
             source = f"tensor_view<8x16x{element}, strides=[16,1]>"
-            cases.append((name, element))
+            cases.append((name, element, 2 if scope == "device" else 1))
             entries.append(f"""  entry @{name}(%memory: tile<ptr<{element}>>, %values: tile<ptr<{element}>>) {{
     %x, %y, %z = get_tile_block_id : tile<i32>
     %zero = constant <i32: 0> : tile<i32>
@@ -196,9 +196,9 @@ def test_reductions_into_views(gpu_name):
     text = "cuda_tile.module @m {\n" + "".join(entries) + "}\n"
     artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir")
     metadata = {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
-    for name, element in cases:
+    for name, element, blocks in cases:
         given = [values(element, 220, 1), values(element, 128, 2)]
         expected, actual = ([array.copy() for array in given] for _ in range(2))
-        interpret(text, name, 2, expected)
-        emulate(artifact.text, name, 2, actual, metadata=metadata[name])
+        interpret(text, name, blocks, expected)
+        emulate(artifact.text, name, blocks, actual, metadata=metadata[name])
         assert actual[0].tobytes() == expected[0].tobytes(), name
