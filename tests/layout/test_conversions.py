@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileiras.layout import LinearLayout, blocked, convert, gf2
+from tileiras.layout import LinearLayout, blocked, convert, gf2, mma_layouts
 from tileiras.layout.shared import MatrixAccess, plan_shared
+from tileiras.targets import MMA_ATOMS
 
 
 def wanted(layout, warps):
@@ -211,6 +212,23 @@ def test_predicted_bank_conflicts_are_the_measured_ones(data, element_bits):
         if isinstance(access, MatrixAccess):
             continue
         assert measured_degree(plan, access) == access.degree
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from([8, 16, 32]))
+def test_stores_of_matrices_from_any_layout(data, element_bits):
+    bits = data.draw(st.integers(7, 10))
+    src, dst = data.draw(layouts(bits, unit=True)), data.draw(layouts(bits, unit=True))
+    check(plan_shared(src, dst, element_bits, True), src, dst)
+
+
+def test_fragments_of_halves_are_stored_as_matrices():
+    c = mma_layouts(MMA_ATOMS["mma_m16n8k16_f32_f16_f16"], 64, 64, 16, (4, 1))[2]
+    rows = blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))
+    plan, without = plan_shared(c, rows, 16, True), plan_shared(c, rows, 16)
+    check(plan, c, rows)
+    assert isinstance(plan.store, MatrixAccess) and not isinstance(without.store, MatrixAccess)
+    assert plan.access_cost() < without.access_cost() and plan.store.degree == plan.load.degree == 1
 
 
 def test_large_tiles_are_converted_piece_by_piece():

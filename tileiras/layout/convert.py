@@ -231,8 +231,8 @@ def _shuffle(src: LinearLayout, dst: LinearLayout, found: _Sources) -> WarpShuff
 
 
 @functools.lru_cache(maxsize=4096)
-def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Plan:
-    """The cheapest plan that turns a tile of layout `src` into layout `dst`.
+def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_stores: bool = False) -> Plan:
+    """The cheapest plan that turns a tile of layout `src` into layout `dst`; `matrix_stores` as for plan_shared().
 
     Raises ValueError for tiles of different shapes and for elements that would leave the CTA.
     """
@@ -247,7 +247,7 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, element_bits: int) -> 
         if permutation is not None:
             return NoConversion() if permutation == tuple(range(src.registers)) else RegisterPermutation(permutation)
         shuffle = _shuffle(src, dst, found)
-    shared = plan_shared(src, dst, element_bits)
+    shared = plan_shared(src, dst, element_bits, matrix_stores)
     if shuffle is not None and shuffle.cost(element_bits) <= shared.cost(element_bits):
         return shuffle
     return shared

@@ -50,14 +50,17 @@ class SharedAccess(NamedTuple):
             mask |= column
         return mask
 
-    def simulate(self, buffer: dict[int, int], warp: int, lane: int) -> list[int]:
-        """The registers of one thread after loading from the buffer."""
-        values = [0] * sum(map(len, self.registers))
+    def places(self, warp: int, lane: int) -> list[tuple[int, int]]:
+        """(register, address) of a thread's elements."""
+        found = []
         for registers, offset in zip(self.registers, self.offsets):
             base = gf2.apply(self.lane_map, lane) ^ _masked(self.warp_map, warp) ^ offset
-            for i, register in enumerate(registers):
-                values[register] = buffer[base + i]
-        return values
+            found += [(register, base + i) for i, register in enumerate(registers)]
+        return found
+
+    def holds(self, warp: int, lane: int) -> bool:
+        """Whether the thread has anything to store."""
+        return not (lane & self.lane_mask or warp & self.warp_mask)
 
     def wavefronts(self, element_bits: int) -> int:
         """Predicted wavefronts of one warp: a 16-byte access takes 4, an 8-byte one 2, times the degree."""
@@ -65,10 +68,11 @@ class SharedAccess(NamedTuple):
 
 
 class MatrixAccess(NamedTuple):
-    """Loads of 8x8 matrices of 16-byte rows by `ldmatrix` (PTX ISA, "ldmatrix").  Addresses are in elements.
+    """Loads of 8x8 matrices of 16-byte rows by `ldmatrix`, or stores by `stmatrix` (PTX ISA).  Addresses are in
+    elements.
 
-    Access i reads one, two or four matrices.  Lane l gives the address of row l & 7 of matrix l >> 3,
-    `lane_map(l) ^ warp_map(warp) ^ offsets[i]`, and receives 32 bits of each matrix: the (l & 3)-th of row l >> 2, or,
+    Access i moves one, two or four matrices.  Lane l gives the address of row l & 7 of matrix l >> 3,
+    `lane_map(l) ^ warp_map(warp) ^ offsets[i]`, and has 32 bits of each matrix: the (l & 3)-th of row l >> 2, or,
     `transposed` and with 16-bit elements, the (l >> 2)-th element of rows 2 * (l & 3) and the next.  `registers[i]` are
     the registers of these elements, matrix after matrix.
     """
@@ -83,7 +87,7 @@ class MatrixAccess(NamedTuple):
 
     @property
     def vector(self) -> int:
-        """Elements that a thread receives from one access."""
+        """Elements that a thread has of one access."""
         return len(self.registers[0])
 
     def thread_bits(self) -> int:
@@ -95,8 +99,9 @@ class MatrixAccess(NamedTuple):
     def wavefronts(self, element_bits: int) -> int:
         return len(self.registers) * self.matrices * self.degree
 
-    def simulate(self, buffer: dict[int, int], warp: int, lane: int) -> list[int]:
-        values = [0] * sum(map(len, self.registers))
+    def places(self, warp: int, lane: int) -> list[tuple[int, int]]:
+        """(register, address) of a thread's elements."""
+        found = []
         per_matrix = self.vector // self.matrices
         for registers, offset in zip(self.registers, self.offsets):
             for i, register in enumerate(registers):
@@ -104,8 +109,12 @@ class MatrixAccess(NamedTuple):
                 row = 2 * (lane & 3) + element if self.transposed else lane >> 2
                 column = lane >> 2 if self.transposed else (lane & 3) * per_matrix + element
                 address = gf2.apply(self.lane_map, matrix << 3 | row) ^ _masked(self.warp_map, warp) ^ offset
-                values[register] = buffer[address + column]
-        return values
+                found.append((register, address + column))
+        return found
+
+    def holds(self, warp: int, lane: int) -> bool:
+        """Whether the thread has anything to store."""
+        return True
 
 
 class SharedPlan(NamedTuple):
@@ -117,7 +126,7 @@ class SharedPlan(NamedTuple):
 
     offsets: tuple[int, ...]
     element_bits: int
-    store: SharedAccess
+    store: SharedAccess | MatrixAccess
     load: SharedAccess | MatrixAccess
 
     @property
@@ -137,13 +146,15 @@ class SharedPlan(NamedTuple):
     ) -> dict[tuple[int, int], list[int]]:
         buffer: dict[int, int] = {}
         for (w, t), values in held.items():
-            if t & self.store.lane_mask or w & self.store.warp_mask:
-                continue
-            for registers, offset in zip(self.store.registers, self.store.offsets):
-                base = gf2.apply(self.store.lane_map, t) ^ _masked(self.store.warp_map, w) ^ offset
-                for i, register in enumerate(registers):
-                    buffer[base + i] = values[register]
-        return {(w, t): self.load.simulate(buffer, w, t) for w in range(warps) for t in range(lanes)}
+            if self.store.holds(w, t):
+                buffer.update((address, values[register]) for register, address in self.store.places(w, t))
+
+        def loaded(w: int, t: int) -> list[int]:
+            places = self.load.places(w, t)
+            found = dict((register, buffer[address]) for register, address in places)
+            return [found[register] for register in range(len(places))]
+
+        return {(w, t): loaded(w, t) for w in range(warps) for t in range(lanes)}
 
 
 def _masked(columns: Sequence[int], x: int) -> int:
@@ -335,29 +346,39 @@ def matrix_access(
     )
 
 
-def _matrix_load(src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool) -> SharedPlan | None:
-    """A plan that loads by `ldmatrix`, None when the result's layout is not made of its fragments."""
-    split = matrix_rows(dst, element_bits, transposed)
-    if split is None:
+def _matrix_plan(
+    src: LinearLayout, dst: LinearLayout, element_bits: int, transposed: bool, stores: bool
+) -> SharedPlan | None:
+    """A plan of which one side moves matrices (the store, by `stmatrix`, or the load, by `ldmatrix`), None when that
+    side's layout is not made of their fragments."""
+    matrices, other = (src, dst) if stores else (dst, src)
+    split = matrix_rows(matrices, element_bits, transposed)
+    # A matrix is stored by whole warps: copies would have to be left out warp by warp.
+    if split is None or (stores and src.free_variable_masks()["warp"]):
         return None
     width = 0
-    while width < len(split.vector) and split.vector[width] in src.bases("register"):
+    while width < len(split.vector) and split.vector[width] in other.bases("register"):
         width += 1
-    store_bits = min(VECTOR_BITS, element_bits << width)
-    in_flight = lanes_in_flight(src.bases("lane"), store_bits)
-    offsets = optimal_offsets(src.out_bits, split.vector, in_flight, split.rows, element_bits)
+    in_flight = lanes_in_flight(other.bases("lane"), min(VECTOR_BITS, element_bits << width))
+    sides = (split.rows, in_flight) if stores else (in_flight, split.rows)
+    offsets = optimal_offsets(src.out_bits, split.vector, *sides, element_bits)
     inverse = gf2.right_inverse(offsets, src.out_bits)
-    load = None if inverse is None else matrix_access(dst, split, offsets, inverse, element_bits)
-    if inverse is None or load is None:
+    access = None if inverse is None else matrix_access(matrices, split, offsets, inverse, element_bits)
+    if inverse is None or access is None:
         return None
     degree = conflict_degree(offsets, in_flight, len(split.vector), element_bits)
-    store = _deduplicated(vector_access(src, inverse, width, degree))
-    return SharedPlan(tuple(offsets), element_bits, store, load)
+    plain = vector_access(other, inverse, width, degree)
+    if stores:
+        return SharedPlan(tuple(offsets), element_bits, access, plain)
+    return SharedPlan(tuple(offsets), element_bits, _deduplicated(plain), access)
 
 
 @functools.lru_cache(maxsize=4096)
-def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> SharedPlan:
-    """The plan with the fewest predicted wavefronts.  Raises ValueError when elements would leave their CTA."""
+def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_stores: bool = False) -> SharedPlan:
+    """The plan with the fewest predicted wavefronts, `stmatrix` among the ways where there are `matrix_stores`.
+
+    Raises ValueError when elements would leave their CTA.
+    """
     if src.bases("block") != dst.bases("block"):
         raise ValueError("conversion across the CTAs of a cluster")
     element_bits = max(8, element_bits)
@@ -385,8 +406,9 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int) -> Shar
         raise ValueError("a tile of which some elements are held nowhere")
     store_access = _deduplicated(vector_access(src, inverse, widths[0], degrees[0]))
     plan = SharedPlan(tuple(offsets), element_bits, store_access, vector_access(dst, inverse, widths[1], degrees[1]))
-    for transposed in (False, True):
-        matrices = _matrix_load(src, dst, element_bits, transposed)
-        if matrices is not None and matrices.access_cost() < plan.access_cost():
-            plan = matrices
+    for stores in (False, True) if matrix_stores else (False,):
+        for transposed in (False, True):
+            matrices = _matrix_plan(src, dst, element_bits, transposed, stores)
+            if matrices is not None and matrices.access_cost() < plan.access_cost():
+                plan = matrices
     return plan

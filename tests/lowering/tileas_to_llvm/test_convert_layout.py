@@ -6,18 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lowering.tileas_to_llvm.harness import SPEC, copy_kernel, ptx, tensor
-from tileiras.layout import LinearLayout, blocked, convert
+from tileiras.layout import LinearLayout, blocked, convert, mma_layouts
 from tileiras.sim import emulate
-from tileiras.targets import target
+from tileiras.targets import mma_atom, target
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i64": np.int64}
 
 
-def check(shape, element, source, target, warps=4):
+def check(shape, element, source, target, warps=4, gpu="sm_90"):
     count = int(np.prod(shape))
     values = np.random.default_rng(0).integers(-100, 100, count).astype(DTYPES[element])
     out = np.zeros_like(values)
-    text = ptx(copy_kernel(shape, element, source, target, warps=warps))
+    text = ptx(copy_kernel(shape, element, source, target, warps=warps), gpu)
     emulate(text, "copy", 1, [values, out], shared_memory=1 << 16)
     assert np.array_equal(out, values)
     return text
@@ -84,6 +84,52 @@ def test_tile_of_which_no_part_is_in_registers_on_both_sides(element, monkeypatc
     turned = LinearLayout({"register": [512, 256, 128], "lane": [64, 32, 16, 8, 4], "warp": [1, 2]}, (1024,))
     text = check((1024,), element, source, turned)
     assert text.count("bar.sync") == (15 if element == "f32" else 3)
+
+
+ATOM = mma_atom("mma_m16n8k16_f32_f16_f16")
+A, B, C = mma_layouts(ATOM, 64, 64, 32, (2, 2))
+
+
+def rows(shape, vector):
+    """Whole rows by warps, `vector` elements to a thread."""
+    lanes = shape[1] // vector
+    return blocked(shape, (1, vector), (32 // lanes, lanes), (4, 1), (1, 0))
+
+
+def test_fragments_are_stored_as_matrices_where_the_target_can():
+    assert "stmatrix" in check((64, 64), "f16", C, rows((64, 64), 8), gpu="sm_90")
+    assert "stmatrix" not in check((64, 64), "f16", C, rows((64, 64), 8), gpu="sm_80")
+
+
+@pytest.mark.parametrize(
+    ("shape", "element", "source", "target_layout"),
+    [
+        ((64, 64), "f32", C, rows((64, 64), 4)),
+        ((64, 64), "f16", C, rows((64, 64), 8)),
+        ((64, 32), "f16", rows((64, 32), 8), A),
+        ((32, 64), "f16", rows((32, 64), 8), B),
+        ((64, 64), "f32", rows((64, 64), 4), blocked((64, 64), (4, 1), (16, 2), (1, 4), (0, 1))),
+        ((64, 64), "i64", rows((64, 64), 2), blocked((64, 64), (2, 1), (32, 1), (1, 4), (0, 1))),
+        ((64, 64), "f32", C, blocked((64, 64), (1, 1), (1, 32), (4, 1), (1, 0))),
+    ],
+)
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_bank_conflicts_are_those_of_the_plan(shape, element, source, target_layout, gpu):
+    """The wavefronts that the layouts predict, against those that the emulator counts."""
+    bits = np.dtype(DTYPES[element]).itemsize * 8
+    plan = convert.plan_conversion(source, target_layout, bits, target(gpu).has("stmatrix"))
+    text = ptx(copy_kernel(shape, element, source, target_layout), gpu)
+    values = np.zeros(int(np.prod(shape)), DTYPES[element])
+    found = emulate(
+        text, "copy", 1, [values, values.copy()], shared_memory=1 << 16, count_bank_conflicts=True, check_races=False
+    ).bank_wavefronts
+    lines = text.splitlines()
+
+    def counted(names):
+        return sum(total for line, (total, _) in found.items() if lines[line - 1].strip().startswith(names))
+
+    assert counted(("st.shared", "stmatrix")) == 4 * plan.store.wavefronts(bits)
+    assert counted(("ld.shared", "ldmatrix")) == 4 * plan.load.wavefronts(bits)
 
 
 LOOP = """

@@ -15,6 +15,8 @@ COMBINERS = {
     "f32": ("nv_tileaa.addf", "f32", "0.0", np.float32, np.add),
     "i32": ("arith.addi", "i32", "0", np.int32, np.add),
     "max": ("arith.maxsi", "i32", "-2147483648", np.int32, np.maximum),
+    "i8": ("arith.maxsi", "i8", "-128", np.int8, np.maximum),
+    "umin": ("arith.minui", "i32", "-1", np.uint32, np.minimum),
     "f16": ("arith.maximumf", "f16", "0.0", np.float16, np.maximum),
 }
 
@@ -78,13 +80,24 @@ def check_reduction(layout, axis, combiner):
 @pytest.mark.parametrize("combiner", COMBINERS)
 def test_rows_stay_in_a_warp(combiner):
     text = check_reduction(blocked((8, 128), (1, 4), (1, 32), (4, 1), (1, 0)), 1, combiner)
-    assert "bar.sync" not in text and text.count("shfl.sync.bfly") > 0
+    assert "bar.sync" not in text and ("shfl.sync.bfly" in text or "redux.sync" in text)
 
 
 @pytest.mark.parametrize("combiner", COMBINERS)
 def test_columns_cross_warps_through_shared_memory(combiner):
     text = check_reduction(blocked((16, 64), (1, 2), (1, 32), (4, 1), (1, 0)), 0, combiner)
     assert text.count("bar.sync") == 1
+
+
+@pytest.mark.parametrize("combiner", ["i32", "max", "i8", "umin"])
+def test_integers_are_reduced_over_a_warp_by_one_instruction(combiner):
+    text = check_reduction(blocked((8, 128), (1, 4), (1, 32), (4, 1), (1, 0)), 1, combiner)
+    assert text.count("redux.sync") == 2 and "shfl" not in text
+
+
+def test_part_of_a_warp_is_reduced_by_butterflies():
+    text = check_reduction(blocked((16, 64), (1, 4), (2, 16), (4, 1), (1, 0)), 1, "i32")
+    assert "redux.sync" not in text
 
 
 @settings(max_examples=10, deadline=None)

@@ -34,7 +34,7 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     """A fragment of layout `source` as a fragment of layout `target`."""
     emit = lowering.emit
     element = element_of(value.type)
-    plan = plan_conversion(source, target, max(8, bit_width(element)))
+    plan = plan_conversion(source, target, max(8, bit_width(element)), lowering.target.has("stmatrix"))
     if isinstance(plan, NoConversion):
         return value
     if isinstance(plan, RegisterPermutation):
@@ -164,6 +164,20 @@ def _load_matrices(access: MatrixAccess, pointer: Value, offset: int, type: Any,
     return emit.unpack(words, type)
 
 
+def _store_matrices(
+    access: MatrixAccess, pointer: Value, offset: int, value: Value, lowering: FunctionLowering
+) -> None:
+    emit = lowering.emit
+    words = emit.pack(value, i32)
+    emit.insert(
+        nvvm.StMatrixOp(
+            ptr=emit.gep(pointer, offset),
+            sources=[emit.extract(words, i) for i in range(access.matrices)],
+            layout=nvvm.MMALayoutAttr("col" if access.transposed else "row"),
+        )
+    )
+
+
 def read_group(
     access: SharedAccess | MatrixAccess, element: Any, pointer: Value, offset: int, lowering: FunctionLowering
 ) -> Value:
@@ -213,6 +227,10 @@ class _Exchange:
         emit = lowering.emit
         lowering.synchronization.before_scratch(self._region)
         size = element_of(self._data.type).width // 8
+        if isinstance(access, MatrixAccess):
+            for group, (pointer, offset) in zip(access.registers, shared_addresses(access, size, self._base, lowering)):
+                _store_matrices(access, pointer, offset, emit.shuffle(self._data, group), lowering)
+            return
         # A thread bit with a condition does not tell copies apart but the parts of the tile.
         masks = {"lane": access.lane_mask, "warp": access.warp_mask}
         for condition in self._conditions:
@@ -251,7 +269,8 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
     """
     emit = lowering.emit
     bits = max(8, bit_width(element_of(value.type)))
-    plan = plan_shared(source, target, bits)
+    matrices = lowering.target.has("stmatrix")
+    plan = plan_shared(source, target, bits, matrices)
     wanted = max(0, (-(-plan.bytes // lowering.scratch_limit) - 1).bit_length())
     rounds = split_rounds(source, target, wanted) if wanted else None
     if plan.bytes // (len(rounds.parts) if rounds is not None else 1) > lowering.target.shared_per_cta:
@@ -260,7 +279,9 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
         parts = [Round(tuple(range(source.registers)), (), tuple(range(target.registers)), ())]
     else:
         parts = list(rounds.parts)
-        plan = plan_shared(rounds.source, rounds.target, bits)
+        # Where only some threads store, they cannot do it as a warp.
+        matrices = matrices and not any(part.source_conditions for part in rounds.parts)
+        plan = plan_shared(rounds.source, rounds.target, bits, matrices)
         lowering.remark(f"a tile goes through {plan.bytes} bytes of shared memory in {len(parts)} rounds")
     pieces: dict[tuple[int, ...], Value] = {}
     for part in parts:
@@ -278,7 +299,8 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
 def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     value = lowering.value(op.operand)
     bits = max(8, bit_width(element_of(value.type)))
-    return plan_conversion(lowering.layout(op.operand), lowering.layout(op.result), bits)
+    layouts = lowering.layout(op.operand), lowering.layout(op.result)
+    return plan_conversion(*layouts, bits, lowering.target.has("stmatrix"))
 
 
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:

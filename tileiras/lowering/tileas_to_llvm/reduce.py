@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import llvm
+from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i1, i8
+from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
 
 from .access import load_vector, store_vector
-from .convert_layout import convert, shuffle_word
+from .convert_layout import FULL_WARP, convert, shuffle_word
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
@@ -37,8 +37,12 @@ def reduce(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values
     layout = lowering.layout(op.inputs[0])
     plan = plan_reduction(layout, op.dim.value)
     current = _in_thread(op, list(args), plan.register_groups, lowering)
-    for bit in plan.lane_bits:
-        current = combine(op, current, [_butterfly(v, bit, lowering) for v in current], lowering)
+    kind = _whole_warp_kind(op, plan.lane_bits, lowering)
+    if kind is not None:
+        current = [_over_warp(current[0], kind, lowering)]
+    else:
+        for bit in plan.lane_bits:
+            current = combine(op, current, [_butterfly(v, bit, lowering) for v in current], lowering)
     if plan.shared is not None:
         current = _across_warps(op, current, plan.shared, lowering)
     results = []
@@ -63,6 +67,50 @@ def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowerin
         current = combine(op, left, right, lowering)
         length //= 2
     return current
+
+
+# Combiners that one instruction applies to the lanes of a warp (PTX ISA, "redux.sync"), and whether narrow operands
+# are extended with their sign.
+_WHOLE_WARP = {
+    arith.AddIOp: ("add", False),
+    arith.AndIOp: ("and", False),
+    arith.OrIOp: ("or", False),
+    arith.XOrIOp: ("xor", False),
+    arith.MinSIOp: ("min", True),
+    arith.MaxSIOp: ("max", True),
+    arith.MinUIOp: ("umin", False),
+    arith.MaxUIOp: ("umax", False),
+}
+
+
+def _whole_warp_kind(op: Any, lane_bits: Sequence[int], lowering: FunctionLowering) -> tuple[str, bool] | None:
+    """The instruction for a reduction over all lanes, None when there is none for this target, type or combiner."""
+    if len(op.inputs) != 1 or len(lane_bits) != 5 or not lowering.target.has("redux"):
+        return None
+    first, last = op.body.block.first, op.body.block.last
+    element = element_type_of(op.inputs[0].type)
+    if not isinstance(element, IntegerType) or element.width > 32 or first.next is not last:
+        return None
+    arguments = list(op.body.block.arguments)
+    if list(last.operands) != list(first.results) or list(first.operands) not in (arguments, arguments[::-1]):
+        return None
+    return _WHOLE_WARP.get(type(first))
+
+
+def _over_warp(value: Value, kind: tuple[str, bool], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    name, signed = kind
+    element = element_of(value.type)
+    narrow = element is not i32
+
+    def one(scalar: Value) -> Value:
+        if narrow:
+            scalar = emit.insert((llvm.SExtOp if signed else llvm.ZExtOp)(scalar, res=i32))
+        attribute = nvvm.ReductionKindAttr(name)
+        found = emit.insert(nvvm.ReduxOp(scalar, emit.integer(FULL_WARP), kind=attribute))
+        return emit.insert(llvm.TruncOp(found, res=element)) if narrow else found
+
+    return emit.map_scalars(one, value)
 
 
 def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
