@@ -223,7 +223,7 @@ def test_stores_of_matrices_from_any_layout(data, element_bits):
 
 
 def test_fragments_of_halves_are_stored_as_matrices():
-    c = mma_layouts(MMA_ATOMS["mma_m16n8k16_f32_f16_f16"], 64, 64, 16, (4, 1))[2]
+    c = mma_layouts(MMA_ATOMS["mma_m16n8k16_f32_f16_f16"], 64, 64, 16, (2, 2))[2]
     rows = blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))
     plan, without = plan_shared(c, rows, 16, True), plan_shared(c, rows, 16)
     check(plan, c, rows)
