@@ -1,0 +1,266 @@
+"""Launches of the front end without a GPU: kernels are interpreted, or compiled and emulated, on the host's memory.
+
+    device = Device("sm_100", backend="emulate")
+    device.install()          # before anything launches; torch tensors "on cuda" are on the CPU from here on
+    cuda.tile.launch(...)     # as ever
+
+Every kernel that comes by is compiled for `targets` and assembled besides; `Device.records` says how that went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from driver import Driver, library
+
+import tileiras
+from tileiras.codegen import ptxas, toolkit
+from tileiras.diagnostics import CompileError
+from tileiras.ir import IntegerType
+from tileiras.sim import emulate, interpret
+from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
+from tileiras.sim.memory import Allocation, Memory
+
+
+class TooLarge(Exception):
+    """A launch that took longer than it may."""
+
+
+@dataclass
+class Record:
+    """What became of one kernel's bytecode on one target."""
+
+    origin: str
+    digest: str
+    target: str
+    seconds: float = 0.0
+    error: str = ""
+    assembled: bool = False
+
+
+class HostMemory(Memory):
+    """Allocations at the host's own addresses, so that pointers stored in memory need no translation."""
+
+    def add(self, address: int, size: int) -> None:
+        """Make ``size`` bytes at a host address addressable."""
+        if size and self.find(address) is None:
+            self.allocate(np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8))
+
+    def _add(self, owner: np.ndarray, alignment: int, name: str | None) -> Allocation:
+        address = owner.ctypes.data
+        name = name or f"allocation {len(self._allocations)}"
+        allocation = Allocation(address, owner, owner, name, owner.flags.writeable, address)
+        at = int(np.searchsorted(self._bases, address)) if self._bases else 0
+        self._bases.insert(at, address)
+        self._allocations.insert(at, allocation)
+        self._by_owner[id(owner)] = allocation
+        self._base_array = None
+        return allocation
+
+
+class Device:
+    """``backend``: "interpret", "emulate", or "compile", which runs nothing and leaves memory as it is.
+
+    ``limit`` is in seconds per launch; one that takes longer raises TooLarge out of `cuda.tile.launch`.
+    """
+
+    def __init__(
+        self, target: str, backend: str = "interpret", targets: Sequence[str] = (), limit: float = 20.0,
+        version: str = "13.4",
+    ) -> None:  # fmt: skip
+        if backend not in ("interpret", "emulate", "compile"):
+            raise ValueError(f"no backend '{backend}'")
+        self.target = target
+        self.backend = backend
+        self.targets = tuple(targets)
+        self.limit = limit
+        self.version = version
+        self.origin = ""
+        """What records name as the source of kernels: the test that runs."""
+        self.records: list[Record] = []
+        self.launches = 0
+        number = int(target.removeprefix("sm_").rstrip("af"))
+        self.driver = Driver(divmod(number, 10), self._launch)
+        self._tensors: list[Any] = []
+        self._seen: set[tuple[str, str]] = set()
+
+    # ---- standing in for the GPU -----------------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Put the driver, the compiler and torch's devices in place."""
+        self.driver.install()
+        # Kernels of another run with another backend would come from the front end's own cache.
+        os.environ["CUDA_TILE_CACHE_DIR"] = "off"
+        import cuda.tile
+        import torch
+        import torch_on_host
+        from cuda.tile import _cext, _compile
+
+        torch_on_host.install(self.driver.capability)
+        to_dlpack = torch._C._to_dlpack
+
+        def as_if_on_cuda(tensor: Any) -> Any:
+            self._tensors.append(tensor)
+            capsule = to_dlpack(tensor.detach())
+            _adapt(capsule)
+            return capsule
+
+        torch._C._to_dlpack = as_if_on_cuda
+        launch = _cext.launch
+
+        @functools.wraps(launch)
+        def launch_here(stream: Any, *arguments: Any, **options: Any) -> Any:
+            if not isinstance(stream, torch_on_host.Stream):
+                return launch(stream, *arguments, **options)
+            self._tensors.clear()
+            self.driver.failure = None
+            try:
+                return launch(0, *arguments, **options)
+            except RuntimeError:
+                if self.driver.failure is not None:
+                    raise self.driver.failure from None
+                raise
+
+        cuda.tile.launch = _cext.launch = launch_here
+        version = _compile.parse_bytecode_version(self.version)
+        _compile._get_max_supported_bytecode_version = lambda *_, **__: version
+        _compile._find_compiler_bin = lambda: _compile._CompilerBinary("tileiras", "", "", "")
+        _compile.compile_cubin = self._compile_cubin
+
+    def _compile_cubin(self, path: str, options: Any, sm_arch: str, *_: Any, **__: Any) -> str:
+        """The front end's call of the compiler: bytecode in a file, a cubin's path back."""
+        with open(path, "rb") as file:
+            bytecode = file.read()
+        self._compile_for_all(bytecode)
+        with tempfile.NamedTemporaryFile(suffix=".cubin", dir=os.path.dirname(path), delete=False) as file:
+            file.write(library(bytecode))
+        return file.name
+
+    def _compile_for_all(self, bytecode: bytes) -> None:
+        digest = hashlib.sha256(bytecode).hexdigest()[:16]
+        for target in self.targets:
+            if (digest, target) in self._seen:
+                continue
+            self._seen.add((digest, target))
+            record = Record(self.origin, digest, target)
+            self.records.append(record)
+            started = time.perf_counter()
+            try:
+                text = tileiras.compile(bytecode, gpu_name=target, source_name="kernel").text
+                record.seconds = time.perf_counter() - started
+                if toolkit.find_program("ptxas") is not None:
+                    record.assembled = ptxas.assemble(text, target).cubin.startswith(b"\x7fELF")
+            except CompileError as error:
+                record.error = error.diagnostics[0].message if error.diagnostics else str(error)
+            except Exception as error:  # the point is to find these, and to go on
+                record.error = f"{type(error).__name__}: {error}"
+
+    # ---- launching -------------------------------------------------------------------------------------------------
+
+    def _launch(self, bytecode: bytes, name: str, grid: tuple[int, int, int], read: Any) -> None:
+        self.launches += 1
+        if self.backend == "compile":
+            return
+        types = _parameter_types(bytecode, name)
+        arguments = [_value(data, type) for data, type in zip(read([_size(type) for type in types]), types)]
+        memory = HostMemory()
+        for tensor in self._tensors:
+            storage = tensor.untyped_storage()
+            memory.add(storage.data_ptr(), storage.nbytes())
+        for address, block in self.driver.blocks.items():
+            memory.add(address, block.size)
+        with self._time_limit():
+            if self.backend == "interpret":
+                interpret(bytecode, name, grid, arguments, memory=memory)
+            else:
+                text, metadata = _compiled(bytecode, name, self.target)
+                emulate(text, name, grid, arguments, metadata=metadata)
+
+    @contextlib.contextmanager
+    def _time_limit(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(*_: Any) -> None:
+            raise TooLarge(f"a launch took more than {self.limit:g} s")
+
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, self.limit)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def write(self, path: str) -> None:
+        """The records, a JSON object a line."""
+        with open(path, "w", encoding="utf-8") as file:
+            for record in self.records:
+                file.write(json.dumps(asdict(record)) + "\n")
+
+
+class _DLTensor(ctypes.Structure):
+    """DLPack's description of an array."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("ordinal", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_DLPACK_CUDA = 2
+
+
+def _adapt(capsule: Any) -> None:
+    """Say that an array is on the GPU, and keep a promise.
+
+    cuTile Python 1.7 has the kernel assume that the stride of a dimension of size 1 is a multiple of 16 bytes, whatever
+    it is.  Nothing depends on that stride, but the interpreter checks assumptions.
+    """
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    tensor.device = _DLPACK_CUDA
+    for dim in range(tensor.ndim):
+        if tensor.shape[dim] == 1:
+            tensor.strides[dim] = 16
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(bytecode: bytes, name: str, target: str) -> tuple[str, dict]:
+    kernel = next(k for k in tileiras.compile(bytecode, gpu_name=target).kernels if k.name == name)
+    return kernel.artifacts[".ptx"].decode(), json.loads(kernel.artifacts[".json"])
+
+
+@functools.lru_cache(maxsize=64)
+def _parameter_types(bytecode: bytes, name: str) -> list[Any]:
+    module = tileiras.parse(bytecode)
+    entry = next(op for op in module.walk() if op.name == "cuda_tile.entry" and op.attributes["sym_name"].value == name)
+    return [argument.type.element_type for argument in entry.regions[0].block.arguments]
+
+
+def _size(type: Any) -> int:
+    return 8 if hasattr(type, "pointee_type") else max(1, type.width // 8)
+
+
+def _value(data: bytes, type: Any) -> Any:
+    """A parameter from its bytes: an address, a number."""
+    if isinstance(type, IntegerType) or hasattr(type, "pointee_type"):
+        return int.from_bytes(data, "little")
+    return np.frombuffer(data, FLOAT_DTYPES[type.keyword])[0]

@@ -1,0 +1,109 @@
+"""pytest plugin: the front end's own test suite on a simulated device.
+
+    pytest -p plugin --device-backend emulate --device-target sm_100 --device-targets sm_80,sm_90 ...
+
+Tests whose launches take too long are skipped.  `--device-report FILE` writes what became of every kernel that was
+compiled, `--device-outcomes FILE` what became of every test.
+"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from device import Device, TooLarge
+
+DEVICE: Device | None = None
+OUTCOMES: list[dict[str, str]] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("device")
+    group.addoption("--device-target", default="sm_100")
+    group.addoption("--device-backend", default="interpret", choices=("interpret", "emulate", "compile"))
+    group.addoption("--device-targets", default="", help="compile every kernel for these as well")
+    group.addoption("--device-limit", type=float, default=20.0, help="seconds per launch")
+    group.addoption("--device-version", default="13.4", help="bytecode version")
+    group.addoption("--device-report", default="")
+    group.addoption("--device-outcomes", default="")
+    group.addoption("--device-every", default="1", help="one in N tests; N/K: beginning with test K")
+
+
+class _BenchmarkHooks:
+    """What pytest-benchmark would call; the suite's conftest implements them."""
+
+    def pytest_benchmark_update_machine_info(self, config: Any, machine_info: Any) -> None: ...
+
+    def pytest_benchmark_update_json(self, config: Any, benchmarks: Any, output_json: Any) -> None: ...
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(_BenchmarkHooks)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before the suite's conftest, which asks for the device, is imported."""
+    given = early_config.known_args_namespace
+    targets = [name for name in given.device_targets.split(",") if name]
+    device = Device(given.device_target, given.device_backend, targets, given.device_limit, given.device_version)
+    device.install()
+    globals()["DEVICE"] = device
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    every, _, first = config.getoption("--device-every").partition("/")
+    items[:] = items[int(first or 0) :: int(every)]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    DEVICE.origin = item.nodeid
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
+    outcome = yield
+    if outcome.excinfo is not None and isinstance(outcome.excinfo[1], TooLarge):
+        outcome.force_exception(pytest.skip.Exception(f"too large: {outcome.excinfo[1]}"))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        said = ""
+        if report.outcome == "failed":
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = crash.message if crash is not None else str(report.longrepr)
+        elif report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+            said = report.longrepr[2]
+        OUTCOMES.append({"test": report.nodeid, "when": report.when, "outcome": report.outcome, "said": said[:2000]})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if path := session.config.getoption("--device-report"):
+        DEVICE.write(path)
+    if path := session.config.getoption("--device-outcomes"):
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(outcome) + "\n" for outcome in OUTCOMES)
+
+
+class _Benchmark:
+    """Enough of pytest-benchmark to run what is benchmarked once."""
+
+    def __init__(self) -> None:
+        self.extra_info: dict[str, Any] = {}
+        self.group = self.name = ""
+        self.stats = SimpleNamespace(stats=SimpleNamespace(mean=1.0))
+
+    def __call__(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    def pedantic(self, function: Any, args: tuple = (), kwargs: dict | None = None, setup: Any = None, **_: Any) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def benchmark() -> _Benchmark:
+    return _Benchmark()

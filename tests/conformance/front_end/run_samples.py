@@ -1,0 +1,108 @@
+"""One process's part of front_end_samples: samples on one device.  Writes a JSON object per sample.
+
+    run_samples.py CHECKOUT OUT --target sm_100 --backend emulate       small sizes, compared with torch
+    run_samples.py CHECKOUT OUT --backend compile --targets sm_75,...   every sample as it is run, compiled only
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import json
+import sys
+import time
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2])]
+
+from device import Device  # noqa: E402
+
+
+def load(path: Path, name: str) -> Any:
+    """The module of a file; with the name "__main__" it runs as a script would."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_small(device: Device, path: Path, name: str) -> dict[str, Any]:
+    import small_samples
+    import torch
+
+    torch.manual_seed(1)
+    said, worst, compared, started = "", 0.0, 0, time.perf_counter()
+    try:
+        for got, expected, tolerance in getattr(small_samples, name)(load(path, f"sample_{name}")):
+            difference = (got.detach().to(torch.complex128) - expected.detach().to(torch.complex128)).abs().max().item()
+            worst = max(worst, difference)
+            compared += 1
+            if not difference <= tolerance:
+                said = f"result {compared} is off by {difference:.3g}"
+                break
+    except Exception as error:  # whatever goes wrong is this sample's result
+        said = f"{type(error).__name__}: {error}"[:800]
+    return {"compared": compared, "worst": worst, "said": said, "seconds": time.perf_counter() - started}
+
+
+def run_script(path: Path) -> dict[str, Any]:
+    """Launches compute nothing, so a script's own checks are not asked for; what stops it is no result either."""
+    sys.argv = [str(path)]
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            load(path, "__main__")
+    except SystemExit:
+        pass
+    except Exception:  # after the launches, scripts look at results that are not there
+        return {"said": traceback.format_exc(limit=-1).strip().rpartition("\n")[2][:300]}
+    return {"said": ""}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("out")
+    parser.add_argument("--target", default="sm_100")
+    parser.add_argument("--targets", default="")
+    parser.add_argument("--backend", default="interpret")
+    parser.add_argument("--limit", type=float, default=120.0)
+    parser.add_argument("--samples", default="")
+    given = parser.parse_args()
+    targets = [name for name in given.targets.split(",") if name]
+    device = Device(given.target, given.backend, targets, given.limit)
+    device.install()
+    import small_samples
+
+    sys.modules.update(small_samples.stand_ins())
+    sys.path.insert(0, str(given.checkout / "samples"))
+    names = given.samples.split(",") if given.samples else small_samples.NAMES
+    results = []
+    for name in names:
+        folder = given.checkout / "samples"
+        path = folder / f"{name}.py"
+        if not path.exists():
+            path = folder / "quickstart" / f"{name}.py"
+        device.origin = name
+        first, launches = len(device.records), device.launches
+        if given.backend == "compile":
+            sys.modules.pop("__main__", None)
+            result = run_script(path)
+        elif int(given.target.removeprefix("sm_")) < small_samples.NEEDS.get(name, 0):
+            continue
+        else:
+            result = run_small(device, path, name)
+        records = [asdict(record) for record in device.records[first:]]
+        results.append({"sample": name, "launches": device.launches - launches, "kernels": records, **result})
+    Path(given.out).write_text("".join(json.dumps(result) + "\n" for result in results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

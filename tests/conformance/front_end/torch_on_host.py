@@ -1,0 +1,97 @@
+"""torch without a GPU: "cuda" devices are the CPU, streams and events do nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+class Stream:
+    """Work on it is done when it is asked for."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    wait_stream = wait_event = record_event = lambda self, *_: None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream)
+
+    __hash__ = None
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+class Event:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    record = synchronize = wait = lambda self, *_: None
+
+    def elapsed_time(self, _: Event) -> float:
+        return 1.0
+
+
+class _OnHost(TorchFunctionMode):
+    """Replaces cuda devices among the arguments of every call."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = {key: _host(value) for key, value in (kwargs or {}).items()}
+        name = getattr(function, "__name__", "")
+        if name == "cuda":
+            return args[0]
+        if name in ("mm", "bmm") and "out_dtype" in kwargs:
+            # Only CUDA has products of narrow types with wide results.
+            wide = kwargs.pop("out_dtype")
+            return function(*(matrix.to(wide) for matrix in args), **kwargs)
+        return function(*map(_host, args), **kwargs)
+
+
+def _host(value: Any) -> Any:
+    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+        return "cpu"
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    return value
+
+
+def install(capability: tuple[int, int]) -> None:
+    """For the rest of the process."""
+    stream = Stream()
+    properties = types.SimpleNamespace(
+        multi_processor_count=4, L2_cache_size=1 << 20, major=capability[0], minor=capability[1], name="host",
+        total_memory=1 << 34, max_threads_per_multi_processor=2048, shared_memory_per_block_optin=232448,
+    )  # fmt: skip
+    replacements = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "current_stream": lambda *_, **__: stream,
+        "default_stream": lambda *_, **__: stream,
+        "stream": lambda *_: contextlib.nullcontext(),
+        "device": lambda *_: contextlib.nullcontext(),
+        "synchronize": lambda *_: None,
+        "empty_cache": lambda: None,
+        "get_device_capability": lambda *_: capability,
+        "get_device_properties": lambda *_: properties,
+        "get_device_name": lambda *_: "host",
+        "Stream": Stream,
+        "Event": Event,
+    }
+    for name, value in replacements.items():
+        setattr(torch.cuda, name, value)
+    torch.Tensor.is_cuda = property(lambda _: True)
+    _OnHost().__enter__()

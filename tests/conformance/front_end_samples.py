@@ -1,0 +1,217 @@
+"""The cuTile Python front end's own kernels, from a checkout of it, through this compiler: no GPU is needed.
+
+    python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,tests] [--every N] [--list]
+
+Needs the packages cuda-tile, torch (any build of it) and pytest.  The kernels stay where they are; a driver that is
+made of Python functions takes the place of libcuda (see `front_end/driver.py`).
+
+samples     every sample as it is run, compiled for all targets and assembled; and at small sizes, interpreted and
+            emulated, against torch
+benchmarks  what the benchmarks launch, compiled and assembled
+tests       one in N of the front end's tests, on the interpreter and on the emulator; what they launch is compiled for
+            all targets and assembled
+
+Prints a table per part.  Ends with 1 when something failed that the table of known differences does not name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+FRONT_END = HERE / "front_end"
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+EMULATED = ("sm_80", "sm_90", "sm_100", "sm_120")
+
+# (what the test's name and outcome contain, why that is none of ours)
+KNOWN = [
+    ("outside of the view's index space", "the test loads a tile of an empty array, which has none"),
+    ("num_worker_warps should be", "the test is of another version than the front end"),
+    ("DebugAttrTable.__init__()", "the test is of another version than the front end"),
+    ("F8E5M3FNU", "the test is of another version than the front end"),
+    ("test_array_trig", "the test wants torch's bits, and torch's functions on the CPU are others"),
+    ("CompletedProcess", "the test starts a process of its own, which wants a GPU"),
+]
+
+# Tests that are about launching, not about kernels.
+LEFT_OUT = ("test_concurrent_launch.py", "test_cudagraph.py", "test_jax.py", "test_tune.py", "test_print.py")
+
+
+def rows_of(path: str) -> list[dict[str, Any]]:
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def table(head: list[str], rows: list[list[Any]]) -> None:
+    print(f"| {' | '.join(head)} |")
+    print(f"|{'---|' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(map(str, row))} |")
+    print(flush=True)
+
+
+class Run:
+    """One invocation: the checkout, a folder for what the processes write, and what has failed."""
+
+    def __init__(self, given: argparse.Namespace, folder: str) -> None:
+        self.checkout = given.checkout.resolve()
+        self.every = given.every
+        self.limit = given.limit
+        self.list = given.list
+        self.folder = folder
+        self.failed: list[str] = []
+        paths = [str(HERE.parents[1]), str(FRONT_END), os.environ.get("PYTHONPATH", "")]
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                            "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+
+    def call(self, arguments: list[str], where: Path | None = None) -> None:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=where, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if self.list and done.returncode not in (0, 1):
+            print(done.stdout[-2000:], done.stderr[-2000:], sep="\n", file=sys.stderr)
+
+    def samples(self, name: str, *options: str) -> dict[str, dict[str, Any]]:
+        out = os.path.join(self.folder, name)
+        self.call([str(FRONT_END / "run_samples.py"), str(self.checkout), out, *options])
+        return {row["sample"]: row for row in rows_of(out)}
+
+    def pytest(self, name: str, files: list[str], *options: str) -> tuple[list[dict], list[dict]]:
+        """(outcomes of tests, records of kernels)."""
+        outcomes, records = (os.path.join(self.folder, f"{name}.{kind}") for kind in ("outcomes", "records"))
+        self.call(
+            ["-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider", "-o", "addopts=", "-q", "--tb=no",
+             "--continue-on-collection-errors", f"--device-outcomes={outcomes}", f"--device-report={records}",
+             *options, *files],
+            self.checkout / "test",
+        )  # fmt: skip
+        return rows_of(outcomes), rows_of(records)
+
+    def fail(self, text: str) -> None:
+        self.failed.append(text)
+        if self.list:
+            print(f"FAILED {text}", flush=True)
+
+
+def compiled(run: Run, records: list[dict[str, Any]], target: str) -> str:
+    """`accepted/all` of a target's kernels; refusals that name a type that the target lacks are not counted."""
+    rows = [row for row in records if row["target"] == target]
+    lacking = [row for row in rows if "unsupported type" in row["error"]]
+    good = [row for row in rows if row["assembled"]]
+    for row in rows:
+        if row not in good and row not in lacking:
+            run.fail(f"{row['origin']} [{target}] {row['error'] or 'not assembled'}"[:400].replace("\n", " | "))
+    return f"{len(good)}/{len(rows) - len(lacking)}"
+
+
+def samples_part(run: Run) -> None:
+    whole = run.samples("whole", "--backend", "compile", "--targets", ",".join(TARGETS))
+    small = {"interpret": run.samples("interpret", "--backend", "interpret")}
+    for target in EMULATED:
+        small[target] = run.samples(target, "--backend", "emulate", "--target", target)
+    rows = []
+    for name, row in whole.items():
+        cells: list[Any] = [name, len({kernel["digest"] for kernel in row["kernels"]})]
+        cells += [compiled(run, row["kernels"], target) for target in TARGETS]
+        for key, results in small.items():
+            result = results.get(name)
+            if result is None:
+                cells.append("")
+            elif result["said"]:
+                run.fail(f"{name} [{key}] {result['said']}")
+                cells.append("differs")
+            else:
+                cells.append(f"{result['compared']}: {result['worst']:.1g}")
+        rows.append(cells)
+    table(["sample", "kernels", *TARGETS, "interpreted", *(f"emulated {target}" for target in EMULATED)], rows)
+
+
+def by_file(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[os.path.basename(row[key].partition("::")[0])].append(row)
+    return dict(sorted(found.items()))
+
+
+def benchmarks_part(run: Run) -> None:
+    """A process per file: sizes are those of the benchmarks, and memory with them."""
+    rows = []
+    for path in sorted((run.checkout / "test").glob("bench_*.py")):
+        _, records = run.pytest(
+            path.stem, [path.name], "--device-backend=compile", f"--device-targets={','.join(TARGETS)}",
+            "-k", "not torch",
+        )  # fmt: skip
+        kernels = len({record["digest"] for record in records})
+        rows.append([path.name, kernels, *(compiled(run, records, target) for target in TARGETS)])
+    table(["benchmarks", "kernels", *TARGETS], rows)
+
+
+def tests_part(run: Run) -> None:
+    files = sorted(p.name for p in (run.checkout / "test").glob("test_*.py") if p.name not in LEFT_OUT)
+    chosen = [f"--device-every={run.every}", f"--device-limit={run.limit}"]
+    interpreted, _ = run.pytest("interpreted", files, "--device-backend=interpret", *chosen)
+    emulated, records = run.pytest(
+        "emulated", files, "--device-backend=emulate", f"--device-targets={','.join(TARGETS)}", *chosen
+    )
+    kernels = by_file(records, "origin")
+    outcomes = {"interpret": by_file(interpreted, "test"), "emulate": by_file(emulated, "test")}
+    rows, known = [], Counter()
+    for file in outcomes["interpret"]:
+        cells: list[Any] = [file]
+        for backend, tests in outcomes.items():
+            counts = Counter(outcome["outcome"] for outcome in tests.get(file, ()))
+            for outcome in tests.get(file, ()):
+                if outcome["outcome"] != "failed":
+                    continue
+                reason = next((why for part, why in KNOWN if part in outcome["test"] + outcome["said"]), None)
+                if reason is None:
+                    run.fail(f"{outcome['test']} [{backend}] {outcome['said'][:400]}".replace("\n", " | "))
+                else:
+                    known[reason] += 1
+                    counts["failed"] -= 1
+                    counts["known"] += 1
+            cells.append(" ".join(str(counts[key] or "·") for key in ("passed", "failed", "known", "skipped")))
+        own = kernels.get(file, [])
+        cells.append(len({record["digest"] for record in own}))
+        cells += [compiled(run, own, target) for target in TARGETS]
+        rows.append(cells)
+    print("passed, failed, known, skipped:")
+    table(["tests", "interpreted", "emulated", "kernels", *TARGETS], rows)
+    for reason, count in sorted(known.items()):
+        print(f"{count} known: {reason}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--parts", default="samples,benchmarks,tests")
+    parser.add_argument("--every", default="1", help="one in N of the tests; N/K: beginning with test K")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
+    parser.add_argument("--list", action="store_true", help="say what failed")
+    given = parser.parse_args()
+    missing = [name for name in ("cuda.tile", "torch", "pytest") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"front_end_samples: not installed: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    parts = {"samples": samples_part, "benchmarks": benchmarks_part, "tests": tests_part}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(given, folder)
+        for name in given.parts.split(","):
+            parts[name](run)
+    print(f"{len(run.failed)} failed")
+    return 1 if run.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
