@@ -21,7 +21,7 @@ from typing import NamedTuple
 from bench.kernels import collect
 from bench.whole_process import TARGETS, vendor_tool
 from tileiras import api, units
-from tileiras.codegen import libdevice, toolkit
+from tileiras.codegen import bitcode_library, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     if cuobjdump is None or toolkit.find_program("ptxas") is None:
         print("resources: needs cuobjdump and ptxas")
         return
-    store = libdevice.MemoryStore()
+    store = bitcode_library.MemoryStore()
     columns = "".join(f"{name:>9}{'vendor':>8}" for name in ("regs", "shared", "local", "instrs"))
     print(f"{'kernel':<30}{'target':>8}{'threads':>9}{columns}")
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,9 @@ def main(arguments: Sequence[str] = ()) -> None:
                     _compare(kernel.path, target, folder, cuobjdump, vendor, store)
 
 
-def _compare(path: str, target: str, folder: str, cuobjdump: str, vendor: str | None, store: libdevice.MemoryStore):
+def _compare(
+    path: str, target: str, folder: str, cuobjdump: str, vendor: str | None, store: bitcode_library.MemoryStore
+) -> None:
     try:
         artifact = api.compile_with(units.Source.read(path), CompileOptions({"gpu-name": target}), "cubin", store=store)
     except CompileError as error:

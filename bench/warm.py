@@ -22,7 +22,7 @@ from typing import Any
 from bench import calibration
 from bench.kernels import Kernel, collect
 from tileiras import api, pipeline, units
-from tileiras.codegen import isolation, libdevice, llvm_pipeline
+from tileiras.codegen import bitcode_library, isolation, llvm_pipeline
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
 
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     options = parser.parse_args(arguments)
     calibration.main()
     recorder = Recorder()
-    store = libdevice.MemoryStore()
+    store = bitcode_library.MemoryStore()
     rows: list[tuple[float, str, Counter[str]]] = []
     profiler = None
     with tempfile.TemporaryDirectory() as folder:

@@ -74,6 +74,7 @@ OPTIONS: dict[str, Option] = {
         Option("tile-launch", bool, False, "mark kernels for the driver's tile launch, as the vendor's compiler does"),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
+        Option("blob-linked-lib", list, (), "bitcode files to link what the kernel calls of", local=True),
         Option("libdevice", str, None, "the libdevice to link, instead of the one found", local=True),
     )
 }

@@ -101,7 +101,8 @@ STAGES: tuple[Stage, ...] = (
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
     ),
     Stage(
-        "ptx", ENTRY, ".ptx", (".json",), ("gpu-name", "opt-level", "ptx-version", "tile-launch", "libdevice"),
+        "ptx", ENTRY, ".ptx", (".json",),
+        ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
     ),

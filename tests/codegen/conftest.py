@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileiras.codegen import libdevice, toolkit
+from tileiras.codegen import bitcode_library, libdevice, toolkit
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def ptxas() -> str:
 
 
 @pytest.fixture
-def device_library() -> libdevice.Libdevice:
+def device_library() -> bitcode_library.BitcodeLibrary:
     found = libdevice.find()
     if found is None:
         pytest.skip("no libdevice")

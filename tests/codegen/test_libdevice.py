@@ -1,6 +1,6 @@
 import pytest
 
-from tileiras.codegen import libdevice, llvm_pipeline, toolkit
+from tileiras.codegen import bitcode_library, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.targets.nvptx import MODULE_HEADER
@@ -51,14 +51,14 @@ attributes #0 = { nounwind }
 
 
 def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
-    entries = libdevice.unpack(libdevice.pack(libdevice.split(LIBRARY)))
-    assert entries == libdevice.split(LIBRARY)
+    entries = bitcode_library.unpack(bitcode_library.pack(bitcode_library.split(LIBRARY)))
+    assert entries == bitcode_library.split(LIBRARY)
     assert set(entries["@__nv_a"][1]) == {"%struct.pair", "@helper", "#0"}
     assert "!srcloc" not in entries["@__nv_a"][0]
 
 
 def test_square_root_reflection_is_answered_with_ieee():
-    text = libdevice.split(LIBRARY)["@helper"][0]
+    text = bitcode_library.split(LIBRARY)["@helper"][0]
     assert "%1 = add i32 0, 1" in text and "__nvvm_reflect" not in text
 
 
@@ -81,17 +81,17 @@ def test_flush_to_zero_module_flag_selects_the_flushing_variant(device_library):
 
 
 def test_split_form_is_taken_from_the_store(device_library):
-    store = libdevice.MemoryStore()
-    first = libdevice.Libdevice(device_library.path, store)
+    store = bitcode_library.MemoryStore()
+    first = libdevice.find(device_library.path, store)
     text = first.closure(["__nv_logf", "__nv_expf"])
     (key,) = store._entries
     assert first.digest in key
     stored = store.get(key)
     store.put(key, stored.replace(b"__nv_expf", b"__nv_expX"))
     with pytest.raises(CompileError, match="libdevice defines no function '__nv_expf'"):
-        libdevice.Libdevice(device_library.path, store).closure(["__nv_expf"])
+        libdevice.find(device_library.path, store).closure(["__nv_expf"])
     store.put(key, stored)
-    again = libdevice.Libdevice(device_library.path, store)
+    again = libdevice.find(device_library.path, store)
     assert again.closure(["__nv_expf", "__nv_logf"]) == text
 
 

@@ -56,3 +56,24 @@ def test_llvm_takes_every_processor_at_its_lowest_version_and_ends_below_it():
         if row.chip == row.llvm_cpu and row.chip != "sm_75":
             with pytest.raises(isolation.HelperDied, match="does not support target"):
                 emit(below[-1])
+
+
+def test_machines_are_made_once_per_triple_chip_features_and_level():
+    from tileiras.codegen.target_machine import TRIPLES, target_machine
+
+    one = target_machine(processor("sm_90"), "+ptx80", 3)
+    assert target_machine(processor("sm_90"), "+ptx80", 3) is one
+    assert target_machine(processor("sm_90a"), "+ptx80", 3) is not one
+    assert target_machine(processor("sm_90"), "+ptx86", 3) is not one
+    assert target_machine(processor("sm_90"), "+ptx80", 0) is not one
+    assert TRIPLES == ("nvptx64-nvidia-cuda", "nvptx-nvidia-cuda")
+    assert [target_machine(processor("sm_90"), "+ptx80", 3, triple).triple for triple in TRIPLES] == list(TRIPLES)
+
+
+@pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "no-such-machine"])
+def test_triples_of_other_machines_are_refused(triple):
+    from tileiras.codegen.target_machine import target_machine
+
+    with pytest.raises(CompileError, match="failed to look up NVPTX target for requested triple") as error:
+        target_machine(processor("sm_90"), "+ptx80", 3, triple)
+    assert error.value.code == 2

@@ -38,7 +38,8 @@ class KernelInfo(NamedTuple):
     parameters: tuple[ParameterInfo, ...] = ()
 
 
-_STRING = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
+STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
+"""A string among the operands of a metadata node."""
 
 
 def from_ir(ir: str) -> dict[str, KernelInfo]:
@@ -50,15 +51,19 @@ def from_ir(ir: str) -> dict[str, KernelInfo]:
         shared = re.search(r", i64 (\d+)", line.group(1)) if line is not None else None
         if line is None or shared is None:
             continue
-        name, *fields = [_unescaped(text) for text in _STRING.findall(line.group(1))]
+        name, *fields = [_unescaped(text) for text in STRING_OPERAND.findall(line.group(1))]
         parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
         kernels[name] = KernelInfo(int(shared.group(1)), parameters)
     return kernels
 
 
+def unescaped_bytes(text: str) -> bytes:
+    """What a string of LLVM IR stands for."""
+    return re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
+
+
 def _unescaped(text: str) -> str:
-    data = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
-    return data.decode(errors="replace")
+    return unescaped_bytes(text).decode(errors="replace")
 
 
 def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Locatable | None = None) -> dict[str, Any]:

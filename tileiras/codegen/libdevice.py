@@ -1,149 +1,25 @@
-"""NVIDIA's libdevice, taken apart once so that a kernel is linked with the few functions it calls.
+"""NVIDIA's libdevice: where it is, and what is said where it is not.
 
-Parsing the whole bitcode costs 30-60 ms, linking and pruning it 18 ms more, and optimising what survives most of all.
-So the library is disassembled once per (file digest, LLVM version) and split into its top-level definitions; the split
-form is kept in an artifact store.  A kernel that calls `__nv_expf` gets the text of that function, of what it reaches,
-and nothing else: about 8 KB and 0.3 ms.
-
-Two rules of the library (libdevice user's guide; LLVM NVPTX usage, "NVVMReflect"):
-
-- its functions ask `__nvvm_reflect` for their variants.  LLVM answers `__CUDA_FTZ` (from the module flag
-  `nvvm-reflect-ftz`) and `__CUDA_ARCH`; every other key folds to 0.  `__CUDA_PREC_SQRT` must be 1 for an IEEE square
-  root, so that one is answered here.
-- it has no fixed data layout: what is linked takes the kernel's.
+It is attached when a kernel calls one of its functions, never otherwise; it has no fixed data layout, so that what is
+linked takes the kernel's (libdevice user's guide).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Protocol
 
 from tileiras.codegen import toolkit
-from tileiras.codegen.llvm_identity import LIBDEVICE, llvm_identity
+from tileiras.codegen.bitcode_library import ArtifactStore, BitcodeLibrary
+from tileiras.codegen.llvm_identity import LIBDEVICE
 from tileiras.diagnostics import CompileError, Diagnostic, Locatable
-from tileiras.targets.nvptx import MODULE_HEADER
 
 PREFIX = "__nv_"
 
-SPLITTER_VERSION = 1
-"""Part of the store's key; raise it when the split form changes."""
 
-REFLECT_VALUES = {"__CUDA_PREC_SQRT": 1, "__CUDA_PREC_DIV": 1}
-"""Reflection keys that LLVM does not answer: correctly rounded square root and division, CUDA's defaults."""
-
-
-class ArtifactStore(Protocol):
-    """What this module needs of a store: bytes by name.  A miss is None, never an error."""
-
-    def get(self, key: str) -> bytes | None: ...
-
-    def put(self, key: str, value: bytes) -> None: ...
-
-
-class MemoryStore:
-    """A store that lasts as long as the process, for callers that have no artifact store."""
-
-    __slots__ = ("_entries",)
-
-    def __init__(self) -> None:
-        self._entries: dict[str, bytes] = {}
-
-    def get(self, key: str) -> bytes | None:
-        return self._entries.get(key)
-
-    def put(self, key: str, value: bytes) -> None:
-        self._entries[key] = value
-
-
-_process_store = MemoryStore()
-
-# A top-level entity starts a line; a function ends with the first "}" in column 0.
-_REFERENCE = re.compile(r'[@%](?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*)|#\d+|!\d+')
-_NAME = re.compile(r'(@(?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*))\s*[=(]')
-_REFLECT_CALL = re.compile(r"= call i32 @__nvvm_reflect\(ptr (?:noundef )?(@[-a-zA-Z$._0-9]+)\)[^\n]*")
-_STRING = re.compile(r'c"([^"]*?)\\00"')
-_UNUSED_METADATA = re.compile(r", !srcloc !\d+")
-
-
-class Libdevice:
-    """One libdevice file, opened when the first function of it is wanted."""
-
-    __slots__ = ("_data", "_digest", "_entries", "_store", "path")
-
-    def __init__(self, path: str, store: ArtifactStore | None = None) -> None:
-        self.path = path
-        self._data: bytes | None = None
-        self._digest: str | None = None
-        self._store = store if store is not None else _process_store
-        self._entries: dict[str, tuple[str, tuple[str, ...]]] | None = None
-
-    @property
-    def digest(self) -> str:
-        """xxh3_128 of the file, in hexadecimal: part of the PTX stage's key for kernels that use the library."""
-        if self._digest is None:
-            import xxhash
-
-            self._digest = xxhash.xxh3_128_hexdigest(self._read())
-        return self._digest
-
-    def _read(self) -> bytes:
-        if self._data is None:
-            with open(self.path, "rb") as file:
-                self._data = file.read()
-        return self._data
-
-    def _load(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        if self._entries is None:
-            from tileiras.codegen import isolation
-
-            key = f"libdevice/{self.digest}/{llvm_identity()}/split-{SPLITTER_VERSION}"
-            stored = self._store.get(key)
-            if stored is None:
-                text, _ = isolation.call("disassemble", bitcode=self._read())
-                entries = split(text)
-                self._store.put(key, pack(entries))
-            else:
-                entries = unpack(stored)
-            self._entries = entries
-            self._data = None
-        return self._entries
-
-    def closure(self, functions: Iterable[str], location: Locatable | None = None) -> str:
-        """LLVM IR text of the functions named and everything they reach, all but the named ones internal.
-
-        The named functions keep external linkage so that a module calling them links; the caller internalises them
-        after linking.  Raises CompileError for a name that the library does not define.
-        """
-        entries = self._load()
-        roots = sorted(set(functions))
-        for name in roots:
-            text = entries.get("@" + name, ("", ()))[0]
-            if not text.startswith("define"):
-                raise CompileError.at(location, f"libdevice defines no function '{name}'")
-        wanted: set[str] = set()
-        stack = ["@" + name for name in roots]
-        while stack:
-            name = stack.pop()
-            if name in wanted:
-                continue
-            wanted.add(name)
-            stack += entries[name][1]
-        lines = [MODULE_HEADER]
-        root_symbols = {"@" + name for name in roots}
-        for name, (text, _) in entries.items():
-            if name not in wanted:
-                continue
-            if text.startswith("define ") and name not in root_symbols and not text.startswith("define internal "):
-                text = "define internal " + text[len("define ") :]
-            lines.append(text)
-        return "\n".join(lines) + "\n"
-
-
-def find(option: str | None = None, store: ArtifactStore | None = None) -> Libdevice | None:
+def find(option: str | None = None, store: ArtifactStore | None = None) -> BitcodeLibrary | None:
     """The libdevice of this machine, or None; `option` names the file or a toolkit root."""
     path = toolkit.find_library(LIBDEVICE, option)
-    return Libdevice(path, store) if path is not None else None
+    return BitcodeLibrary("libdevice", path, store=store) if path is not None else None
 
 
 def missing(functions: Iterable[str], location: Locatable | None = None) -> CompileError:
@@ -161,75 +37,3 @@ def missing(functions: Iterable[str], location: Locatable | None = None) -> Comp
             ),
         ],
     )
-
-
-def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Top-level entities of LLVM IR text: name -> (text, names of the entities it refers to), in file order.
-
-    Names carry their sigil: `@f` for functions and globals, `%struct.s` for types, `#3` for attribute groups, `!7`
-    for metadata.  Named metadata, the data layout and the triple are left out.
-    """
-    pieces: dict[str, str] = {}
-    lines = text.split("\n")
-    index = 0
-    while index < len(lines):
-        line = lines[index]
-        index += 1
-        if line.startswith("define"):
-            start = index - 1
-            while lines[index] != "}":
-                index += 1
-            index += 1
-            body = _UNUSED_METADATA.sub("", "\n".join(lines[start:index]))
-            pieces[_symbol(line)] = body
-        elif line.startswith("declare"):
-            pieces[_symbol(line)] = line
-        elif line.startswith(("@", "%")):
-            pieces[line.partition(" = ")[0]] = line
-        elif line.startswith("attributes #"):
-            pieces[line.split()[1]] = line
-        elif re.match(r"!\d+ = ", line):
-            pieces[line.partition(" = ")[0]] = line
-    strings = {name: m.group(1) for name, body in pieces.items() if name[0] == "@" and (m := _STRING.search(body))}
-
-    def answer(match: re.Match[str]) -> str:
-        key = strings.get(match.group(1))
-        return f"= add i32 0, {REFLECT_VALUES[key]}" if key in REFLECT_VALUES else match.group(0)
-
-    entries: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for name, body in pieces.items():
-        if name[0] == "@" and "@__nvvm_reflect(" in body and body.startswith("define"):
-            body = _REFLECT_CALL.sub(answer, body)
-        references = dict.fromkeys(_REFERENCE.findall(body))
-        entries[name] = (body, tuple(r for r in references if r != name and r in pieces))
-    return entries
-
-
-def _symbol(line: str) -> str:
-    match = _NAME.search(line)
-    assert match is not None, line
-    return match.group(1)
-
-
-def pack(entries: dict[str, tuple[str, tuple[str, ...]]]) -> bytes:
-    """The stored form: one index line per entity (name, length in bytes, references), an empty line, the texts."""
-    index: list[str] = []
-    texts: list[bytes] = []
-    for name, (text, references) in entries.items():
-        data = text.encode()
-        texts.append(data)
-        index.append("\t".join((name, str(len(data)), *references)))
-    return "\n".join(index).encode() + b"\n\n" + b"".join(texts)
-
-
-def unpack(data: bytes) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Inverse of `pack`."""
-    index, _, texts = data.partition(b"\n\n")
-    entries: dict[str, tuple[str, tuple[str, ...]]] = {}
-    offset = 0
-    for line in index.decode().split("\n"):
-        name, length, *references = line.split("\t")
-        end = offset + int(length)
-        entries[name] = (texts[offset:end].decode(), tuple(references))
-        offset = end
-    return entries

@@ -6,6 +6,7 @@ A build asks for it even when nothing is to be done, so that nothing is loaded h
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 from tileiras.codegen import toolkit
@@ -25,9 +26,10 @@ def llvm_identity() -> str:
 
 
 def tool_identity(options: Any) -> str:
-    """Both tools, given the options of the ptx stage.  A missing library is told as such, not as an error."""
+    """LLVM and the libraries, given the options of the ptx stage.  A missing one is told as such, not as an error."""
     found = toolkit.find_library(LIBDEVICE, options.libdevice)
-    return f"{llvm_identity()} libdevice-{_digest(found) if found is not None else 'missing'}"
+    blobs = "".join(f" blob-{_digest(path) if os.path.isfile(path) else 'missing'}" for path in options.blob_linked_lib)
+    return f"{llvm_identity()} libdevice-{_digest(found) if found is not None else 'missing'}{blobs}"
 
 
 @functools.cache

@@ -10,7 +10,7 @@ llvmlite is imported and initialised on first use: importing it costs about 50 m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.targets.nvptx import TRIPLE
@@ -121,14 +121,9 @@ def initialize() -> None:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    for triple in TRIPLES:
-        try:
-            llvm.Target.from_triple(triple)
-        except RuntimeError as error:
-            raise CompileError.at(
-                None, f"failed to look up NVPTX target for requested triple: {error}", ExitCode.CONFIGURATION
-            ) from None
     _initialized = True
+    for triple in TRIPLES:
+        _target(triple)
 
 
 def target_machine(row: Processor, features: str, opt_level: int, triple: str = TRIPLE) -> llvm.TargetMachine:
@@ -137,10 +132,29 @@ def target_machine(row: Processor, features: str, opt_level: int, triple: str = 
     machine = _machines.get(key)
     if machine is None:
         initialize()
-        import llvmlite.binding as llvm
 
-        machine = llvm.Target.from_triple(triple).create_target_machine(
-            cpu=row.llvm_cpu, features=features, opt=opt_level
-        )
+        target = _target(triple)
+        try:
+            machine = target.create_target_machine(cpu=row.llvm_cpu, features=features, opt=opt_level)
+        except RuntimeError as error:
+            raise CompileError.at(None, f"target machine unavailable; cannot optimize with LLVM: {error}") from None
         _machines[key] = machine
     return machine
+
+
+def _target(triple: str) -> Any:
+    """LLVM's target; raises CompileError for a triple that is none of NVPTX's."""
+    import llvmlite.binding as llvm
+
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        said = f": {error}"
+        target = None
+    else:
+        said = f": '{triple}' is {target.name}"
+    if target is None or target.name not in ("nvptx", "nvptx64"):
+        raise CompileError.at(
+            None, f"failed to look up NVPTX target for requested triple{said}", ExitCode.CONFIGURATION
+        )
+    return target

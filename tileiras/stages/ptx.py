@@ -3,15 +3,16 @@
 In: the bytes of NAME.ll.  Out: the bytes of NAME.ptx, whose bodies are LLVM's and whose headers are ours.
 
 Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process),
-which also says whether the target is `sm_90` or, because some instruction asks for it, `sm_90a`;
-libdevice is looked for only when the module calls it; then LLVM links, optimises and emits in a helper process.
+which also says whether the target is `sm_90` or, because some instruction asks for it, `sm_90a`.  What the module calls
+comes from the blobs that it brings along, else from libdevice, which is looked for only then.  LLVM links, optimises
+and emits in a helper process.
 """
 
 from __future__ import annotations
 
 import re
 
-from tileiras.codegen import admission, kernel_metadata, libdevice, llvm_pipeline, ptx
+from tileiras.codegen import admission, blobs, kernel_metadata, libdevice, llvm_pipeline, ptx
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -24,12 +25,16 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     ir = source.decode()
     needs = admission.check(ir, processor(options.gpu_name, context.location), context.location)
     row = processor(options.gpu_name + needs.letter, context.location)
-    externals = llvm_pipeline.external_functions(ir)
-    wanted = [name for name in externals if name.startswith(libdevice.PREFIX)]
-    unknown = [name for name in externals if name not in wanted and name not in RUNTIME_FUNCTIONS]
+    externals = [name for name in llvm_pipeline.external_functions(ir) if name not in RUNTIME_FUNCTIONS]
+    brought = blobs.libraries(ir, options.blob_linked_lib, context.store, context.location)
+    libraries, externals = blobs.closures(brought, externals, context.location)
+    # What came out of a blob may call libdevice as well.
+    for text in list(libraries):
+        externals += [name for name in llvm_pipeline.external_functions(text) if name not in RUNTIME_FUNCTIONS]
+    wanted = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX)))
+    unknown = [name for name in externals if name not in wanted]
     if unknown:
         raise CompileError.at(context.location, f"Unresolved extern function '{unknown[0]}'")
-    libraries = []
     if wanted:
         found = libdevice.find(options.libdevice, context.store)
         if found is None:

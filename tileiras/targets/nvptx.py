@@ -13,6 +13,9 @@ MIN_PTX_METADATA = "tileiras.min_ptx"
 REQUIREMENTS_METADATA = "tileiras.requires"
 """Named metadata with what its inline assembly needs of the target besides a number: `!{!"=90a", !"=100f,120f"}`."""
 
+BLOBS_METADATA = "tileiras.blobs"
+"""Named metadata with the bitcode that the module brings along (`codegen/blobs.py`)."""
+
 KERNELS_METADATA = "tileiras.kernels"
 """Named metadata that carries what a launcher must know: per kernel `!{!"name", i64 shared bytes, parameters...}`, a
 parameter being `!"name", !"type", !"how it is filled"` with empty strings where there is nothing to say."""

@@ -12,14 +12,32 @@ from typing import Any
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm.types import llvm_text
-from tileiras.ir import Location, Operation, UnitAttr, VerifyError
-from tileiras.targets.nvptx import KERNELS_METADATA, MIN_PTX_METADATA, MODULE_HEADER, REQUIREMENTS_METADATA
+from tileiras.ir import (
+    ArrayAttr,
+    DenseArrayAttr,
+    Location,
+    Operation,
+    StringAttr,
+    UnitAttr,
+    VerifyError,
+    i8,
+)
+from tileiras.targets.nvptx import (
+    BLOBS_METADATA,
+    KERNELS_METADATA,
+    MIN_PTX_METADATA,
+    MODULE_HEADER,
+    REQUIREMENTS_METADATA,
+)
 
 from .function import FunctionTranslation, checked_symbol
 from .literals import constant_text, escaped
 
 REFLECT_FTZ = "nvvm.reflect_ftz"
 """Unit attribute of the module: libdevice takes its flushing variants."""
+
+BLOB_LINKED_LIB = "blobLinkedLib"
+"""Attribute of the module: bitcode to link as needed, as an array of i8 or the path of a file; or several of them."""
 
 
 class ModuleTranslation:
@@ -76,7 +94,7 @@ class ModuleTranslation:
 
     # ---- the module --------------------------------------------------------------------------------------------------
 
-    def run(self, operations: Iterable[Operation], flush_to_zero: bool) -> str:
+    def run(self, operations: Iterable[Operation], flush_to_zero: bool, blobs: Sequence[str] = ()) -> str:
         operations = list(operations)
         functions = [op for op in operations if isinstance(op, llvm.LLVMFuncOp)]
         for op in operations:
@@ -109,6 +127,8 @@ class ModuleTranslation:
         if self._requirements:
             node = self.metadata(", ".join(f'!"{requirement}"' for requirement in self._requirements))
             named.append(f"!{REQUIREMENTS_METADATA} = !{{{node}}}\n")
+        if blobs:
+            named.append(f"!{BLOBS_METADATA} = !{{{', '.join(map(self.metadata, blobs))}}}\n")
         kernels = [self.metadata(_kernel_metadata(f)) for f in functions if f.is_kernel and not f.is_declaration]
         if kernels:
             named.append(f"!{KERNELS_METADATA} = !{{{', '.join(kernels)}}}\n")
@@ -128,6 +148,21 @@ def _kernel_metadata(function: llvm.LLVMFuncOp) -> str:
         for key in (llvm.PARAMETER_NAME, llvm.PARAMETER_TYPE, llvm.HIDDEN_PARAMETER):
             fields.append(f'!"{escaped(attributes[key].value) if key in attributes else ""}"')
     return ", ".join(fields)
+
+
+def _blobs(module: Operation) -> list[str]:
+    """The metadata of the module's blobs."""
+    given = module.attributes.get(BLOB_LINKED_LIB)
+    nodes = []
+    for blob in given if isinstance(given, ArrayAttr) else [given] if given is not None else []:
+        if isinstance(blob, StringAttr):
+            nodes.append(f'!"path", !"{escaped(blob.value)}"')
+        elif isinstance(blob, DenseArrayAttr) and blob.element_type is i8:
+            data = bytes(number & 0xFF for number in blob.elements)
+            nodes.append('!"inline", !"' + "".join(f"\\{byte:02X}" for byte in data) + '"')
+        else:
+            raise VerifyError(f"'{BLOB_LINKED_LIB}' must be a path or an array of i8", location=module.location)
+    return nodes
 
 
 def _spelled(signature: tuple[str, tuple[str, ...]]) -> str:
@@ -189,7 +224,8 @@ def translate_module(module: Operation, chip: str | None = None) -> str:
     """
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
     try:
-        return ModuleTranslation(chip).run(operations, isinstance(module.attributes.get(REFLECT_FTZ), UnitAttr))
+        flush_to_zero = isinstance(module.attributes.get(REFLECT_FTZ), UnitAttr)
+        return ModuleTranslation(chip).run(operations, flush_to_zero, _blobs(module))
     except VerifyError as error:
         notes = [Diagnostic.note(location, text) for location, text in error.notes]
         location = error.location if error.location is not None else module.location

@@ -1,0 +1,66 @@
+"""Bitcode that a module brings along: the reference's `blobLinkedLib`, and files named on the command line.
+
+The attribute stands on the module and holds bytes (an array of i8) or the path of a file; in LLVM IR it is
+`!tileiras.blobs = !{!1, ...}` with nodes `!{!"path", !"FILE"}` and `!{!"inline", !"BYTES"}`.  Of every blob only what
+the kernel reaches is linked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from tileiras.codegen.bitcode_library import ArtifactStore, BitcodeLibrary
+from tileiras.codegen.isolation import HelperDied
+from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.targets.nvptx import BLOBS_METADATA
+
+MISSING = "blobLinkedLib: bitcode path does not exist or is not a file"
+UNREADABLE = "blobLinkedLib: failed to parse embedded bitcode"
+
+
+def libraries(
+    ir: str, paths: Iterable[str] = (), store: ArtifactStore | None = None, location: Locatable | None = None
+) -> list[BitcodeLibrary]:
+    """The blobs of a module in order, then those of `paths`; raises CompileError for a path that is no file."""
+    found = []
+    named = re.search(rf"^!{re.escape(BLOBS_METADATA)} = !\{{([^}}]*)\}}", ir, re.MULTILINE)
+    for node in named.group(1).split(",") if named is not None else ():
+        line = re.search(rf"^{re.escape(node.strip())} = !\{{(.*)\}}$", ir, re.MULTILINE)
+        operands = [unescaped_bytes(text) for text in STRING_OPERAND.findall(line.group(1))] if line is not None else []
+        if len(operands) != 2:
+            raise CompileError.at(location, UNREADABLE)
+        kind, value = operands
+        if kind == b"path":
+            found.append(_file(os.fsdecode(value), store, location))
+        else:
+            found.append(BitcodeLibrary("the blob", None, value, store))
+    return found + [_file(path, store, location) for path in paths]
+
+
+def _file(path: str, store: ArtifactStore | None, location: Locatable | None) -> BitcodeLibrary:
+    if not os.path.isfile(path):
+        raise CompileError.at(location, MISSING, ExitCode.COMPILE_FAILURE)
+    return BitcodeLibrary(path, path, store=store)
+
+
+def closures(
+    blobs: Sequence[BitcodeLibrary], wanted: Sequence[str], location: Locatable | None = None
+) -> tuple[list[str], list[str]]:
+    """Texts with the functions of `wanted` that the blobs define, and those that none of them does.
+
+    A function that several define is the first one's.  Raises CompileError for a blob that is no bitcode.
+    """
+    texts: list[str] = []
+    missing = list(wanted)
+    for blob in blobs if missing else ():
+        try:
+            own = [name for name in missing if blob.defines(name)]
+        except (RuntimeError, HelperDied):
+            raise CompileError.at(location, UNREADABLE) from None
+        if own:
+            texts.append(blob.closure(own, location))
+            missing = [name for name in missing if name not in own]
+    return texts, missing
