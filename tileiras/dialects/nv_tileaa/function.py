@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tileiras.dialects.arith import bool_like, integer_like
@@ -35,6 +36,10 @@ from .attributes import AxisAttr, KernelSpecAttr
 from .types import MemTokenType, PtrType
 
 
+_TARGET = re.compile(r"sm_(\d+)[af]?")
+_SOURCE_DIALECT = "cuda_tile."
+
+
 class FuncOp(Operation):
     """A kernel: every argument is a pointer or a scalar, nothing is returned."""
 
@@ -54,6 +59,16 @@ class FuncOp(Operation):
             raise VerifyError("expects a body")
         if [a.type for a in entry.arguments] != list(self.function_type.inputs):
             raise VerifyError("expects the entry block's arguments to match the function type")
+        if not _TARGET.fullmatch(self.target_spec.value):
+            raise VerifyError("failed to get the target spec")
+        for op in self.walk():
+            if op.name.startswith(_SOURCE_DIALECT):
+                raise VerifyError(f"'{op.name}' op is left over from cuda_tile", op.location, prefix=False)
+
+    @property
+    def compute_capability(self) -> int:
+        """10 times the major version and the minor one: 90 of sm_90."""
+        return int(_TARGET.fullmatch(self.target_spec.value).group(1))  # type: ignore[union-attr]
 
     def print_custom(self, printer: Any) -> None:
         printer.write(" ")

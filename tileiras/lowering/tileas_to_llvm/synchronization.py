@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tileiras.analysis.alias import AliasAnalysis, address_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm, scf
@@ -61,6 +62,7 @@ class Synchronization:
         self._loops: list[_Loop] = []
         self._settled: set[tuple[Block, Operation | None]] = set()
         self._emitted: dict[Operation, int] = {}
+        self._aliases = AliasAnalysis()
 
     def barrier(self) -> None:
         """All threads of the CTA arrive, and see what any of them wrote to shared or global memory before."""
@@ -130,6 +132,8 @@ class Synchronization:
         if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
             return True
         if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
+            return False
+        if not self._aliases.may_alias(address_of(first), address_of(second)):
             return False
         layout = self._lowering.layout(second.data) if isinstance(second, (*_VIEWED, *_POINTED)) else None
         if layout is None or not isinstance(first, (*_VIEWED, *_POINTED)):

@@ -1,0 +1,100 @@
+"""Where pointers of an `nv_tileaa.func` lead: to which allocations, globals, or what the kernel was given.
+
+Two accesses can meet only if they may lead to the same memory.  An allocation is new memory, which nothing that existed
+before leads to; globals are different from each other, but a launch may be given the address of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.ir import BlockArgument, Operation, Value, element_type_of
+
+GIVEN = "given"
+"""The origin of the kernel's arguments: memory that the launch passes, of which nothing else is known."""
+
+Origin = Any
+"""GIVEN, the symbol of a global, or the result of an `alloca`."""
+
+_ACCESSES = (aa.LoadOp, aa.TiledLoadOp, aa.AtomicRMWOp, aa.AtomicCASOp)
+"""Operations that take addresses, but whose results come out of memory."""
+
+
+class AliasAnalysis:
+    """The origins of the pointers of one function, found when they are asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, frozenset[Origin] | None] = {}
+
+    def origins(self, value: Value) -> frozenset[Origin] | None:
+        """What a pointer, memref or view may lead to; None when that can be anything."""
+        if value not in self._known:
+            self._known[value] = self._find(value, set())
+        return self._known[value]
+
+    def may_alias(self, first: Value, second: Value) -> bool:
+        """Whether accesses through two pointers, memrefs or views may meet."""
+        a, b = self.origins(first), self.origins(second)
+        if a is None or b is None:
+            return True
+        return any(_same(x, y) for x in a for y in b)
+
+    # ---- flow --------------------------------------------------------------------------------------------------------
+
+    def _find(self, value: Value, visiting: set[Value]) -> frozenset[Origin] | None:
+        if value in visiting:
+            return frozenset()
+        visiting.add(value)
+        op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+            return self._union(_sources(value, op), visiting)
+        if isinstance(value, BlockArgument):
+            return frozenset((GIVEN,)) if isinstance(op, aa.FuncOp) else None
+        if isinstance(op, aa.AllocaOp):
+            return frozenset((value,))
+        if isinstance(op, aa.GetGlobalOp):
+            return frozenset((op.symbol.root,))
+        if isinstance(op, aa.BlockTileOp):
+            return self._find(op.source, visiting)
+        if isinstance(op, aa.MakeMemRefOp):
+            return self._find(op.base, visiting)
+        pointers = [operand for operand in op.operands if isinstance(element_type_of(operand.type), aa.PtrType)]
+        if not pointers or isinstance(op, _ACCESSES):
+            return None
+        return self._union(pointers, visiting)
+
+    def _union(self, values: list[Value], visiting: set[Value]) -> frozenset[Origin] | None:
+        found: frozenset[Origin] = frozenset()
+        for value in values:
+            origins = self._find(value, visiting)
+            if origins is None:
+                return None
+            found |= origins
+        return found
+
+
+def _same(first: Origin, second: Origin) -> bool:
+    """Whether two origins may be the same memory."""
+    if first == second:
+        # One `alloca` in a loop gives a new address every time, but its old ones are dead by then.
+        return True
+    return not (isinstance(first, Value) or isinstance(second, Value)) and GIVEN in (first, second)
+
+
+def _sources(value: Value, op: Any) -> list[Value]:
+    """The values that a result of structured control flow, or an argument inside, may be."""
+    if isinstance(op, scf.IfOp):
+        return [region.block.last.operands[value.index] for region in op.regions]
+    if isinstance(op, scf.ForOp):
+        number = value.index - isinstance(value, BlockArgument)  # the first argument is the induction variable
+        return [op.init_args[number], op.yield_op.operands[number]]
+    if isinstance(value, BlockArgument) and value.block is op.before.block:
+        return [op.inits[value.index], op.after.block.last.operands[value.index]]
+    return [op.before.block.last.args[value.index]]
+
+
+def address_of(op: Operation) -> Value:
+    """The pointer or view that a memory operation accesses memory through."""
+    return op.view if hasattr(op, "view") else op.pointer  # type: ignore[attr-defined]
