@@ -1,5 +1,5 @@
-"""Without any one of its barriers, waits and fences, and with any one of the orders that it relies on weakened, a kernel
-fails in the emulator: none is there for nothing, and a lowering that forgot one would be found out."""
+"""Without any one of its barriers, waits and fences, and with any one of the orders that it relies on weakened, a
+kernel fails in the emulator: none is there for nothing, and a lowering that forgot one would be found out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import example_cases
 import kernel_cases
@@ -152,8 +152,10 @@ def test_kernels_that_synchronise_thread_blocks_rely_on_orders() -> None:
 
 
 def test_every_wait_of_the_instruction_set_is_tried() -> None:
-    waits = """bar.sync 0; @%p1 bar.sync 1, 64; barrier.cta.sync.aligned 0; bar.warp.sync -1; bar.red.popc.u32 %r, 0, %p;
+    waits = """
+        bar.sync 0; @%p1 bar.sync 1, 64; barrier.cta.sync.aligned 0; bar.warp.sync -1; bar.red.popc.u32 %r, 0, %p;
         barrier.cluster.arrive.release.aligned ; cp.async.wait_group 1; cp.async.wait_all ; cp.async.bulk.wait_group 0;
-        fence.acq_rel.gpu; fence.sc.sys; membar.gl; @%p2 fence.acq_rel.gpu;"""
+        fence.acq_rel.gpu; fence.sc.sys; membar.gl; @%p2 fence.acq_rel.gpu;
+    """
     assert _WAIT.sub("", waits).split() == []
     assert _WAIT.sub("", "fence.proxy.alias; bar.x; shfl.sync.idx.b32 %r1, %r2;").count(";") == 3
