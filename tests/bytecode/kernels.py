@@ -232,7 +232,7 @@ def half(x):
 @ct.kernel
 def calls(a, c):
     x = ct.load(a, index=(0,), shape=(16,))
-    ct.store(c, index=(0,), tile=twice(x) + ct.reduce(x, 0, lambda p, q: half(p) + q, 0.0))
+    ct.store(c, index=(0,), tile=twice(x) + ct.reduce(x, 0, lambda p, q: half(p + p) + q, 0.0))
 
 
 @ct.kernel

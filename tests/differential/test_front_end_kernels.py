@@ -1,122 +1,64 @@
-"""Kernels of the cuTile Python front end: what is compiled agrees with what is interpreted."""
+"""Kernels of the cuTile Python front end: what is compiled agrees with what is interpreted.
+
+Each kernel is tried on one target at the oldest version that has its operations, and on another at the newest;
+`tests/conformance/front_end.py`, where the launches are, tries them all.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import io
-import json
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import assert_same
 
-import tileiras
-from tileiras.sim import InterpreterError, emulate, interpret
+from tileiras.diagnostics import CompileError
+from tileiras.sim import InterpreterError, interpret
 
 pytest.importorskip("cuda.tile")
 
-DTYPES = {
-    "f16": np.float16, "f32": np.float32, "f64": np.float64, "tf32": np.float32, "f8e4m3fn": ml_dtypes.float8_e4m3fn,
-    "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    "i8": np.int8, "u8": np.uint8, "i32": np.int32, "u32": np.uint32, "i64": np.int64, "bool": np.bool_,
-}  # fmt: skip
 
-
-def _corpus():
-    path = Path(__file__).resolve().parents[1] / "bytecode" / "kernels.py"
-    spec = importlib.util.spec_from_file_location("front_end_kernels", path)
+def _harness():
+    path = Path(__file__).resolve().parents[1] / "conformance" / "front_end.py"
+    spec = importlib.util.spec_from_file_location("front_end", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-CORPUS = _corpus()
+HARNESS = _harness()
+CORPUS = HARNESS.load_corpus()
+REFUSED = {"scale_formats": ("sm_80", "sm_90"), "scaled": ("sm_80", "sm_90"), "small_floats": ("sm_80",),
+           "matmul_f8": ("sm_80",)}  # fmt: skip
+"""Targets that do not have a type of the kernel."""
 
 
-def random_array(element: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    dtype = np.dtype(DTYPES[element])
-    if dtype.kind in "iu":
-        return generator.integers(0 if dtype.kind == "u" else -60, 60, shape).astype(dtype)
-    if dtype == np.bool_:
-        return generator.integers(0, 2, shape).astype(dtype)
-    return generator.uniform(0.25, 2, shape).astype(dtype)
+def cases():
+    for number, name in enumerate(HARNESS.LAUNCHES):
+        versions = [v for v in HARNESS.VERSIONS if v >= CORPUS.EXPORTS[name][1]]
+        for version, shift in {versions[0]: 0, versions[-1]: 2}.items():
+            yield name, version, HARNESS.TARGETS[(number + shift) % 4]
 
 
-# Sizes of the arrays, values of the scalars, grid, and units in the last place that results may differ by: functions
-# of the library and sums in another order are not exact.
-LAUNCHES = {
-    "vector_add_f32": ([(2000,)] * 3, 2, 0),
-    "vector_add_f64": ([(300,)] * 3, 2, 0),
-    "vector_add_u8": ([(304,)] * 3, 2, 0),
-    "vector_add_fixed": ([(4096,)] * 3, 2, 0),
-    "softmax_f16": ([(2, 400)] * 2, 2, 2),
-    "softmax_f64": ([(3, 50)] * 2, 3, 16),
-    "matmul_f16": ([(100, 70), (70, 90), (100, 90)], (1, 1), 1),
-    "matmul_f32": ([(40, 20), (20, 33), (40, 33)], (2, 2), 16),
-    "matmul_tf32": ([(40, 20), (20, 33), (40, 33)], (2, 2), 32),
-    "matmul_i8": ([(32, 32)] * 3, 1, 0),
-    "integers_i32": ([(128,)] * 3, 1, 0),
-    "integers_i64": ([(128,)] * 3, 1, 0),
-    "unsigned_u32": ([(128,)] * 2, 1, 0),
-    "floats_f32": ([(4, 64)] * 2, 1, 64),
-    "floats_f64": ([(4, 64)] * 2, 1, 64),
-    "modes_f32": ([(64,)] * 2, 1, 16),
-    "conversions": ([(64,)] * 4, 1, 0),
-    "shapes": ([(16, 32), (16, 16)], 1, 16),
-    "reductions_f32": ([(16, 32), (16,), (16,)], 1, 16),
-    "reductions_i64": ([(16, 32), (16,), (16,)], 1, 0),
-    "gather": ([(64,), (64,), (64,)], 1, 0),
-    "control_flow": ([(64,), (64,), 9, 4], 1, 0),
-    "atomics": ([(64,), (64,), (64,)], 1, 0),
-    "grid": ([(4,)], 1, 0),
-    "hints": ([(64,)] * 2, 1, 0),
-    "constants": ([(8,)] * 2, 1, 0),
-    "strided": ([(7, 20), (4, 8)], 1, 0),
-    "sparse": ([(64, 24), (64,), (64, 16), 12], 1, 0),
-    "view_atomics": ([(4, 8)] * 2, 1, 0),
-    "bytes_and_slots": ([(16,)] * 2, 1, 0),
-    "scaled": ([(64, 64), (64, 2), (64, 64), (2, 64), (64, 64)], 1, 64),
-    "batched": ([(2, 16, 16)] * 3, 1, 16),
-    "ordered": ([(4,), (8,)], 1, 0),
-    "more_math": ([(16,)] * 3, 1, 64),
-}
+@pytest.mark.parametrize(("name", "version", "target"), list(cases()))
+def test_kernel(name, version, target):
+    case = HARNESS.Case(CORPUS, name, version)
+    if target in REFUSED.get(name, ()):
+        with pytest.raises(CompileError, match="unsupported type"):
+            case.compile(target)
+        return
+    case.check(*case.compile(target))
 
 
-def arguments_of(name: str) -> list:
-    _, _, *parameters = CORPUS.EXPORTS[name]
-    sizes, _, _ = LAUNCHES[name]
-    arguments = []
-    for number, (parameter, size) in enumerate(zip(parameters, sizes)):
-        if isinstance(size, tuple):
-            array = random_array(parameter.partition("[")[0], size, number)
-            if name.startswith("integers"):
-                array[array == 0] = 7  # a divisor
-            if name in ("gather", "atomics", "sparse") and number == 1:
-                array = np.random.default_rng(5).permutation(64).astype(np.int32)
-            arguments += [array, *size, *(stride // array.itemsize for stride in array.strides)]
-        else:
-            arguments.append(size)
-    return arguments
+def test_every_kernel_is_launched():
+    assert set(CORPUS.EXPORTS) == set(HARNESS.LAUNCHES) | set(HARNESS.NOT_RUN)
 
 
-@pytest.mark.parametrize("name", LAUNCHES)
-def test_kernel(name):
-    version = CORPUS.EXPORTS[name][1]
-    bytecode = CORPUS.export(name, version)
-    _, grid, ulps = LAUNCHES[name]
-    arguments = arguments_of(name)
-    expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
-    interpret(bytecode, name, grid, expected, output=io.StringIO())
-    gpu_name = CORPUS.NEEDS_GPU.get(name, "sm_90")
-    artifact = tileiras.compile(bytecode, gpu_name=gpu_name, source_name=name)
-    metadata = json.loads(artifact.kernels[0].artifacts[".json"])
-    emulate(artifact.text, name, grid, actual, metadata=metadata)
-    for position, (want, got) in enumerate(zip(expected, actual)):
-        if isinstance(want, np.ndarray):
-            assert_same(f"argument {position}", got, want, [], ulps)
+def test_a_format_that_no_target_has_is_refused():
+    for target in HARNESS.TARGETS:
+        with pytest.raises(CompileError, match=f"'{target}': unsupported type 'fnv8E5M3FNU'"):
+            HARNESS.tileiras.compile(CORPUS.export("unsigned_scales", "13.4"), gpu_name=target)
 
 
 def test_printing_and_assertions():

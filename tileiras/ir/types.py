@@ -60,6 +60,14 @@ class FloatSemantics(NamedTuple):
         taken = self.has_infinity or self.has_nan and not self.mantissa_bits
         return (1 << self.exponent_bits) - 1 - self.bias - taken
 
+    def fits(self, wider: "FloatSemantics") -> bool:
+        """Whether all normal numbers of this format are normal numbers of the other."""
+        return (
+            self.mantissa_bits <= wider.mantissa_bits
+            and self.largest_exponent <= wider.largest_exponent
+            and self.smallest_exponent >= wider.smallest_exponent
+        )
+
 
 FLOAT_SEMANTICS: dict[str, FloatSemantics] = {
     # IEEE 754 and the bfloat16 / OCP 8-bit and microscaling formats, as MLIR names them.

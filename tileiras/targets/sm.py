@@ -49,7 +49,7 @@ TYPES: dict[str, str] = {
     "f8E5M2": "89",
     "f8E8M0FNU": "100",
     "f4E2M1FN": "100",
-    "fnv8E5M3FNU": "107",
+    "fnv8E5M3FNU": "=107",
 }
 
 

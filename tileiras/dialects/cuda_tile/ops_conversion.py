@@ -6,7 +6,6 @@ from typing import Any
 
 from tileiras.ir import (
     AllShapesMatch,
-    FloatSemantics,
     Pure,
     UnitAttr,
     VerifyError,
@@ -197,21 +196,12 @@ def _modes_since_13_4(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
     if (source, target) == (f64, f32):
         words = "'nearest_even', 'zero', 'negative_inf', and 'positive_inf' are supported"
         return IEEE_MODES, f" for conversion from f64 to f32. Only {words}"
-    if _holds(source.semantics, target.semantics):
+    if source.semantics.fits(target.semantics):
         modes = (*IEEE_MODES, "nearest_away")
         words = ", ".join(f"'{mode}'" for mode in modes)
         return modes, f" for widening conversion. Only IEEE float rounding modes are supported: {words}"
     words = "Only 'nearest_even' and 'zero' are supported for narrowing conversions to standard types"
     return ("nearest_even", "zero"), f". {words}"
-
-
-def _holds(narrow: FloatSemantics, wide: FloatSemantics) -> bool:
-    """Whether all normal numbers of one format are normal numbers of the other."""
-    return (
-        narrow.mantissa_bits <= wide.mantissa_bits
-        and narrow.largest_exponent <= wide.largest_exponent
-        and narrow.smallest_exponent >= wide.smallest_exponent
-    )
 
 
 class FToIOp(_NumberConversion):

@@ -8,10 +8,18 @@ from tileiras.ir import Attribute, EnumAttr
 
 
 class RoundingModeAttr(EnumAttr):
-    """`approx` and `full` exist for division, square root and tanh of f32 only."""
+    """`approx` and `full` exist for division, square root and tanh of f32 only, `nearest_away` for conversions."""
 
     name = "nv_tileaa.rounding_mode"
-    cases = {"nearest_even": 0, "zero": 1, "negative_inf": 2, "positive_inf": 3, "approx": 4, "full": 5}
+    cases = {
+        "nearest_even": 0,
+        "zero": 1,
+        "negative_inf": 2,
+        "positive_inf": 3,
+        "approx": 4,
+        "full": 5,
+        "nearest_away": 7,
+    }
 
 
 class SignednessAttr(EnumAttr):

@@ -151,7 +151,7 @@ def from_f32(type: FloatType, value: Value, lowering: FunctionLowering, mode: st
     """f32 values rounded to a format.
 
     8- and 4-bit formats saturate.  Modes other than nearest even exist for f8E8M0FNU (zero and positive_inf, which are
-    the only ones there), f16 and bf16.
+    the only ones there), f16 and bf16 (all but nearest_away), and tf32 (zero and nearest_away).
     """
     emit = lowering.emit
     keyword = type.keyword
@@ -165,7 +165,10 @@ def from_f32(type: FloatType, value: Value, lowering: FunctionLowering, mode: st
     if keyword == "f64":
         return emit.insert(llvm.FPExtOp(value, res=vector_of(type, count)))
     if keyword == "tf32":
-        return round_to_tf32(value, lowering)
+        return round_to_tf32(value, lowering, mode)
+    if not type.semantics.has_sign and type.semantics.has_zero:
+        # What becomes of negative numbers is the instruction's to say, and no target here has one.
+        raise VerifyError(f"has no conversion to {keyword}")
     if keyword == "f8E8M0FNU":
         return _to_exponent(value, mode, lowering)
     packed = _packed(keyword, lowering)
@@ -256,17 +259,28 @@ def _to_exponent(value: Value, mode: str, lowering: FunctionLowering) -> Value:
     return emit.insert(llvm.TruncOp(code, res=vector_of(i8, count_of(ints))))
 
 
-def round_to_tf32(value: Value, lowering: FunctionLowering) -> Value:
-    """f32 rounded to 10 mantissa bits, to nearest even; infinities and NaNs stay."""
+def round_to_tf32(value: Value, lowering: FunctionLowering, mode: str = "nearest_even") -> Value:
+    """f32 rounded to 10 mantissa bits, to nearest, ties to even or away, or towards zero; infinities and NaNs stay."""
     emit = lowering.emit
     type = value.type
     ints = vector_of(i32, count_of(type))
+    if mode != "nearest_even":
+        bits = emit.bitcast(value, ints)
+        half = 0x1000 if mode == "nearest_away" else 0
+        return _cut_to_tf32(bits, emit.insert(llvm.AddOp(bits, emit.integer(half, ints))), type, lowering)
     if lowering.target.has("tf32_nearest_even"):
         rounding = nvvm.FPRoundingModeAttr("rn")
         return emit.bitcast(emit.insert(nvvm.CvtToTF32Op(value, rounding=rounding, res=ints)), type)
     bits = emit.bitcast(value, ints)
     odd = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(bits, emit.integer(13, ints))), emit.integer(1, ints)))
     moved = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(bits, odd)), emit.integer(0xFFF, ints)))
+    return _cut_to_tf32(bits, moved, type, lowering)
+
+
+def _cut_to_tf32(bits: Value, moved: Value, type: Any, lowering: FunctionLowering) -> Value:
+    """The upper 19 bits of `moved`; `bits` where they are an infinity or a NaN."""
+    emit = lowering.emit
+    ints = bits.type
     rounded = emit.insert(llvm.AndOp(moved, emit.integer(~0x1FFF, ints)))
     exponent = emit.insert(llvm.AndOp(bits, emit.integer(0x7F800000, ints)))
     special = emit.icmp("eq", exponent, emit.integer(0x7F800000, ints))
@@ -343,6 +357,8 @@ def fp_to_fp(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
         return value
     emit = lowering.emit
     mode = op.rounding_mode.value
+    if target.keyword != "f8E8M0FNU" and source.semantics.fits(target.semantics):
+        mode = "nearest_even"  # nothing is rounded
     native = source.keyword in NATIVE_FLOATS and target.keyword in NATIVE_FLOATS
     result = vector_of(scalar_type(target), count_of(value.type))
     if native and target.width > source.width:

@@ -17,7 +17,8 @@ from .values import dtype_of, width_of, wrap
 
 def _is_memory_for(array: np.ndarray, element) -> bool:
     """An array holds ``element`` when its dtype is the element's, or an integer of the same size for its bits."""
-    wanted = dtype_of(element)
+    known = not isinstance(element, FloatType) or element.keyword in FLOAT_DTYPES
+    wanted = dtype_of(element) if known else np.dtype(np.uint8)
     if array.dtype == wanted:
         return True
     size = max(1, width_of(element) // 8)
@@ -40,6 +41,8 @@ def _scalar(value: Any, element, position: int):
         number &= (1 << width) - 1
         return wrap(np.array(number, np.uint64), width)
     if isinstance(element, FloatType):
+        if element.keyword not in FLOAT_DTYPES:
+            raise ArgumentMismatch(f"argument {position}: cannot pass a value of type {element.keyword}")
         if getattr(value, "dtype", None) == FLOAT_DTYPES[element.keyword]:
             return np.asarray(value)
         try:

@@ -20,11 +20,32 @@ import numpy as np
 
 from tileiras.ir import FLOAT_SEMANTICS, FloatSemantics
 
+from .machine import Undefined
+
 #: RoundingModeAttr keyword -> what it does to a number scaled so that one unit in the last place is 1.
-INTEGRAL = {"nearest_even": np.rint, "zero": np.trunc, "negative_inf": np.floor, "positive_inf": np.ceil}
+INTEGRAL = {
+    "nearest_even": np.rint,
+    "zero": np.trunc,
+    "negative_inf": np.floor,
+    "positive_inf": np.ceil,
+}
+
+
+class _Formats(dict):
+    def __missing__(self, keyword: str) -> np.dtype:
+        raise Undefined(f"has numbers of type '{keyword}', which no dtype can hold")
+
+
+def _nearest_away(values: np.ndarray) -> np.ndarray:
+    whole = np.trunc(values)
+    return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0.0)
+
+
+_CONVERSIONS = {**INTEGRAL, "nearest_away": _nearest_away}
+"""Conversions have a mode more."""
 
 #: Element type keyword -> the dtype its values are kept in.  tf32 values are f32 numbers with ten fraction bits.
-FLOAT_DTYPES = {
+FLOAT_DTYPES = _Formats({
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "tf32": np.dtype(np.float32),
@@ -34,7 +55,7 @@ FLOAT_DTYPES = {
     "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
     "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
-}
+})  # fmt: skip
 
 _NATIVE = {"f16": np.float32, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
 
@@ -73,7 +94,7 @@ def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, sa
     _, exponents = np.frexp(values)
     lowest = (1 if semantics.has_sign and semantics.mantissa_bits else 0) - semantics.bias
     units = np.maximum(exponents - 1, lowest) - semantics.mantissa_bits
-    rounded = np.ldexp(INTEGRAL[mode](np.ldexp(values, -units)), units)
+    rounded = np.ldexp(_CONVERSIONS[mode](np.ldexp(values, -units)), units)
     if not semantics.has_sign:
         # No zero either: the smallest power of two stands for what is below it.
         rounded = np.maximum(rounded, 2.0**lowest)
@@ -87,7 +108,7 @@ def round_to(values: np.ndarray, keyword: str, mode: str = "nearest_even", *, sa
             outside = largest
         elif saturate or mode == "zero":
             outside = np.where(np.isinf(values) & (not saturate), outside, largest)
-        elif mode != "nearest_even":
+        elif mode not in ("nearest_even", "nearest_away"):
             away = (rounded > 0) == (mode == "positive_inf")
             outside = np.where(away | np.isinf(values), outside, largest)
         rounded = np.where(beyond, outside, rounded)
