@@ -35,7 +35,6 @@ from tileiras.ir import (
 from .attributes import AxisAttr, KernelSpecAttr
 from .types import MemTokenType, PtrType
 
-
 _TARGET = re.compile(r"sm_(\d+)[af]?")
 _SOURCE_DIALECT = "cuda_tile."
 
