@@ -205,8 +205,9 @@ FUNCTION += [
     Row("function", "pow", "fpowf %a, %b : {t}", FLOATS, (("positive", ""), ("any", "")), "", _bounds(4, 2),
         _rounded(np.power)),
     # A number is multiplied with itself at most nine times here: half a unit each, and as much for the reciprocal.
-    Row("function", "fpowi", "fpowi %a, %b : {t0}, {t1}", FLOATS, (("positive", ""), ("exponents", "i32")), "",
-        _bounds(9, 9)),
+    *(Row("function", f"fpowi {power}", "fpowi %a, %b : {t0}, {t1}", FLOATS, (("positive", ""), ("exponents", power)),
+          "", _bounds(9, 9), lambda a, n, e: to_float(np.power(a.astype(EXTENDED), signed(n).astype(EXTENDED)), e))
+      for power in INTEGERS_1[:-1]),
     Row("function", "atan2", "atan2 %a, %b : {t}", FLOATS, TWO, "", _bounds(3, 2), _rounded(np.arctan2)),
 ]  # fmt: skip
 

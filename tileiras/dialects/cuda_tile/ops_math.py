@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from tileiras.ir import AllShapesMatch, AllTypesMatch, Pure, UnitAttr, attribute, operand, registry, result
+from tileiras.ir import (
+    AllShapesMatch,
+    AllTypesMatch,
+    Pure,
+    UnitAttr,
+    attribute,
+    i1,
+    i8,
+    i16,
+    i32,
+    operand,
+    registry,
+    result,
+)
 
 from .attributes import RoundingModeAttr
-from .constraints import BaseFloatTile, IntTile
+from .constraints import BaseFloatTile, TileOf
 from .operation import TileOp
 from .ops_arith_float import FTZ, FloatUnary
 from .verifiers import verify_divide_modifiers, verify_flush_to_zero, verify_full_or_approx
@@ -194,7 +207,7 @@ class FPowIOp(TileOp):
     opcode = 0x79
     traits = (Pure, AllTypesMatch("source", "result"), AllShapesMatch("source", "exponent"))
     source = operand(BaseFloatTile, "base")
-    exponent = operand(IntTile, "exponent")
+    exponent = operand(TileOf(i1, i8, i16, i32), "exponent")
     result = result(BaseFloatTile, "the powers")
     assembly_format = (
         "$source `,` $exponent attr-dict `:` custom<CudaTileType>(type($result)) `,`"

@@ -21,17 +21,21 @@ class Function(NamedTuple):
     """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
 
     `is_accurate`: the instruction is what the library's function consists of, so it also serves flushing operations.
+    `factor`: what the argument of the instruction is multiplied with first.
     """
 
     f32: str
     f64: str
     approx: type | None = None
     is_accurate: bool = False
+    factor: float | None = None
 
+
+LOG2_E = 1.4426950408889634
 
 # Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
 FUNCTIONS: dict[type, Function] = {
-    math.ExpOp: Function("__nv_expf", "__nv_exp"),
+    math.ExpOp: Function("__nv_expf", "__nv_exp", nvvm.Ex2Op, factor=LOG2_E),
     math.Exp2Op: Function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True),
     math.LogOp: Function("__nv_logf", "__nv_log"),
     math.Log2Op: Function("__nv_log2f", "__nv_log2", nvvm.Lg2Op),
@@ -59,8 +63,12 @@ def function(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
     approx = getattr(op, "approx", None) is not None
     flush = getattr(op, "flush_to_zero", None) is not None
     if row.approx is not None and (approx or flush and row.is_accurate):
+        flush = flush or lowering.flush_to_zero
         # tanh.approx has no flushing form: it keeps subnormals, which flushing permits.
         named = {"ftz": UnitAttr()} if flush and row.approx is not nvvm.TanhOp else {}
+        if row.factor is not None:
+            factor = emit.floating(row.factor, wide[0].type)
+            wide = [emit.insert(nvvm.MulFOp(wide[0], factor, rounding=nvvm.FPRoundingModeAttr("rn"), **named))]
         result = emit.insert(row.approx(*wide, **named))
     else:
         result = emit.map_scalars(lambda *xs: lowering.library_call(row.f32, xs, f32), *wide)

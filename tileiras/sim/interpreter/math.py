@@ -6,17 +6,26 @@ nearest result, so that a comparison tests the compiled code's error alone.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+
+from tileiras.ir import IntegerType
 
 from .arith import _ftz
 from .functions import PLAIN, evaluate
 from .machine import meaning
 from .rounding import flush, round_to
+from .values import signed
 
 
 def _apply(machine, op, function, *, half_through_f32: bool = True):
     keyword = op.results[0].type.element_type.keyword
-    operands = machine.operands(op)
+    types = [operand.type.element_type for operand in op.operands]
+    operands = [
+        signed(value, type.width) if isinstance(type, IntegerType) else value
+        for value, type in zip(machine.operands(op), types)
+    ]
     if _ftz(op):
         operands = [flush(operand) for operand in operands]
     result = np.asarray(function(*(np.asarray(v).astype(np.float64) for v in operands)))
@@ -29,16 +38,14 @@ def _apply(machine, op, function, *, half_through_f32: bool = True):
 def _elementwise(mnemonic: str, name: str) -> None:
     @meaning(mnemonic, elementwise=True)
     def apply(machine, op):
-        if op.results[0].type.element_type.keyword == "f64":
-            return evaluate(name, *(np.asarray(v).astype(np.float64) for v in machine.operands(op)))
-        return _apply(machine, op, PLAIN[name])
+        is_f64 = op.results[0].type.element_type.keyword == "f64"
+        return _apply(machine, op, partial(evaluate, name) if is_f64 else PLAIN[name])
 
 
 for _name in PLAIN:
     _elementwise(_name, _name)
-# Texts before 13.4 call it pow; the exponent of fpowi is signed.
-for _mnemonic in ("fpowf", "fpowi"):
-    _elementwise(_mnemonic, "pow")
+_elementwise("fpowf", "pow")  # texts before 13.4 call it pow
+_elementwise("fpowi", "pow")  # the exponent is signed
 
 
 def _exact(mnemonic: str, function) -> None:
