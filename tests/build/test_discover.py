@@ -92,3 +92,22 @@ def test_entries_that_cannot_name_files_get_names_of_their_own():
     assert len(set(stems)) == len(odd)
     for stem in stems:
         assert len(stem) < 130 and "/" not in stem and stem[0] not in ".-"
+
+
+def test_relative_imports_are_looked_up_from_the_file_that_has_them(tmp_path):
+    texts = {
+        "k.py": "from package.deep.kernel import weight\n",
+        "package/__init__.py": "",
+        "package/deep/__init__.py": "",
+        "package/deep/kernel.py": "from . import beside\nfrom ..above import x\nfrom ....outside import y\n",
+        "package/deep/beside.py": "",
+        "package/above.py": "from .deep.more import z\n",
+        "package/deep/more.py": "",
+        "beside.py": "",
+        "above.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = discover.imported_files(str(tmp_path / "k.py"))
+    assert [path[len(str(tmp_path)) + 1 :] for path in found] == sorted(name for name in texts if "/" in name)

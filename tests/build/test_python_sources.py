@@ -1,5 +1,7 @@
 """cuTile Python kernels as build sources."""
 
+import json
+
 import pytest
 from project import Project
 
@@ -99,3 +101,63 @@ def test_an_error_of_a_later_stage_points_into_the_python_file(project):
     again = project.scons("libdevice=nowhere.bc", expect=2)
     assert again.stages == ["export", "read", "ptx"]
     assert "kernels/scale.py:9:1: error: could not find libdevice.bc\ndef scale(" in again.errors
+
+
+TYPED = """\
+import cuda.tile as ct
+
+from maths.parts import weight
+
+
+@ct.kernel
+def blend(a, b, c, n, T: ct.Constant[int], SCALE: ct.Constant[float], FLIP: ct.Constant[bool]):
+    i = ct.bid(0)
+    x = weight(ct.load(a, index=(i,), shape=(T,)), SCALE)
+    y = ct.load(b, index=(i,), shape=(T,))
+    ct.store(c, index=(i,), tile=ct.astype(y - x if FLIP else x + y, c.dtype) + ct.astype(n, c.dtype))
+
+
+TILEIRAS_EXPORT = {
+    "blend_f32": (blend, "f32[?]", "f32[?]", "f32[?]", "i32", 128, 0.5, False),
+    "blend_f16": (blend, "f16[?]", "f16[16*?]", "f32[?]", "i64", 64, 0.5, True),
+    "blend_i32": (blend, "i32[?]", "i32[?]", "i32[4096]", "i32", 256, 3, False),
+}
+"""
+
+TYPED_SCONSTRUCT = """\
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ)
+Default(env.TileKernel("kernels/blend.py", sm=["sm_80", "sm_90"]))
+Default(env.TileKernel("kernels/scale.py", sm="sm_90"))
+"""
+
+
+def test_kernels_of_several_types_constants_and_targets_depend_on_what_they_import(project):
+    project.write("SConstruct", TYPED_SCONSTRUCT)
+    project.write("kernels/blend.py", TYPED)
+    project.write("kernels/maths/__init__.py", "")
+    project.write("kernels/maths/parts.py", "from .powers import square\ndef weight(x, s):\n    return square(x) * s\n")
+    project.write("kernels/maths/powers.py", "def square(x):\n    return x * x\n")
+    project.scons()
+    names = ("blend_f32", "blend_f16", "blend_i32")
+    for target in ("sm_80", "sm_90"):
+        for name in names:
+            ptx = project.read(f"build/{target}/O3/kernels/blend/{name}.ptx").decode()
+            assert f".visible .entry {name}(" in ptx and f".target {target}" in ptx
+            metadata = json.loads(project.read(f"build/{target}/O3/kernels/blend/{name}.json"))
+            types = [parameter["type"] for parameter in metadata["kernels"][0]["parameters"]]
+            element = name.partition("_")[2]
+            assert types[0] == f"ptr<{element}>" and types[-1] == ("i64" if element == "f16" else "i32")
+    # A helper of a helper, inside a package: who uses it is compiled again, for every target, and nobody else.
+    project.write("kernels/maths/powers.py", "def square(x):\n    return x * x * x\n")
+    edited = project.scons()
+    assert edited.stages.count("export") == 2 and edited.stages.count("ptx") == 2 * len(names)
+    assert not any("scale" in line for line in edited.ran)
+    project.write("kernels/helper.py", HELPER.replace("x + x", "x * x"))
+    edited = project.scons()
+    assert edited.stages.count("ptx") == 2 and not any("blend" in line for line in edited.ran)
+    # A constant of one signature: its kernel alone.
+    project.write("kernels/blend.py", TYPED.replace("128, 0.5", "128, 0.25"))
+    edited = project.scons()
+    assert [line for line in edited.ran if line.startswith("ptx")] == ["ptx blend_f32.ptx"] * 2

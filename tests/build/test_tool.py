@@ -39,6 +39,13 @@ env.TileKernel("kernels/k.mlir", num_wraps=8)
 """)  # fmt: skip
     build = project.scons(expect=2)
     assert "unknown option 'num_wraps' (did you mean 'num-warps'?)" in build.errors + build.output
+    project.write("SConstruct", """
+from tileiras.build import tool
+env = Environment(tools=[tool])
+env.TileKernel("kernels/k.mlir", gpu_name="sm_100")
+""")  # fmt: skip
+    build = project.scons(expect=2)
+    assert "option 'gpu-name' is called 'sm' here" in build.errors + build.output
 
 
 def test_stages_can_be_called_one_by_one(project):

@@ -149,8 +149,7 @@ def imported_files(path: str) -> list[str]:
     found: dict[str, None] = {}
     stack = [path]
     while stack:
-        for name in _imported_names(stack.pop()):
-            parts = name.split(".")
+        for parts in _imported_names(stack.pop(), base):
             for depth in range(1, len(parts) + 1):
                 stem = os.path.join(base, *parts[:depth])
                 for file in (stem + ".py", os.path.join(stem, "__init__.py")):
@@ -170,18 +169,24 @@ def unseen_imports(path: str, dependencies: Iterable[str]) -> list[str]:
     return missed
 
 
-def _imported_names(path: str) -> list[str]:
+def _imported_names(path: str, base: str) -> list[list[str]]:
+    """The modules that a file names in its imports, as paths from `base`, where the search for modules begins."""
     try:
         with open(path, "rb") as file:
             tree = ast.parse(file.read(), path)
     except (OSError, SyntaxError, ValueError):
         return []
-    names = []
+    package = os.path.relpath(os.path.dirname(path), base).split(os.sep)
+    package = [part for part in package if part != os.curdir]
+    names: list[list[str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            names += [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level <= len(package):
+            # One dot is the package of the file itself.
+            start = package[: len(package) - node.level + 1] if node.level else []
+            start = [*start, *(node.module.split(".") if node.module else ())]
+            names += [start, *([*start, alias.name] for alias in node.names)]
     return names
 
 

@@ -29,6 +29,7 @@ from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
+from tileiras.build.variables import OWN_NAMES
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions, lookup, parse_value
 from tileiras.pipeline import Stage
@@ -174,6 +175,9 @@ def _locations_beside(stage: Stage, source: str) -> list[str]:
 def _options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) -> CompileOptions:
     try:
         given = {lookup(name).name: value for name, value in {**env["TILE_OPTIONS"], **further}.items()}
+        for name, own in OWN_NAMES.items():
+            if name in given:
+                raise SCons.Errors.UserError(f"option '{name}' is called '{own}' here")
         level = parse_value(lookup("opt-level"), opt) if isinstance(opt, str) else opt
         return CompileOptions({**given, "gpu-name": sm, "opt-level": level})
     except CompileError as error:

@@ -18,7 +18,8 @@ DEFAULT_OPT = 3
 FULL = "tile_full"
 """`tile_full=1` declares the stages of every kernel, also of those that the manifest shows to be clean."""
 
-_OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
+OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
+"""What command lines and builders call options whose names would say less to a user of SCons."""
 
 
 class BadVariable(Exception):
@@ -48,7 +49,7 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
             result["TILE_EMIT"] = value
         else:
             option = OPTIONS.get(name.replace("_", "-"))
-            if option is None or option.name in _OWN_NAMES:
+            if option is None or option.name in OWN_NAMES:
                 raise BadVariable(f"unknown variable {name}: accepted are {_listed([*names(), *sorted(own)])}")
             options[option.name] = _value(option, name, value)
     return result
@@ -56,7 +57,7 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
 
 def names() -> list[str]:
     """The variables in the order in which help shows them."""
-    return ["sm", "opt", "emit", *(option for option in OPTIONS if option not in _OWN_NAMES)]
+    return ["sm", "opt", "emit", *(option for option in OPTIONS if option not in OWN_NAMES)]
 
 
 def help_text() -> str:
@@ -71,7 +72,7 @@ def help_text() -> str:
         _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "0, 1"),
     ]
     for option in OPTIONS.values():
-        if option.name not in _OWN_NAMES:
+        if option.name not in OWN_NAMES:
             lines.append(_row(option.name, option.doc, option.default, accepted(option)))
     return "\n".join(lines) + "\n"
 
