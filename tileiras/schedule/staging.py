@@ -64,6 +64,8 @@ def staged_load(load: Any, loop: Any, atom: CopyAtom) -> StagedLoad | None:
     type = load.data.type
     if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
         return None
+    if getattr(load, "reduction", None) is not None:
+        return None  # no asynchronous copy combines the copies of multicast memory
     element = type.element_type
     if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
         return None

@@ -38,6 +38,7 @@ FEATURES: dict[str, str] = {
     "nan_min_max": "80",  # min.NaN, max.NaN
     "wide_global_access": "100",  # ld.global and st.global of 256 bits
     "dependent_launch": "90",  # griddepcontrol
+    "multicast_memory": "90",  # multimem
     "setmaxnreg": "=90a,100f,110f,120f",
 }
 

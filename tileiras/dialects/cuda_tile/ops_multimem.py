@@ -10,6 +10,8 @@ from typing import Any
 from tileiras.ir import (
     OPERAND_SEGMENTS,
     AttrSizedOperandSegments,
+    FloatType,
+    IntegerType,
     MemoryRead,
     MemoryWrite,
     VerifyError,
@@ -97,6 +99,33 @@ def verify_multicast(op: Any) -> None:
         raise VerifyError(f"expected a multicast pointer, but got {mark.value if mark is not None else 'none'}")
 
 
+_NUMBERS = ("f16", "bf16", "f32", "f64")
+_HALVES = ("f16", "bf16")
+
+
+def verify_multicast_element(element: Any) -> None:
+    """The hardware moves and combines words, and halves in pairs (PTX ISA, "multimem")."""
+    if isinstance(element, FloatType):
+        if element.keyword not in _NUMBERS:
+            raise VerifyError("multimem supports only f16, bf16, f32, and f64 floating-point element types")
+    elif not isinstance(element, IntegerType) or element.width not in (32, 64):
+        width = element.width if isinstance(element, IntegerType) else 64
+        raise VerifyError(f"multimem requires 32- or 64-bit integer/index element types; got {width} bits")
+
+
+def verify_multicast_reduction(kind: str, element: Any, loads: bool) -> None:
+    """The copies' elements can be combined like this: as what is loaded (`loads`), or with what is stored."""
+    verify_multicast_element(element)
+    if not isinstance(element, FloatType) or kind == "add":
+        return
+    if kind not in ("min", "max"):
+        raise VerifyError("and/or/xor/umin/umax reductions require integer element types")
+    if not loads:
+        raise VerifyError("supports only add for floating-point element types")
+    if element.keyword not in _HALVES:
+        raise VerifyError(f"min/max supports f16 and bf16 float types only; got '{element}'")
+
+
 class MultimemLoadReduceViewTkoOp(TileOp):
     """Reads the tile that the indices name from every copy and combines what it reads."""
 
@@ -119,6 +148,7 @@ class MultimemLoadReduceViewTkoOp(TileOp):
         verify_view_access(self, self.reduced_values.type)
         verify_load_ordering(self)
         verify_multicast(self)
+        verify_multicast_reduction(self.reduction.value, self.reduced_values.type.element_type, loads=True)
 
     @classmethod
     def parse_custom(cls, parser: Any) -> Any:
@@ -162,6 +192,12 @@ class MultimemReduceViewTkoOp(_MultimemWrite):
     inbounds = attribute(BoolArrayAttr, INBOUNDS, default=no_promise)
     result_token = output(TokenType, "the updates have happened")
 
+    def verify_op(self) -> None:
+        super().verify_op()
+        if self.memory_ordering_semantics.value not in ("relaxed", "release"):
+            raise VerifyError("memory ordering semantics must be one of: relaxed, release")
+        verify_multicast_reduction(self.reduction.value, self.tile.type.element_type, loads=False)
+
 
 class MultimemStoreViewTkoOp(_MultimemWrite):
     """Writes a tile to every copy."""
@@ -181,3 +217,4 @@ class MultimemStoreViewTkoOp(_MultimemWrite):
     def verify_op(self) -> None:
         super().verify_op()
         verify_store_ordering(self)
+        verify_multicast_element(self.tile.type.element_type)

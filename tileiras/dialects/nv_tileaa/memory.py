@@ -243,13 +243,17 @@ _VIEW_TYPES = "type($view) `,` `(` type($coords) `)`"
 
 
 class TiledLoadOp(_Ordered):
-    """The tile at `coords` (counted in tiles, one per view dimension)."""
+    """The tile at `coords` (counted in tiles, one per view dimension).
+
+    With a `reduction` the addresses are multicast ones: the copies behind each are combined.
+    """
 
     name = "nv_tileaa.tiled_load"
     traits = (MemoryRead, AttrSizedOperandSegments)
     view = operand(TiledViewType)
     coords = variadic_operand(integer_like)
     token = optional_operand(MemTokenType)
+    reduction = attribute(AtomicRMWModeAttr, optional=True)
     data = result(doc="the tile")
     result_token = result(MemTokenType)
     assembly_format = (
@@ -259,7 +263,7 @@ class TiledLoadOp(_Ordered):
 
 
 class TiledStoreOp(_Ordered):
-    """Writes the tile at `coords`."""
+    """Writes the tile at `coords`; `multicast`: to every copy behind its addresses."""
 
     name = "nv_tileaa.tiled_store"
     traits = (MemoryWrite, AttrSizedOperandSegments)
@@ -267,6 +271,7 @@ class TiledStoreOp(_Ordered):
     view = operand(TiledViewType)
     coords = variadic_operand(integer_like)
     token = optional_operand(MemTokenType)
+    multicast = attribute(UnitAttr, optional=True)
     result_token = result(MemTokenType)
     assembly_format = (
         "$data `,` $view `[` $coords `]` (`token` `=` $token^)? attr-dict"
@@ -275,7 +280,7 @@ class TiledStoreOp(_Ordered):
 
 
 class TiledAtomicRMWOp(_Ordered):
-    """Combines the tile into memory at `coords`, element by element and atomically."""
+    """Combines the tile into memory at `coords`, element by element and atomically; `multicast`: into every copy."""
 
     name = "nv_tileaa.tiled_atomic_rmw"
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
@@ -284,6 +289,7 @@ class TiledAtomicRMWOp(_Ordered):
     coords = variadic_operand(integer_like)
     token = optional_operand(MemTokenType)
     rmw_mode = attribute(AtomicRMWModeAttr)
+    multicast = attribute(UnitAttr, optional=True)
     result_token = result(MemTokenType)
     assembly_format = (
         "$rmw_mode $data `,` $view `[` $coords `]` (`token` `=` $token^)? attr-dict"

@@ -11,10 +11,22 @@ from typing import Any, NamedTuple
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
 from tileiras.ir import Operation, VerifyError, registry
 
-from . import arithmetic, collectives, control_flow, conversions, entry, functions, memory, mma, packing, shape
+from . import (
+    arithmetic,
+    collectives,
+    control_flow,
+    conversions,
+    entry,
+    functions,
+    memory,
+    mma,
+    multimem,
+    packing,
+    shape,
+)
 from .types import tileaa_types
 
-FAMILIES = (arithmetic, functions, conversions, shape, packing, memory, control_flow, collectives, mma, entry)
+FAMILIES = (arithmetic, functions, conversions, shape, packing, memory, control_flow, collectives, mma, multimem, entry)
 
 LEGAL_DIALECTS = ("arith", "builtin", "math", "nv_tileaa", "scf")
 

@@ -18,13 +18,13 @@ IN_BOUNDS = "nv_tileaa.inbounds"
 """Discardable attributes: hints that the scheduler and the choice of copies may read."""
 
 
-def _ordering(op: Any) -> dict[str, Any]:
+def ordering(op: Any) -> dict[str, Any]:
     scope = op.memory_scope
     order = {"mem_semantic": op.memory_ordering_semantics.value}
     return order if scope is None else {**order, "mem_scope": SCOPES[scope.value]}
 
 
-def _with_hints(new: Any, op: Any, rewriter: Any) -> Any:
+def with_hints(new: Any, op: Any, rewriter: Any) -> Any:
     """Keeps what the source says for this target about the access."""
     hints = getattr(op, "optimization_hints", None)
     if hints is not None:
@@ -40,7 +40,7 @@ def _with_hints(new: Any, op: Any, rewriter: Any) -> Any:
     return new
 
 
-def _result_types(op: Any, rewriter: Any) -> list[Any]:
+def result_types(op: Any, rewriter: Any) -> list[Any]:
     return [rewriter.convert_type(result.type) for result in op.results]
 
 
@@ -82,7 +82,7 @@ def _size(memref: Any, dim: int, type: Any, rewriter: Any) -> Any:
 
 
 def _tensor_shape(op: Any, args: tuple, rewriter: Any) -> Any:
-    types = _result_types(op, rewriter)
+    types = result_types(op, rewriter)
     return [_size(args[0], dim, type, rewriter) for dim, type in enumerate(types)]
 
 
@@ -95,7 +95,7 @@ def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
     source = view.defining_op
     tiling = view.type
     counts = []
-    for dim, type in enumerate(_result_types(op, rewriter)):
+    for dim, type in enumerate(result_types(op, rewriter)):
         along = tiling.dim_map[dim]
         step = 1 if dim == tiling.sparse_dim else tiling.traversal_strides[dim]
         extent = tiling.source.shape[along]
@@ -113,15 +113,15 @@ def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
 
 
 def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
-    data, token = _result_types(op, rewriter)
+    data, token = result_types(op, rewriter)
     view, indices, after = rewriter.value(op.view), converted(rewriter, op.index), converted(rewriter, op.token)
-    named = {"data": data, "result_token": token, **_ordering(op)}
+    named = {"data": data, "result_token": token, **ordering(op)}
     if view.type.sparse_dim is not None:
         pointers, mask = pointers_and_mask(view, indices, rewriter)
         new: Operation = nv_tileaa.LoadOp(pointers, mask, padding(view, rewriter), after, **named)
     else:
         new = nv_tileaa.TiledLoadOp(view, indices, after, **named)
-    return _with_hints(rewriter.insert(new), op, rewriter)
+    return with_hints(rewriter.insert(new), op, rewriter)
 
 
 def _view_update(target: type[Operation], value: str) -> Rule:
@@ -129,7 +129,7 @@ def _view_update(target: type[Operation], value: str) -> Rule:
 
     def rule(op: Any, args: tuple, rewriter: Any) -> Any:
         mode = getattr(op, "mode", None)
-        named = {"result_token": nv_tileaa.MemTokenType(), **_ordering(op)}
+        named = {"result_token": nv_tileaa.MemTokenType(), **ordering(op)}
         if mode is not None:
             named["rmw_mode"] = mode.value
         data, view = rewriter.value(getattr(op, value)), rewriter.value(op.view)
@@ -140,13 +140,13 @@ def _view_update(target: type[Operation], value: str) -> Rule:
             new: Operation = nv_tileaa.StoreOp(pointers, data, mask, after, **named)
         else:
             new = target(data, view, indices, after, **named)
-        return _with_hints(rewriter.insert(new), op, rewriter)
+        return with_hints(rewriter.insert(new), op, rewriter)
 
     return rule
 
 
 def _load_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
-    data, token = _result_types(op, rewriter)
+    data, token = result_types(op, rewriter)
     new = nv_tileaa.LoadOp(
         rewriter.value(op.source),
         converted(rewriter, op.mask),
@@ -154,9 +154,9 @@ def _load_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
         converted(rewriter, op.token),
         data=data,
         result_token=token,
-        **_ordering(op),
+        **ordering(op),
     )
-    return _with_hints(rewriter.insert(new), op, rewriter)
+    return with_hints(rewriter.insert(new), op, rewriter)
 
 
 def _store_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
@@ -166,13 +166,13 @@ def _store_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
         converted(rewriter, op.mask),
         converted(rewriter, op.token),
         result_token=nv_tileaa.MemTokenType(),
-        **_ordering(op),
+        **ordering(op),
     )
-    return _with_hints(rewriter.insert(new), op, rewriter)
+    return with_hints(rewriter.insert(new), op, rewriter)
 
 
 def _atomic_rmw(op: Any, args: tuple, rewriter: Any) -> Any:
-    data, token = _result_types(op, rewriter)
+    data, token = result_types(op, rewriter)
     return rewriter.insert(
         nv_tileaa.AtomicRMWOp(
             rewriter.value(op.pointers),
@@ -182,13 +182,13 @@ def _atomic_rmw(op: Any, args: tuple, rewriter: Any) -> Any:
             rmw_mode=op.mode.value,
             data=data,
             result_token=token,
-            **_ordering(op),
+            **ordering(op),
         )
     )
 
 
 def _atomic_cas(op: Any, args: tuple, rewriter: Any) -> Any:
-    data, token = _result_types(op, rewriter)
+    data, token = result_types(op, rewriter)
     return rewriter.insert(
         nv_tileaa.AtomicCASOp(
             rewriter.value(op.pointers),
@@ -198,7 +198,7 @@ def _atomic_cas(op: Any, args: tuple, rewriter: Any) -> Any:
             converted(rewriter, op.token),
             data=data,
             result_token=token,
-            **_ordering(op),
+            **ordering(op),
         )
     )
 

@@ -15,7 +15,8 @@ from tileiras.dialects.nvvm.atomics import atomic_form
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError
 from tileiras.requirements import admits
 
-from .access import load_vector
+from . import multimem
+from .access import load_vector, ordering_of
 from .function import FunctionLowering
 from .replicas import from_representative, representative
 from .types import count_of, element_of, vector_of
@@ -193,7 +194,12 @@ def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
             continue
         pointer, offset = addresses.address(register)
         predicate = emit.both(acting, addresses.mask(register))
-        update.at(emit.gep(pointer, offset), [emit.extract(value, register)], predicate)
+        element = emit.extract(value, register)
+        if op.multicast is None:
+            update.at(emit.gep(pointer, offset), [element], predicate)
+        else:
+            mode = op.rmw_mode.value
+            multimem.reduce(lowering, mode, emit.gep(pointer, offset), element, predicate, ordering_of(op))
     return [None]
 
 

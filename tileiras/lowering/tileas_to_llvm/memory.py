@@ -11,6 +11,7 @@ from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i1, i8
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
+from . import multimem
 from .access import load_vector, ordering_of, store_vector
 from .function import FunctionLowering
 from .replicas import from_representative, representative
@@ -83,6 +84,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
     acting = representative(layout, lowering) if ordering else None
+    access = load_vector if op.reduction is None else multimem.load(op.reduction.value)
 
     def load(width: int, masked: bool) -> Value:
         groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
@@ -92,7 +94,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         for group in groups:
             pointer, offset = addresses.address(group[0])
             mask = emit.both(acting, addresses.mask(group[0]) if masked else None)
-            parts.append(load_vector(lowering, pointer, offset, type, mask, padding, ordering))
+            parts.append(access(lowering, pointer, offset, type, mask, padding, ordering))
         return emit.assemble(groups, parts, layout.registers)
 
     if addresses.run_is_uniform(axis, size):
@@ -139,6 +141,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
+    access = store_vector if op.multicast is None else multimem.store_vector
 
     def store(width: int, masked: bool) -> None:
         groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
@@ -147,9 +150,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
                 continue
             pointer, offset = addresses.address(group[0])
             mask = addresses.mask(group[0]) if masked else None
-            store_vector(
-                lowering, pointer, offset, emit.shuffle(value, group), emit.both(acting, mask), ordering
-            )
+            access(lowering, pointer, offset, emit.shuffle(value, group), emit.both(acting, mask), ordering)
 
     if addresses.run_is_uniform(axis, size):
         store(size, True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .floating import Float, packed
 from .happens_before import GPU, Order
-from .loads import Access, address_slot, note_granule, resolve, take_hints, take_order, take_space
+from .loads import Access, address_slot, decode_ld, decode_st, note_granule, resolve, take_hints, take_order, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group, Sink
 from .types import TYPES, PtxType
@@ -111,7 +111,7 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         raise decoder.unsupported()
     type_ = types[0]
     operands = list(item.operands[: len(item.operands) - hinted])
-    d = operands.pop(0) if item.opcode == "atom" else Sink()
+    d = operands.pop(0) if item.opcode == "atom" else Sink()  # red and multimem.red give nothing
     if len(operands) != (3 if name == "cas" else 2):
         raise decoder.error("the number of operands does not fit the operation")
     count = int(vector[1:]) if vector else 1
@@ -151,3 +151,22 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                 group.write(slot, result)
 
     decoder.emit(step)
+
+
+@instruction("multimem")
+def decode_multimem(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """A multicast address stands for a copy on every device of a team (PTX ISA, "multimem"); here it is the address of
+    the one copy that there is, and the access is an ordinary one."""
+    kind = modifiers.take("ld_reduce", "red", "st")
+    modifiers.take("acc::f32", "acc::f16")
+    if kind == "red":
+        decode_atom(decoder, item, modifiers)
+        return
+    if kind == "ld_reduce":
+        if modifiers.take("add", "min", "max", "and", "or", "xor") is None:
+            raise decoder.error("multimem.ld_reduce does not say how copies are combined")
+        decode_ld(decoder, item, modifiers)
+    elif kind == "st":
+        decode_st(decoder, item, modifiers)
+    else:
+        raise decoder.unsupported()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tileiras.ir import FloatType
+
 from .machine import Undefined, meaning
 from .memory import pointee
 from .rounding import compute
@@ -74,6 +76,19 @@ def atomic_cas_tko(machine, op):
     expected, mask = machine[op.cmp], machine.get(op.mask)
     old = _update(machine, machine[op.pointers], mask, element, exchange, expected, machine[op.val])
     return (old if mask is None else np.where(mask, old, expected).astype(old.dtype)), TOKEN
+
+
+@meaning("multimem_reduce_view_tko")
+def multimem_reduce_view_tko(machine, op):
+    """A team of one device: one copy is updated."""
+    view = machine[op.view]
+    element = view.tensor.element
+    kind = op.reduction.value
+    mode = "addf" if kind == "add" and isinstance(element, FloatType) else kind
+    offsets, inside = locate(machine, view, op)
+    addresses = view.tensor.address + offsets * dtype_of(element).itemsize
+    _update(machine, addresses, inside, element, _combine(mode, element), machine[op.tile])
+    return TOKEN
 
 
 @meaning("atomic_red_view_tko")

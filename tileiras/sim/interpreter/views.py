@@ -117,7 +117,8 @@ def padding_tile(view: TileView, element) -> np.ndarray:
     return np.full(shape, number, np.float32).astype(dtype)
 
 
-@meaning("load_view_tko")
+# A team of one device: there is one copy, which is what combining all of them gives.
+@meaning("load_view_tko", "multimem_load_reduce_view_tko")
 def load_view_tko(machine, op):
     view = machine[op.view]
     element = view.tensor.element
@@ -126,7 +127,7 @@ def load_view_tko(machine, op):
     return np.where(inside, loaded, padding_tile(view, element)).astype(dtype_of(element), copy=False), TOKEN
 
 
-@meaning("store_view_tko")
+@meaning("store_view_tko", "multimem_store_view_tko")
 def store_view_tko(machine, op):
     view = machine[op.view]
     offsets, inside = locate(machine, view, op)
