@@ -11,7 +11,7 @@ from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
 from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr
-from .fields import Field, segments
+from .fields import Field, all_required, segments
 from .location import UNKNOWN_LOC, Location
 from .traits import AllTypesMatch, AttrSizedOperandSegments, AttrSizedResultSegments, SameOperandsAndResultType, Trait
 from .types import i32
@@ -629,6 +629,8 @@ def _gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named
     """A flat list of the values given for `fields`, and how many each took."""
     if len(given) > len(fields):
         raise TypeError(f"{cls.__name__} takes {len(fields)} operands, got {len(given)}")
+    if len(given) == len(fields) and all_required(fields) and None not in given:
+        return list(given), [1] * len(given)
     flat: list[Any] = []
     sizes: list[int] = []
     for position, field in enumerate(fields):

@@ -100,7 +100,7 @@ class Field:
     field under and `name` what the IR calls it: the same, unless Python or the core has the name for itself.
     """
 
-    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "position")
+    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "position", "_fitting")
 
     def __init__(
         self,
@@ -121,6 +121,16 @@ class Field:
         self.name = name
         self.accessor = ""
         self.position = -1
+        self._fitting: set[Any] = set()
+
+    def fits(self, type: Any) -> bool:
+        """Whether a type fulfils the constraint; being immutable, what once did always does."""
+        if type in self._fitting:
+            return True
+        if not satisfies(self.constraint, type):
+            return False
+        self._fitting.add(type)
+        return True
 
     def default_of(self, op: Any) -> Any:
         """What an operation without this attribute has, None when that is nothing."""
@@ -197,6 +207,12 @@ def variadic_successor(doc: str = "", *, since: str | None = None) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)  # every look at an operation asks, and few operations differ in this
+@functools.lru_cache(maxsize=4096)
+def all_required(fields: tuple[Field, ...]) -> bool:
+    """Whether each field takes exactly one value."""
+    return all(field.arity == "one" for field in fields)
+
+
 def segments(
     fields: tuple[Field, ...], total: int, sizes: tuple[int, ...] | None
 ) -> tuple[tuple[int, int], ...] | None:
@@ -205,12 +221,21 @@ def segments(
     With at most one field that is not "one" the sizes follow from `total`; otherwise `sizes` (the operation's
     segment-size attribute) gives them.
     """
-    if sizes is None:
-        flexible = sum(field.arity != "one" for field in fields)
-        if flexible > 1:
-            return None
-        spare = total - (len(fields) - flexible)
-        sizes = tuple(1 if field.arity == "one" else spare for field in fields)
+    return _segments_by_count(fields, total) if sizes is None else _segments_of_sizes(fields, total, sizes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _segments_by_count(fields: tuple[Field, ...], total: int) -> tuple[tuple[int, int], ...] | None:
+    flexible = sum(field.arity != "one" for field in fields)
+    if flexible > 1:
+        return None
+    spare = total - (len(fields) - flexible)
+    return _segments_of_sizes(fields, total, tuple(1 if field.arity == "one" else spare for field in fields))
+
+
+def _segments_of_sizes(
+    fields: tuple[Field, ...], total: int, sizes: tuple[int, ...]
+) -> tuple[tuple[int, int], ...] | None:
     if len(sizes) != len(fields) or sum(sizes) != total:
         return None
     spans = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.diagnostics import Diagnostic, DiagnosticEngine, ExitCode, Severity
 
 from .attributes import VerifyError
-from .core import BlockArgument, Operation, Region
+from .core import Block, BlockArgument, Operation, Region
 from .dominance import DominanceInfo
 from .fields import Field, describe, satisfies
 from .location import Location
@@ -62,20 +62,21 @@ def _verify_tree(op: Operation, engine: DiagnosticEngine, dominance: DominanceIn
 
 def _verify_structure(op: Operation) -> None:
     spans = op.operand_spans()
+    operands, results = op.operands, op.results
     if spans is None:
-        raise VerifyError(_count_message("operand", op.operand_fields, len(op.operands)))
+        raise VerifyError(_count_message("operand", op.operand_fields, len(operands)))
     for field, (start, end) in zip(op.operand_fields, spans):
         for number in range(start, end):
-            type = op.operands[number].type
-            if not satisfies(field.constraint, type):
+            type = operands[number].type
+            if not field.fits(type):
                 raise VerifyError(f"operand #{number} must be {_wanted(field)}, but got '{type}'")
     spans = op.result_spans()
     if spans is None:
-        raise VerifyError(_count_message("result", op.result_fields, len(op.results)))
+        raise VerifyError(_count_message("result", op.result_fields, len(results)))
     for field, (start, end) in zip(op.result_fields, spans):
         for number in range(start, end):
-            type = op.results[number].type
-            if not satisfies(field.constraint, type):
+            type = results[number].type
+            if not field.fits(type):
                 raise VerifyError(f"result #{number} must be {_wanted(field)}, but got '{type}'")
     for field in op.attribute_fields:
         value = op.attributes.get(field.name)
@@ -84,8 +85,10 @@ def _verify_structure(op: Operation) -> None:
                 raise VerifyError(f"requires attribute '{field.name}'")
         elif not satisfies(field.constraint, value):
             raise VerifyError(f"attribute '{field.name}' failed to satisfy constraint: {describe(field.constraint)}")
-    _verify_count(op, "region", op.region_fields, len(op.regions))
-    _verify_count(op, "successor", op.successor_fields, len(op.successors))
+    if op.region_fields or op.regions:
+        _verify_count(op, "region", op.region_fields, len(op.regions))
+    if op.successor_fields or op.successors:
+        _verify_count(op, "successor", op.successor_fields, len(op.successors))
     for number, region in enumerate(op.regions):
         _verify_region(op, number, region)
     if op.successors and op.next is not None:
@@ -147,12 +150,16 @@ def _verify_operands(op: Operation, engine: DiagnosticEngine, dominance: Dominan
 
 
 def _verify_isolation(op: Operation, engine: DiagnosticEngine) -> None:
+    own: set[Block] = set()
+    for inner in op.walk():
+        for region in inner.regions:
+            own.update(region.blocks)
     for inner in op.walk():
         if inner is op:
             continue
-        for number, value in enumerate(inner.operands):
-            owner = value.defining_op if value.defining_op is not None else value.owner.parent_op  # type: ignore[union-attr]
-            if owner is None or not op.is_ancestor_of(owner) or owner is op and value.defining_op is op:
+        for value in inner.operands:
+            definition = value.defining_op
+            if (value.owner if definition is None else definition.parent) not in own:
                 engine.error(
                     inner.location,
                     f"'{inner.name}' op using value defined outside the region",
