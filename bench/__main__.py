@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-PARTS = ("calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "emulator", "null_build")
+PARTS = ("calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "emulator", "null_build", "parallel", "watch")
 
 
 def main(names: list[str]) -> int:

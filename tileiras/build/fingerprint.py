@@ -158,7 +158,7 @@ class CodeBase:
     def _load_known(self) -> dict[tuple, str]:
         """The fingerprints of the last process, when every source file and package is as it was then."""
         assert self._known_path is not None
-        self._tree = _tree_state(os.path.join(self.root, "tileiras"))
+        self._tree = tree_state(os.path.join(self.root, "tileiras"))
         stored = _load_memo(self._known_path)
         try:
             if (
@@ -260,7 +260,7 @@ def _executed(tree: ast.AST) -> Iterable[ast.AST]:
         stack += ast.iter_child_nodes(node)
 
 
-def _tree_state(folder: str) -> dict[str, list[int]]:
+def tree_state(folder: str) -> dict[str, list[int]]:
     """Size, time of change and inode of every Python file below a folder, by path."""
     found: dict[str, list[int]] = {}
     stack = [folder]

@@ -2,6 +2,7 @@
 
     env.TileKernel(source, sm=..., opt=..., emit=..., entries=..., **options) -> the product's nodes
     env.TileTree(directory, ...)                                              -> those of every kernel below it
+    env.TileWatch()                                                           -> the target that keeps them built
     env.TileExport, TileRead, TileAA, TileAS, TileLLVM, TilePTX, TileCubin    one stage
 
 Construction variables: TILE_SM (one or several, comma separated), TILE_OPT, TILE_EMIT, TILE_OPTIONS (dict of further
@@ -24,7 +25,7 @@ import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline, units
-from tileiras.build import discover, dispatch, gating
+from tileiras.build import discover, dispatch, gating, plan, watch
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History
@@ -204,6 +205,8 @@ def tile_kernel(
     variants = _variants(env, sm, opt, emit, options)
     for node in SCons.Script.Flatten([env.arg2nodes(item, env.File) for item in SCons.Script.Flatten([source])]):
         for values, product in variants:
+            path = node.srcnode().abspath
+            _note(watch.Single(path, _name(node), values, product, _build_folder(env), entries))
             nodes += _declare(env, node, values, product, entries).products
     return nodes
 
@@ -242,8 +245,51 @@ def tile_tree(
     their `TILEIRAS_REQUIRES`.
     """
     top = env.Dir(directory)
+    variants = _variants(env, sm, opt, emit, options)
+    base = top.srcnode()
+    _note(watch.Tree(base.abspath, _named(base.path), variants, _build_folder(env), entries))
     with _collector_off():
-        return _declare_tree(env, top, _variants(env, sm, opt, emit, options), entries)
+        return _declare_tree(env, top, variants, entries)
+
+
+_watched: list[watch.Tree | watch.Single] = []
+_scripts: dict[str, None] = {}
+"""What was declared, and the SConscripts that did."""
+
+
+def _note(item: watch.Tree | watch.Single) -> None:
+    _watched.append(item)
+    for frame in SCons.Script.call_stack:
+        if frame.sconscript is not None:
+            _scripts[frame.sconscript.srcnode().abspath] = None
+
+
+def _build_folder(env: Any) -> str:
+    return _top(env.subst("$TILE_BUILDDIR")).removeprefix("#")
+
+
+def tile_watch(env: Any, name: str = "watch") -> list[Any]:
+    """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`."""
+
+    jobs = SCons.Script.GetOption("num_jobs")
+    if name in SCons.Script.COMMAND_LINE_TARGETS:
+        # Serially SCons runs actions in the main thread, the only one that an interrupt ends.  SetOption would leave
+        # what the command line says.
+        SCons.Script.Main.OptionsParser.values.num_jobs = 1
+
+    def action(target: Any, source: Any, env: Any) -> int:
+        import signal
+
+        kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            # Started again as SCons was, from the folder that it was called in.
+            command = [sys.executable, *sys.orig_argv[1:]]
+            watching = watch.Watch(_watched, session(env), list(_scripts), jobs)
+            return watch.forever(watching, SCons.Script.GetLaunchDir(), command)
+        finally:
+            signal.signal(signal.SIGINT, kept)
+
+    return env.AlwaysBuild(env.Alias(name, [], SCons.Action.Action(action, cmdstr=None)))
 
 
 @contextlib.contextmanager
@@ -280,7 +326,7 @@ def _declare_tree(
             if least is not None and not find_target(values["gpu-name"]).meets(str(least)):
                 print(f"tileiras: {top.File(path)} needs sm_{least} or newer: skipped for {values['gpu-name']}")
                 continue
-            kernel = gating.Kernel(full, _stem(folder, full, name), values, product, entries)
+            kernel = gating.Kernel(full, plan.stem(folder, full, name), values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
             if clean is not None:
                 nodes += gating.settled(root, clean)
@@ -299,108 +345,38 @@ class _Declared(NamedTuple):
     """All nodes of the chain, the products among them."""
 
 
-def _declare(
-    env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None
-) -> _Declared:
-    try:
-        last, product = pipeline.emit_stage(emit)
-    except CompileError as error:
-        raise SCons.Errors.UserError(str(error)) from None
+def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None) -> _Declared:
     name = _name(node)
     path = node.srcnode().abspath
-    names = list(only) if only is not None else _entries(path, name)
-    stem = _stem(_folder(env, options), path, name)
-    python = path.endswith(".py")
-    current = node
+    entries = list(only) if only is not None else _entries(path, name)
+    stem = plan.stem(_folder(env, options), path, name).removeprefix("#")
+    source = str(node.rfile())
+    try:
+        planned = plan.plan(path, name, source, stem, options, emit, entries)
+    except CompileError as error:
+        raise SCons.Errors.UserError(str(error)) from None
+    made = {source: node}
     every: list[Any] = []
-    chain: list[Step] = []
-    if python:
-        every += _node(env, "export", current, stem, [".tileirbc"], name, path, options, chain)
-        current = every[0]
-    if last.name == "export":
-        if not python:
-            raise SCons.Errors.UserError(f"emit=bytecode: {name} is not cuTile Python")
-        return _Declared([current], every)
-
-    read = pipeline.stage("read")
-    own = [read.suffix, read.location_suffix]
-    stems = {entry: "/" + units.file_stem(entry) for entry in names}
-    slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
-    made = _node(env, "read", current, stem, own + slices, name, path, options, chain)
-    every += made
-    if last.name == "read" or not stems:
-        # Without entries there is nothing to compile; building what there is says why.
-        return _Declared(made[:1], every)
-    products = []
-    for position, (entry, unit) in enumerate(stems.items()):
-        current = made[2 + 2 * position]
-        beside = [stem + unit + read.location_suffix]
-        if len(stems) > 1:
-            # Entries are compiled side by side, so that none of them is the successor of `read`.
-            chain = []
-        for row in pipeline.stages_between("tileaa", last.name):
-            wanted = [row.suffix, *row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
-            tables = beside if pipeline.takes_module(row) else beside[-1:]
-            current, *_ = nodes = _node(
-                env, row.name, current, stem + unit, wanted, name, path, options, chain, entry=entry, locations=tables
-            )
-            every += nodes
-            if row.needs_locations(options):
-                env.Depends(nodes, [env.File(_top(file)) for file in tables])
-            if row.makes_module:
-                beside = [stem + unit + row.location_suffix, *beside]
-        products.append(current)
-    return _Declared(products, every)
+    for step in planned.steps:
+        builder = getattr(env, BUILDERS[step.stage.name])
+        nodes = builder([_top(output) for output in step.outputs], made[step.input], TILE_STEP=step)
+        for own in nodes:
+            # The manifest may have shown it to be clean before somebody declared it after all.
+            if own.get_state() != SCons.Node.no_state:
+                own.set_state(SCons.Node.no_state)
+                own.clear()
+        # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
+        env.Precious(nodes)
+        if step.stage.needs_locations(options):
+            env.Depends(nodes, [env.File(_top(file)) for file in step.locations])
+        made.update(zip(step.outputs, nodes, strict=True))
+        every += nodes
+    return _Declared([made[product] for product in planned.products], every)
 
 
 def _folder(env: Any, options: CompileOptions) -> str:
     """Where the artifacts of one variant are, from the top."""
-    return os.path.join(env.subst("$TILE_BUILDDIR"), options["gpu-name"], f"O{options['opt-level']}")
-
-
-def _stem(folder: str, path: str, name: str) -> str:
-    """What the artifacts of a source are called, from the top."""
-    return os.path.join(folder, os.path.dirname(name), discover.artifact_stem(path))
-
-
-def _node(
-    env: Any,
-    stage: str,
-    source: Any,
-    stem: str,
-    wanted: Sequence[str],
-    name: str,
-    path: str,
-    options: CompileOptions,
-    chain: list[Step],
-    entry: str | None = None,
-    locations: Sequence[str] = (),
-) -> list[Any]:
-    """Declares one step, the successor of the last in `chain`; its nodes are in the order of `wanted`."""
-    relative = stem.removeprefix("#")
-    step = Step(
-        pipeline.stage(stage),
-        str(source.rfile()),
-        relative,
-        wanted,
-        name,
-        path,
-        options,
-        entry,
-        [file.removeprefix("#") for file in locations],
-    )
-    if chain:
-        chain[-1].next = step
-    chain.append(step)
-    nodes = getattr(env, BUILDERS[stage])([_top(stem + suffix) for suffix in wanted], source, TILE_STEP=step)
-    for node in nodes:
-        # The manifest may have shown it to be clean before somebody declared it after all.
-        if node.get_state() != SCons.Node.no_state:
-            node.set_state(SCons.Node.no_state)
-            node.clear()
-    # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
-    env.Precious(nodes)
-    return nodes
+    return plan.folder(env.subst("$TILE_BUILDDIR"), options)
 
 
 def _top(path: str) -> str:
@@ -478,6 +454,7 @@ def generate(env: Any, **keywords: Any) -> None:
         )
     env.AddMethod(tile_kernel, "TileKernel")
     env.AddMethod(tile_tree, "TileTree")
+    env.AddMethod(tile_watch, "TileWatch")
 
 
 def exists(env: Any) -> bool:

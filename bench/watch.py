@@ -1,0 +1,69 @@
+"""Watch mode: what passes from a save to the new PTX besides the stages and the quiet time, in a tree of 200 kernels.
+
+    python -m bench.watch [KERNELS [SAVES]]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from bench.null_build import kernel, write
+from tileiras.build.watch import QUIET
+
+KERNELS = 200
+SAVES = 20
+
+_LINE = re.compile(r"ptx  \d+ ms, (\d+) ms in stages")
+
+
+def main(count: int = KERNELS, saves: int = SAVES) -> None:
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    with tempfile.TemporaryDirectory() as folder:
+        environment.update(PYTHONPATH=root, TILEIRAS_CACHE_DIR=os.path.join(folder, "store"))
+        for number in range(count):
+            write(folder, f"kernels/k{number}.mlir", kernel(number))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tileiras.cli.tileiras_watch", "kernels"],
+            cwd=folder, env=environment, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                print(" ", line, end="")
+                if line.startswith("watching"):
+                    break
+            overheads, stages = [], []
+            for turn in range(saves + 1):
+                number = turn * 7 % count
+                ptx = os.path.join(folder, f"build/sm_90/O3/kernels/k{number}/k{number}.ptx")
+                before = os.stat(ptx).st_ino
+                write(folder, "saved", kernel(number).replace(f"{number}.0>", f"{1000 + turn}.0>"))
+                start = time.perf_counter()
+                os.replace(os.path.join(folder, "saved"), os.path.join(folder, f"kernels/k{number}.mlir"))
+                while os.stat(ptx).st_ino == before:
+                    time.sleep(0.0005)
+                taken = time.perf_counter() - start
+                line = process.stdout.readline()
+                found = _LINE.search(line)
+                assert found is not None, line
+                if turn:  # The first save loads what the later ones have.
+                    stages.append(int(found[1]) / 1000)
+                    overheads.append(taken - QUIET - stages[-1])
+                time.sleep(0.1)
+        finally:
+            process.terminate()
+            process.wait()
+    median, worst = statistics.median(overheads), max(overheads)
+    print(f"{count} kernels, {saves} saves: {median * 1000:.1f} ms (at most {worst * 1000:.1f}) besides the stages' "
+          f"{statistics.median(stages) * 1000:.1f} and the quiet {QUIET * 1000:.0f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,243 @@
+"""tileiras-watch and `scons watch`."""
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from project import Project, axpy, module
+
+from tileiras.build import watch as watch_module
+from tileiras.build.execute import Session
+from tileiras.build.history import History
+from tileiras.build.store import OFF, ArtifactStore
+from tileiras.build.watch import Restart, Single, Tree, Watch
+from tileiras.options import CompileOptions
+
+ALL = "read, tileaa, tileas, llvm, ptx"
+
+
+class Running:
+    """A watch in a process of its own, and what it says."""
+
+    def __init__(self, project: Project, *command: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=project.folder,
+            env={**os.environ, "PYTHONPATH": project.compiler, "TILEIRAS_CACHE_DIR": project.store},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self._lines.put(line.rstrip("\n"))
+
+    def until(self, word: str) -> list[str]:
+        """The lines up to one with `word` in it, without times."""
+        found = []
+        deadline = time.monotonic() + 60
+        while not found or word not in found[-1]:
+            line = self._lines.get(timeout=max(0.1, deadline - time.monotonic()))
+            found.append(re.sub(r"  \d.*", "", line))
+        return found
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def running():
+    started = []
+
+    def start(project: Project, *command: str) -> Running:
+        started.append(Running(project, *command))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.write("kernels/k.mlir", module(axpy("first")))
+    return made
+
+
+def test_every_way_of_saving_builds_what_changed_once(project, running):
+    kernel = project.path("kernels/k.mlir")
+    watching = running(project, "tileiras.cli.tileiras_watch", "kernels", "-j1")
+    assert watching.until("watching") == [f"kernels/k.mlir sm_90: {ALL}", "watching 1 kernels"]
+    # In place.
+    with open(kernel, "a") as file:
+        file.write("// a comment\n")
+    assert watching.until("k.mlir") == ["kernels/k.mlir sm_90: read, cut off before tileaa"]
+    # A temporary file and a rename.
+    project.write("kernels/.k.mlir.swp", module(axpy("first", operation="mulf")))
+    os.rename(project.path("kernels/.k.mlir.swp"), kernel)
+    assert watching.until("k.mlir") == [f"kernels/k.mlir sm_90: {ALL}"]
+    assert b"mul" in project.read("build/sm_90/O3/kernels/k/first.ptx")
+    # A backup and a new file; what is wrong is said with its line, and the next save is built.
+    os.rename(kernel, kernel + "~")
+    project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
+    assert any("%lane = iotta" in line for line in watching.until("failed"))
+    os.unlink(kernel + "~")
+    project.write("kernels/k.mlir", module(axpy("first", operation="subf")))
+    assert watching.until("k.mlir sm_90") == [f"kernels/k.mlir sm_90: {ALL}"]
+    # The same content again is nothing new, a new and a deleted kernel are.
+    os.utime(kernel)
+    project.write("kernels/new.mlir", module(axpy("new")))
+    assert watching.until("new.mlir") == [f"kernels/new.mlir sm_90: {ALL}"]
+    os.unlink(project.path("kernels/new.mlir"))
+    assert watching.until("new.mlir") == ["kernels/new.mlir sm_90: deleted"]
+    # Another branch: many files at once.
+    for number in range(6):
+        project.write(f"kernels/sub/k{number}.mlir", module(axpy(f"k{number}")))
+    (line,) = watching.until("kernels:")
+    assert line == "6 kernels: 30 stages run, 0 from the store"
+    assert watching.end() == 0
+    # What is there is what a build makes.
+    build = project.scons()
+    assert build.ran == []
+
+
+def test_scons_watch_knows_the_options_and_starts_again_for_scripts_and_the_compiler(project, running):
+    project.write("SConstruct", """\
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ)
+env.Default(env.TileTree("kernels", emit="tileaa"))
+env.TileWatch()
+""")  # fmt: skip
+    compiler = project.copy_compiler()
+    watching = running(project, "SCons", "-s", "-j2", "watch")
+    assert watching.until("watching")[0] == "kernels/k.mlir sm_90: read, tileaa"
+    project.write("SConstruct", project.read("SConstruct").decode().replace("tileaa", "tileas"))
+    assert watching.until("watching") == [
+        "SConstruct changed: starting again", "kernels/k.mlir sm_90: read (cached), tileaa (cached), tileas",
+        "watching 1 kernels",
+    ]  # fmt: skip
+    with open(os.path.join(compiler, "tileiras", "stages", "tileas.py"), "a") as file:
+        file.write("# a remark\n")
+    assert watching.until("watching")[:2] == [
+        "the compiler changed: starting again", "kernels/k.mlir sm_90: read (cached), tileaa (cached), tileas",
+    ]  # fmt: skip
+    assert watching.end() == 0
+
+
+def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeypatch):
+    from tileiras.cli.tileiras_watch import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["nowhere"]) == 1
+    assert capsys.readouterr().err == "error: nowhere is no folder\n"
+    assert main(["sm=sm_12"]) == 2
+    assert "accepted are sm_75" in capsys.readouterr().err
+
+
+# ---- without events --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quiet_watch(project, monkeypatch):
+    monkeypatch.chdir(project.folder)
+    said: list[str] = []
+    options = CompileOptions({"gpu-name": "sm_90"})
+
+    def make(*watched, scripts=()):
+        session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
+        return Watch(watched, session, scripts, out=said.append, error=said.append), said
+
+    make.tree = Tree(project.path("kernels"), "kernels", [(options, "tileaa")], "build")
+    make.single = Single(project.path("kernels/k.mlir"), "kernels/k.mlir", options, "tileaa", "build")
+    return make
+
+
+def test_content_decides_and_not_the_time(project, quiet_watch):
+    watching, _ = quiet_watch(quiet_watch.tree)
+    (kernel,), gone = watching.scan()
+    assert (kernel, gone) == (quiet_watch.single, [])
+    assert watching.scan() == ([], [])
+    os.utime(project.path("kernels/k.mlir"), ns=(1, 1))
+    assert watching.scan() == ([], [])
+    project.write("kernels/k.mlir", module(axpy("other")))
+    assert watching.scan() == ([kernel], [])
+    os.unlink(project.path("kernels/k.mlir"))
+    assert watching.scan() == ([], [kernel])
+
+
+def test_an_artifact_that_is_as_it_should_be_keeps_its_time(project, quiet_watch):
+    path = project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir")
+    for mtime in (None, 1):
+        if mtime is not None:
+            os.utime(path, ns=(mtime, mtime))
+        watching, _ = quiet_watch(quiet_watch.single)
+        assert watching.build(watching.scan()[0])
+    assert os.stat(path).st_mtime_ns == 1
+
+
+def test_a_script_that_changed_ends_it(project, quiet_watch):
+    watching, _ = quiet_watch(quiet_watch.tree, scripts=[project.path("SConstruct")])
+    watching.scan()
+    with open(project.path("SConstruct"), "a") as file:
+        file.write("# more\n")
+    with pytest.raises(Restart, match="SConstruct changed"):
+        watching.scan()
+
+
+def test_without_watches_of_the_system_files_are_looked_at(project, quiet_watch, monkeypatch):
+    import watchdog.observers
+
+    def start(self):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(watchdog.observers.Observer, "start", start)
+    monkeypatch.setattr(watch_module, "POLL", 0.05)
+    watching, said = quiet_watch(quiet_watch.tree)
+    turns = []
+    scan = watching.scan
+
+    def edit_then_stop():
+        turns.append(scan())
+        if len(turns) == 2:
+            project.write("kernels/k.mlir", module(axpy("other")))
+        if len(turns) == 4:
+            raise Restart("enough")
+        return turns[-1]
+
+    monkeypatch.setattr(watching, "scan", edit_then_stop)
+    with pytest.raises(Restart, match="enough"):
+        watching.run()
+    assert "raise fs.inotify.max_user_watches" in said[0]
+    assert [len(changed) for changed, _ in turns[:3]] == [1, 0, 1]
+
+
+def test_a_burst_is_one_batch_and_does_not_wait_for_ever():
+    events: queue.SimpleQueue[float] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def save():
+        while not stop.wait(0.005):
+            events.put(time.monotonic())
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    start = time.monotonic()
+    Watch._settle(events, 5)
+    taken = time.monotonic() - start
+    stop.set()
+    thread.join()
+    assert 0.2 < taken < 2

@@ -1,0 +1,82 @@
+"""The steps of one source for one target, in order: what the SCons tool declares and watch mode runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tileiras import pipeline, units
+from tileiras.build import discover
+from tileiras.build.execute import Step
+from tileiras.options import CompileOptions
+
+
+class Plan(NamedTuple):
+    steps: list[Step]
+    products: list[str]
+    """The files that were asked for."""
+
+
+def folder(build: str, options: CompileOptions) -> str:
+    """Where the artifacts of one variant are."""
+    return os.path.join(build, options["gpu-name"], f"O{options['opt-level']}")
+
+
+def stem(variant: str, path: str, name: str) -> str:
+    """What the artifacts of a source are called; `variant` is what `folder` says."""
+    return os.path.join(variant, os.path.dirname(name), discover.artifact_stem(path))
+
+
+def plan(
+    path: str, name: str, source: str, stem: str, options: CompileOptions, emit: str, entries: Sequence[str]
+) -> Plan:
+    """The steps from a source to the product of `emit`.
+
+    path: the user's file.  source: the same as the first step opens it.  name: as messages have it.
+    Raises CompileError (code 2) for an `emit` that does not exist or does not follow from the source.
+    """
+    last, _ = pipeline.emit_stage(emit)
+    steps: list[Step] = []
+    chain: list[Step] = []
+
+    def add(stage: str, given: str, base: str, wanted: Sequence[str], entry: str | None = None, tables=()) -> Step:
+        step = Step(pipeline.stage(stage), given, base, wanted, name, path, options, entry, tables)
+        if chain:
+            chain[-1].next = step
+        chain.append(step)
+        steps.append(step)
+        return step
+
+    current = source
+    if path.endswith(".py"):
+        current = add("export", current, stem, [".tileirbc"]).outputs[0]
+    if last.name == "export":
+        if current == source:
+            from tileiras.diagnostics import CompileError, ExitCode
+
+            raise CompileError.at(None, f"emit=bytecode: {name} is not cuTile Python", ExitCode.CONFIGURATION)
+        return Plan(steps, [current])
+    read = pipeline.stage("read")
+    own = [read.suffix, read.location_suffix]
+    stems = {entry: "/" + units.file_stem(entry) for entry in entries}
+    slices = [unit + suffix for unit in stems.values() for suffix in own] if last.name != "read" else []
+    made = add("read", current, stem, own + slices).outputs
+    if last.name == "read" or not stems:
+        # Without entries there is nothing to compile; building what there is says why.
+        return Plan(steps, made[:1])
+    products = []
+    for position, (entry, unit) in enumerate(stems.items()):
+        current = made[2 + 2 * position]
+        beside = [stem + unit + read.location_suffix]
+        if len(stems) > 1:
+            # Entries are compiled side by side, so that none of them is the successor of `read`.
+            chain.clear()
+        for row in pipeline.stages_between("tileaa", last.name):
+            wanted = [row.suffix, *row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
+            tables = beside if pipeline.takes_module(row) else beside[-1:]
+            current = add(row.name, current, stem + unit, wanted, entry, tables).outputs[0]
+            if row.makes_module:
+                beside = [stem + unit + row.location_suffix, *beside]
+        products.append(current)
+    return Plan(steps, products)

@@ -1,0 +1,394 @@
+"""Watch mode: kernels are built again when they are saved.
+
+Events of the file system say when to look, the content of the files decides: whatever an editor does to save one (in
+place, a temporary file and a rename, a backup and a new file) comes to the same.  The stages are those of a build, with
+its keys, its store and its artifacts, performed in this process, which keeps the compiler loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tileiras import pipeline
+from tileiras.build import discover, dispatch, plan
+from tileiras.build.execute import Report, Session, Step, content_digest
+from tileiras.build.fingerprint import tree_state
+from tileiras.diagnostics import CompileError
+from tileiras.options import CompileOptions
+from tileiras.units import Source
+
+QUIET = 0.030
+"""Seconds without an event after which what was saved is taken to be whole."""
+
+AT_MOST = 0.250
+"""Seconds after the first event at which a burst that does not end is looked at all the same."""
+
+SWEEP = 2.0
+"""Seconds after which files are looked at without any event: some systems lose events, some file systems have none."""
+
+POLL = 0.5
+"""The same where there are no events at all."""
+
+TOGETHER = 4
+"""Kernels that changed at once from which on they are built in worker processes; below, starting those takes longer."""
+
+
+class Tree(NamedTuple):
+    """A folder of kernels for several targets."""
+
+    directory: str
+    prefix: str
+    """What the names of its kernels start with."""
+    variants: Sequence[tuple[CompileOptions, str]]
+    """Options and `emit`."""
+    build: str
+    entries: Sequence[str] | None = None
+
+
+class Single(NamedTuple):
+    """One kernel for one target."""
+
+    path: str
+    name: str
+    options: CompileOptions
+    emit: str
+    build: str
+    entries: Sequence[str] | None = None
+
+
+class Restart(Exception):
+    """Something changed that this process cannot take in; the message says what."""
+
+
+class Done(NamedTuple):
+    """What became of one kernel: the reports of the stages that had to be looked at, in order."""
+
+    reports: list[Report]
+    cut: Step | None
+    """The stage from which on nothing had to be done again."""
+
+
+class Watch:
+    """Keeps kernels built.  Paths of builds start from the working directory."""
+
+    def __init__(
+        self,
+        watched: Sequence[Tree | Single],
+        session: Session,
+        scripts: Sequence[str] = (),
+        jobs: int = 1,
+        out: Callable[[str], None] | None = None,
+        error: Callable[[str], None] | None = None,
+    ) -> None:
+        """`scripts` are files whose change makes all of this another build: see Restart."""
+        self._watched = watched
+        self._session = session
+        session.keep_equal = True
+        self._jobs = jobs
+        self._out = out or _writer(sys.stdout)
+        self._error = error or _writer(sys.stderr)
+        self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._imports: dict[str, tuple[str, list[str]]] = {}
+        self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        self._plans: dict[tuple[str, str], tuple[str, plan.Plan]] = {}
+        self._scripts = {path: self._digest(path) for path in scripts}
+        self._package = os.path.join(session.code.root, "tileiras")
+        self._code = tree_state(self._package)
+
+    # ---- what changed ------------------------------------------------------------------------------------------------
+
+    def scan(self) -> tuple[list[Single], list[Single]]:
+        """Kernels that are new or have changed since the last call, and those that are gone; raises Restart."""
+        for path, digest in self._scripts.items():
+            if self._digest(path) != digest:
+                raise Restart(f"{os.path.relpath(path)} changed")
+        if tree_state(self._package) != self._code:
+            raise Restart("the compiler changed")
+        now: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
+        changed = []
+        for kernel in self._listed():
+            inputs = tuple(self._digest(path) for path in self._inputs(kernel.path))
+            key = (self._stem(kernel), kernel.emit)
+            now[key] = (kernel, inputs)
+            before = self._kernels.get(key)
+            if before is None or before[1] != inputs:
+                changed.append(kernel)
+        gone = [kernel for key, (kernel, _) in self._kernels.items() if key not in now]
+        self._kernels = now
+        return changed, gone
+
+    def _listed(self) -> Iterator[Single]:
+        for item in self._watched:
+            if isinstance(item, Single):
+                if os.path.isfile(item.path):
+                    yield item
+                continue
+            for name in _kernel_files(item.directory):
+                if name.endswith(".py") and not discover.has_front_end():
+                    continue
+                path = os.path.join(item.directory, name)
+                full = os.path.join(item.prefix, name).replace(os.sep, "/")
+                for options, emit in item.variants:
+                    yield Single(path, full, options, emit, item.build, item.entries)
+
+    def _inputs(self, path: str) -> list[str]:
+        """The files that a kernel is read from."""
+        if not path.endswith(".py"):
+            return [path]
+        known = self._imports.get(path)
+        if known is not None and known[0] == "".join(map(self._digest, known[1])):
+            return known[1]
+        found = [path, *discover.imported_files(path)]
+        self._imports[path] = ("".join(map(self._digest, found)), found)
+        return found
+
+    def _digest(self, path: str) -> str:
+        """The digest of a file's content, read again when its times have changed; empty without the file."""
+        try:
+            status = os.stat(path)
+            state = (status.st_size, status.st_mtime_ns, status.st_ino)
+            known = self._files.get(path)
+            # A file may change again within a tick of its clock: so young a one is always read.
+            if known is not None and known[0] == state and status.st_mtime_ns < time.time_ns() - 50_000_000:
+                return known[1]
+            digest = content_digest(path)
+        except OSError:
+            return ""
+        self._files[path] = (state, digest)
+        return digest
+
+    # ---- building ----------------------------------------------------------------------------------------------------
+
+    def build(self, kernels: Sequence[Single], start: float | None = None) -> bool:
+        """Builds kernels and says a line for each, or one for many; whether none failed.
+
+        `start` is when the change was noticed (`time.perf_counter`).
+        """
+        start = time.perf_counter() if start is None else start
+        if len(kernels) < TOGETHER or self._jobs < 2:
+            results = [(kernel, self._tried(kernel, 1)) for kernel in kernels]
+        else:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(self._jobs) as threads:
+                made = threads.map(lambda kernel: self._tried(kernel, self._jobs), kernels)
+                results = list(zip(kernels, made, strict=True))
+        failed = 0
+        for kernel, done in results:
+            failed += any(report.code for report in done.reports)
+            for report in done.reports:
+                if report.text:
+                    self._error(report.text)
+        if len(kernels) > TOGETHER:
+            reports = [report for _, done in results for report in done.reports]
+            ran = sum(not report.cached for report in reports)
+            words = [f"{ran} stages run", f"{len(reports) - ran} from the store"]
+            words += [f"{failed} kernels failed"] if failed else []
+            self._out(f"{len(kernels)} kernels: {', '.join(words)}  {_milliseconds(time.perf_counter() - start)}")
+        else:
+            for kernel, done in results:
+                self._out(_line(kernel, done, time.perf_counter() - start))
+        return not failed
+
+    def _tried(self, kernel: Single, jobs: int) -> Done:
+        try:
+            return self._build(kernel, jobs)
+        except CompileError as error:
+            failed = Report(self._stem(kernel), "read", None, False, error.code, error.render(), (), 0.0)
+            return Done([failed], None)
+
+    def _build(self, kernel: Single, jobs: int) -> Done:
+        reports: list[Report] = []
+        cut: Step | None = None
+        broken: set[str] = set()
+        for step in self._plan(kernel).steps:
+            if step.input in broken:
+                broken.update(step.outputs)
+                continue
+            place = (step.stem, step.stage.name)
+            key = self._session.key(step)
+            if key is not None and self._keys.get(place) == key and all(map(os.path.isfile, step.outputs)):
+                cut = cut or step
+                continue
+            cut = None
+            report = dispatch.perform(self._session, step, jobs)
+            reports.append(report)
+            if report.code:
+                broken.update(step.outputs)
+                self._keys.pop(place, None)
+            elif report.key is not None:
+                self._keys[place] = report.key
+        return Done(reports, cut)
+
+    def _plan(self, kernel: Single) -> plan.Plan:
+        stem = self._stem(kernel)
+        digest = self._digest(kernel.path)
+        known = self._plans.get((stem, kernel.emit))
+        if known is not None and known[0] == digest:
+            return known[1]
+        entries = kernel.entries
+        if entries is None:
+            try:
+                entries = discover.entry_names(Source.read(kernel.path, kernel.name))
+            except CompileError:
+                entries = []  # its own stages say what is wrong
+        made = plan.plan(kernel.path, kernel.name, kernel.path, stem, kernel.options, kernel.emit, entries)
+        self._plans[stem, kernel.emit] = (digest, made)
+        return made
+
+    def _stem(self, kernel: Single) -> str:
+        return plan.stem(plan.folder(kernel.build, kernel.options), kernel.path, kernel.name)
+
+    # ---- the loop ----------------------------------------------------------------------------------------------------
+
+    def run(self, poll: bool = False) -> None:
+        """Builds what there is, then whatever changes, until it is interrupted; raises Restart."""
+        events: queue.SimpleQueue[float] = queue.SimpleQueue()
+        folders = [item.directory if isinstance(item, Tree) else os.path.dirname(item.path) for item in self._watched]
+        folders = _outermost([*folders, self._package])
+        scripts = {os.path.realpath(os.path.dirname(path)) for path in self._scripts}
+        with _observed(folders, sorted(scripts), events, self._error, poll) as observing:
+            changed, _ = self.scan()
+            whole = self.build(changed)
+            self._load()
+            self._out(f"watching {len(self._kernels)} kernels" + ("" if whole else ", of which some failed"))
+            while True:
+                self._settle(events, SWEEP if observing else POLL)
+                start = time.perf_counter()
+                changed, gone = self.scan()
+                for kernel in gone:
+                    self._out(f"{_named(kernel)}: deleted")
+                if changed:
+                    self.build(changed, start)
+
+    def _load(self) -> None:
+        """Loads what the stages consist of, so that the first save need not wait for it."""
+        import importlib
+
+        from tileiras.codegen import isolation
+
+        emits = {kernel.emit for kernel, _ in self._kernels.values()}
+        lasts = {pipeline.emit_stage(emit)[0].name for emit in emits}
+        for row in {row: None for last in sorted(lasts) for row in pipeline.stages_between("read", last)}:
+            for module in (row.module_name, *(f"tileiras.dialects.{name}" for name in row.dialects)):
+                importlib.import_module(module)
+        if lasts & {"ptx", "cubin"}:
+            isolation.start()
+
+    @staticmethod
+    def _settle(events: queue.SimpleQueue[float], sweep: float) -> None:
+        """Returns when there was an event and then quiet, or when it is time to look without one."""
+        with contextlib.suppress(queue.Empty):
+            first = events.get(timeout=sweep)
+            while time.monotonic() < first + AT_MOST:
+                events.get(timeout=QUIET)
+
+
+def forever(watch: Watch, folder: str, command: Sequence[str], poll: bool = False) -> int:
+    """Runs a watch until it is interrupted.  What it cannot take in replaces this process with `command`."""
+    try:
+        watch.run(poll)
+    except KeyboardInterrupt:
+        return 0
+    except Restart as reason:
+        sys.stdout.write(f"{reason}: starting again\n")
+        sys.stdout.flush()
+        os.chdir(folder)
+        os.execv(command[0], list(command))
+    return 0
+
+
+def _named(kernel: Single) -> str:
+    return f"{kernel.name} {kernel.options['gpu-name']}"
+
+
+def _line(kernel: Single, done: Done, seconds: float) -> str:
+    """`k.mlir sm_90: read, tileaa, cut off before tileas  12 ms, 9 ms in stages`."""
+    words = [report.stage + (" (cached)" if report.cached else "") for report in done.reports]
+    words = list(dict.fromkeys(words)) or ["nothing to do"]
+    if done.reports and done.reports[-1].code:
+        words[-1] += " failed"
+    elif done.reports and done.cut is not None:
+        words.append(f"cut off before {done.cut.stage.name}")
+    stages = sum(report.seconds for report in done.reports if not report.cached)
+    return f"{_named(kernel)}: {', '.join(words)}  {_milliseconds(seconds)}, {_milliseconds(stages)} in stages"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def _writer(file: Any) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        file.write(text + "\n")
+        file.flush()
+
+    return write
+
+
+def _kernel_files(directory: str) -> list[str]:
+    try:
+        return discover.kernel_files(directory)
+    except OSError:
+        return []  # between one branch and another the folder may not be there
+
+
+def _outermost(folders: Sequence[str]) -> list[str]:
+    """The folders without those inside another; a folder that is not there is left out."""
+    kept: list[str] = []
+    for folder in sorted({os.path.realpath(folder or os.curdir) for folder in folders}):
+        if os.path.isdir(folder) and not any(folder.startswith(outer + os.sep) for outer in kept):
+            kept.append(folder)
+    return kept
+
+
+@contextlib.contextmanager
+def _observed(
+    trees: Sequence[str],
+    folders: Sequence[str],
+    events: queue.SimpleQueue[float],
+    error: Callable[[str], None],
+    poll: bool,
+) -> Iterator[bool]:
+    """Has every change below `trees` and in `folders` put the time into `events`; False where that is not to be had.
+
+    Folders, never files: what an editor renames over a file is another one.
+    """
+    if poll:
+        yield False
+        return
+    from watchdog.events import FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: Any) -> None:
+            if event.event_type not in ("opened", "closed_no_write"):
+                events.put(time.monotonic())
+
+    observer = Observer()
+    try:
+        for tree in trees:
+            observer.schedule(Handler(), tree, recursive=True)
+        for folder in folders:
+            if folder not in trees:
+                observer.schedule(Handler(), folder, recursive=False)
+        observer.start()
+    except OSError as failure:
+        error(
+            f"warning: the system gives no more watches ({failure.strerror}); looking every {POLL} s instead. "
+            "On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
+        )
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        observer.stop()
+        observer.join()

@@ -1,0 +1,77 @@
+"""tileiras-watch [DIR...] [sm=sm_90] [opt=3] [emit=ptx] [OPTION=VALUE]: builds kernels whenever they are saved.
+
+Without an SConstruct; in a project that has one, `scons watch` knows its options.  Artifacts are those that
+`env.TileTree(DIR)` makes.  Exit codes: 0 when it was interrupted, 1 for a command line that cannot be read, 2 for
+options that are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    import argparse
+
+    from tileiras.build.variables import BadVariable, construction_variables
+    from tileiras.diagnostics import CompileError, ExitCode
+
+    parser = argparse.ArgumentParser(
+        prog="tileiras-watch", description="Builds kernels whenever they are saved.",
+        epilog="NAME=VALUE are the variables of scons: sm, opt, emit and every option of the compiler.",
+    )  # fmt: skip
+    parser.add_argument("arguments", nargs="*", metavar="DIR|NAME=VALUE", help="folders of kernels; default: this one")
+    parser.add_argument("--build", metavar="DIR", default="build", help="where artifacts go; default build")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
+    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit as stopped:
+        return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
+    settings = dict(word.split("=", 1) for word in given.arguments if "=" in word)
+    folders = [word for word in given.arguments if "=" not in word] or ["."]
+    for folder in folders:
+        if not os.path.isdir(folder):
+            print(f"error: {folder} is no folder", file=sys.stderr)
+            return ExitCode.USAGE
+    try:
+        variables = construction_variables(settings)
+        watch = _watch(folders, variables, given.build, given.jobs)
+    except BadVariable as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ExitCode.CONFIGURATION
+    except CompileError as error:
+        print(error.render(), file=sys.stderr)
+        return error.code
+    from tileiras.build.watch import forever
+
+    command = [sys.executable, *sys.orig_argv[1:]]
+    return forever(watch, os.getcwd(), command, given.poll)
+
+
+def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
+    from tileiras import pipeline
+    from tileiras.build.execute import Session, warn_on_stderr
+    from tileiras.build.history import History
+    from tileiras.build.store import ArtifactStore, default_mode, directory_for, size_limit
+    from tileiras.build.watch import Tree, Watch
+    from tileiras.options import CompileOptions
+
+    variants = []
+    for sm in variables["TILE_SM"].split(","):
+        options = CompileOptions({**variables["TILE_OPTIONS"], "gpu-name": sm, "opt-level": variables["TILE_OPT"]})
+        variants.append((options, variables["TILE_EMIT"] or pipeline.TIERS[options["opt-level"]]))
+    trees = []
+    for folder in folders:
+        prefix = os.path.relpath(folder)
+        prefix = "" if prefix == os.curdir else os.path.basename(prefix) if prefix.startswith("..") else prefix
+        trees.append(Tree(os.path.abspath(folder), prefix, variants, build))
+    store = ArtifactStore(directory_for(os.getcwd()), warn_on_stderr, default_mode(), size_limit())
+    return Watch(trees, Session(store, history=History(build)), jobs=jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
