@@ -158,3 +158,16 @@ def test_what_the_kernel_prints_is_shown(tmp_path, capsys, backend):
     )
     assert main([str(source), "--entry", "k", "--grid", "2", "--backend", backend, "i32=7"]) == 0
     assert capsys.readouterr().out == "n=7\nn=7\n"
+
+
+def test_undefined_results_are_told(tmp_path, capsys):
+    kernel = tmp_path / "quotient.mlir"
+    kernel.write_text("""cuda_tile.module @m { entry @k(%r: tile<ptr<i32>>, %n: tile<i32>) {
+      %one = constant <i32: 1> : tile<i32>
+      %y = divi %one, %n signed : tile<i32>
+      %s = store_ptr_tko weak %r, %y : tile<ptr<i32>>, tile<i32> -> token
+      return
+    } }""")
+    for divisor, text in ((1, ""), (0, "warning: 1 of 2 elements of argument 0 are undefined by the specification\n")):
+        assert main([str(kernel), "--entry", "k", "--grid", "1", "i32[2]=zeros", f"i32={divisor}"]) == 0
+        assert capsys.readouterr().err == text

@@ -309,21 +309,38 @@ def compare(kernel: Kernel, what: str, actual: Sequence[np.ndarray], expected: S
 
 
 class Expected(NamedTuple):
+    """The arrays that are compared, what is printed, and where the arrays' elements may be anything."""
+
     arrays: list[np.ndarray]
     printed: str
+    undefined: list[np.ndarray | None]
 
 
 def _interpreted(kernel: Kernel) -> tuple[Expected, str | None]:
     parameters, compared = arguments(kernel)
     output = io.StringIO()
-    interpret(module_text([kernel]), "k0", kernel.grid, parameters, output=output)
+    undefined = interpret(module_text([kernel]), "k0", kernel.grid, parameters, output=output)
+    masks = [undefined.get(position) for position in _compared_positions(parameters, compared)]
     if kernel.reference is None:
-        return Expected(compared, output.getvalue()), None
+        return Expected(compared, output.getvalue(), masks), None
     with np.errstate(all="ignore"):
         expected = kernel.reference(*(operand.array for operand in kernel.inputs))
+    _settle(compared, expected, masks)
     wrong = compare(kernel, "interpreter against NumPy", compared, expected)
     # Bounds are distances from the right result, which the interpreter may itself be off within them.
-    return Expected(compared if wrong else list(expected), output.getvalue()), wrong
+    return Expected(compared if wrong else list(expected), output.getvalue(), masks), wrong
+
+
+def _compared_positions(parameters: Sequence[Any], compared: Sequence[np.ndarray]) -> list[int]:
+    numbers = {id(parameter): position for position, parameter in enumerate(parameters)}
+    return [numbers[id(array)] for array in compared]
+
+
+def _settle(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray], masks: Sequence[np.ndarray | None]) -> None:
+    """Undefined elements may be anything: in `arrays` they become what they are in `others`."""
+    for array, other, mask in zip(arrays, others, masks):
+        if mask is not None:
+            array[mask] = other[mask]
 
 
 def _bodies(ptx: str) -> dict[str, str]:
@@ -392,7 +409,8 @@ def _run_target(
         except SimulationError as error:
             yield _failed(kernel, target, "emulate", f"{type(error).__name__}: {error}")
             continue
-        arrays, printed = expected[number]
+        arrays, printed, masks = expected[number]
+        _settle(compared, arrays, masks)
         wrong = compare(kernel, f"{target} against what is expected", compared, arrays)
         if kernel.prints and run.output != printed:
             wrong = f"{target} printed {run.output!r}, expected {printed!r}"

@@ -194,7 +194,10 @@ def _interpret(options: Any, arguments: list[Any]) -> None:
     import tileiras
     from tileiras.sim import interpret
 
-    interpret(tileiras.parse(options.input), options.entry, options.grid, arguments)
+    undefined = interpret(tileiras.parse(options.input), options.entry, options.grid, arguments)
+    for position, where in undefined.items():
+        many = f"{where.sum()} of {where.size} elements"
+        print(f"warning: {many} of argument {position} are undefined by the specification", file=sys.stderr)
 
 
 class Compiled(NamedTuple):

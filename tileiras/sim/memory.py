@@ -141,13 +141,10 @@ class Memory:
 
     def _add(self, owner: np.ndarray, alignment: int, name: str | None) -> Allocation:
         data, host = _raw_bytes(owner)
-        cursor = Memory._cursor if self._private_cursor is None else self._private_cursor
+        cursor = self.cursor
         address = -(-cursor // alignment) * alignment
         following = -(-(address + data.size + 1) // _SPACING) * _SPACING + _SPACING
-        if self._private_cursor is None:
-            Memory._cursor = following
-        else:
-            self._private_cursor = following
+        self.cursor = following
         name = name or f"allocation {len(self._allocations)}"
         allocation = Allocation(address, data, owner, name, owner.flags.writeable, host)
         at = bisect.bisect(self._bases, address)
@@ -165,6 +162,28 @@ class Memory:
         del self._by_owner[id(self._allocations[at].owner)]
         del self._bases[at], self._allocations[at]
         self._base_array = None
+
+    @property
+    def cursor(self) -> int:
+        """Where the next allocation goes; to be set back only when everything behind has been released."""
+        return Memory._cursor if self._private_cursor is None else self._private_cursor
+
+    @cursor.setter
+    def cursor(self, address: int) -> None:
+        if self._private_cursor is None:
+            Memory._cursor = address
+        else:
+            self._private_cursor = address
+
+    def contents(self) -> list[tuple[Allocation, bytes]]:
+        """Everything writable that pointers of this memory can reach, for `restore`."""
+        memories = (self, *(Memory._others() if self._private_cursor is not None else ()))
+        return [(each, each.data.tobytes()) for memory in memories for each in memory._allocations if each.writable]
+
+    @staticmethod
+    def restore(contents: list[tuple[Allocation, bytes]]) -> None:
+        for allocation, data in contents:
+            allocation.data[:] = np.frombuffer(data, np.uint8)
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:

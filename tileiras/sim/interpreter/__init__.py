@@ -2,14 +2,16 @@
 
 Every operation's meaning is written from its specification and shares nothing with the lowering.  What the
 specification leaves undefined is either an error with the operation's location (out-of-bounds accesses, broken
-assumptions, tile numbers outside of an index space) or a recognisable bit pattern (unpadded out-of-bounds elements,
-overflow that was promised not to happen, division by zero).
+assumptions, tile numbers outside of an index space) or a value of no particular bits (unpadded out-of-bounds elements,
+overflow that was promised not to happen, division by zero): see `undefined`.
 
 Tile blocks run one after the other, x fastest, each operation in program order.
 """
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from ..memory import Memory
 from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
 from .arguments import ArgumentMismatch, bind_arguments
 from .machine import MEANINGS, InterpreterError, Machine
+from .undefined import RUN, STAND_INS, Run
 from .values import elements_of
 
 __all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "check_arguments", "interpret", "load_module"]
@@ -111,7 +114,7 @@ def check_arguments(source: Any, entry: str | None, args: Sequence[Any]) -> None
 def interpret(
     source: Any, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
     memory: Memory | None = None, output=None,
-) -> None:
+) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
     ``source`` is a path, bytecode, MLIR text or a module; ``args`` are the entry's parameters in order.  A NumPy array
@@ -119,8 +122,12 @@ def interpret(
     unsigned integers of the same size.  An integer for a pointer is an address that a :class:`tileiras.sim.Memory`
     gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
 
+    Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
+    arguments that have some.
+
     Raises CompileError when the source is not valid, ArgumentMismatch when entry, grid or arguments do not fit,
-    InterpreterError (located at the operation) when the kernel does what has no meaning.
+    InterpreterError (located at the operation) when the kernel does what has no meaning, or uses an undefined value as
+    an address, an index or a condition.
     """
     module = load_module(source)
     function = _entry(module, entry)
@@ -128,12 +135,44 @@ def interpret(
     memory = memory if memory is not None else Memory.scratch()
     block = function.regions[0].block
     bound = bind_arguments(memory, [argument.type for argument in block.arguments], args)
-    machine = Machine(memory, sizes, _load_globals(module, memory), output if output is not None else sys.stdout)
-    with np.errstate(all="ignore"):
-        for z in range(sizes[2]):
-            for y in range(sizes[1]):
-                for x in range(sizes[0]):
-                    machine.block_id = (x, y, z)
-                    machine.values.clear()
-                    machine.bind(block.arguments, bound)
-                    machine.run_block(block)
+    globals_ = _load_globals(module, memory)
+    before = memory.contents()
+    first = Run(STAND_INS[0])
+    place = memory.cursor
+    _run(first, Machine(memory, sizes, globals_, output if output is not None else sys.stdout), block, bound)
+    if not first.used:
+        return {}
+    after = memory.contents()
+    results = [np.array(arg) if isinstance(arg, np.ndarray) else None for arg in args]
+    memory.restore(before)
+    memory.cursor = place
+    try:
+        second = Machine(memory, sizes, globals_, io.StringIO())
+        _run(Run(STAND_INS[1], first.seen), second, block, bound)
+        differing = {
+            position: _bits(result) != _bits(arg)
+            for position, (result, arg) in enumerate(zip(results, args))
+            if result is not None
+        }
+    finally:
+        memory.restore(after)
+    return {position: where.any(-1) for position, where in differing.items() if where.any()}
+
+
+def _run(run: Run, machine: Machine, block: Any, bound: list) -> None:
+    """Execute all tile blocks of a grid."""
+    token = RUN.set(run)
+    try:
+        with np.errstate(all="ignore"):
+            for z, y, x in itertools.product(*(range(size) for size in reversed(machine.grid))):
+                machine.block_id = (x, y, z)
+                machine.values.clear()
+                machine.bind(block.arguments, bound)
+                machine.run_block(block)
+    finally:
+        RUN.reset(token)
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """The array's bytes, in a dimension behind its own."""
+    return np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, -1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .machine import Machine, as_tile, attribute, meaning
 from .rounding import FLOAT_DTYPES, compute, flush
-from .values import dtype_of, signed, undefined, unsigned, wrap
+from .values import dtype_of, signed, undefine, unsigned, wrap
 
 
 def _ftz(op) -> bool:
@@ -149,7 +149,7 @@ def _overflow_undefined(op, result, operands, function):
         broken = broken | (_wide(function, operands, width, signed) != signed(result, width)).astype(bool)
     if promise in ("no_unsigned_wrap", "no_wrap"):
         broken = broken | (_wide(function, operands, width, unsigned) != unsigned(result, width)).astype(bool)
-    return np.where(broken, undefined(np.shape(result), element), result) if broken.any() else result
+    return undefine(result, broken, element)
 
 
 @meaning("addi", "subi", "muli", elementwise=True)
@@ -215,14 +215,14 @@ def divi(machine, op):
     elif mode == "negative_inf":
         quotient = quotient - (inexact & opposite).astype(quotient.dtype)
     element = _element(op)
-    return np.where(bad, undefined(np.shape(bad), element), wrap(quotient, element.width))
+    return undefine(wrap(quotient, element.width), bad, element)
 
 
 @meaning("remi", elementwise=True)
 def remi(machine, op):
     _, _, _, remainder, bad = _divide(machine, op)
     element = _element(op)
-    return np.where(bad, undefined(np.shape(bad), element), wrap(remainder, element.width))
+    return undefine(wrap(remainder, element.width), bad, element)
 
 
 @meaning("maxi", elementwise=True)
@@ -247,21 +247,18 @@ def bitwise(machine, op):
 def shli(machine, op):
     width = _element(op).width
     lhs, amount = (unsigned(v, width) for v in machine.operands(op))
-    inside = amount < width
-    shifted = np.where(inside, lhs << np.where(inside, amount, 0).astype(lhs.dtype), 0)
-    result = wrap(shifted, width)
+    # The specification says nothing of shifts by the width or more, which MLIR's and LLVM's shifts have no value for.
+    broken = amount >= width
+    back = np.where(broken, 0, amount).astype(lhs.dtype)
+    result = wrap(lhs << back, width)
     promise = attribute(op, "overflow", "none")
-    if promise == "none":
-        return result
     # A promise is broken when shifting back does not restore the operand.
-    back = np.where(inside, amount, 0).astype(lhs.dtype)
-    broken = np.zeros(np.shape(result), bool)
     if promise in ("no_signed_wrap", "no_wrap"):
         restored = signed(result, width) >> back.astype(result.dtype)
-        broken = broken | ~inside | (restored != signed(wrap(lhs, width), width))
+        broken = broken | (restored != signed(wrap(lhs, width), width))
     if promise in ("no_unsigned_wrap", "no_wrap"):
-        broken = broken | ~inside | ((unsigned(result, width) >> back) != lhs)
-    return np.where(broken, undefined(np.shape(result), _element(op)), result)
+        broken = broken | ((unsigned(result, width) >> back) != lhs)
+    return undefine(result, broken, _element(op))
 
 
 @meaning("shri", elementwise=True)
@@ -270,12 +267,9 @@ def shri(machine, op):
     value, amount = machine.operands(op)
     amount = unsigned(amount, width)
     value = signed(value, width) if _is_signed(op) else unsigned(value, width)
-    # Shifting by the width or more leaves copies of the sign, or zeros.
-    last = np.minimum(amount, width - 1).astype(value.dtype)
-    shifted = value >> last
-    if not _is_signed(op):
-        shifted = np.where(amount < width, shifted, 0)
-    return wrap(shifted, width)
+    broken = amount >= width
+    shifted = value >> np.where(broken, 0, amount).astype(value.dtype)
+    return undefine(wrap(shifted, width), broken, _element(op))
 
 
 @meaning("select", elementwise=True)

@@ -40,6 +40,7 @@ def _combine(mode: str, element):
 def _update(machine, addresses, mask, element, function, *arguments) -> np.ndarray:
     """Apply ``function(old, *arguments)`` to every place where ``mask``; the old elements."""
     dtype = dtype_of(element)
+    machine.decide("an address", addresses, mask)
     chosen = np.ones(addresses.shape, bool) if mask is None else mask
     places = addresses.reshape(-1)[chosen.reshape(-1)]
     picked = [np.ascontiguousarray(a).reshape(-1)[chosen.reshape(-1)] for a in arguments]
@@ -53,7 +54,7 @@ def _update(machine, addresses, mask, element, function, *arguments) -> np.ndarr
             old[position : position + 1] = before = machine.memory.load(place, dtype)
             after = function(before, *(p[position : position + 1] for p in picked))
             machine.memory.store(place, np.asarray(after).astype(dtype, copy=False))
-    result = undefined(addresses.shape, element)
+    result = np.empty(addresses.shape, dtype) if chosen.all() else undefined(addresses.shape, element)
     result.reshape(-1)[chosen.reshape(-1)] = old
     return result
 

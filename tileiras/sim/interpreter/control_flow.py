@@ -15,6 +15,7 @@ def terminator(machine, op):
 
 @meaning("if")
 def if_(machine, op):
+    machine.decide("a condition", machine[op.operands[0]])
     taken = bool(machine[op.operands[0]])
     regions = op.regions
     region = regions[0] if taken else regions[1] if len(regions) > 1 else None
@@ -29,6 +30,7 @@ def if_(machine, op):
 @meaning("for")
 def for_(machine, op):
     lower, upper, step = (machine[value] for value in op.operands[:3])
+    machine.decide("a bound", lower, upper, step)
     read = unsigned if "unsignedCmp" in op.attributes or "unsigned_cmp" in op.attributes else signed
     width = op.operands[0].type.element_type.width
     first, last, by = int(read(lower, width)), int(read(upper, width)), int(read(step, width))

@@ -8,7 +8,7 @@ from tileiras.ir import FLOAT_SEMANTICS, IntegerType
 
 from .machine import attribute, meaning
 from .rounding import FLOAT_DTYPES, round_to
-from .values import dtype_of, signed, undefined, unsigned, width_of, wrap
+from .values import dtype_of, signed, undefine, unsigned, width_of, wrap
 
 
 def _types(op):
@@ -60,7 +60,7 @@ def ftoi(machine, op):
         return wrap(np.vectorize(lambda x: int(x) % (1 << 64), otypes=[np.uint64])(exact), width)
     chosen = np.where(inside, values, 0.0)
     integers = chosen.astype(np.int64 if is_signed else np.uint64)
-    return np.where(inside, wrap(integers, width), undefined(np.shape(values), target))
+    return undefine(wrap(integers, width), ~inside, target)
 
 
 @meaning("ftof", elementwise=True)
@@ -91,7 +91,7 @@ def trunci(machine, op):
         broken = broken | (signed(result, target.width) != signed(values, source.width))
     if promise in ("no_unsigned_wrap", "no_wrap"):
         broken = broken | (unsigned(result, target.width) != unsigned(values, source.width))
-    return np.where(broken, undefined(np.shape(result), target), result) if broken.any() else result
+    return undefine(result, broken, target)
 
 
 @meaning("bitcast", elementwise=True)

@@ -72,6 +72,7 @@ def assume(machine, op):
 @meaning("assert")
 def assert_(machine, op):
     condition = np.asarray(machine[op.operands[0]])
+    machine.decide("a condition", condition)
     if not condition.all():
         failed = [list(map(int, index)) for index in np.argwhere(~condition)]
         shown = ", ".join(map(str, failed[:4])) + (f" and {len(failed) - 4} more" if len(failed) > 4 else "")

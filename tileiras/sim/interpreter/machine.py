@@ -12,6 +12,7 @@ from tileiras.ir import Operation, Value
 
 from ..errors import SimulationError
 from ..memory import Memory, MemoryAccessError
+from .undefined import RUN
 
 
 class InterpreterError(SimulationError):
@@ -102,6 +103,14 @@ class Machine:
     def operands(self, op: Operation) -> list:
         values = self.values
         return [values[operand] for operand in op.operands]
+
+    def decide(self, what: str, *values) -> None:
+        """Note that the run depends on ``values``: an address, a condition, an index.
+
+        Raises Undefined when they are not what they were in a run with other undefined values.
+        """
+        if not RUN.get().decide(*(value for value in values if value is not None)):
+            raise Undefined(f"uses an undefined value as {what}")
 
     def bind(self, targets: Sequence[Value], values: Sequence) -> None:
         for target, value in zip(targets, values, strict=True):

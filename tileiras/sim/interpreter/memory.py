@@ -6,10 +6,11 @@ import numpy as np
 
 from tileiras.ir import IntegerType
 
-from ..memory import UNINITIALISED, Memory
+from ..memory import Memory
 from .machine import Undefined, meaning
 from .rounding import FLOAT_DTYPES
-from .values import TOKEN, dtype_of, undefined, width_of, wrap
+from .undefined import stand_in
+from .values import TOKEN, dtype_of, undefine, width_of, wrap
 
 
 def read_elements(machine, address, offsets: np.ndarray, element, mask) -> np.ndarray:
@@ -19,6 +20,7 @@ def read_elements(machine, address, offsets: np.ndarray, element, mask) -> np.nd
     elements share a byte, the even one in the lower half.
     """
     memory: Memory = machine.memory
+    machine.decide("an address", address, mask)
     if width_of(element) == 4:
         packed = memory.load(address + (offsets >> 1), np.uint8, mask=mask)
         nibbles = np.where(offsets & 1, packed >> 4, packed & 0xF).astype(np.uint8)
@@ -32,6 +34,7 @@ def read_elements(machine, address, offsets: np.ndarray, element, mask) -> np.nd
 def write_elements(machine, address, offsets: np.ndarray, element, mask, values: np.ndarray) -> None:
     """Inverse of :func:`read_elements`; of several elements for one place the last in row-major order stays."""
     memory: Memory = machine.memory
+    machine.decide("an address", address, mask)
     if width_of(element) == 4:
         nibbles = np.ascontiguousarray(values).view(np.uint8).reshape(np.shape(values)) & 0xF
         # Neighbours share a byte: one half after the other, each on top of what is there.
@@ -64,8 +67,10 @@ def load_ptr_tko(machine, op):
     padding = machine.get(op.paddingValue)
     loaded = read_elements(machine, pointers, np.zeros(pointers.shape, np.int64), element, mask)
     if mask is not None:
-        other = undefined(pointers.shape, element) if padding is None else padding
-        loaded = np.where(mask, loaded, other).astype(dtype_of(element), copy=False)
+        if padding is None:
+            loaded = undefine(loaded, ~mask, element)
+        else:
+            loaded = np.where(mask, loaded, padding).astype(dtype_of(element), copy=False)
     return loaded, TOKEN
 
 
@@ -90,6 +95,6 @@ def alloca(machine, op):
     size = -(-count * width_of(element) // 8)
     alignment = max(1, op.attributes["alignment"].value)
     address = machine.memory.allocate(size, alignment=alignment, name=f"alloca of {count} elements",
-                                      fill=UNINITIALISED)  # fmt: skip
+                                      fill=stand_in())  # fmt: skip
     machine.allocated.append(address)
     return np.array(address, np.int64)

@@ -45,6 +45,7 @@ def cat(machine, op):
 
 def _slices(machine, op, indices, whole: tuple[int, ...], part: tuple[int, ...]) -> tuple[slice, ...]:
     """The part of a tile that slice numbers name; numbers outside the tile are an error."""
+    machine.decide("an index", *(machine[index] for index in indices))
     starts = [int(unsigned(machine[index], index.type.element_type.width)) for index in indices]
     counts = [size // step for size, step in zip(whole, part)]
     for dim, (start, count) in enumerate(zip(starts, counts)):

@@ -14,6 +14,7 @@ from tileiras.ir import FloatType, IntegerType
 
 from ..memory import UNINITIALISED
 from .rounding import FLOAT_DTYPES
+from .undefined import stand_in
 
 TOKEN = object()
 
@@ -62,13 +63,21 @@ def wrap(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def undefined(shape: tuple[int, ...], element) -> np.ndarray:
-    """A tile of elements that the specification leaves undefined: recognisable bits, the same in every run."""
-    dtype = dtype_of(element)
+    """A tile of elements that the specification leaves undefined: recognisable bits, others in a second run."""
+    dtype, byte = dtype_of(element), stand_in()
     if dtype == np.bool_:
-        return np.zeros(shape, dtype)
+        return np.full(shape, byte != UNINITIALISED)
     if width_of(element) == 4:
-        return np.full(shape, UNINITIALISED & 0xF, np.uint8).view(dtype)
-    return np.full((*shape, dtype.itemsize), UNINITIALISED, np.uint8).view(dtype).reshape(shape)
+        return np.full(shape, byte & 0xF, np.uint8).view(dtype)
+    return np.full((*shape, dtype.itemsize), byte, np.uint8).view(dtype).reshape(shape)
+
+
+def undefine(values: np.ndarray, where: np.ndarray, element) -> np.ndarray:
+    """``values``, undefined ``where`` it says so."""
+    values = np.asarray(values)
+    if not np.any(where):
+        return values
+    return np.where(where, undefined(values.shape, element), values).astype(values.dtype, copy=False)
 
 
 def elements_of(attribute, shape: tuple[int, ...]) -> np.ndarray:

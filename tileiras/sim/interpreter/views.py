@@ -19,6 +19,7 @@ def _unsigned_scalar(machine, value) -> int:
 @meaning("make_tensor_view")
 def make_tensor_view(machine, op):
     view = op.results[0].type
+    machine.decide("an address or a size", *(machine[value] for value in op.operands))
     dynamic = iter([_unsigned_scalar(machine, value) for value in op.operands[1:]])
     shape = tuple(next(dynamic) if size == DYNAMIC else size for size in view.shape)
     strides = tuple(next(dynamic) if stride == DYNAMIC else stride for stride in view.strides)
@@ -81,6 +82,7 @@ def locate(machine, view: TileView, op) -> tuple[np.ndarray, np.ndarray]:
     rank = len(view.tile_shape)
     offsets = np.zeros((1,) * rank, np.int64)
     inside = np.ones((1,) * rank, bool)
+    machine.decide("an index", *(machine[index] for index in indices))
     for position, index in enumerate(indices):
         dim = view.dim_map[position]
         width = index.type.element_type.width
@@ -124,7 +126,9 @@ def load_view_tko(machine, op):
     element = view.tensor.element
     offsets, inside = locate(machine, view, op)
     loaded = read_elements(machine, view.tensor.address, offsets, element, inside)
-    return np.where(inside, loaded, padding_tile(view, element)).astype(dtype_of(element), copy=False), TOKEN
+    if not inside.all():
+        loaded = np.where(inside, loaded, padding_tile(view, element)).astype(dtype_of(element), copy=False)
+    return loaded, TOKEN
 
 
 @meaning("store_view_tko", "multimem_store_view_tko")

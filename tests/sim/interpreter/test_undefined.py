@@ -1,0 +1,142 @@
+"""Undefined values are told from others, and nothing may depend on them."""
+
+import io
+
+import numpy as np
+import pytest
+
+from tileiras.sim import InterpreterError, Memory, interpret
+
+HEAD = """cuda_tile.module @m { entry @k(%a: tile<ptr<i32>>, %r: tile<ptr<i32>>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %lane = iota : tile<8xi32>
+    %five = constant <i32: 5> : tile<8xi32>
+    %mask = cmpi less_than %lane, %five, signed : tile<8xi32> -> tile<8xi1>
+    %a1 = reshape %a : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %a8 = broadcast %a1 : tile<1xptr<i32>> -> tile<8xptr<i32>>
+    %as = offset %a8, %lane : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+    %r1 = reshape %r : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %r8 = broadcast %r1 : tile<1xptr<i32>> -> tile<8xptr<i32>>
+    %rs = offset %r8, %lane : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+    %x, %t = load_ptr_tko weak %as, %mask : tile<8xptr<i32>>, tile<8xi1> -> tile<8xi32>, token
+"""
+STORE = "%s = store_ptr_tko weak %rs, %y : tile<8xptr<i32>>, tile<8xi32> -> token\n"
+TAIL = "return\n}\n}\n"
+LAST = "%seven = constant <i32: 7> : tile<i32>\n%e = extract %x[%seven] : tile<8xi32> -> tile<1xi32>\n"
+SCALAR = LAST + "%u = reshape %e : tile<1xi32> -> tile<i32>\n"
+
+
+def run(body: str, **options):
+    a, r = np.arange(1, 9, dtype=np.int32), np.zeros(8, np.int32)
+    return interpret(HEAD + body + TAIL, "k", 1, [a, r], **options), r
+
+
+def test_elements_that_a_mask_leaves_out():
+    undefined, r = run("%y = addi %x, %lane : tile<8xi32>\n" + STORE)
+    assert list(undefined) == [1]
+    assert undefined[1].tolist() == [False] * 5 + [True] * 3
+    assert r[:5].tolist() == [1, 3, 5, 7, 9]
+
+
+def test_elements_that_are_selected_away_are_no_part_of_the_result():
+    undefined, r = run("%y = select %mask, %x, %lane : tile<8xi1>, tile<8xi32>\n" + STORE)
+    assert undefined == {} and r.tolist() == [1, 2, 3, 4, 5, 5, 6, 7]
+
+
+def test_what_a_reduction_makes_of_them():
+    body = """%sum = reduce %x dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32> (%p: tile<i32>, %q: tile<i32>) {
+      %z = addi %p, %q : tile<i32>
+      yield %z : tile<i32>
+    }
+    %s = store_ptr_tko weak %r, %sum : tile<ptr<i32>>, tile<i32> -> token
+    """
+    undefined, _ = run(body)
+    assert undefined[1].tolist() == [True] + [False] * 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "divi %x, %none signed", "remi %x, %none unsigned", "shli %x, %far", "shri %x, %far signed",
+        "addi %x, %most overflow<no_signed_wrap>", "subi %none, %x overflow<no_unsigned_wrap>",
+        "muli %most, %most overflow<no_wrap>",
+    ],
+)  # fmt: skip
+def test_operations_without_a_value(text):
+    body = f"""%none = constant <i32: 0> : tile<8xi32>
+    %far = constant <i32: 32> : tile<8xi32>
+    %most = constant <i32: 2147483647> : tile<8xi32>
+    %y = {text} : tile<8xi32>
+    """
+    assert run(body + STORE)[0][1].all()
+
+
+def test_floats_that_do_not_fit():
+    body = """%f = constant <f32: 3.0e9> : tile<8xf32>
+    %y = ftoi %f signed : tile<8xf32> -> tile<8xi32>
+    """
+    assert run(body + STORE)[0][1].all()
+
+
+def test_memory_that_was_never_written():
+    body = """%m = alloca num_elem = 8, alignment = 16 : tile<ptr<i32>>
+    %w = store_ptr_tko weak %m, %seven : tile<ptr<i32>>, tile<i32> -> token
+    %m1 = reshape %m : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %m8 = broadcast %m1 : tile<1xptr<i32>> -> tile<8xptr<i32>>
+    %ms = offset %m8, %lane : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
+    %y, %l = load_ptr_tko weak %ms token=%w : tile<8xptr<i32>> -> tile<8xi32>, token
+    """
+    undefined, r = run(LAST + body + STORE)
+    assert undefined[1].tolist() == [False] + [True] * 7 and r[0] == 7
+
+
+def test_arguments_are_as_one_run_leaves_them():
+    """The second run starts from what was there before the first, and leaves nothing behind."""
+    body = """%was, %k = atomic_rmw_tko relaxed device %a, add, %seven : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    print_tko "%d\\0A", %was : tile<i32> -> token
+    """
+    a, r, output = np.arange(1, 9, dtype=np.int32), np.zeros(8, np.int32), io.StringIO()
+    text = HEAD + LAST + body + "%y = addi %x, %lane : tile<8xi32>\n" + STORE + TAIL
+    undefined = interpret(text, "k", 1, [a, r], output=output, memory=Memory())
+    assert a.tolist() == [8, *range(2, 9)]
+    assert output.getvalue() == "1\n" and undefined[1].sum() == 3
+    assert r[5:].view(np.uint32).tolist() == [0xCDCDCDCD + lane for lane in (5, 6, 7)]
+
+
+USES = {
+    "a condition": """%p = cmpi less_than %u, %zero, signed : tile<i32> -> tile<i1>
+        if %p {
+          %w = store_ptr_tko weak %r, %zero : tile<ptr<i32>>, tile<i32> -> token
+        }
+    """,
+    "a bound": "for %i in (%zero to %v, step %seven) : tile<i32> {\n}\n",
+    "an index": "%b = andi %u, %seven : tile<i32>\n%g = extract %x[%b] : tile<8xi32> -> tile<1xi32>\n",
+    "an address": """%b = andi %u, %seven : tile<i32>
+        %q = offset %a, %b : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+        %g, %h = load_ptr_tko weak %q : tile<ptr<i32>> -> tile<i32>, token
+    """,
+    "an address or a size": """%b = andi %u, %seven : tile<i32>
+        %g = make_tensor_view %a, shape = [%b], strides = [1] : tile<i32> -> tensor_view<?xi32, strides=[1]>
+    """,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_decides_must_be_defined(use):
+    bound = "%v = andi %u, %seven : tile<i32>\n"
+    with pytest.raises(InterpreterError, match=f"uses an undefined value as {use}"):
+        run(SCALAR + bound + USES[use])
+
+
+def test_a_mask_must_be_defined():
+    body = """%m = cmpi less_than %x, %five, signed : tile<8xi32> -> tile<8xi1>
+    %s = store_ptr_tko weak %rs, %lane, %m : tile<8xptr<i32>>, tile<8xi32>, tile<8xi1> -> token
+    """
+    with pytest.raises(InterpreterError, match="uses an undefined value as an address"):
+        run(body)
+
+
+def test_an_assertion_of_an_undefined_value():
+    body = '%p = cmpi less_than %u, %zero, signed : tile<i32> -> tile<i1>\nassert %p, "negative" : tile<i1>\n'
+    with pytest.raises(InterpreterError, match="uses an undefined value as a condition"):
+        run(SCALAR + body)

@@ -1,0 +1,56 @@
+"""Values that the specification leaves undefined, and who must not look at them.
+
+A run puts the same byte wherever the specification gives no value.  A kernel that did so is run a second time with
+another byte: what differs in memory afterwards is undefined, and a kernel whose second run takes another way or
+accesses other memory than the first uses what is undefined, which is an error.  Nothing is lost to kernels that have no
+undefined values, and no operation has to know how its result depends on its operands.
+"""
+
+from __future__ import annotations
+
+import zlib
+from contextvars import ContextVar
+
+import numpy as np
+
+from ..memory import UNINITIALISED
+
+#: What stands in for undefined bytes in the first run and in the second: of different sign as integers and as floats,
+#: and every bit differs.
+STAND_INS = (UNINITIALISED, UNINITIALISED ^ 0xFF)
+
+
+class Run:
+    """One run.  ``seen`` has a number per address, condition or index used since the first undefined value."""
+
+    __slots__ = ("expected", "position", "seen", "stand_in", "used")
+
+    def __init__(self, stand_in: int, expected: list[int] | None = None) -> None:
+        self.stand_in = stand_in
+        self.expected = expected
+        self.seen: list[int] = []
+        self.position = 0
+        self.used = False
+
+    def decide(self, *values) -> bool:
+        """Note values on which the run depends; False when the first run had others in this place."""
+        if not self.used:
+            return True
+        digest = 0
+        for value in values:
+            digest = zlib.crc32(np.ascontiguousarray(value).view(np.uint8).reshape(-1), digest)
+        if self.expected is None:
+            self.seen.append(digest)
+            return True
+        self.position += 1
+        return self.position <= len(self.expected) and self.expected[self.position - 1] == digest
+
+
+RUN: ContextVar[Run] = ContextVar("run")
+
+
+def stand_in() -> int:
+    """The byte of this run, for memory that starts out undefined."""
+    run = RUN.get()
+    run.used = True
+    return run.stand_in
