@@ -267,7 +267,7 @@ def _not_positive(x: np.ndarray) -> np.ndarray:
 
 def _trivial_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Zeros, and far beyond the largest and below the smallest number."""
-    return (x == 0) | (y == 0) | np.isnan(np.power(x, y)) | (np.abs(y * np.log2(np.abs(x))) > 1200)
+    return (np.abs(x) == 1) | (x == 0) | (y == 0) | np.isnan(np.power(x, y)) | (np.abs(y * np.log2(np.abs(x))) > 1200)
 
 
 def _is_ratio(y: np.ndarray, x: np.ndarray) -> np.ndarray:
