@@ -1,8 +1,12 @@
+import re
+
 import pytest
 
+import tileiras
 from tileiras.codegen import bitcode_library, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
+from tileiras.lowering.tileas_to_llvm.math import FUNCTIONS
 from tileiras.targets.nvptx import MODULE_HEADER
 
 USES_EXP = (
@@ -57,9 +61,42 @@ def test_split_keeps_what_a_function_reaches_and_nothing_else(tmp_path):
     assert "!srcloc" not in entries["@__nv_a"][0]
 
 
-def test_square_root_reflection_is_answered_with_ieee():
-    text = bitcode_library.split(LIBRARY)["@helper"][0]
-    assert "%1 = add i32 0, 1" in text and "__nvvm_reflect" not in text
+def test_square_root_reflection_is_answered_by_the_module_that_links():
+    import llvmlite.binding as llvm
+
+    bitcode = llvm.parse_assembly(LIBRARY, context=llvm.create_context()).as_bitcode()
+    library = bitcode_library.BitcodeLibrary("test", None, bitcode, bitcode_library.MemoryStore())
+    assert "%1 = add i32 0, 1" in library.closure(["__nv_a"])
+    module = '!nvvm.reflection = !{!0}\n!0 = !{!"__CUDA_PREC_SQRT", i32 0}\n'
+    assert "%1 = add i32 0, 0" in library.closure(["__nv_a"], None, bitcode_library.reflection(module))
+
+
+def test_functions_of_kernels_ask_for_flushing_and_the_gpu_only(device_library):
+    """So the option `approx` changes operations and none of these."""
+    names = [name for row in FUNCTIONS.values() for name in (row.f32, row.f64)] + ["__nv_powif", "__nv_powi"]
+    text = device_library.closure(names)
+    assert set(re.findall(r'c"(__CUDA_\w+)', text)) <= {"__CUDA_FTZ", "__CUDA_ARCH"}
+
+
+def test_options_reach_the_libraries(device_library):
+    """ftz: the library's flushing variants, and flushing operations; approx: division and square root."""
+    kernel = """cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>) {
+      %x, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+      %e = exp %x : tile<f32>
+      %d = divf %e, %x : tile<f32>
+      %s = sqrt %d : tile<f32>
+      %u = store_ptr_tko weak %p, %s : tile<ptr<f32>>, tile<f32> -> token
+      return } }"""
+
+    def opcodes(**options: bool) -> set[str]:
+        text = tileiras.compile(kernel, gpu_name="sm_90", **options).text
+        return set(re.findall(r"\b(?:div|sqrt|fma\.rn|mul)[a-z.0-9]*f32", text))
+
+    assert opcodes() >= {"div.rn.f32", "sqrt.rn.f32", "fma.rn.f32"}
+    assert opcodes(ftz=True) >= {"div.rn.ftz.f32", "sqrt.rn.ftz.f32", "fma.rn.ftz.f32"}
+    assert opcodes(approx=True) >= {"div.approx.f32", "sqrt.approx.f32", "fma.rn.f32"}
+    flagged = tileiras.compile(kernel, gpu_name="sm_90", approx=True, emit="llvm").text
+    assert '!{!"__CUDA_PREC_SQRT", i32 0}' in flagged
 
 
 def test_closure_links_into_a_kernel_and_disappears_in_it(device_library):

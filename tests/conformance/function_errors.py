@@ -1,7 +1,7 @@
 """python tests/conformance/function_errors.py [COUNT]: the largest errors of functions, beside their bounds.
 
 Compiled for sm_90 and emulated on COUNT arguments per row and type, in units in the last place of the nearest result.
-The emulator's approximate instructions are rounded to nearest, so what is measured is the error of the code around them.
+The emulator rounds approximate instructions to nearest, so what is measured is the error of the code around them.
 """
 
 from __future__ import annotations

@@ -7,20 +7,20 @@ and nothing else: about 8 KB and 0.3 ms.
 
 A library's functions may ask `__nvvm_reflect` for their variants (LLVM NVPTX usage, "NVVMReflect").  LLVM answers
 `__CUDA_FTZ` (from the module flag `nvvm-reflect-ftz`) and `__CUDA_ARCH`; every other key folds to 0.
-`__CUDA_PREC_SQRT` must be 1 for an IEEE square root, so that one is answered here.
+`__CUDA_PREC_SQRT` must be 1 for an IEEE square root, so that one is answered here, by the module that is linked with.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from tileiras.codegen.llvm_identity import llvm_identity
 from tileiras.diagnostics import CompileError, Locatable
-from tileiras.targets.nvptx import MODULE_HEADER
+from tileiras.targets.nvptx import MODULE_HEADER, REFLECTION_METADATA
 
-SPLITTER_VERSION = 1
+SPLITTER_VERSION = 2
 """Part of the store's key; raise it when the split form changes."""
 
 REFLECT_VALUES = {"__CUDA_PREC_SQRT": 1, "__CUDA_PREC_DIV": 1}
@@ -58,6 +58,14 @@ _NAME = re.compile(r'(@(?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*))\s*[=(]')
 _REFLECT_CALL = re.compile(r"= call i32 @__nvvm_reflect\(ptr (?:noundef )?(@[-a-zA-Z$._0-9]+)\)[^\n]*")
 _STRING = re.compile(r'c"([^"]*?)\\00"')
 _UNUSED_METADATA = re.compile(r", !srcloc !\d+")
+_REFLECTION = re.compile(r'^!\d+ = !\{!"(__CUDA_\w+)", i32 (\d+)\}$', re.MULTILINE)
+_ANSWER = re.compile(r"<(__CUDA_\w+)>")
+
+
+def reflection(ir: str) -> dict[str, int]:
+    """What a module answers to the keys of `REFLECT_VALUES`."""
+    found = {key: int(value) for key, value in _REFLECTION.findall(ir)} if f"!{REFLECTION_METADATA} = " in ir else {}
+    return {**REFLECT_VALUES, **found}
 
 
 class BitcodeLibrary:
@@ -112,7 +120,12 @@ class BitcodeLibrary:
         """Whether the library has this function; raises RuntimeError when it is no bitcode."""
         return self._load().get("@" + function, ("", ()))[0].startswith("define")
 
-    def closure(self, functions: Iterable[str], location: Locatable | None = None) -> str:
+    def closure(
+        self,
+        functions: Iterable[str],
+        location: Locatable | None = None,
+        reflection: Mapping[str, int] = REFLECT_VALUES,
+    ) -> str:
         """LLVM IR text of the functions named and everything they reach, all but the named ones internal.
 
         The named functions keep external linkage so that a module calling them links; the caller internalises them
@@ -138,7 +151,7 @@ class BitcodeLibrary:
                 continue
             if text.startswith("define ") and name not in root_symbols and not text.startswith("define internal "):
                 text = "define internal " + text[len("define ") :]
-            lines.append(text)
+            lines.append(_ANSWER.sub(lambda match: str(reflection[match.group(1)]), text))
         return "\n".join(lines) + "\n"
 
 
@@ -146,7 +159,8 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Top-level entities of LLVM IR text: name -> (text, names of the entities it refers to), in file order.
 
     Names carry their sigil: `@f` for functions and globals, `%struct.s` for types, `#3` for attribute groups, `!7`
-    for metadata.  Named metadata, the data layout and the triple are left out.
+    for metadata.  Named metadata, the data layout and the triple are left out.  Where a function asks for a key of
+    `REFLECT_VALUES`, its answer stands as `<key>`.
     """
     pieces: dict[str, str] = {}
     lines = text.split("\n")
@@ -173,7 +187,7 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
 
     def answer(match: re.Match[str]) -> str:
         key = strings.get(match.group(1))
-        return f"= add i32 0, {REFLECT_VALUES[key]}" if key in REFLECT_VALUES else match.group(0)
+        return f"= add i32 0, <{key}>" if key in REFLECT_VALUES else match.group(0)
 
     entries: dict[str, tuple[str, tuple[str, ...]]] = {}
     for name, body in pieces.items():

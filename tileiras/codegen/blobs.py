@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from tileiras.codegen.bitcode_library import ArtifactStore, BitcodeLibrary
+from tileiras.codegen.bitcode_library import REFLECT_VALUES, ArtifactStore, BitcodeLibrary
 from tileiras.codegen.isolation import HelperDied
 from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
@@ -47,7 +47,10 @@ def _file(path: str, store: ArtifactStore | None, location: Locatable | None) ->
 
 
 def closures(
-    blobs: Sequence[BitcodeLibrary], wanted: Sequence[str], location: Locatable | None = None
+    blobs: Sequence[BitcodeLibrary],
+    wanted: Sequence[str],
+    location: Locatable | None = None,
+    reflection: Mapping[str, int] = REFLECT_VALUES,
 ) -> tuple[list[str], list[str]]:
     """Texts with the functions of `wanted` that the blobs define, and those that none of them does.
 
@@ -61,6 +64,6 @@ def closures(
         except (RuntimeError, HelperDied):
             raise CompileError.at(location, UNREADABLE) from None
         if own:
-            texts.append(blob.closure(own, location))
+            texts.append(blob.closure(own, location, reflection))
             missing = [name for name in missing if name not in own]
     return texts, missing

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tileiras.codegen import admission, blobs, kernel_metadata, libdevice, llvm_pipeline, ptx
+from tileiras.codegen import admission, bitcode_library, blobs, kernel_metadata, libdevice, llvm_pipeline, ptx
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -27,7 +27,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     row = processor(options.gpu_name + needs.letter, context.location)
     externals = [name for name in llvm_pipeline.external_functions(ir) if name not in RUNTIME_FUNCTIONS]
     brought = blobs.libraries(ir, options.blob_linked_lib, context.store, context.location)
-    libraries, externals = blobs.closures(brought, externals, context.location)
+    reflection = bitcode_library.reflection(ir)
+    libraries, externals = blobs.closures(brought, externals, context.location, reflection)
     # What came out of a blob may call libdevice as well.
     for text in list(libraries):
         externals += [name for name in llvm_pipeline.external_functions(text) if name not in RUNTIME_FUNCTIONS]
@@ -39,7 +40,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         found = libdevice.find(options.libdevice, context.store)
         if found is None:
             raise libdevice.missing(wanted, context.location)
-        libraries.append(found.closure(wanted, context.location))
+        libraries.append(found.closure(wanted, context.location, reflection))
     kernels = kernel_metadata.from_ir(ir)
     if options.tile_launch:
         ir = _static_shared_memory(ir, max((kernel.shared_memory for kernel in kernels.values()), default=0))

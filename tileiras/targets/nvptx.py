@@ -10,6 +10,9 @@ MODULE_HEADER = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}
 MIN_PTX_METADATA = "tileiras.min_ptx"
 """Named metadata by which a module says which PTX version its inline assembly needs: `!{i32 major, i32 minor}`."""
 
+REFLECTION_METADATA = "nvvm.reflection"
+"""Named metadata: what libraries that ask `__nvvm_reflect` are told, nodes of a key and its value."""
+
 REQUIREMENTS_METADATA = "tileiras.requires"
 """Named metadata with what its inline assembly needs of the target besides a number: `!{!"=90a", !"=100f,120f"}`."""
 

@@ -27,6 +27,7 @@ from tileiras.targets.nvptx import (
     KERNELS_METADATA,
     MIN_PTX_METADATA,
     MODULE_HEADER,
+    REFLECTION_METADATA,
     REQUIREMENTS_METADATA,
 )
 
@@ -35,6 +36,9 @@ from .literals import constant_text, escaped
 
 REFLECT_FTZ = "nvvm.reflect_ftz"
 """Unit attribute of the module: libdevice takes its flushing variants."""
+
+REFLECT_APPROX = "nvvm.reflect_approx"
+"""Unit attribute of the module: libraries approximate division and square root."""
 
 BLOB_LINKED_LIB = "blobLinkedLib"
 """Attribute of the module: bitcode to link as needed, as an array of i8 or the path of a file; or several of them."""
@@ -94,7 +98,13 @@ class ModuleTranslation:
 
     # ---- the module --------------------------------------------------------------------------------------------------
 
-    def run(self, operations: Iterable[Operation], flush_to_zero: bool, blobs: Sequence[str] = ()) -> str:
+    def run(
+        self,
+        operations: Iterable[Operation],
+        flush_to_zero: bool,
+        approximate: bool = False,
+        blobs: Sequence[str] = (),
+    ) -> str:
         operations = list(operations)
         functions = [op for op in operations if isinstance(op, llvm.LLVMFuncOp)]
         for op in operations:
@@ -121,6 +131,9 @@ class ModuleTranslation:
         named = []
         if flags:
             named.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
+        if approximate:
+            keys = (self.metadata(f'!"{key}", i32 0') for key in ("__CUDA_PREC_DIV", "__CUDA_PREC_SQRT"))
+            named.append(f"!{REFLECTION_METADATA} = !{{{', '.join(keys)}}}\n")
         if self._min_ptx > (0, 0):
             node = self.metadata("i32 {}, i32 {}".format(*self._min_ptx))
             named.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
@@ -224,8 +237,9 @@ def translate_module(module: Operation, chip: str | None = None) -> str:
     """
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
     try:
-        flush_to_zero = isinstance(module.attributes.get(REFLECT_FTZ), UnitAttr)
-        return ModuleTranslation(chip).run(operations, flush_to_zero, _blobs(module))
+        attributes = (module.attributes.get(name) for name in (REFLECT_FTZ, REFLECT_APPROX))
+        flush_to_zero, approximate = (isinstance(attribute, UnitAttr) for attribute in attributes)
+        return ModuleTranslation(chip).run(operations, flush_to_zero, approximate, _blobs(module))
     except VerifyError as error:
         notes = [Diagnostic.note(location, text) for location, text in error.notes]
         location = error.location if error.location is not None else module.location

@@ -99,6 +99,8 @@ def convert_tileas_to_llvm(
         op.erase()
     if flush_to_zero:
         module.attributes["nvvm.reflect_ftz"] = UnitAttr()
+    if approximate:
+        module.attributes["nvvm.reflect_approx"] = UnitAttr()
     first = body.first
     if needs_shared:
         body.insert_before(_shared_arena(), first)
