@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_disassembler import disassembler, kernels, lines  # noqa: E402
+from test_disassembler import disassembler, kernels, lines, reads_back  # noqa: E402
 
 from tileiras import bytecode  # noqa: E402
 from tileiras.bytecode import Version  # noqa: E402
@@ -38,6 +38,7 @@ def test_a_file_of_the_front_end_is_written_again(name: str, version: str, tmp_p
         path.write_bytes(kernels.export(name, version))
         expected = subprocess.run([disassembler(), "-g", str(path)], capture_output=True, text=True, check=True).stdout
         assert lines(shown) == lines(expected)
+        reads_back(expected, module, locations=True)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.mlir")), ids=lambda path: path.stem)

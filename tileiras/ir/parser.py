@@ -501,6 +501,12 @@ class Parser(AttributeParser):
         region.append(block)
         self._parse_block_body(block)
 
+    def parse_assembly_format(self, cls: type[Operation]) -> Any:
+        """The operation being read, by its class's declared format: for a `parse_custom` that looks at it again."""
+        from .assembly_parse import format_reader
+
+        return format_reader(cls)(self, self._frame[1])
+
     def _parse_block_body(self, block: Block) -> None:
         text, parse, append = self.text, self.parse_operation, block.append
         while text[self.pos] not in "}^\0":

@@ -35,3 +35,12 @@ entry @dependent_grids() {
   // CHECK: %2 = gdc_launch_dependents_tko token = %1 -> token
   %2 = gdc_launch_dependents_tko token = %1 -> token
 }
+
+// One more operand than a plain load has: the type tells padding from a mask.
+// CHECK-LABEL: entry @padding_without_mask
+entry @padding_without_mask(%p: tile<ptr<f32>>, %x: tile<f32>, %m: tile<i1>) {
+  // CHECK: load_ptr_tko weak %arg0, %arg1 : tile<ptr<f32>>, tile<f32> -> tile<f32>, token
+  %0, %1 = load_ptr_tko weak %p, %x : tile<ptr<f32>>, tile<f32> -> tile<f32>, token
+  // CHECK: load_ptr_tko weak %arg0, %arg2 : tile<ptr<f32>>, tile<i1> -> tile<f32>, token
+  %2, %3 = load_ptr_tko weak %p, %m : tile<ptr<f32>>, tile<i1> -> tile<f32>, token
+}

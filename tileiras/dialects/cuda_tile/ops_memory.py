@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.ir import (
+    OPERAND_SEGMENTS,
     AttrSizedOperandSegments,
+    DenseArrayAttr,
     MemoryAllocate,
     MemoryRead,
     MemoryWrite,
@@ -17,6 +19,7 @@ from tileiras.ir import (
     VerifyError,
     attribute,
     element_type_of,
+    i32,
     operand,
     optional_operand,
     variadic_operand,
@@ -87,6 +90,16 @@ class LoadPtrTkoOp(TileOp):
         " (`,` custom<CudaTileType>(type($paddingValue))^)? `->` custom<CudaTileType>(type($result)) `,`"
         " custom<CudaTileType>(type($result_token))"
     )
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> "LoadPtrTkoOp":
+        """The text does not tell a mask from padding where there is one of the two: its type does."""
+        op = parser.parse_assembly_format(cls)
+        source, mask, padding, token = op.attributes[OPERAND_SEGMENTS].elements
+        other = op.mask.type if mask and not padding else None
+        if other is op.result.type and not I1Tile.satisfied_by(other):
+            op.attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, (source, 0, 1, token))
+        return op
 
     def verify_op(self) -> None:
         verify_load_ordering(self)
