@@ -1,12 +1,18 @@
-"""python -m bench [PART ...]: all parts, or those named."""
+"""python -m bench [PART ...]: all parts, or those named.  `python -m bench PART ARGUMENTS`: one, with its arguments."""
 
 import importlib
 import sys
 
-PARTS = ("calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "emulator", "null_build", "parallel", "watch")
+PARTS = (
+    "calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "emulator",
+    "null_build", "parallel", "watch",
+)  # fmt: skip
 
 
 def main(names: list[str]) -> int:
+    if len(names) > 1 and names[0] in PARTS and names[1] not in PARTS:
+        importlib.import_module(f"bench.{names[0]}").main(names[1:])
+        return 0
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         print(f"unknown part {unknown[0]}: accepted are {', '.join(PARTS)}", file=sys.stderr)
