@@ -120,16 +120,20 @@ def _shared_arena() -> Operation:
 
 
 def _global(op: Any) -> Operation:
-    element = op.value.type.element_type
-    held = memory_type(element)
+    element, patterns = op.value.type.element_type, op.value.element_bits()
+    if element.width == 4:
+        padded = [*patterns, 0]
+        held, patterns = i8, [padded[n] & 15 | padded[n + 1] << 4 for n in range(0, len(patterns), 2)]
+    else:
+        held = memory_type(element)
     size = held.width // 8
-    data = b"".join(held_bits(element, pattern).to_bytes(size, "little") for pattern in op.value.element_bits())
-    value = DenseElementsAttr(TensorType((op.value.type.num_elements,), held), data)
+    data = b"".join((held_bits(element, p) & 256**size - 1).to_bytes(size, "little") for p in patterns)
+    value = DenseElementsAttr(TensorType((len(patterns),), held), data)
     alignment = op.alignment.value if op.alignment is not None else size
     # The host may write what is public between launches, a constant as well: nothing is known of its content.
     return llvm.GlobalOp(
         sym_name=op.sym_name,
-        global_type=llvm.LLVMArrayType(value.type.num_elements, held),
+        global_type=llvm.LLVMArrayType(len(patterns), held),
         linkage=llvm.LinkageAttr("internal" if op.is_private else "external"),
         constant=op.constant if op.is_private else None,
         value=value,

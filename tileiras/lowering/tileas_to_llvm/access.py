@@ -133,3 +133,28 @@ def store_vector(
         args.append(predicate)
         constraints.append("b")
     emit.assembly(text, ",".join([*constraints, "~{memory}"]), args)
+
+
+def guarded(
+    lowering: FunctionLowering, op: Any, predicate: Value | None, otherwise: Value | None = None
+) -> Value | None:
+    """Inserts an nvvm operation that is one instruction, executed where `predicate` holds.
+
+    Its result, which is `otherwise` where the predicate does not hold; None for an operation without one.
+    """
+    emit = lowering.emit
+    if predicate is None:
+        emit.insert(op)
+        return op.results[0] if op.results else None
+    instruction = op.target()
+    args = [*op.call_operands(), predicate]
+    result = op.results[0].type if op.results else None
+    op.drop_all_references()
+    letters = instruction.constraints.split(",")
+    last = len(letters) - 1  # operands end before the memory clobber
+    letters.insert(last, "b")
+    if otherwise is not None:
+        # Without the guard's thread the register keeps what is tied to it.
+        letters.insert(last + 1, "0")
+        args.append(otherwise)
+    return emit.assembly(f"@${last} {instruction.text}", ",".join(letters), args, result)

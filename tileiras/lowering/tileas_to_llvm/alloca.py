@@ -33,7 +33,8 @@ def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     alignment = op.alignment.value
     pointee = element_type_of(op.result.type).pointee
-    size = max(1, op.num_elem.value * memory_type(pointee).width // 8)
+    bits = 4 if getattr(pointee, "width", 64) == 4 else memory_type(pointee).width
+    size = max(1, -(-op.num_elem.value * bits // 8))
     slack = alignment if alignment > HEAP_ALIGNMENT else 0
     inside, after = lowering.new_block(), lowering.new_block([i64])
     nothing = emit.integer(0, i64)

@@ -16,7 +16,7 @@ from tileiras.ir import FloatType, IntegerType, Value, VerifyError
 from tileiras.requirements import admits
 
 from . import multimem
-from .access import load_vector, ordering_of
+from .access import guarded, load_vector, ordering_of
 from .function import FunctionLowering
 from .replicas import from_representative, representative
 from .types import count_of, element_of, vector_of
@@ -77,7 +77,7 @@ class _Update:
         return self._exchange_loop(pointer, values[-1], combine, predicate)
 
     def _instruction(self, pointer: Value, values: Sequence[Value], predicate: Value | None) -> Value | None:
-        emit = self.lowering.emit
+        lowering, emit = self.lowering, self.lowering.emit
         order, scope = nvvm.MemOrderAttr(self.order), nvvm.MemScopeAttr(self.scope)
         kind = nvvm.AtomicOpAttr(self.kind)
         # `red` has no acquire and no exchange; the assembler drops a result that nobody reads.
@@ -88,24 +88,9 @@ class _Update:
             op = nvvm.RedOp(pointer, values[-1], op=kind, order=order, scope=scope)
         else:
             op = nvvm.AtomOp(pointer, values[-1], *compared, op=kind, order=order, scope=scope)
-        if predicate is None:
-            result = emit.insert(op)
-            return None if without_result else result
-        # The instruction of the operation, under a guard.
-        instruction = op.target()
-        op.drop_all_references()
-        letters = instruction.constraints.split(",")
-        last = len(letters) - 1  # operands end before the memory clobber
-        letters.insert(last, "b")
-        text = f"@${last} {instruction.text}"
-        args = [pointer, *compared, values[-1], predicate]
         if without_result:
-            emit.assembly(text, ",".join(letters), args)
-            return None
-        # Without the guard's thread the register keeps what is tied to it.
-        letters.insert(last + 1, "0")
-        args.append(compared[0] if compared else emit.zero(values[-1].type))
-        return emit.assembly(text, ",".join(letters), args, values[-1].type)
+            return guarded(lowering, op, predicate)
+        return guarded(lowering, op, predicate, compared[0] if compared else emit.zero(values[-1].type))
 
     def _exchange_loop(self, pointer: Value, value: Value, combine: Any, predicate: Value | None) -> Value:
         """Reads, combines and exchanges until nobody came between.

@@ -11,7 +11,7 @@ from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i1, i8
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
-from . import multimem
+from . import multimem, nibbles
 from .access import load_vector, ordering_of, store_vector
 from .function import FunctionLowering
 from .replicas import from_representative, representative
@@ -70,21 +70,33 @@ def _padding(view: Any, count: int, lowering: FunctionLowering) -> Value:
     """`count` elements of what the view reads outside its memref."""
     type = view.element_type
     kind = view.padding.value if view.padding is not None else "zero"
-    return lowering.emit.bits([_padding_bits(kind, type)] * count, memory_type(type))
+    return lowering.emit.bits([_padding_bits(kind, type)] * count, _element_type(view))
+
+
+def _element_type(view: Any) -> Any:
+    """The LLVM type of an element on its way from or to memory; half a byte travels in a byte."""
+    return i8 if view.element_type.width == 4 else memory_type(view.element_type)
+
+
+def _addresses(op: Any, layout: LinearLayout, lowering: FunctionLowering) -> TileAddresses:
+    cls = nibbles.NibbleAddresses if op.view.type.element_type.width == 4 else TileAddresses
+    return cls(op, layout, lowering)
 
 
 def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
-    addresses = TileAddresses(op, layout, lowering)
-    element = memory_type(addresses.view.element_type)
+    addresses = _addresses(op, layout, lowering)
+    element = _element_type(addresses.view)
     held = scalar_type(addresses.view.element_type)
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
     acting = representative(layout, lowering) if ordering else None
-    access = load_vector if op.reduction is None else multimem.load(op.reduction.value)
+    access: Any = load_vector if op.reduction is None else multimem.load(op.reduction.value)
+    if addresses.view.element_type.width == 4:
+        access = nibbles.load_vector
 
     def load(width: int, masked: bool) -> Value:
         groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
@@ -134,14 +146,16 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
-    addresses = TileAddresses(op, layout, lowering)
+    addresses = _addresses(op, layout, lowering)
     value = _in_memory(args[0], lowering)
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
-    access = store_vector if op.multicast is None else multimem.store_vector
+    access: Any = store_vector if op.multicast is None else multimem.store_vector
+    if addresses.view.element_type.width == 4:
+        access = nibbles.store_vector
 
     def store(width: int, masked: bool) -> None:
         groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())

@@ -35,7 +35,7 @@ class TileAddresses:
         if self.view.sparse_dim is not None:
             raise VerifyError("gather and scatter through a view are not supported")
         self._memref = memref
-        self.element_bytes = max(1, memory_type(self.view.element_type).width // 8)
+        self.element_bytes = self._element_units(self.view.element_type)
         self.rank = len(self.view.shape)
         emit = self._emit
         self.starts: list[Number] = []
@@ -57,6 +57,17 @@ class TileAddresses:
         self._bases: dict[tuple, Value] = {}
         self._limits: dict[tuple[int, int], Value | None] = {}
         self._inside: dict[tuple[int, int], Value | None] = {}
+
+    # What an address is: here a pointer, whose unit is the byte.
+
+    def _element_units(self, type: Any) -> int:
+        return max(1, memory_type(type).width // 8)
+
+    def _base(self) -> Value:
+        return self._lowering.value(self._memref.base)
+
+    def _moved(self, address: Value, units: Number) -> Value:
+        return self._emit.gep(address, units)
 
     def _extent(self, extent: Any) -> Number:
         if isinstance(extent, int):
@@ -105,12 +116,11 @@ class TileAddresses:
     def _row_base(self, mixed: tuple[int, ...], rows: tuple[int, ...]) -> Value:
         found = self._bases.get((mixed, rows))
         if found is None:
-            emit = self._emit
             for d, place in enumerate(rows):
                 if place:
                     low = place & -place
                     before = self._row_base(mixed, (*rows[:d], place ^ low, *rows[d + 1 :]))
-                    found = emit.gep(before, self._multiple(d, low.bit_length() - 1))
+                    found = self._moved(before, self._multiple(d, low.bit_length() - 1))
                     break
             else:
                 found = self._thread_base(mixed)
@@ -127,8 +137,7 @@ class TileAddresses:
         for d in range(self.rank):
             index = emit.add(self.starts[d], self._place(d, mixed[d]), i64)
             offset = emit.add(offset, emit.mul(index, self._strides[d], i64), i64)
-        base = self._lowering.value(self._memref.base)
-        return emit.gep(base, emit.mul(offset, self.element_bytes, i64))
+        return self._moved(self._base(), emit.mul(offset, self.element_bytes, i64))
 
     # -- bounds -------------------------------------------------------------------------------------------------------
 

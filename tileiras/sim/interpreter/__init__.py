@@ -28,7 +28,7 @@ from . import arith, atomics, control_flow, conversion, debug, math, memory, mma
 from .arguments import ArgumentMismatch, bind_arguments
 from .machine import MEANINGS, InterpreterError, Machine
 from .undefined import RUN, STAND_INS, Run
-from .values import elements_of
+from .values import elements_of, width_of
 
 __all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "check_arguments", "interpret", "load_module"]
 
@@ -87,6 +87,9 @@ def _load_globals(module: Operation, memory: Memory) -> dict[str, int]:
     for op in _items(module, "cuda_tile.global"):
         name, value = op.attributes["sym_name"].value, op.attributes["value"]
         data = np.array(elements_of(value, tuple(value.type.shape)), order="C")
+        if width_of(value.type.element_type) == 4:
+            nibbles = np.resize(data.view(np.uint8), -(-data.size // 2) * 2) & 0xF
+            data = nibbles[::2] | nibbles[1::2] << 4
         if "constant" in op.attributes:
             data.flags.writeable = False
         alignment = op.attributes.get("alignment")
