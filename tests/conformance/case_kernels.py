@@ -179,6 +179,30 @@ CUTS = [((1,), 0), ((64,), 0), ((8, 16), 0), ((8, 16), 1), ((2, 4, 8), 1), ((2, 
 MOVED = ("i1", "i4", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", *NARROW, "f8E8M0FNU", "f4E2M1FN")
 
 
+def _digits(values_: np.ndarray, element: str) -> str:
+    """A tile's elements as text: numbers of integers, bit patterns of floats."""
+    if is_integer(element):
+        return "[" + ", ".join(str(value).lower() for value in values_.tolist()) + "]"
+    held = values_.astype(ml_dtypes.float4_e2m1fn).view(np.uint8) if element == "f4E2M1FN" else values_
+    patterns = held.view(f"uint{8 * held.itemsize}").tolist()
+    return "[" + ", ".join(f"0x{pattern:0{width(element) // 4}X}" for pattern in patterns) + "]"
+
+
+def constants() -> Iterator[Kernel]:
+    for element in MOVED:
+        for shape in ((2,), (64,), (512,)):
+            if element == "i4":
+                continue  # no constants of it
+            a = values("any", element, shape, "constant")
+            for kind, text, expected in (
+                ("splat", _digits(a[:1], element)[1:-1], np.broadcast_to(a[:1], shape)),
+                ("dense", _digits(a, element), a),
+            ):
+                body = f"%r = constant <{element}: {text}> : {tile_type(shape, element)}"
+                name = f"constant {kind} {element} {shape}"
+                yield _whole("shape", name, [], body, element, shape, lambda e=expected: e)
+
+
 def movements() -> Iterator[Kernel]:
     return (k for k in _movements() if all(is_tile(o.tile, o.element) for o in (*k.inputs, *k.outputs)))
 
@@ -430,6 +454,7 @@ def all_kernels() -> Iterator[Kernel]:
                 yield elementwise(row, element, shape)
     yield from aggregates()
     yield from movements()
+    yield from constants()
     yield from packing()
     yield from products()
     yield from scaled_products()
@@ -446,7 +471,7 @@ def pairwise_kernels() -> Iterator[Kernel]:
         for number, element in enumerate(row.elements):
             small = [shape for shape in shapes_for(element, row.result) if np.prod(shape.tile) <= 1024]
             yield elementwise(row, element, small[(5 * row_number + 3 * number) % len(small)])
-    for family in (aggregates, movements, packing, products, scaled_products, memory):
+    for family in (aggregates, movements, constants, packing, products, scaled_products, memory):
         kernels = [k for k in family() if all(np.prod(o.tile) <= 2048 for o in (*k.inputs, *k.outputs))]
         # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
         yield from kernels[::11]

@@ -297,7 +297,7 @@ CONVERSION += [
     for domain, elements in (("any", (*FLOATS, *NARROW, FOUR, "tf32")), ("halves", ("f64",)), ("normals", ("f32",)))
 ]  # fmt: skip
 CONVERSION += [
-    Row("conversion", f"ftoi {sign} {target}", f"ftoi %a {sign} : {{t}} -> {{r}}", (*FLOATS, *NARROW, FOUR),
+    Row("conversion", f"ftoi {sign} {target}", f"ftoi %a {sign} : {{t}} -> {{r}}", (*FLOATS, *NARROW, FOUR, "tf32"),
         ((("fits:" if sign == "signed" else "ufits:") + target, ""),), target,
         reference=lambda a, e: wrap(np.vectorize(int, otypes=[object])(a.astype(np.float64)), e))
     for target in INTEGERS for sign in SIGNS
@@ -324,7 +324,7 @@ def _saturated(read: str) -> Callable[..., np.ndarray]:
 
 CONVERSION += [
     Row("conversion", f"ftoi {sign} saturating {target}", f"ftoi %a {sign} saturating : {{t}} -> {{r}}",
-        (*FLOATS, *NARROW, EXPONENT, FOUR), ONE, target, reference=_saturated(sign))
+        (*FLOATS, *NARROW, EXPONENT, FOUR, "tf32"), ONE, target, reference=_saturated(sign))
     for target in INTEGERS_1 for sign in SIGNS
 ]  # fmt: skip
 CONVERSION += [
