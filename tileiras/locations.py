@@ -25,6 +25,7 @@ from tileiras.ir import (
     FusedLoc,
     Location,
     NameLoc,
+    OpaqueLoc,
 )
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class LocationEncoder:
             return caller if callee == "-" else callee if caller == "-" else f"{callee}@{caller}"
         if isinstance(location, NameLoc):
             return self.encode(location.child)
+        if isinstance(location, OpaqueLoc):
+            return self.encode(location.fallback)
         if isinstance(location, BytecodeLoc):
             return f"b{location.section}:{location.offset}"
         position = location.resolve() if isinstance(location, Location) else None

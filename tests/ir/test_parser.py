@@ -16,6 +16,7 @@ from tileiras.ir import (
     FusedLoc,
     IntegerAttr,
     NameLoc,
+    OpaqueLoc,
     StringAttr,
     TensorType,
     f32,
@@ -336,3 +337,13 @@ def test_a_name_defined_inside_of_a_region_is_no_definition_for_the_operation_ar
     module = parse_module(text, "t.mlir", allow_unregistered=True)
     with pytest.raises(CompileError, match="does not dominate this use"):
         verify(module)
+
+
+def test_a_location_of_the_programs_own_is_written_as_its_fallback():
+    module = parse_module('toy.module @m {\n  "toy.plain"() : () -> ()\n}')
+    op = module.regions[0].block.first
+    op.location = OpaqueLoc(object(), CallSiteLoc(OpaqueLoc(1, FileLineColLoc("f", 1, 2)), OpaqueLoc(2)))
+    text = print_op(module, locations=True)
+    assert '#loc3 = loc(callsite(#loc1 at #loc2))' in text and '#loc1 = loc("f":1:2)' in text
+    assert op.location.resolve().line == 1
+    assert OpaqueLoc(3) == OpaqueLoc(3) != OpaqueLoc(4)

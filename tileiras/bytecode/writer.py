@@ -16,6 +16,7 @@ from tileiras.ir import (
     FusedLoc,
     Location,
     NameLoc,
+    OpaqueLoc,
     Operation,
     OpResult,
     Value,
@@ -124,6 +125,8 @@ def writable_location(location: Location) -> Location:
 
     if isinstance(location, DILoc):
         return location
+    if isinstance(location, OpaqueLoc):
+        return writable_location(location.fallback)
     if isinstance(location, CallSiteLoc):
         parts = writable_location(location.callee), writable_location(location.caller)
         return UNKNOWN_LOC if UNKNOWN_LOC in parts else CallSiteLoc(*parts)

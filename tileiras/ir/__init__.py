@@ -49,6 +49,7 @@ from .location import (
     FusedLoc,
     Location,
     NameLoc,
+    OpaqueLoc,
     SourceLoc,
     SourceText,
     UnknownLoc,

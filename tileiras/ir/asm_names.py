@@ -13,7 +13,7 @@ from typing import Any, Iterable
 
 from .attributes import Attribute
 from .core import Block, Operation, Region, Value
-from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc, UnknownLoc
+from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, OpaqueLoc, SourceLoc, UnknownLoc
 from .types import Type
 
 _NOT_IN_NAMES = re.compile(r"[^\w$.\-]", re.ASCII)
@@ -196,6 +196,8 @@ class AliasNames:
 
     def canonical(self, location: Location) -> Location:
         """The location as a value: positions in a text become file, line and column."""
+        while isinstance(location, OpaqueLoc):
+            location = location.fallback
         if isinstance(location, SourceLoc):
             found = self._positions.get(location)
             if found is None:

@@ -135,6 +135,25 @@ class NameLoc(_ValueLocation):
         return f'loc("{self.name}")'
 
 
+class OpaqueLoc(_ValueLocation):
+    """What the program that builds a module has of its own to tell where an operation comes from.
+
+    `handle` is any object that can be hashed; it is printed and written as `fallback`, since no file can hold it.
+    """
+
+    __slots__ = ("handle", "fallback")
+
+    def __init__(self, handle: object, fallback: Location = UNKNOWN_LOC) -> None:
+        self.handle = handle
+        self.fallback = fallback
+
+    def resolve(self) -> FilePosition | None:
+        return self.fallback.resolve()
+
+    def __repr__(self) -> str:
+        return repr(self.fallback)
+
+
 class CallSiteLoc(_ValueLocation):
     __slots__ = ("callee", "caller")
 

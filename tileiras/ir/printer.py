@@ -24,7 +24,7 @@ from .attributes import (
 )
 from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, Operation, Region, Value
 from .float_format import encode_float, format_float
-from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceLoc, UnknownLoc
+from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, OpaqueLoc, SourceLoc, UnknownLoc
 from .traits import IsolatedFromAbove
 from .types import (
     DYNAMIC,
@@ -432,6 +432,8 @@ class Printer:
     def _canonical(self, location: Location) -> Location:
         if self._aliases is not None:
             return self._aliases.canonical(location)
+        while isinstance(location, OpaqueLoc):
+            location = location.fallback
         return location.file_line_col() if isinstance(location, SourceLoc) else location
 
     def _location_text(self, location: Location) -> str:

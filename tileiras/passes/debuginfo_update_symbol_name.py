@@ -19,6 +19,7 @@ from tileiras.ir import (
     FusedLoc,
     Location,
     NameLoc,
+    OpaqueLoc,
     Operation,
     Pass,
     StringAttr,
@@ -103,6 +104,8 @@ def _in_location(location: Location, old: Attribute, new: Attribute) -> Location
         return DILoc(location.source, _in_attribute(location.scope, old, new))
     if isinstance(location, NameLoc):
         return NameLoc(location.name, _in_location(location.child, old, new))
+    if isinstance(location, OpaqueLoc):
+        return OpaqueLoc(location.handle, _in_location(location.fallback, old, new))
     if isinstance(location, CallSiteLoc):
         return CallSiteLoc(_in_location(location.callee, old, new), _in_location(location.caller, old, new))
     if isinstance(location, FusedLoc):

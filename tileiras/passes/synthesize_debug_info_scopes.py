@@ -19,6 +19,7 @@ from tileiras.ir import (
     FusedLoc,
     Location,
     NameLoc,
+    OpaqueLoc,
     Operation,
     Pass,
     SourceLoc,
@@ -45,6 +46,8 @@ def file_position(location: Location) -> FileLineColLoc | None:
         return location
     if isinstance(location, NameLoc):
         return file_position(location.child)
+    if isinstance(location, OpaqueLoc):
+        return file_position(location.fallback)
     if isinstance(location, CallSiteLoc):
         return file_position(location.caller)
     if isinstance(location, FusedLoc):

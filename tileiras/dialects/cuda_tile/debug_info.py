@@ -11,6 +11,7 @@ from tileiras.ir import (
     FusedLoc,
     Location,
     NameLoc,
+    OpaqueLoc,
     StringAttr,
     VerifyError,
     registry,
@@ -236,6 +237,8 @@ def debug_location(location: Location) -> DILoc | None:
         return debug_location(location.caller)
     if isinstance(location, NameLoc):
         return debug_location(location.child)
+    if isinstance(location, OpaqueLoc):
+        return debug_location(location.fallback)
     if isinstance(location, FusedLoc):
         return next(filter(None, map(debug_location, location.locations)), None)
     return None
