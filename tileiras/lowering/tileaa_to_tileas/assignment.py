@@ -59,6 +59,8 @@ class LayoutAssignment:
         self._asking.add(value)
         found = self._decide(value)
         self._asking.discard(value)
+        if found is None and not self._asking and _is_carried(value):
+            found = self.memory.default(value.type.shape)
         # "Flexible" found on the way round a loop is not final: the loop-carried value may yet get a layout.
         if found is not None or not self._met_itself or not self._asking:
             self._known[value] = found
@@ -81,7 +83,7 @@ class LayoutAssignment:
 
     def cat_layout(self, op: Any) -> LinearLayout:
         """The layout in which a concatenation reads both of its operands."""
-        return self._first([op.lhs, op.rhs], op.lhs.type.shape)
+        return self._first([op.lhs, op.rhs], op.lhs.type.shape) or self.memory.default(op.lhs.type.shape)
 
     def _decide(self, value: Value) -> LinearLayout | None:
         if isinstance(value, BlockArgument):
@@ -103,7 +105,7 @@ class LayoutAssignment:
                     return found
         return None
 
-    def _argument(self, argument: BlockArgument) -> LinearLayout:
+    def _argument(self, argument: BlockArgument) -> LinearLayout | None:
         op = argument.block.parent_op
         shape = argument.type.shape
         if isinstance(op, scf.ForOp):
@@ -117,15 +119,17 @@ class LayoutAssignment:
             return self._first(sources, shape)
         return self.memory.default(shape)
 
-    def _carried(self, yielded: Value, initial: Value) -> LinearLayout:
+    def _carried(self, yielded: Value, initial: Value) -> LinearLayout | None:
         return self._first([yielded, initial], initial.type.shape)
 
-    def _first(self, values: list[Value], shape: tuple[int, ...]) -> LinearLayout:
+    def _first(self, values: list[Value], shape: tuple[int, ...]) -> LinearLayout | None:
+        """The first layout that one of the values has, the default one if all are flexible; None while that is not
+        known, on the way round a loop."""
         for value in values:
             found = self.layout(value)
             if found is not None:
                 return found
-        return self.memory.default(shape)
+        return None if self._met_itself else self.memory.default(shape)
 
     # ---- stores ------------------------------------------------------------------------------------------------------
 
@@ -144,6 +148,11 @@ class LayoutAssignment:
 
 
 SMALL_TILE_BYTES = 4096
+
+
+def _is_carried(value: Value) -> bool:
+    """Whether control flow passes the value on, so that it has to have one layout."""
+    return isinstance(value, BlockArgument) or isinstance(value.defining_op, (scf.ForOp, scf.IfOp, scf.WhileOp))
 
 
 def _then(layout: LinearLayout | None, change: Callable[[LinearLayout], LinearLayout]) -> LinearLayout | None:

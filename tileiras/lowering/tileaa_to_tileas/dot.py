@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionRewriter, FloatType
+from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
 from tileiras.layout import LinearLayout, blocked, mma_layouts
 from tileiras.targets import Target, find_mma_atoms
 
@@ -47,7 +47,8 @@ class DotPlans:
         if not atoms:
             return self._fma(m, n, k, batch)
         atom = atoms[0]
-        warps = split_warps(self._num_warps, (m, n), atom.c.shape)
+        split = split_rows if _is_linked(op) else split_warps
+        warps = split(self._num_warps, (m, n), atom.c.shape)
         return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
 
     def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
@@ -107,6 +108,41 @@ def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) ->
             along_m *= 2
             share_m //= 2
     return along_m, along_n
+
+
+def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
+    """Warps along M as far as there are rows for them: each then has whole rows of the result."""
+    along_m = min(num_warps, max(1, tile[0] // unit[0]))
+    return along_m, num_warps // along_m
+
+
+def _is_linked(op: Any) -> bool:
+    """Whether the result of one dot becomes a factor of another, and `op` is either: rows then stay in their warp on
+    the way, and what is computed of whole rows in between does as well."""
+    return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
+
+
+def _becomes_factor(value: Value, seen: set[Value]) -> bool:
+    if value in seen:
+        return False
+    seen.add(value)
+    for user in value.users:
+        if isinstance(user, aa.DotOp):
+            if value is user.a or value is user.b:
+                return True
+        elif not user.regions and any(_becomes_factor(r, seen) for r in user.results if isinstance(r.type, TensorType)):
+            return True
+    return False
+
+
+def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
+    op = value.defining_op
+    if value in seen or op is None or op.regions:
+        return False
+    seen.add(value)
+    if isinstance(op, aa.DotOp):
+        return True
+    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))
 
 
 def _keyword(type: Any, signedness: aa.SignednessAttr | None) -> str:
