@@ -94,7 +94,7 @@ def assemble(
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
 ) -> Assembled:
-    """Assemble PTX for one chip.
+    """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
     `options` are further ptxas arguments, `ptxas` the program to run instead of the one found.  ptxas's warnings go to
     `engine`.  Raises CompileError with ptxas's own text and a command to reproduce when it fails.
@@ -104,7 +104,8 @@ def assemble(
     import tempfile
 
     path = find(ptxas, location)
-    arguments = ["-arch", chip, "--opt-level", str(opt_level), "-v", *options]
+    named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
+    arguments = ["-arch", named.group(1) if named else chip, "--opt-level", str(opt_level), "-v", *options]
     with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
         with open(os.path.join(folder, INPUT_NAME), "w", encoding="utf-8", newline="\n") as file:
             file.write(ptx)

@@ -1,6 +1,21 @@
 """Linear layouts and what is derived from them: conversions, access widths, reductions."""
 
-from tileiras.layout.constructors import blocked, mma_layouts, row_major_shared, single_thread, swizzled_shared
+from tileiras.layout.constructors import (
+    blocked,
+    mma_layouts,
+    row_major_shared,
+    scale_layouts,
+    single_thread,
+    swizzled_shared,
+)
 from tileiras.layout.linear_layout import LinearLayout
 
-__all__ = ["LinearLayout", "blocked", "mma_layouts", "row_major_shared", "single_thread", "swizzled_shared"]
+__all__ = [
+    "LinearLayout",
+    "blocked",
+    "mma_layouts",
+    "row_major_shared",
+    "scale_layouts",
+    "single_thread",
+    "swizzled_shared",
+]

@@ -90,6 +90,13 @@ class MmaAtom(Protocol):
     c: Fragment
 
 
+class ScaledMmaAtom(MmaAtom, Protocol):
+    """The scales of A are [m, k / block], those of B [k / block, n]."""
+
+    scale_a: Fragment
+    scale_b: Fragment
+
+
 def fragment_layout(fragment: Fragment) -> LinearLayout:
     """The layout of one operand of one matrix instruction in one warp."""
     return LinearLayout.from_coordinates(fragment.bases, fragment.shape)
@@ -142,6 +149,17 @@ def mma_layouts(
     b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (1, 0))
     c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0))
     return a, b, c
+
+
+def scale_layouts(
+    atom: ScaledMmaAtom, m: int, n: int, blocks: int, warps: tuple[int, int], batch: int | None = None
+) -> tuple[LinearLayout, LinearLayout]:
+    """Layouts of the scales of A [m, blocks] and B [blocks, n] beside those of mma_layouts()."""
+    lead = () if batch is None else (batch,)
+    along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
+    a = _tile_fragment(atom.scale_a, (*lead, m, blocks), [0] * along_m + [None] * along_n, (1, 0))
+    b = _tile_fragment(atom.scale_b, (*lead, blocks, n), [None] * along_m + [1] * along_n, (0, 1))
+    return a, b
 
 
 def row_major_shared(shape: Sequence[int]) -> LinearLayout:

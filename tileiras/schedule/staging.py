@@ -222,7 +222,9 @@ def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
 
 def _reaches_dot(op: Operation) -> bool:
     for user in op.results[0].users:
-        if isinstance(user, tileas.DotOp) or (moves_with_conversion(user) and _reaches_dot(user)):
+        if isinstance(user, (tileas.DotOp, tileas.BlockScaledMmaOp)):
+            return True
+        if moves_with_conversion(user) and _reaches_dot(user):
             return True
     return False
 

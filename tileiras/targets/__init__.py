@@ -1,19 +1,33 @@
 """What the GPUs are and can do: limits per SM, features, and the instruction atoms, as data with sources."""
 
 from tileiras.targets.copy_atoms import COPY_ATOMS, CopyAtom, copy_atom
-from tileiras.targets.mma_atoms import MMA_ATOMS, Fragment, MmaAtom, find_mma_atoms, mma_atom
+from tileiras.targets.mma_atoms import (
+    MMA_ATOMS,
+    SCALED_MMA_ATOMS,
+    Fragment,
+    MmaAtom,
+    ScaledMmaAtom,
+    find_mma_atoms,
+    find_scaled_mma_atom,
+    mma_atom,
+    scaled_mma_atom,
+)
 from tileiras.targets.sm import TARGETS, Target, target
 
 __all__ = [
     "COPY_ATOMS",
     "MMA_ATOMS",
+    "SCALED_MMA_ATOMS",
     "TARGETS",
     "CopyAtom",
     "Fragment",
     "MmaAtom",
+    "ScaledMmaAtom",
     "Target",
     "copy_atom",
     "find_mma_atoms",
+    "find_scaled_mma_atom",
     "mma_atom",
+    "scaled_mma_atom",
     "target",
 ]

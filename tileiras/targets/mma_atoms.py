@@ -55,6 +55,41 @@ class MmaAtom(NamedTuple):
     intrinsic: str
 
 
+class ScaledMmaAtom(NamedTuple):
+    """As MmaAtom, with a scale for every `block` elements along k (PTX ISA, "Block Scaling for mma.sync").
+
+    `kind`, `vector` and `scale_ptx` are PTX's names; the scales of one row or column are the bytes of one operand.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    a_type: str
+    b_type: str
+    c_type: str
+    scale_type: str
+    block: int
+    a: Fragment
+    b: Fragment
+    c: Fragment
+    scale_a: Fragment
+    scale_b: Fragment
+    requires: str
+    kind: str
+    vector: str
+    scale_ptx: str
+
+    @property
+    def intrinsic(self) -> str:
+        m, n, k = self.shape
+        types = f"{_PTX_FLOATS[self.a_type]}.{_PTX_FLOATS[self.b_type]}"
+        return (
+            f"mma.block.scale.m{m}n{n}k{k}.row.col.{self.kind}.scale.{self.vector}.f32.{types}.f32.{self.scale_ptx}"
+        )
+
+
+_F8 = ("f8E4M3FN", "f8E5M2")
+_PTX_FLOATS = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
+
 # Lanes: t = lane & 3 runs along the first listed pair of bases, g = lane >> 2 along the other three.
 _ROWS_G = ((1, 0), (2, 0), (4, 0))
 _COLUMNS_G = ((0, 1), (0, 2), (0, 4))
@@ -122,11 +157,10 @@ def _atoms() -> list[MmaAtom]:
             add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "80", suffix)
             add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "80", suffix)
             add(8, 8, 16, types, _a((8, 16), a8[:2], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "75", suffix)
-    names = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
-    for a_type in names:
-        for b_type in names:
+    for a_type in _F8:
+        for b_type in _F8:
             for c_type in ("f32", "f16"):
-                suffix = f"{c_type}.{names[a_type]}.{names[b_type]}.{c_type}"
+                suffix = f"{c_type}.{_PTX_FLOATS[a_type]}.{_PTX_FLOATS[b_type]}.{c_type}"
                 types = (a_type, b_type, c_type)
                 add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "89", suffix)
                 add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "89", suffix)
@@ -138,6 +172,57 @@ def _atoms() -> list[MmaAtom]:
         a = _a((16, k), a64[: bits + 1], 1, "double", 1)
         add(16, 8, k, types, a, _b((k, 8), b64[:bits], 1, "double", 1), "90", "f64")
     return atoms
+
+
+def _scaled_atoms() -> list[ScaledMmaAtom]:
+    # Of the threads with one row or column two or four hold its scales; the first of them is the one asked.
+    scale_lanes_a = ((8, 0), (0, 0), *_ROWS_G)
+    scale_lanes_b = ((0, 0), (0, 0), *_COLUMNS_G)
+
+    def scales(blocks: int) -> tuple[Fragment, Fragment]:
+        along = [1 << i for i in range(blocks.bit_length() - 1)]
+        a = {"register": tuple((0, step) for step in along), "lane": scale_lanes_a}
+        b = {"register": tuple((step, 0) for step in along), "lane": scale_lanes_b}
+        return Fragment((16, blocks), a, "i32", blocks), Fragment((blocks, 8), b, "i32", blocks)
+
+    def atom(k: int, factor: str, scale: str, block: int, kind: str, a: Fragment, b: Fragment) -> ScaledMmaAtom:
+        name = f"mma_m16n8k{k}_f32_{factor}_{factor}_{scale}_{block}"
+        scale_a, scale_b = scales(k // block)
+        ptx = {"f8E8M0FNU": "ue8m0", "f8E4M3FN": "ue4m3"}[scale]
+        types = (factor, factor, "f32", scale)
+        fragments = (a, b, _c(16, "float"), scale_a, scale_b)
+        return ScaledMmaAtom(
+            name, (16, 8, k), *types, block, *fragments, "=120a,121a", kind, f"{k // block}x", ptx
+        )
+
+    a8 = _a((16, 32), ((0, 1), (0, 2), (8, 0), (0, 16)), 4, "i32", 4)
+    b8 = _b((32, 8), ((1, 0), (2, 0), (16, 0)), 4, "i32", 4)
+    a4 = _a((16, 64), ((0, 1), (0, 2), (0, 4), (8, 0), (0, 32)), 8, "i32", 8)
+    b4 = _b((64, 8), ((1, 0), (2, 0), (4, 0), (32, 0)), 8, "i32", 8)
+    return [
+        *(atom(32, factor, "f8E8M0FNU", 32, "mxf8f6f4", a8, b8) for factor in _F8),
+        atom(64, "f4E2M1FN", "f8E8M0FNU", 32, "mxf4", a4, b4),
+        atom(64, "f4E2M1FN", "f8E4M3FN", 16, "mxf4nvf4", a4, b4),
+    ]
+
+
+SCALED_MMA_ATOMS: dict[str, ScaledMmaAtom] = {atom.name: atom for atom in _scaled_atoms()}
+
+
+def scaled_mma_atom(name: str) -> ScaledMmaAtom:
+    """The block-scaled atom of this name; KeyError when there is none."""
+    return SCALED_MMA_ATOMS[name]
+
+
+def find_scaled_mma_atom(
+    on: Target, a_type: str, b_type: str, scale_type: str, block: int, k: int
+) -> ScaledMmaAtom | None:
+    """The target's atom for factors and scales of these types, in runs of `block`, None when it has none."""
+    for atom in SCALED_MMA_ATOMS.values():
+        wanted = (atom.a_type, atom.b_type, atom.scale_type, atom.block)
+        if wanted == (a_type, b_type, scale_type, block) and atom.shape[2] <= k and on.meets(atom.requires):
+            return atom
+    return None
 
 
 MMA_ATOMS: dict[str, MmaAtom] = {atom.name: atom for atom in _atoms()}

@@ -47,10 +47,7 @@ cuda_tile.module @kernels {
     %c = constant <f32: 0.0> : tile<16x8xf32>
     %s = constant <f8E8M0FNU: 2.0> : tile<16x2xf8E8M0FNU>
     %t = constant <f8E8M0FNU: 2.0> : tile<2x8xf8E8M0FNU>
-    // CHECK: nv_tileaa.broadcast {{.*}} : tensor<16x2x1xf32> -> tensor<16x2x32xf32>
-    // CHECK: nv_tileaa.mulf {{.*}} : tensor<16x64xf32>
-    // CHECK: nv_tileaa.broadcast {{.*}} : tensor<2x1x8xf32> -> tensor<2x32x8xf32>
-    // CHECK: nv_tileaa.dot {{.*}} : tensor<16x64xf32>, tensor<64x8xf32> -> tensor<16x8xf32>
+    // CHECK: nv_tileaa.block_scaled_mma {{.*}} scale {{.*}} : tensor<16x64xf8E4M3FN>, tensor<16x2xf8E8M0FNU>, tensor<64x8xf8E4M3FN>, tensor<2x8xf8E8M0FNU> -> tensor<16x8xf32>
     %d = mmaf_scaled %a, %b, %c, %s, %t : tile<16x64xf8E4M3FN>, tile<64x8xf8E4M3FN>, tile<16x8xf32>, tile<16x2xf8E8M0FNU>, tile<2x8xf8E8M0FNU>
     return
   }

@@ -34,8 +34,9 @@ def llvm_text(text: str, gpu: str = "sm_90") -> str:
 def ptx(text: str, gpu: str = "sm_90", **options) -> str:
     """PTX for a module whose functions need no libdevice."""
     ir = translate_module(lower(text, gpu, **options), gpu)
-    row = processor(gpu)
-    return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=admission.check(ir, row).ptx).text
+    needs = admission.check(ir, processor(gpu))
+    row = processor(gpu if gpu[-1] in "af" else gpu + needs.letter)
+    return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=needs.ptx).text
 
 
 def encoding(layout) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lowering.tileas_to_llvm.harness import SPEC, kernel, ptx, tensor
+from tileiras.codegen import ptxas, toolkit
 from tileiras.layout import blocked
 from tileiras.layout.reduce import plan_reduction
 from tileiras.sim import emulate
@@ -235,3 +236,87 @@ def test_batches_are_independent(element, dtype, instruction):
     out = np.zeros_like(c)
     emulate(text, "kernel", 1, [a, b, c, out], shared_memory=1 << 16)
     assert np.array_equal(out, a @ b + c)
+
+
+SCALED = """
+builtin.module {{
+  nv_tileaa.func @dot(%a: !nv_tileaa.ptr<{raw}>, %sa: !nv_tileaa.ptr<{scale}>, %b: !nv_tileaa.ptr<{raw}>,
+                      %sb: !nv_tileaa.ptr<{scale}>, %c: !nv_tileaa.ptr<f32>) attributes {spec} {{
+    %z = arith.constant 0 : i32
+{loads}
+    %d = nv_tileaa.block_scaled_mma %xa scale %xsa, %xb scale %xsb, %xc
+      : tensor<{m}x{k}x{factor}>, tensor<{m}x{kb}x{scale}>, tensor<{k}x{n}x{factor}>, tensor<{kb}x{n}x{scale}>
+        -> tensor<{m}x{n}xf32>
+    %s = nv_tileaa.tiled_store %d, %vc[%z, %z]
+      : tensor<{m}x{n}xf32>, {c_view}, (i32, i32) -> !nv_tileaa.mem_token
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+def scaled_kernel(m, n, k, factor, scale, block):
+    """4-bit factors come one to a byte, in i8 tensors that are cut down to their low halves."""
+    narrow = factor == "f4E2M1FN"
+    raw = "i8" if narrow else factor
+    lines = []
+    kb = k // block
+    shapes = {"a": (m, k, raw), "sa": (m, kb, scale), "b": (k, n, raw), "sb": (kb, n, scale), "c": (m, n, "f32")}
+    for name, (rows, columns, element) in shapes.items():
+        memref = f"!nv_tileaa.memref<{rows}x{columns}x{element}, strides = [{columns}, 1]>"
+        view = f"!nv_tileaa.tiled_view<[{rows}, {columns}], {memref}>"
+        lines += [
+            f"%m{name} = nv_tileaa.make_memref %{name}, sizes = [], strides = []"
+            f" : !nv_tileaa.ptr<{element}>, (), () -> {memref}",
+            f"%v{name} = nv_tileaa.block_tile %m{name} : {view}",
+        ]
+        wide = narrow and name in "ab"
+        loaded = f"%y{name}" if wide else f"%x{name}"
+        tile = f"tensor<{rows}x{columns}x{element}>"
+        lines.append(
+            f"{loaded}, %t{name} = nv_tileaa.tiled_load %v{name}[%z, %z]"
+            f" : {view}, (i32, i32) -> {tile}, !nv_tileaa.mem_token"
+        )
+        if wide:
+            cut = tile.replace("xi8", "xi4")
+            lines.append(f"%w{name} = arith.trunci %y{name} : {tile} to {cut}")
+            lines.append(f"%x{name} = arith.bitcast %w{name} : {cut} to {tile.replace('xi8', 'xf4E2M1FN')}")
+    return SCALED.format(
+        raw=raw, scale=scale, factor=factor, m=m, n=n, k=k, kb=kb, spec=SPEC % 4, loads="\n".join(lines), c_view=view
+    )
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 128), (16, 8, 64), (64, 16, 256), (8, 64, 64)])
+@pytest.mark.parametrize(
+    ("factor", "scale", "block", "kind"),
+    [
+        ("f8E4M3FN", "f8E8M0FNU", 32, "mxf8f6f4"),
+        ("f8E5M2", "f8E8M0FNU", 32, "mxf8f6f4"),
+        ("f4E2M1FN", "f8E8M0FNU", 32, "mxf4."),
+        ("f4E2M1FN", "f8E4M3FN", 16, "mxf4nvf4"),
+    ],
+)
+@pytest.mark.parametrize("gpu", ["sm_120", "sm_100"])
+def test_block_scaled_products(shape, factor, scale, block, kind, gpu):
+    """By one instruction on sm_120, by scaling the factors elsewhere."""
+    m, n, k = shape
+    rng = np.random.default_rng(5)
+    types = {
+        "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2, "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+        "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    }  # fmt: skip
+    a, b = (rng.integers(-3, 4, s).astype(types[factor]) for s in ((m, k), (k, n)))
+    powers = 2.0 ** np.arange(-1, 3)
+    sa, sb = (rng.choice(powers, s).astype(types[scale]) for s in ((m, k // block), (k // block, n)))
+    c = rng.integers(-8, 8, (m, n)).astype(np.float32)
+    left = a.astype(np.float64) * np.repeat(sa.astype(np.float64), block, axis=1)
+    right = b.astype(np.float64) * np.repeat(sb.astype(np.float64), block, axis=0)
+    expected = (left @ right + c).astype(np.float32)
+    text = ptx(scaled_kernel(m, n, k, factor, scale, block), gpu)
+    assert (f"kind::{kind}" in text) == (gpu == "sm_120") and (gpu == "sm_120" or "fma.rn.f32" in text)
+    if gpu == "sm_120":
+        assert ".target sm_120a" in text
+        if shape[0] == 16 and toolkit.find_program("ptxas") is not None:
+            assert ptxas.assemble(text, gpu).cubin
+    emulate(text, "dot", 1, [v.view(np.uint8) for v in (a, sa, b, sb)] + [c], shared_memory=1 << 16)
+    assert np.array_equal(c, expected)

@@ -54,6 +54,7 @@ from .memory import (
     TiledStoreOp,
 )
 from .tensor import (
+    BlockScaledMmaOp,
     BroadcastOp,
     CatOp,
     DotOp,

@@ -223,6 +223,18 @@ class ScanOp(_Collective):
     reverse = attribute(UnitAttr, optional=True)
 
 
+def verify_product(a: TensorType, b: TensorType, c: TensorType, d: TensorType) -> None:
+    """Raises VerifyError unless `d = a @ b + c` has shapes that fit."""
+    if c is not d:
+        raise VerifyError(f"expects the accumulator's type for the result, but got {c} and {d}")
+    if d.rank not in (2, 3):
+        raise VerifyError(f"expects rank-2 or rank-3 tensor for result, but got ({d.rank})")
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        raise VerifyError("expects the shape of operand #A and #B to be compatible")
+    if d.shape != (*a.shape[:-1], b.shape[-1]):
+        raise VerifyError("expects the shape of operand #C is compatible with operands #A and #B")
+
+
 class DotOp(Operation):
     """`a @ b + c` over the last two dimensions, with an optional leading batch dimension."""
 
@@ -237,12 +249,34 @@ class DotOp(Operation):
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 
     def verify_op(self) -> None:
-        a, b, c, d = (value.type for value in (self.a, self.b, self.c, self.result))
-        if c is not d:
-            raise VerifyError(f"expects the accumulator's type for the result, but got {c} and {d}")
-        if d.rank not in (2, 3):
-            raise VerifyError(f"expects rank-2 or rank-3 tensor for result, but got ({d.rank})")
-        if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
-            raise VerifyError("expects the shape of operand #A and #B to be compatible")
-        if d.shape != (*a.shape[:-1], b.shape[-1]):
-            raise VerifyError("expects the shape of operand #C is compatible with operands #A and #B")
+        verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+
+
+class BlockScaledMmaOp(Operation):
+    """`(a * scale_a) @ (b * scale_b) + c`, where one scale serves a run of elements along K."""
+
+    name = "nv_tileaa.block_scaled_mma"
+    traits = (Pure,)
+    a = operand(TensorType, "[batch x] M x K")
+    b = operand(TensorType, "[batch x] K x N")
+    c = operand(TensorType, "[batch x] M x N")
+    scale_a = operand(TensorType, "[batch x] M x K / block")
+    scale_b = operand(TensorType, "[batch x] K / block x N")
+    result = result(TensorType)
+    assembly_format = (
+        "$a `scale` $scale_a `,` $b `scale` $scale_b `,` $c attr-dict"
+        " `:` type($a) `,` type($scale_a) `,` type($b) `,` type($scale_b) `->` type($result)"
+    )
+
+    @property
+    def block(self) -> int:
+        """How many elements share a scale."""
+        return self.a.type.shape[-1] // self.scale_a.type.shape[-1]
+
+    def verify_op(self) -> None:
+        verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+        a, b = self.scale_a.type.shape, self.scale_b.type.shape
+        if a[:-1] != self.a.type.shape[:-1] or b[-1] != self.b.type.shape[-1] or a[-1] != b[-2]:
+            raise VerifyError("expects scales for the rows of A, the columns of B and the same runs of both")
+        if self.a.type.shape[-1] % a[-1]:
+            raise VerifyError("expects runs of equal length along K")

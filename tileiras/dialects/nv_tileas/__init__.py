@@ -26,6 +26,7 @@ from .ops import (
     AssumeOp,
     AtomicCASOp,
     AtomicRMWOp,
+    BlockScaledMmaOp,
     BlockTileOp,
     BroadcastOp,
     CatOp,

@@ -257,6 +257,12 @@ class DotOp(aa.DotOp):
     atom = attribute(MmaAtomAttr)
 
 
+@_counterpart
+class BlockScaledMmaOp(aa.BlockScaledMmaOp):
+    name = "nv_tileas.block_scaled_mma"
+    atom = attribute(MmaAtomAttr)
+
+
 class ConvertLayoutOp(Operation):
     """The same tensor held by other threads or registers."""
 

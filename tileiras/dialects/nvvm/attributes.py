@@ -36,7 +36,28 @@ class MMATypeAttr(EnumAttr):
 
     name = "nvvm.mma_type"
     keyword_only = True
-    cases = {"f16": 0, "f32": 1, "tf32": 2, "bf16": 9, "s8": 6, "u8": 5, "s32": 8, "f64": 10, "e4m3": 11, "e5m2": 12}
+    cases = {"f16": 0, "f32": 1, "tf32": 2, "bf16": 9, "s8": 6, "u8": 5, "s32": 8, "f64": 10, "e4m3": 11, "e5m2": 12,
+             "e2m1": 15}  # fmt: skip
+
+
+class MMABlockScaleKindAttr(EnumAttr):
+    name = "nvvm.block_scale_kind"
+    keyword_only = True
+    cases = {"mxf8f6f4": 0, "mxf4": 1, "mxf4nvf4": 2}
+
+
+class ScaleVecSizeAttr(EnumAttr):
+    """How many scales a row of A, or a column of B, has in one instruction."""
+
+    name = "nvvm.scale_vec_size"
+    keyword_only = True
+    cases = {"1x": 0, "2x": 1, "4x": 2}
+
+
+class BlockScaleFormatAttr(EnumAttr):
+    name = "nvvm.block_scale_format"
+    keyword_only = True
+    cases = {"ue8m0": 0, "ue4m3": 1}
 
 
 class MMALayoutAttr(EnumAttr):

@@ -131,6 +131,19 @@ def _mma() -> Iterator[Intrinsic]:
             yield row(f"m16n8k16.row.col.f16.{a}.{b}.f16", 2, 1, i32, 2, half2, "89", (8, 7))
 
 
+def _block_scaled_mma() -> Iterator[Intrinsic]:
+    """mma.sync with block scales: A, B and C, then each scale with its byte and thread selectors."""
+    scale = ("i32", "i16", "i16")
+    operands = ("i32",) * 6 + ("float",) * 4 + scale + scale
+    result = "{float, float, float, float}"
+    forms = [("m16n8k32", f"mxf8f6f4.scale.1x.f32.{t}.{t}.f32.ue8m0") for t in ("e4m3", "e5m2")]
+    forms.append(("m16n8k64", "mxf4.scale.2x.f32.e2m1.e2m1.f32.ue8m0"))
+    forms.append(("m16n8k64", "mxf4nvf4.scale.4x.f32.e2m1.e2m1.f32.ue4m3"))
+    for shape, types in forms:
+        name = f"mma.block.scale.{shape}.row.col.{types}"
+        yield Intrinsic(name, result, operands, "=120a,121a", (8, 7), "convergent")
+
+
 def _matrix_movement() -> Iterator[Intrinsic]:
     for count in (1, 2, 4):
         registers = ("i32",) * count
@@ -231,6 +244,7 @@ _FAMILIES = (
     _synchronization,
     _warp,
     _mma,
+    _block_scaled_mma,
     _matrix_movement,
     _async_copies,
     _mbarriers,

@@ -21,7 +21,14 @@ from tileiras.ir import (
     variadic_operand,
 )
 
-from .attributes import LoadCacheModifierAttr, MMALayoutAttr, MMATypeAttr
+from .attributes import (
+    BlockScaleFormatAttr,
+    LoadCacheModifierAttr,
+    MMABlockScaleKindAttr,
+    MMALayoutAttr,
+    MMATypeAttr,
+    ScaleVecSizeAttr,
+)
 from .base import NVVMOp, intrinsic
 from .intrinsics import Intrinsic
 
@@ -72,6 +79,53 @@ class MmaOp(NVVMOp):
                 f" -> {llvm_text(self.res.type)}"
             )
         return row
+
+
+class MmaBlockScaleOp(NVVMOp):
+    """`mma.sync` with `.block_scale`: D = (A * scale A) * (B * scale B) + C.
+
+    The scales of a row or column are the low bytes of one i32, in the first threads that hold the row or column: byte
+    and thread selectors are 0.
+    """
+
+    name = "nvvm.mma.block_scale"
+    traits = (Convergent, AttrSizedOperandSegments)
+    operandA = variadic_operand(llvm_type)
+    operandB = variadic_operand(llvm_type)
+    operandC = variadic_operand(llvm_type)
+    scaleA = operand(i32)
+    scaleB = operand(i32)
+    m = attribute(IntegerAttr)
+    n = attribute(IntegerAttr)
+    k = attribute(IntegerAttr)
+    multiplicandAPtxType = attribute(MMATypeAttr)
+    multiplicandBPtxType = attribute(MMATypeAttr)
+    kind = attribute(MMABlockScaleKindAttr)
+    scaleVecSize = attribute(ScaleVecSizeAttr)
+    blockScaleFormat = attribute(BlockScaleFormatAttr)
+    res = result(llvm_type)
+    assembly_format = (
+        "`A` `[` $operandA `]` `B` `[` $operandB `]` `C` `[` $operandC `]` `scaleA` $scaleA `scaleB` $scaleB attr-dict"
+        " `:` functional-type(operands, results)"
+    )
+
+    def __init__(self, *operands: Any, shape: tuple[int, int, int] | None = None, **named: Any) -> None:
+        if shape is not None:
+            named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
+        super().__init__(*operands, **named)
+
+    def target(self) -> Intrinsic:
+        types = f"{self.multiplicandAPtxType.value}.{self.multiplicandBPtxType.value}"
+        return intrinsic(
+            f"mma.block.scale.m{self.m.value}n{self.n.value}k{self.k.value}.row.col.{self.kind.value}"
+            f".scale.{self.scaleVecSize.value}.f32.{types}.f32.{self.blockScaleFormat.value}"
+        )
+
+    def call_operands(self) -> list[Any]:
+        selectors = ["0", "0"]
+        return [
+            *self.operandA, *self.operandB, *self.operandC, self.scaleA, *selectors, self.scaleB, *selectors,
+        ]  # fmt: skip
 
 
 class LdMatrixOp(NVVMOp):

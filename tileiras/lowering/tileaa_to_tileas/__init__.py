@@ -27,6 +27,7 @@ from .assignment import LayoutAssignment
 from .dot import DotPlans
 from .layouts import Layouts, constant, plain
 from .num_warps import choose_num_warps
+from .scaled import expand_scaled_products
 
 UNCHANGED = (aa.FuncOp, aa.ReturnOp, aa.GlobalOp)
 """Operations of nv_tileaa that nv_tileas has as well."""
@@ -73,8 +74,10 @@ def convert_tileaa_to_tileas(
             continue
         warps = num_warps or func.kernel_spec.num_warps or choose_num_warps(func)
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
+        dots = DotPlans(target, warps)
+        expand_scaled_products(func, dots)
         facts = DivisibilityAnalysis(func)
-        assignment = LayoutAssignment(MemoryLayouts(func, facts, warps), DotPlans(target, warps))
+        assignment = LayoutAssignment(MemoryLayouts(func, facts, warps), dots)
         apply_conversion(
             func,
             patterns,

@@ -33,6 +33,7 @@ class LayoutAssignment:
         self._met_itself = False
         self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
             aa.DotOp: lambda op, result: self.dots.plan(op).c,
+            aa.BlockScaledMmaOp: lambda op, result: self.dots.plan(op).c,
             aa.ReduceOp: lambda op, result: plan_reduction(self.input_layout(op), op.dim.value).result,
             aa.ScanOp: lambda op, result: self.input_layout(op),
             aa.ViewOp: lambda op, result: _then(self.layout(op.operand), lambda x: x.reshape(result.type.shape)),

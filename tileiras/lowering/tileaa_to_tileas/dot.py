@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
-from tileiras.layout import LinearLayout, blocked, mma_layouts
-from tileiras.targets import Target, find_mma_atoms
+from tileiras.layout import LinearLayout, blocked, mma_layouts, scale_layouts
+from tileiras.targets import ScaledMmaAtom, Target, find_mma_atoms, find_scaled_mma_atom
 
 # Rows and columns of the accumulator that one thread of the multiply-add form computes: 4 x 4 reads eight operands for
 # sixteen products.
@@ -16,12 +16,14 @@ FMA_TILE = (4, 4)
 
 
 class DotPlan(NamedTuple):
-    """How a dot runs: an atom's name in the target tables, and the layouts of A, B and the accumulator."""
+    """How a dot runs: an atom's name in the target tables, and the layouts of A, B, the accumulator, and of the scales
+    of a block-scaled one."""
 
     atom: str
     a: LinearLayout
     b: LinearLayout
     c: LinearLayout
+    scales: tuple[LinearLayout, ...] = ()
 
 
 class DotPlans:
@@ -38,7 +40,26 @@ class DotPlans:
             found = self._plans[op] = self._make(op)
         return found
 
+    def scaled_atom(self, op: Any) -> ScaledMmaAtom | None:
+        """The instruction for a block-scaled product, None when the target has none for it."""
+        types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
+        if op.scale_b.type.element_type is not types[2]:
+            return None
+        return find_scaled_mma_atom(self._target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
+
+    def _make_scaled(self, op: Any) -> DotPlan:
+        atom = self.scaled_atom(op)
+        assert atom is not None, "products without an atom are expanded first"
+        shape, depth = op.c.type.shape, op.a.type.shape[-1]
+        batch = shape[0] if len(shape) == 3 else None
+        m, n = shape[-2:]
+        warps = split_warps(self._num_warps, (m, n), atom.c.shape)
+        scales = scale_layouts(atom, m, n, depth // op.block, warps, batch)
+        return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
+
     def _make(self, op: Any) -> DotPlan:
+        if isinstance(op, aa.BlockScaledMmaOp):
+            return self._make_scaled(op)
         a, b, c = op.a.type, op.b.type, op.c.type
         batch = c.shape[0] if c.rank == 3 else None
         m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
@@ -154,13 +175,15 @@ def _keyword(type: Any, signedness: aa.SignednessAttr | None) -> str:
     return f"{'s' if signedness.value == 'signed' else 'u'}{type.width}"
 
 
-def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> tileas.DotOp:
+def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     layouts = rewriter.data
     plan = layouts.assignment.dots.plan(op)
-    operands = [layouts.as_layout(value, layout) for value, layout in zip(op.operands, (plan.a, plan.b, plan.c))]
-    new = tileas.DotOp.create(operands, (layouts.typed(op.result.type, plan.c),), dict(op.attributes))
+    wanted = (plan.a, plan.b, plan.c, *plan.scales)
+    operands = [layouts.as_layout(value, layout) for value, layout in zip(op.operands, wanted)]
+    cls = tileas.COUNTERPARTS[type(op)]
+    new = cls.create(operands, (layouts.typed(op.result.type, plan.c),), dict(op.attributes))
     new.attributes["atom"] = tileas.MmaAtomAttr(plan.atom)
     return rewriter.insert(new)
 
 
-PATTERNS = {aa.DotOp: convert_dot}
+PATTERNS = {aa.DotOp: convert_dot, aa.BlockScaledMmaOp: convert_dot}

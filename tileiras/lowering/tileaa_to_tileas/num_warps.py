@@ -25,7 +25,7 @@ def choose_num_warps(func: Operation) -> int:
     """
     largest = accumulators = 1
     for op in func.walk():
-        if isinstance(op, aa.DotOp):
+        if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp)):
             accumulators = max(accumulators, prod(op.result.type.shape))
             continue
         for value in op.results:

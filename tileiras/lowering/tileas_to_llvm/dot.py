@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, Value, element_type_of
 from tileiras.layout import LinearLayout
-from tileiras.targets import Fragment, MmaAtom, mma_atom
+from tileiras.targets import Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
 from .conversions import from_f32, to_f32
 from .function import FunctionLowering
@@ -82,49 +82,106 @@ def _as_accumulator(value: Value, old: Value, signedness: Any, c: Value, lowerin
 # ---- matrix instructions --------------------------------------------------------------------------------------------
 
 
+class _Steps(Protocol):
+    """A factor that is read step by step."""
+
+    def take(self, registers: Sequence[int]) -> Value: ...
+
+
+def reads_steps(op: Any) -> bool:
+    """Whether an operation takes a factor that is read step by step."""
+    return isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)) and op.atom.atom != FMA_ATOM
+
+
+class _Factor:
+    """Fragments of a factor, or of its scales, each made once."""
+
+    def __init__(self, old: Value, value: Value | _Steps, fragment: Fragment, lowering: FunctionLowering) -> None:
+        self._value = value
+        self._fragment = fragment
+        self._lowering = lowering
+        self._shape = old.type.shape
+        self._where = _positions(lowering.layout(old))
+        self._made: dict[tuple[int, ...], list[Value]] = {}
+
+    def at(self, *corner: int) -> list[Value]:
+        """The operands of the instruction for the fragment that begins at `corner`."""
+        found = self._made.get(corner)
+        if found is None:
+            registers = [self._where[_moved(corner, basis, self._shape)] for basis in _elements(self._fragment)]
+            found = self._made[corner] = _operands(self._value, registers, self._fragment, self._lowering)
+        return found
+
+
 def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
-    """One instruction for each atom-sized piece of this warp's share; k is the outermost loop, so that consecutive
-    instructions have different accumulators."""
     emit = lowering.emit
-    a, b, c = args
-    layouts = [lowering.layout(v) for v in (op.a, op.b, op.c)]
-    where_a, where_b, where_c = map(_positions, layouts)
-    depth = op.a.type.shape[-1]
-    pieces = _pieces(layouts[2], atom.c)
-    shapes = [v.type.shape for v in (op.a, op.b, op.c)]
-    accumulators = {}
-    for piece in pieces:
-        registers = [where_c[_moved(piece, basis, shapes[2])] for basis in _elements(atom.c)]
-        accumulators[piece] = _operands(c, registers, atom.c, lowering)
+    a = _Factor(op.a, args[0], atom.a, lowering)
+    b = _Factor(op.b, args[1], atom.b, lowering)
     types = {
         "multiplicandAPtxType": _ptx_type(atom.a_type),
         "multiplicandBPtxType": _ptx_type(atom.b_type),
         "accumulatorPtxType": _ptx_type(atom.c_type),
     }
+
+    def multiply(piece: tuple[int, ...], k: int, sums: list[Value], result: Any) -> Value:
+        *lead, m, n = piece
+        rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
+        return emit.insert(nvvm.MmaOp(rows, columns, sums, shape=atom.shape, res=result, **types))
+
+    return _accumulate(op, args[2], atom, multiply, lowering)
+
+
+def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    atom = scaled_mma_atom(op.atom.atom)
+    a = _Factor(op.a, args[0], atom.a, lowering)
+    b = _Factor(op.b, args[1], atom.b, lowering)
+    scale_a = _Factor(op.scale_a, args[3], atom.scale_a, lowering)
+    scale_b = _Factor(op.scale_b, args[4], atom.scale_b, lowering)
+    attributes = {
+        "multiplicandAPtxType": _ptx_type(atom.a_type),
+        "multiplicandBPtxType": _ptx_type(atom.b_type),
+        "kind": nvvm.MMABlockScaleKindAttr(atom.kind),
+        "scaleVecSize": nvvm.ScaleVecSizeAttr(atom.vector),
+        "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
+    }
+
+    def multiply(piece: tuple[int, ...], k: int, sums: list[Value], result: Any) -> Value:
+        *lead, m, n = piece
+        rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
+        (left,), (right,) = scale_a.at(*lead, m, k // atom.block), scale_b.at(*lead, k // atom.block, n)
+        return emit.insert(
+            nvvm.MmaBlockScaleOp(rows, columns, sums, left, right, shape=atom.shape, res=result, **attributes)
+        )
+
+    return _accumulate(op, args[2], atom, multiply, lowering)
+
+
+def _accumulate(
+    op: Any,
+    c: Value,
+    atom: MmaAtom | ScaledMmaAtom,
+    multiply: Callable[[tuple[int, ...], int, list[Value], Any], Value],
+    lowering: FunctionLowering,
+) -> Value:
+    """One instruction for each atom-sized piece of this warp's share; k is the outermost loop, so that consecutive
+    instructions have different accumulators."""
+    emit = lowering.emit
+    layout = lowering.layout(op.c)
+    where = _positions(layout)
+    accumulators = {}
+    for piece in _pieces(layout, atom.c):
+        registers = [where[_moved(piece, basis, layout.shape)] for basis in _elements(atom.c)]
+        accumulators[piece] = _operands(c, registers, atom.c, lowering)
     result = llvm.LLVMStructType([o.type for o in next(iter(accumulators.values()))])
-    factors: dict[tuple[str, tuple[int, ...]], list[Value]] = {}
-
-    def factor(
-        which: str, value: Value | _Steps, where: Any, fragment: Fragment, corner: tuple[int, ...]
-    ) -> list[Value]:
-        found = factors.get((which, corner))
-        if found is None:
-            shape = shapes[0] if which == "a" else shapes[1]
-            registers = [where[_moved(corner, basis, shape)] for basis in _elements(fragment)]
-            found = factors[which, corner] = _operands(value, registers, fragment, lowering)
-        return found
-
-    for k in range(0, depth, atom.shape[2]):
-        for piece in pieces:
-            *lead, m, n = piece
-            rows = factor("a", a, where_a, atom.a, (*lead, m, k))
-            columns = factor("b", b, where_b, atom.b, (*lead, k, n))
-            out = emit.insert(nvvm.MmaOp(rows, columns, accumulators[piece], shape=atom.shape, res=result, **types))
+    for k in range(0, op.a.type.shape[-1], atom.shape[2]):
+        for piece, sums in accumulators.items():
+            out = multiply(piece, k, sums, result)
             accumulators[piece] = [emit.member(out, i) for i in range(len(result.elements))]
-    return _gather(accumulators, where_c, atom.c, layouts[2], element_of(c.type), lowering)
+    return _gather(accumulators, where, atom.c, layout, lowering)
 
 
-_PTX_TYPES = {"i32": "s32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+_PTX_TYPES = {"i32": "s32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
 
 
 def _ptx_type(name: str) -> nvvm.MMATypeAttr:
@@ -153,17 +210,6 @@ def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
     return [place for place in places if not (place[-2] % rows or place[-1] % columns)]
 
 
-class _Steps(Protocol):
-    """A factor that is read step by step."""
-
-    def take(self, registers: Sequence[int]) -> Value: ...
-
-
-def reads_steps(op: Any) -> bool:
-    """Whether an operation takes a factor that is read step by step."""
-    return isinstance(op, tileas.DotOp) and op.atom.atom != FMA_ATOM
-
-
 def _operands(
     value: Value | _Steps, registers: list[int], fragment: Fragment, lowering: FunctionLowering
 ) -> list[Value]:
@@ -173,12 +219,21 @@ def _operands(
     for start in range(0, len(registers), fragment.packing):
         chosen = registers[start : start + fragment.packing]
         part = emit.shuffle(value, chosen) if isinstance(value, Value) else value.take(chosen)
-        operands.append(emit.pack(part, IntegerType(32)) if fragment.operand_type == "i32" else part)
+        operands.append(_word(part, fragment.packing, lowering) if fragment.operand_type == "i32" else part)
     return operands
 
 
+def _word(part: Value, count: int, lowering: FunctionLowering) -> Value:
+    """Elements in 32 bits, the first lowest; 4-bit ones, which travel as bytes, without their upper halves."""
+    emit = lowering.emit
+    bits = 32 // count
+    if bits < element_of(part.type).width and count > 1:
+        part = emit.insert(llvm.TruncOp(part, res=vector_of(IntegerType(bits), count)))
+    return emit.pack(part, IntegerType(32))
+
+
 def _gather(
-    accumulators: dict, where: Any, fragment: Fragment, layout: LinearLayout, element: Any, lowering: FunctionLowering
+    accumulators: dict, where: Any, fragment: Fragment, layout: LinearLayout, lowering: FunctionLowering
 ) -> Value:
     emit = lowering.emit
     scalars: list[Value | None] = [None] * layout.registers
@@ -190,4 +245,4 @@ def _gather(
     return emit.build([s for s in scalars if s is not None])
 
 
-PATTERNS: dict[type, Any] = {tileas.DotOp: dot}
+PATTERNS: dict[type, Any] = {tileas.DotOp: dot, tileas.BlockScaledMmaOp: block_scaled}

@@ -21,7 +21,7 @@ import numpy as np
 from . import rounding
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_parser import Group
-from .types import B32, F64, TYPES
+from .types import B32, F64, TYPES, U16
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -37,6 +37,16 @@ _ELEMENT_BITS = {
     "u4": 4,
     "e4m3": 8,
     "e5m2": 8,
+    "e2m1": 4,
+}
+
+#: `.kind` of a block-scaled product and number of scales along k -> elements that share one, the scales' type, the
+#: factors' types (PTX ISA, "Block Scaling for mma.sync").
+_SCALED = {
+    ("mxf8f6f4", 1): (32, "ue8m0", ("e4m3", "e5m2")),
+    ("mxf4", 2): (32, "ue8m0", ("e2m1",)),
+    ("mxf4nvf4", 2): (32, "ue8m0", ("e2m1",)),
+    ("mxf4nvf4", 4): (16, "ue4m3", ("e2m1",)),
 }
 
 #: bits of an A element -> the shapes that exist (PTX ISA, mma: "Syntax").
@@ -91,6 +101,8 @@ def _elements(words: np.ndarray, name: str) -> np.ndarray:
     bits = _ELEMENT_BITS[name]
     if bits == 4:
         pieces = (words[..., None] >> np.arange(0, 32, 4, dtype=np.uint32)) & np.uint32(15)
+        if name == "e2m1":
+            return rounding.decode(pieces.astype(np.uint8), name)
         values = pieces.astype(np.int64)
         return (np.where(values > 7, values - 16, values) if name == "s4" else values).astype(np.float64)
     pieces = np.ascontiguousarray(words)[..., None].view(TYPES[name].storage)
@@ -113,8 +125,9 @@ def _matrix(group, slots: list[int], kind: str, name: str, rows: int, columns: i
 def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     modifiers.take("sync")
     modifiers.take("aligned")
-    if modifiers.take("sp", "sp::ordered_metadata", "block_scale"):
+    if modifiers.take("sp", "sp::ordered_metadata"):
         raise decoder.unsupported()
+    scaled = _scaling(decoder, modifiers) if modifiers.take("block_scale") else None
     shape = next((name for name in modifiers.names if _SHAPE.fullmatch(name)), None)
     if shape is None or not modifiers.take("row") or not modifiers.take("col"):
         raise decoder.unsupported()
@@ -130,7 +143,9 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     if (m, n, k) not in _SHAPES[_ELEMENT_BITS[a_name]] or d_name != c_name:
         raise decoder.unsupported()
     decoder.begin_collective(None)
-    fragments = [each.items if isinstance(each, Group) else [each] for each in decoder.operands(4)]
+    operands = decoder.operands(4 if scaled is None else 8)
+    fragments = [each.items if isinstance(each, Group) else [each] for each in operands[:4]]
+    scales = None if scaled is None else _scale_readers(decoder, operands[4:], scaled, k, (a_name, b_name))
     register = F64 if a_name == "f64" else B32
     d_slots = [decoder.dst(each, register) for each in fragments[0]]
     a, b, c = ([decoder.src(each, register) for each in part] for part in fragments[1:])
@@ -143,10 +158,69 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     def step(group) -> None:
         left = _matrix(group, a, "a", a_name, m, k)
         right = _matrix(group, b, "b", b_name, k, n)
+        if scales is not None:
+            left, right = left * scales[0](group), right * scales[1](group)
         for slot, value in zip(d_slots, accumulate(group, left, right, c)):
             group.write(slot, value)
 
     decoder.emit(step)
+
+
+def _scaling(decoder: Decoder, modifiers: Modifiers) -> tuple[str, int, str]:
+    """(kind, scales along k, their type) of a block-scaled product."""
+    kind = modifiers.take(*(f"kind::{name}" for name in ("mxf8f6f4", "mxf4", "mxf4nvf4")))
+    vector = modifiers.take(*(f"scale_vec::{count}X" for count in (1, 2, 4)))
+    format = modifiers.take("ue8m0", "ue4m3")
+    if kind is None or format is None:
+        raise decoder.unsupported()
+    name = kind.removeprefix("kind::")
+    if vector is None and name == "mxf4nvf4":
+        raise decoder.unsupported()
+    count = int(vector[11]) if vector is not None else {"mxf8f6f4": 1, "mxf4": 2}[name]
+    return name, count, format
+
+
+def _scale_readers(decoder: Decoder, operands, scaled: tuple[str, int, str], k: int, types: tuple[str, str]):
+    """Functions that give A's scales as (warps, 16, k) and B's as (warps, k, 8), one value for each element.
+
+    The scales of row g of A are bytes of the register of thread 2 i of the quad g, i being the thread selector, those
+    of row g + 8 of the thread after it; the scales of column g of B are with thread i of the quad.
+    """
+    kind, count, format = scaled
+    run, wanted, factors = _SCALED.get((kind, count), (0, "", ()))
+    if wanted != format or not run or k != run * count or not set(types) <= set(factors):
+        raise decoder.unsupported()
+    slots, selectors = [], []
+    for word, chosen in (operands[:2], operands[2:]):
+        slots.append(decoder.src(word, B32))
+        items = chosen.items if isinstance(chosen, Group) else ()
+        if len(items) != 2:
+            raise decoder.error("expected a byte and a thread selector")
+        selectors.append([decoder.src(each, U16) for each in items])
+
+    def read(group, which: int) -> np.ndarray:
+        """(warps, 32, count): the scales that each thread has to give."""
+        words = np.ascontiguousarray(group.full(slots[which])).reshape(-1, 32)
+        byte = int(np.unique(group.full(selectors[which][0]))[0])
+        pieces = words[..., None].view(np.uint8)[..., byte : byte + count]
+        if format == "ue4m3":
+            return rounding.decode(pieces & np.uint8(0x7F), "e4m3")
+        return rounding.decode(np.ascontiguousarray(pieces), format)
+
+    def thread(group, which: int) -> int:
+        return int(np.unique(group.full(selectors[which][1]))[0])
+
+    def left(group) -> np.ndarray:
+        values = read(group, 0).reshape(-1, 8, 4, count)
+        first = 2 * thread(group, 0)
+        rows = np.concatenate([values[:, :, first], values[:, :, first + 1]], axis=1)
+        return np.repeat(rows, run, axis=2)
+
+    def right(group) -> np.ndarray:
+        columns = read(group, 1).reshape(-1, 8, 4, count)[:, :, thread(group, 1)]
+        return np.repeat(columns.swapaxes(1, 2), run, axis=1)
+
+    return left, right
 
 
 def _accumulator(name: str, saturating: bool, m: int, n: int):
