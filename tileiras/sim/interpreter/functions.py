@@ -266,7 +266,7 @@ def _not_positive(x: np.ndarray) -> np.ndarray:
 
 
 def _trivial_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Zeros, and far beyond the largest and below the smallest number."""
+    """Zeros and ones, and far beyond the largest and below the smallest number."""
     return (np.abs(x) == 1) | (x == 0) | (y == 0) | np.isnan(np.power(x, y)) | (np.abs(y * np.log2(np.abs(x))) > 1200)
 
 
