@@ -1,7 +1,9 @@
-"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--figures FILE].
+"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--figures FILE]
+[--instructions FILE].
 
 Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
 file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
+`--instructions tests/sim/emulate/selected_instructions.txt` adds what LLVM selects to what the emulator's tests decode.
 """
 
 from __future__ import annotations
@@ -90,6 +92,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
     parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the Kth of N parts of the modules")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="where counts are kept from one run to the next")
+    parser.add_argument("--instructions", type=Path, metavar="FILE", help="where forms of instructions are added")
     options = parser.parse_args()
     kernels = list(pairwise_kernels() if options.pairwise else all_kernels())
     if options.families:
@@ -99,11 +102,16 @@ def main() -> int:
     groups = groups[number - 1 :: count]
     assembler = toolkit.find_program("ptxas")
     figures = Figures()
+    listing: set[str] | None = set() if options.instructions is not None else None
     begin = time.monotonic()
     for group in groups:
         figures.plan(group)
-        for result in run_module(group, options.targets.split(","), assembler):
+        for result in run_module(group, options.targets.split(","), assembler, listing):
             figures.add(result)
+    if listing is not None:
+        if options.instructions.exists():
+            listing.update(options.instructions.read_text().splitlines())
+        options.instructions.write_text("".join(f"{each}\n" for each in sorted(listing)))
     runs = {}
     if options.figures is not None and options.figures.exists():
         runs = json.loads(options.figures.read_text())

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from case_values import DTYPES, is_integer
+from instruction_forms import forms
 
 import tileiras
 from tileiras.codegen import ptxas
@@ -354,8 +355,13 @@ def _failed(kernel: Kernel, target: str, stage: str, message: str) -> Result:
     return Result(kernel, target, False, False, 0.0, Failure(kernel.family, kernel.name, target, stage, message))
 
 
-def run_module(kernels: Sequence[Kernel], targets: Sequence[str], assembler: str | None) -> Iterator[Result]:
-    """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to do without."""
+def run_module(
+    kernels: Sequence[Kernel], targets: Sequence[str], assembler: str | None, listing: set[str] | None = None
+) -> Iterator[Result]:
+    """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to do without.
+
+    The forms of all instructions are added to `listing`.
+    """
     expected: list[Expected] = []
     sound: list[Kernel] = []
     for kernel in kernels:
@@ -373,7 +379,7 @@ def run_module(kernels: Sequence[Kernel], targets: Sequence[str], assembler: str
     text = module_text(sound)
     seen: dict[tuple[int, str], float] = {}
     for target in targets:
-        yield from _run_target(sound, text, expected, target, assembler, seen)
+        yield from _run_target(sound, text, expected, target, assembler, seen, listing)
 
 
 def _run_target(
@@ -383,6 +389,7 @@ def _run_target(
     target: str,
     assembler: str | None,
     seen: dict[tuple[int, str], float],
+    listing: set[str] | None,
 ) -> Iterator[Result]:
     try:
         artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir", legalize_types=True)
@@ -393,8 +400,10 @@ def _run_target(
             yield _failed(kernels[0], target, "compile", str(error))
             return
         for kernel, outputs in zip(kernels, expected):
-            yield from _run_target([kernel], module_text([kernel]), [outputs], target, assembler, {})
+            yield from _run_target([kernel], module_text([kernel]), [outputs], target, assembler, {}, listing)
         return
+    if listing is not None:
+        listing.update(forms(artifact.text))
     bodies = _bodies(artifact.text)
     metadata = {info.name: json.loads(info.artifacts[".json"]) for info in artifact.kernels}
     for number, kernel in enumerate(kernels):
