@@ -38,11 +38,9 @@ class Helper:
     __slots__ = ("_owner", "_pid", "_read_to", "_replies", "_requests", "_stderr")
 
     def __init__(self) -> None:
-        import tempfile
-
         _prepare_fork()
         # A file, not a pipe: it never fills up, and its content outlives the helper.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._stderr = _nameless_file()
         self._read_to = 0
         self._owner = os.getpid()
         lock = _llvm_lock()
@@ -142,6 +140,14 @@ class Helper:
         # The helper of a thread that has ended.
         if hasattr(self, "_pid") and not sys.is_finalizing():
             self.close()
+
+
+def _nameless_file() -> Any:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stderr"), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()
 
 
 _local = threading.local()
