@@ -68,6 +68,7 @@ class Run:
         self.checkout = given.checkout.resolve()
         self.every = given.every
         self.limit = given.limit
+        self.version = given.version
         self.list = given.list
         self.folder = folder
         self.failed: list[str] = []
@@ -93,7 +94,7 @@ class Run:
         self.call(
             ["-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider", "-o", "addopts=", "-q", "--tb=no",
              "--continue-on-collection-errors", f"--device-outcomes={outcomes}", f"--device-report={records}",
-             *options, *files],
+             f"--device-version={self.version}", *options, *files],
             self.checkout / "test",
         )  # fmt: skip
         return rows_of(outcomes), rows_of(records)
@@ -198,6 +199,7 @@ def main() -> int:
     parser.add_argument("--parts", default="samples,benchmarks,tests")
     parser.add_argument("--every", default="1", help="one in N of the tests; N/K: beginning with test K")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
+    parser.add_argument("--version", default="13.4", help="the bytecode version of tests and benchmarks")
     parser.add_argument("--list", action="store_true", help="say what failed")
     given = parser.parse_args()
     missing = [name for name in ("cuda.tile", "torch", "pytest") if importlib.util.find_spec(name) is None]

@@ -45,27 +45,6 @@ def both(bytecode: bytes, grid, make):
         yield arguments
 
 
-def test_attention():
-    from applications import attention
-
-    heads, length, depth = 2, 100, 32
-    q, k, v = np.random.default_rng(1).standard_normal((3, heads, length, depth)).astype(np.float16)
-    scale = depth**-0.5
-    scores = np.einsum("hmd,hnd->hmn", q.astype(np.float64), k.astype(np.float64)) * scale
-    scores = np.where(np.tril(np.ones((length, length), bool)), scores, -np.inf)
-    shares = np.exp(scores - scores.max(axis=2, keepdims=True))
-    expected = shares / shares.sum(axis=2, keepdims=True) @ v.astype(np.float64)
-    bytecode = export(attention, *["f16[?, ?, 8*?]"] * 4, "f32", 64, 32, depth)
-
-    def make():
-        arrays = (q, k, v, np.zeros_like(q))
-        return [p for array in arrays for p in slots(array)] + [np.float32(scale)]
-
-    for arguments in both(bytecode, (2, heads), make):
-        # The shares are rounded to f16 before the second product.
-        assert np.abs(arguments[21] - expected).max() < 4e-3
-
-
 def test_list_of_arrays():
     from applications import sums_of_many
     from cuda.tile.compilation import ListConstraint
@@ -79,15 +58,6 @@ def test_list_of_arrays():
     bytecode = export(sums_of_many, element, "f32[?]", 64)
     for arguments in both(bytecode, 3, lambda: [table, 3, *slots(np.zeros(3, np.float32))]):
         assert arguments[2].tolist() == [array.sum() for array in arrays]
-
-
-def test_histogram():
-    from applications import histogram
-
-    values = np.random.default_rng(3).integers(0, 20, 300).astype(np.int32)
-    bytecode = export(histogram, "i32[?]", "i32[?]", 128)
-    for arguments in both(bytecode, 3, lambda: [*slots(values), *slots(np.zeros(16, np.int32))]):
-        assert arguments[3].tolist() == np.bincount(values, minlength=20)[:16].tolist()
 
 
 def test_tile_blocks_take_turns():

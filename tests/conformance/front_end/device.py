@@ -18,7 +18,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -46,7 +45,6 @@ class Record:
     origin: str
     digest: str
     target: str
-    seconds: float = 0.0
     error: str = ""
     assembled: bool = False
 
@@ -157,10 +155,8 @@ class Device:
             self._seen.add((digest, target))
             record = Record(self.origin, digest, target)
             self.records.append(record)
-            started = time.perf_counter()
             try:
                 text = tileiras.compile(bytecode, gpu_name=target, source_name="kernel").text
-                record.seconds = time.perf_counter() - started
                 if toolkit.find_program("ptxas") is not None:
                     record.assembled = ptxas.assemble(text, target).cubin.startswith(b"\x7fELF")
             except CompileError as error:

@@ -84,7 +84,7 @@ def main() -> None:
     sys.modules.update(small_samples.stand_ins())
     sys.path.insert(0, str(given.checkout / "samples"))
     names = given.samples.split(",") if given.samples else small_samples.NAMES
-    results = []
+    Path(given.out).write_text("", encoding="utf-8")
     for name in names:
         folder = given.checkout / "samples"
         path = folder / f"{name}.py"
@@ -100,8 +100,9 @@ def main() -> None:
         else:
             result = run_small(device, path, name)
         records = [asdict(record) for record in device.records[first:]]
-        results.append({"sample": name, "launches": device.launches - launches, "kernels": records, **result})
-    Path(given.out).write_text("".join(json.dumps(result) + "\n" for result in results), encoding="utf-8")
+        row = {"sample": name, "launches": device.launches - launches, "kernels": records, **result}
+        with open(given.out, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":
