@@ -8,11 +8,15 @@ from tileiras.codegen import admission, libdevice, llvm_pipeline, ptxas
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import llvm, nvvm
+from tileiras.dialects.nvvm.base import EFFECT_TRAITS, NVVMOp
+from tileiras.dialects.nvvm.intrinsics import Intrinsic
 from tileiras.ir import (
     Builder,
     DenseElementsAttr,
     FloatAttr,
     IntegerAttr,
+    MemoryWrite,
+    Pure,
     UnitAttr,
     VectorType,
     bf16,
@@ -316,6 +320,27 @@ def test_every_nvvm_operation_assembles():
     ir = translate("module {\n" + "".join(functions) + "}\n", "sm_90")
     # Not on older targets: the list has instructions of each generation up to sm_90.
     assemble(ir, ("sm_90", "sm_100", "sm_120"))
+
+
+def test_instructions_have_the_effects_of_their_operations():
+    """What an operation may not be moved across, LLVM must not move the instruction across either."""
+    functions = "".join(
+        f"llvm.func @k{number}(%p: !llvm.ptr<1>, %s: !llvm.ptr<3>, %g: !llvm.ptr, %i: i32, %l: i64, %h: i16, %b: i1,"
+        f" %f: f32, %d: f64, %v: vector<4xf32>, %v2: vector<2xbf16>) {{\n{line}\nllvm.return\n}}\n"
+        for number, line in enumerate(NVVM.splitlines())
+    )
+    checked = 0
+    for op in parse_module("module {\n" + functions + "}\n", "kernel.mlir").walk():
+        if not isinstance(op, NVVMOp):
+            continue
+        target = op.target()
+        if isinstance(target, Intrinsic):
+            assert all(op.has_trait(trait) for trait in EFFECT_TRAITS[target.effects]), op.name
+        else:
+            assert op.has_trait(Pure) is not target.side_effects, op.name
+            assert op.has_trait(MemoryWrite) is ("~{memory}" in target.constraints), op.name
+        checked += 1
+    assert checked == len(NVVM.splitlines())
 
 
 @pytest.mark.parametrize(
