@@ -1,8 +1,10 @@
-"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--figures FILE]
-[--instructions FILE].
+"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--round N]
+[--figures FILE] [--instructions FILE].
 
 Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
 file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
+In round N of as many as there are targets, each module is for one of them, going round: the first round has every kernel
+once, all of them have every kernel on every target.
 `--instructions tests/sim/emulate/selected_instructions.txt` adds what LLVM selects to what the emulator's tests decode.
 """
 
@@ -35,9 +37,10 @@ class Figures:
         self.worst: dict[str, float] = {}
         self.failures: list[str] = []
 
-    def plan(self, kernels: list[Kernel]) -> None:
+    def plan(self, kernels: list[Kernel], first: bool) -> None:
+        """What is about to be run, and whether it is for the first time."""
         for kernel in kernels:
-            self.counts.setdefault(kernel.family, Counter())["kernels"] += 1
+            self.counts.setdefault(kernel.family, Counter())["kernels"] += first
 
     def add(self, result: Result) -> None:
         family = result.kernel.family
@@ -91,6 +94,7 @@ def main() -> int:
     parser.add_argument("--pairwise", action="store_true", help="the kernels that the tests run")
     parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
     parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the Kth of N parts of the modules")
+    parser.add_argument("--round", type=int, metavar="N", help="one target per module; 0 to the number of targets - 1")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="where counts are kept from one run to the next")
     parser.add_argument("--instructions", type=Path, metavar="FILE", help="where forms of instructions are added")
     options = parser.parse_args()
@@ -104,9 +108,14 @@ def main() -> int:
     figures = Figures()
     listing: set[str] | None = set() if options.instructions is not None else None
     begin = time.monotonic()
-    for group in groups:
-        figures.plan(group)
-        for result in run_module(group, options.targets.split(","), assembler, listing):
+    targets = options.targets.split(",")
+    for place, group in enumerate(groups):
+        figures.plan(group, not options.round)
+        chosen = targets
+        if options.round is not None:
+            # Counted through all parts, so that a part has the same targets however many there are.
+            chosen = [targets[((number - 1) + place * count + options.round) % len(targets)]]
+        for result in run_module(group, chosen, assembler, listing):
             figures.add(result)
     if listing is not None:
         if options.instructions.exists():
@@ -116,6 +125,8 @@ def main() -> int:
     if options.figures is not None and options.figures.exists():
         runs = json.loads(options.figures.read_text())
     key = f"{options.families or 'all'} {number}/{count} {options.targets}"
+    if options.round is not None:
+        key += f" round {options.round}"
     runs[key] = figures.rows()
     if options.figures is not None:
         options.figures.write_text(json.dumps(runs, indent=1) + "\n")

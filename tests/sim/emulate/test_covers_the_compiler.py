@@ -1,6 +1,6 @@
-"""The emulator decodes every instruction that the compiler can print: LLVM's code for each row of the intrinsics' table,
-each atomic form, access and order, what the lowering spells out, and the forms that LLVM selected for the conformance
-kernels (`selected_instructions.txt`, made by `python tests/conformance --instructions`)."""
+"""The emulator decodes every instruction that the compiler can print: LLVM's code for each row of the table of
+intrinsics, each atomic form, access and order, what the lowering spells out, and the forms that LLVM selected for the
+conformance kernels (`selected_instructions.txt`, made by `python tests/conformance --instructions`)."""
 
 from __future__ import annotations
 
