@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa
+from tileiras.dialects.nv_tileaa.memory import IN_BOUNDS
 from tileiras.ir import DYNAMIC, DenseArrayAttr, IntegerAttr, Operation, SymbolRefAttr, UnitAttr, i1, i32, i64
 
 from .gather_scatter import padding, pointers_and_mask
@@ -14,7 +15,6 @@ SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
 
 LATENCY = "nv_tileaa.latency"
 NO_TMA = "nv_tileaa.no_tma"
-IN_BOUNDS = "nv_tileaa.inbounds"
 """Discardable attributes: hints that the scheduler and the choice of copies may read."""
 
 

@@ -15,12 +15,13 @@ from tileiras.ir import (
     UnitAttr,
     Value,
     element_type_of,
+    i1,
 )
 
 from .conversions import to_f32
 from .floats import widened
 from .function import FunctionLowering
-from .types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type
+from .types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
 
 
 def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
@@ -134,6 +135,9 @@ def _rounded_div_signed(up: bool) -> Any:
 
 def compare_integers(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     a, b = lowering.matched(args)
+    decided = lowering.ranges.decided(op.predicate.value, op.lhs, op.rhs)
+    if decided is not None:
+        return lowering.emit.integer(int(decided), vector_of(i1, count_of(a.type)))
     return lowering.emit.icmp(op.predicate.value, a, b)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
@@ -76,6 +77,7 @@ class FunctionLowering:
             engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
             self.num_ctas = 1
         self.facts = DivisibilityAnalysis(func)
+        self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
         self.declared: dict[str, llvm.LLVMFuncOp] = {}
         self.strings: dict[str, str] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.memory import IN_BOUNDS
 from tileiras.ir import DYNAMIC, Value, VerifyError, i32, i64
 from tileiras.layout import LinearLayout
 
@@ -38,6 +39,9 @@ class TileAddresses:
         self.element_bytes = self._element_units(self.view.element_type)
         self.rank = len(self.view.shape)
         emit = self._emit
+        self._coords = list(op.coords)
+        promised = op.attributes.get(IN_BOUNDS)
+        self._promised = [bool(dim) for dim in promised] if promised is not None else [False] * self.rank
         self.starts: list[Number] = []
         self._sizes: list[Number] = []
         self._strides: list[Number] = []
@@ -143,8 +147,13 @@ class TileAddresses:
 
     def _surely_inside(self, dim: int) -> bool:
         """Whether the whole tile is known to be inside the memref along a dimension."""
-        start, size = self._emit.number(self.starts[dim]), self._sizes[dim]
-        return start is not None and isinstance(size, int) and 0 <= start and start + self.view.shape[dim] <= size
+        if self._promised[dim]:
+            return True
+        ranges = self._lowering.ranges
+        first, last = ranges.range(self._coords[dim])
+        size = self._memref.size(self.view.dim_map[dim])
+        least = size if isinstance(size, int) else ranges.range(size).low
+        return 0 <= first and last * self.view.traversal_strides[dim] + self.view.shape[dim] <= least
 
     def mask(self, register: int) -> Value | None:
         """Whether a register's element is inside; None when it surely is."""

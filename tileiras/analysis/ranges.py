@@ -1,0 +1,207 @@
+"""Between which numbers the integers of an `nv_tileaa.func` lie: for a tensor, all of its elements.
+
+Bounds come from constants, from `assume bounded`, from the grid and from loops, and go through arithmetic; an operation
+that may leave its type's numbers says nothing.  Ranges are of signed numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tileiras.dialects import arith, nv_tileaa, nv_tileas, scf
+from tileiras.ir import BlockArgument, DenseElementsAttr, IntegerAttr, IntegerType, Operation, Value, element_type_of
+
+MOST_TILE_BLOCKS = (1 << 24) - 1
+"""Along an axis of the grid (Tile IR specification, "get_num_tile_blocks")."""
+
+
+class Range(NamedTuple):
+    """`low <= number <= high`."""
+
+    low: int
+    high: int
+
+    def inside(self, other: "Range") -> bool:
+        return other.low <= self.low and self.high <= other.high
+
+    def union(self, other: "Range") -> "Range":
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+
+def whole(type: Any) -> Range:
+    """All numbers of an integer type, or of a tensor's element type; those of 64 bits for an index."""
+    element = element_type_of(type)
+    width = element.width if isinstance(element, IntegerType) else 64
+    return Range(-(1 << width - 1), (1 << width - 1) - 1)
+
+
+class RangeAnalysis:
+    """The ranges of one function's values, found when they are asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Range] = {}
+
+    def range(self, value: Value) -> Range:
+        found = self._known.get(value)
+        if found is None:
+            # While it is being found a value may be anything, which ends the way around a loop.
+            self._known[value] = whole(value.type)
+            found = self._known[value] = self._find(value)
+        return found
+
+    def decided(self, predicate: str, lhs: Value, rhs: Value) -> bool | None:
+        """What a comparison says of all elements; None when that is not known.  The predicate is arith.cmpi's."""
+        a, b = self.range(lhs), self.range(rhs)
+        if predicate[0] == "u":
+            if a.low < 0 or b.low < 0:
+                return None
+            predicate = "s" + predicate[1:]
+        if predicate in ("sgt", "sge"):
+            a, b, predicate = b, a, {"sgt": "slt", "sge": "sle"}[predicate]
+        if predicate in ("slt", "sle"):
+            strict = predicate == "slt"
+            if a.high + strict <= b.low:
+                return True
+            return False if b.high < a.low + strict else None
+        if a.high < b.low or b.high < a.low:
+            return predicate == "ne"
+        return predicate == "eq" if a == b and a.low == a.high else None
+
+    def _find(self, value: Value) -> Range:
+        op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
+        everything = whole(value.type)
+        if isinstance(value, BlockArgument):
+            return self._counter(op) if isinstance(op, scf.ForOp) and value.index == 0 else everything
+        if isinstance(op, scf.IfOp):
+            branches = [self.range(region.block.last.operands[value.index]) for region in op.regions]
+            return branches[0].union(branches[-1])
+        # Operations of nv_tileas are subclasses of their nv_tileaa counterparts.
+        rule = RULES.get(type(op)) or RULES.get(type(op).__bases__[0])
+        if rule is None or not isinstance(element_type_of(value.type), IntegerType):
+            return everything
+        found = rule(op, self)
+        return found if found is not None and found.inside(everything) else everything
+
+    def _counter(self, op: Any) -> Range:
+        """A loop's counter starts at the lower bound and stays below the upper one."""
+        lower, upper, step = (self.range(value) for value in (op.lower_bound, op.upper_bound, op.step))
+        if step.low <= 0 or op.unsignedCmp is not None and (lower.low < 0 or upper.low < 0):
+            return whole(op.lower_bound.type)
+        return Range(lower.low, max(lower.low, upper.high - 1))
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+Rule = Callable[[Any, RangeAnalysis], Range | None]
+
+
+def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:
+    return lambda op, known: compute(known.range(op.lhs), known.range(op.rhs))
+
+
+def _same(op: Any, known: RangeAnalysis) -> Range:
+    return known.range(op.operands[0])
+
+
+def _constant(op: Any, known: RangeAnalysis) -> Range | None:
+    value = op.value
+    if isinstance(value, IntegerAttr):
+        return Range(value.value, value.value)
+    if not isinstance(value, DenseElementsAttr):
+        return None
+    width = value.type.element_type.width
+    numbers = [bits - (bits >> width - 1 << width) for bits in value.element_bits()]
+    return Range(min(numbers), max(numbers))
+
+
+def _assume(op: Any, known: RangeAnalysis) -> Range:
+    found, predicate = known.range(op.operand), op.predicate
+    if not isinstance(predicate, nv_tileaa.BoundedAttr):
+        return found
+    low = found.low if predicate.lower is None else max(found.low, predicate.lower)
+    high = found.high if predicate.upper is None else min(found.high, predicate.upper)
+    return Range(low, high) if low <= high else found
+
+
+def _product(a: Range, b: Range) -> Range:
+    corners = [x * y for x in a for y in b]
+    return Range(min(corners), max(corners))
+
+
+def _quotient(a: Range, b: Range) -> Range | None:
+    """Of numbers of which none is negative, whatever the rounding."""
+    return Range(a.low // b.high, -(-a.high // b.low)) if a.low >= 0 and b.low > 0 else None
+
+
+def _remainder(a: Range, b: Range) -> Range | None:
+    return Range(0, min(a.high, b.high - 1)) if a.low >= 0 and b.low > 0 else None
+
+
+def _and(a: Range, b: Range) -> Range | None:
+    tops = [r.high for r in (a, b) if r.low >= 0]
+    return Range(0, min(tops)) if tops else None
+
+
+def _shifted_left(a: Range, b: Range) -> Range | None:
+    return _product(a, Range(1 << b.low, 1 << b.high)) if 0 <= b.low and b.high < 64 else None
+
+
+def _shifted_right(a: Range, b: Range) -> Range | None:
+    return Range(a.low >> b.high, a.high >> b.low) if a.low >= 0 and 0 <= b.low and b.high < 64 else None
+
+
+def _unsigned_extreme(choose: Callable[[int, int], int]) -> Callable[[Range, Range], Range | None]:
+    def compute(a: Range, b: Range) -> Range | None:
+        return Range(choose(a.low, b.low), choose(a.high, b.high)) if a.low >= 0 and b.low >= 0 else None
+
+    return compute
+
+
+def _extended(op: Any, known: RangeAnalysis) -> Range:
+    found = known.range(op.operands[0])
+    if found.low >= 0:
+        return found
+    element = element_type_of(op.operands[0].type)
+    return Range(0, (1 << element.width) - 1)
+
+
+def _select(op: Any, known: RangeAnalysis) -> Range:
+    return known.range(op.operands[1]).union(known.range(op.operands[2]))
+
+
+RULES: dict[type[Operation], Rule] = {
+    arith.ConstantOp: _constant,
+    arith.AddIOp: _binary(lambda a, b: Range(a.low + b.low, a.high + b.high)),
+    arith.SubIOp: _binary(lambda a, b: Range(a.low - b.high, a.high - b.low)),
+    arith.MulIOp: _binary(_product),
+    arith.DivSIOp: _binary(_quotient),
+    arith.DivUIOp: _binary(_quotient),
+    arith.CeilDivSIOp: _binary(_quotient),
+    arith.CeilDivUIOp: _binary(_quotient),
+    arith.FloorDivSIOp: _binary(_quotient),
+    arith.RemSIOp: _binary(_remainder),
+    arith.RemUIOp: _binary(_remainder),
+    arith.AndIOp: _binary(_and),
+    arith.ShLIOp: _binary(_shifted_left),
+    arith.ShRSIOp: _binary(_shifted_right),
+    arith.ShRUIOp: _binary(_shifted_right),
+    arith.MaxSIOp: _binary(lambda a, b: Range(max(a.low, b.low), max(a.high, b.high))),
+    arith.MinSIOp: _binary(lambda a, b: Range(min(a.low, b.low), min(a.high, b.high))),
+    arith.MaxUIOp: _binary(_unsigned_extreme(max)),
+    arith.MinUIOp: _binary(_unsigned_extreme(min)),
+    arith.SelectOp: _select,
+    arith.ExtSIOp: _same,
+    arith.ExtUIOp: _extended,
+    arith.TruncIOp: _same,
+    nv_tileaa.MakeRangeOp: lambda op, known: Range(0, op.result.type.num_elements - 1),
+    nv_tileaa.SplatOp: _same,
+    nv_tileaa.UnsplatOp: _same,
+    nv_tileaa.BroadcastOp: _same,
+    nv_tileaa.ViewOp: _same,
+    nv_tileaa.PermuteOp: _same,
+    nv_tileas.ConvertLayoutOp: _same,
+    nv_tileaa.AssumeOp: _assume,
+    nv_tileaa.GetProgramIdOp: lambda op, known: Range(0, MOST_TILE_BLOCKS - 1),
+    nv_tileaa.GetNumProgramsOp: lambda op, known: Range(1, MOST_TILE_BLOCKS),
+}
