@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tileiras import bytecode  # noqa: E402
 from tileiras.bytecode import Version  # noqa: E402
 from tileiras.cli import tileiras_translate  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
+from tileiras.dialects.cuda_tile import testing  # noqa: E402
 from tileiras.ir import parse_module, print_op, verify  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -148,3 +150,32 @@ def test_a_location_among_the_hints_is_refused(location: str) -> None:
     text = f"cuda_tile.module @m {{\n  entry @k() optimization_hints={hints} {{\n    return\n  }}\n}}\n"
     with pytest.raises(CompileError, match="unsupported attribute type encountered during serialization"):
         bytecode.write_module(parse_module(text, "k.mlir"))
+
+
+TEXTS = sorted((Path(__file__).resolve().parents[1] / "dialects" / "cuda_tile").glob("*.mlir"))
+
+
+@pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
+@pytest.mark.parametrize("path", [path for path in TEXTS if "_invalid" not in path.stem], ids=lambda path: path.stem)
+def test_the_vendors_reader_takes_what_the_text_tests_hold(path: Path, tmp_path: Path) -> None:
+    text = re.sub(r"^// -----.*$", "", path.read_text(), flags=re.MULTILINE)
+    with testing.loaded():
+        whole = parse_module(text, path.name)
+    entries = [op for op in whole.walk() if op.name in ("cuda_tile.entry", "cuda_tile.global")]
+    shown = 0
+    for entry in entries:
+        module = parse_module('cuda_tile.module @kernels {}')
+        for needed in (*[op for op in entries if op.name == "cuda_tile.global" and op is not entry], entry):
+            module.body.block.append(needed.clone())
+        try:
+            data = bytecode.write_module(module)
+        except CompileError as refusal:  # newer than all versions that are written
+            assert "13.5" in refusal.diagnostics[0].message or "not available" in refusal.diagnostics[0].message
+            continue
+        (tmp_path / "k.tileirbc").write_bytes(data)
+        command = [disassembler(), str(tmp_path / "k.tileirbc")]
+        expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        printed = "".join(print_op(op, default_dialect="cuda_tile") for op in module.body.block.operations)
+        assert lines(printed) == lines(expected)
+        shown += 1
+    assert shown or path.stem in ("multimem", "testing")

@@ -39,6 +39,8 @@ SECONDS = 10
 """Processor time for one command."""
 PTX_SECONDS = 60
 """Wall time for one compilation, which is LLVM's for the most part."""
+SILENCE = 60
+"""Wall time without a report after which a worker hangs where no signal of ours is heard."""
 MEMORY = 1 << 30
 BATCH = 400
 
@@ -200,7 +202,7 @@ def run_many(
     report = Report()
     at = numbers.start
     mutations.bytecode_seeds()  # once, before the workers are forked
-    patience = 3 * (SECONDS if work is answer else PTX_SECONDS)
+    patience = SILENCE if work is answer else 3 * PTX_SECONDS
     while at < numbers.stop and report.tried < enough and (not until or time.time() < until):
         batch = range(at, min(at + BATCH, numbers.stop))
         at = _run_batch(work, kind, seed, batch, patience, report)

@@ -52,3 +52,19 @@ def test_what_is_no_answer_is_reported(monkeypatch):
     monkeypatch.setattr(fuzz, "BYTECODE_COMMANDS", (("tileiras_opt",), ("tileiras_opt", "-")))
     report = fuzz.run_many(fuzz.answer, "bytecode", 1, range(4))
     assert report.failures == {"worker ended with status 2304": [0, 2], "ValueError in main": [1, 3]}
+
+
+def test_what_takes_too_long_or_too_much_is_reported(monkeypatch):
+    from tileiras.cli import tileiras_opt
+
+    def greedy(argv):
+        if argv:
+            while True:
+                pass
+        return len(bytearray(3 << 30))
+
+    monkeypatch.setattr(tileiras_opt, "main", greedy)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.3)
+    monkeypatch.setattr(fuzz, "BYTECODE_COMMANDS", (("tileiras_opt",), ("tileiras_opt", "-")))
+    report = fuzz.run_many(fuzz.answer, "bytecode", 1, range(2))
+    assert report.failures == {"memory in main": [0], "hang in main": [1]}
