@@ -19,6 +19,9 @@ LOOPS = 20
 TARGETS = {"parse": 30_000, "print": 60_000, "convert 1:1": 30_000}
 """Operations per second that are aimed at, on a quiet machine."""
 
+READ_SECONDS = 0.6
+"""What reading and verifying a text of 10,000 operations may take, on a quiet machine."""
+
 IMPORT_TARGETS = {"import tileiras": 60.0, "with all dialects": 120.0}
 """Milliseconds above bare Python."""
 
@@ -116,6 +119,15 @@ def rates() -> dict[str, float]:
     return found
 
 
+def read_seconds() -> tuple[int, float]:
+    """Operations of a large text, and how long it takes to read and verify it."""
+    from tileiras.ir import parse_module, verify
+
+    text = tile_module(5 * LOOPS)
+    count = sum(1 for _ in parse_module(text).walk())
+    return count, best(lambda: verify(parse_module(text)), 3)
+
+
 def import_times(repeat: int = 7) -> dict[str, float]:
     """Milliseconds that imports take above a bare interpreter: medians of fresh processes, modules compiled."""
     programs = {
@@ -144,6 +156,8 @@ def main() -> None:
     for name, rate in rates().items():
         target = f"   target {TARGETS[name]:>7,}" if name in TARGETS else ""
         print(f"  {name:<24}{rate:>12,.0f} ops/s{target}")
+    count, seconds = read_seconds()
+    print(f"  read and verify{seconds:>21.2f} s       target {READ_SECONDS:>7} ({count:,} operations of text)")
     for name, milliseconds in import_times().items():
         print(f"  {name:<24}{milliseconds:>12.1f} ms      target {IMPORT_TARGETS[name]:>7.0f}")
 

@@ -34,6 +34,13 @@ def test_rate(rates, work):
     assert rates[work] >= ir_core.TARGETS[work]
 
 
+def test_a_large_text_is_read_and_verified_soon():
+    loop = best(python_loop, 7)
+    count, seconds = ir_core.read_seconds()
+    assert count > 10_000
+    assert seconds / max(loop / LOOP_SECONDS, best(python_loop, 7) / LOOP_SECONDS, 1.0) < ir_core.READ_SECONDS
+
+
 def test_the_core_does_not_load_what_it_does_not_need():
     heavy = "'argparse', 'json', 'subprocess', 'pathlib', 'numpy', 'llvmlite', 'dataclasses', 'tileiras.ir.parser'"
     # An editable installation loads modules of its own at start-up.
