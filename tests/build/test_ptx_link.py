@@ -39,3 +39,17 @@ def test_the_least_portable_form_of_a_target_wins():
 def test_functions_are_one_statement():
     function = ".func (.param .b32 r) helper(\n\t.param .b32 x\n)\n{\n\t{\n\tret;\n\t}\n}\n"
     assert statements(SHARED + "\n// note\n" + function) == [SHARED.strip(), function.strip()]
+
+
+def test_local_functions_of_one_name_are_told_apart():
+    """A declaration and a definition of one module keep one name; what is equal in several is kept once."""
+
+    def module(entry: str, constant: int) -> str:
+        declared = ".func helper(\n\t.param .b32 x\n)\n;\n"
+        defined = f".func helper(\n\t.param .b32 x\n)\n{{\n\tmov.b32 \t%r1, {constant};\n\tret;\n}}\n"
+        return text(entry, declared).replace("\tret;\n}\n", "\tcall.uni helper, (x);\n\tret;\n}\n", 1) + defined
+
+    linked = link([module("a", 1), module("b", 2), module("c", 1), module("d", 2)])
+    calls = [line.split()[1] for line in linked.split("\n") if "call.uni" in line]
+    assert calls[0] == calls[2] and calls[1] == calls[3] and calls[0] != calls[1]
+    assert linked.count("mov.b32 \t%r1, 1;") == linked.count("mov.b32 \t%r1, 2;") == 1

@@ -3,8 +3,8 @@
 
 Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
 file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
-In round N of as many as there are targets, each module is for one of them, going round: the first round has every kernel
-once, all of them have every kernel on every target.
+In round N of as many as there are targets, each module is for one of them, going round: the first round has every
+kernel once, all of them have every kernel on every target.
 `--instructions tests/sim/emulate/selected_instructions.txt` adds what LLVM selects to what the emulator's tests decode.
 """
 

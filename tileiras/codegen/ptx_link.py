@@ -14,7 +14,9 @@ def link(texts: Sequence[str]) -> str:
 
     Declarations outside the entries that are equal (the shared memory array, a libdevice table) are kept once.  Of
     forms of one target (`sm_90` and `sm_90a`) the module gets the least portable one, which has all that the others
-    have.  Raises CompileError when the modules are for different targets, or when two define one name differently.
+    have.  Functions that only their module sees get another name where an earlier module has the name for another one:
+    LLVM leaves of a library's function what the kernel needs.  Raises CompileError when the modules are for different
+    targets, or when two define one name differently.
     """
     modules = [ptx.parse(text) for text in texts]
     first = modules[0]
@@ -24,11 +26,13 @@ def link(texts: Sequence[str]) -> str:
     for module in modules:
         if (split(module.target)[0], module.address_size) != (split(target)[0], first.address_size):
             raise CompileError.at(None, f"PTX modules for {first.target} and {module.target} cannot be one")
+        renamed = _renamed(module, known)
         for piece in module.pieces:
             if isinstance(piece, ptx.PtxEntry):
-                pieces.append(piece)
+                body = _with_names(piece.body, renamed)
+                pieces.append(ptx.PtxEntry(piece.linkage, piece.name, piece.parameters, piece.directives, body))
                 continue
-            kept = [statement for statement in statements(piece) if _is_new(statement, known)]
+            kept = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, known)]
             if kept:
                 pieces.append("\n".join(kept) + "\n\n")
     version = max(module.version for module in modules)
@@ -55,6 +59,31 @@ def statements(text: str) -> list[str]:
     return found
 
 
+def _renamed(module: ptx.PtxModule, known: dict[str, str]) -> dict[str, str]:
+    """New names for the local functions of a module that are something else in `known`."""
+    renamed: dict[str, str] = {}
+    for piece in module.pieces:
+        for statement in [] if isinstance(piece, ptx.PtxEntry) else statements(piece):
+            if statement.lstrip().startswith(".func") and "{" in statement:
+                name = _declared(statement)
+                new, number = name, 0
+                while known.get(new, text := _with_names(statement, {name: new})) != text:
+                    number += 1
+                    new = f"{name}_{number}"
+                if new != name:
+                    renamed[name] = new
+    return renamed
+
+
+def _with_names(text: str, renamed: dict[str, str]) -> str:
+    import re
+
+    if not renamed:
+        return text
+    names = "|".join(map(re.escape, renamed))
+    return re.sub(rf"(?<![\w$%.])(?:{names})(?![\w$])", lambda match: renamed[match.group()], text)
+
+
 def _is_new(statement: str, known: dict[str, str]) -> bool:
     """Whether a statement has to be kept; raises for one that says something else about a known name."""
     name = _declared(statement)
@@ -63,6 +92,7 @@ def _is_new(statement: str, known: dict[str, str]) -> bool:
         known[name] = statement
         return True
     if earlier != statement:
+        name = name.rstrip(";")
         raise CompileError.at(None, f"two kernels define '{name}' differently; compile them one at a time with --entry")
     return False
 
@@ -77,6 +107,7 @@ def _declared(statement: str) -> str:
     head = re.split(r"[\[=;{]", statement, maxsplit=1)[0]
     match = re.search(r"\.func\s+(?:\([^)]*\)\s*)?([\w$%]+)", statement)
     if match is not None:
-        return match.group(1)
+        # A function may be declared before it is defined.
+        return match.group(1) if "{" in statement else f"{match.group(1)};"
     words = re.findall(r"[A-Za-z_$%][\w$]*", head.split("(")[0])
     return words[-1] if words else statement
