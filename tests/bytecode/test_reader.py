@@ -242,6 +242,11 @@ def test_lines_and_columns_have_32_bits():
     assert (located.source.line, located.source.column, located.scope.line) == (5, 6, 7)
 
 
+def test_a_location_without_a_debug_section_is_refused():
+    data = build(functions=[function(RETURN, location=1)])
+    assert refused(data).message == "failed to read function location for 'kernel'"
+
+
 def test_a_cycle_of_scopes_is_refused():
     block = b"\x03\x01\x02\x01\x01"
     data = build(

@@ -169,7 +169,9 @@ class BytecodeFile:
             function.signature.fail(f"un-expected non-entry function '{function.name}'", 0)
         locations: Any = BytecodeOffsets()
         location: Location = BytecodeLoc(self.filename, body.section, function.offset)
-        if self.debug is not None and function.location:
+        if function.location:
+            if self.debug is None:
+                function.signature.fail(f"failed to read function location for '{function.name}'", 0)
             locations = self.debug.locations(function.location, body)
             location = locations.next(body, 0)
         block = Block(type.inputs, [location] * len(type.inputs))
