@@ -182,6 +182,18 @@ def test_counters_that_do_not_start_at_zero_or_step_by_one():
     assert np.array_equal(c, a[:, used].astype(np.float32) @ b[used].astype(np.float32))
 
 
+def test_steps_known_at_run_time_only():
+    source = matmul().replace("step %one iter", "step %m iter")
+    text = ptx(source, "sm_80", stages=3)
+    assert "cp.async" in text
+    for step, used in ((2, [0, 2]), (3, [0, 3]), (2**31 - 1, [0])):
+        a, b, c = arrays(32, 4 * K, 4 * K)
+        rows = min(step, 32)
+        emulate(text, "matmul", 1, [a, b, c, step, 4 * K, 4 * K, 4], shared_memory=1 << 16)
+        columns = np.concatenate([np.arange(i * K, (i + 1) * K) for i in used])
+        assert np.array_equal(c[:rows], a[:rows, columns].astype(np.float32) @ b[columns].astype(np.float32))
+
+
 def test_targets_without_asynchronous_copies_keep_the_loop():
     assert "async.tiled_load" not in names(pipelined(matmul(), gpu="sm_75"))
     check(ptx(matmul(), "sm_75", stages=3), 32, 2 * K, 2 * K, 2)

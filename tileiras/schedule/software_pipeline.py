@@ -20,9 +20,11 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Builder, IntegerAttr, Pure, Region, TensorType, Value, i32
+from tileiras.ir import Block, Builder, IntegerAttr, IntegerType, Pure, Region, TensorType, Value, i32, i64
 from tileiras.layout import LinearLayout
+from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
+from tileiras.layout.shared import SharedPlan
 from tileiras.targets import COPY_ATOMS, CopyAtom, Target
 
 from .staging import LOADS, StagedLoad, read_in, staged_load
@@ -33,11 +35,11 @@ MAX_STAGES = 8
 LATENCY = "nv_tileaa.latency"
 """Attribute of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
 
-SCRATCH_BYTES = 16 * 1024
-"""Left to conversions and reductions inside the loop, which go in rounds when it is little."""
+SCRATCH_BYTES = 16 * 1024, 48 * 1024
+"""Least and most that is left to conversions and reductions inside the loop, which go in rounds when it is little."""
 
 MAX_STEP = 1 << 16
-"""Loops with larger or unknown steps are left alone, so that the last counter plus the lookahead does not wrap."""
+"""Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
 
 
 def pipeline_loops(
@@ -50,7 +52,7 @@ def pipeline_loops(
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
         found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
-        if found and 0 < _step(loop) <= MAX_STEP:
+        if found and _can_look_ahead(loop):
             _pipeline(loop, found, func, target, atom, stages, engine)
 
 
@@ -72,10 +74,16 @@ def _step(loop: Any) -> int:
     return _number(loop.step) or 0
 
 
+def _can_look_ahead(loop: Any) -> bool:
+    """Whether later counters can be compared with the bound: a step that nobody knows asks for a wider type."""
+    step, width = _step(loop), getattr(loop.induction_variable.type, "width", 64)
+    return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
+
+
 def _trips(loop: Any) -> int | None:
     """How often the body runs, when that is known."""
-    bounds = _number(loop.lower_bound), _number(loop.upper_bound)
-    return None if None in bounds else max(0, -(-(bounds[1] - bounds[0]) // _step(loop)))  # type: ignore[operator]
+    lower, upper, step = (_number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
+    return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
 
 
 def _pipeline(
@@ -90,7 +98,7 @@ def _pipeline(
     budget = target.shared_per_cta
     if func.kernel_spec.occupancy:
         budget = min(budget, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
-    budget -= SCRATCH_BYTES
+    budget -= _scratch_bytes(loop, found)
     wanted = stages or _wanted_stages(found)
     trips = _trips(loop)
     if trips is not None:
@@ -115,6 +123,22 @@ def _pipeline(
     if engine is not None and number < wanted:
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
     _Pipeline(loop, staged, number, atom.name).run()
+
+
+def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:
+    """What the conversions that stay in the loop would like to have."""
+    staged = {leaf.convert for each in found for leaf in each.leaves}
+    least, most = SCRATCH_BYTES
+    for op in loop.walk():
+        if isinstance(op, tileas.ConvertLayoutOp) and op not in staged:
+            plan = plan_conversion(*(layout_of(v.type) for v in (op.operand, op.result)), _stored_bits(op.result.type))
+            if isinstance(plan, SharedPlan):
+                least = max(least, plan.bytes)
+    return min(least, most)
+
+
+def _stored_bits(type: TensorType) -> int:
+    return max(8, getattr(type.element_type, "width", 64))
 
 
 def _wanted_stages(found: list[StagedLoad]) -> int:
@@ -216,17 +240,28 @@ class _Pipeline:
             mask = None if load.mask is None else again(load.mask)
             builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
 
+    def _later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
+        """(whether the iteration so many after that of `counter`, which exists, does as well; how far its counter is
+        from there)."""
+        upper, step = self.loop.upper_bound, self.loop.step
+        if self.step:
+            ahead = self._integer(builder, iterations * self.step, self.type)
+            # Unsigned, the distance is right whatever the signs of the bounds.
+            left = self._binary(builder, arith.SubIOp, upper, counter)
+            return self._compare(builder, "ugt", left, ahead), ahead
+        extend = arith.ExtUIOp if self.unsigned else arith.ExtSIOp
+        wide = [builder.insert(extend(v, result=i64)).results[0] for v in (counter, step, upper)]
+        distance = self._binary(builder, arith.MulIOp, wide[1], self._integer(builder, iterations, i64))
+        exists = self._compare(builder, "slt", self._binary(builder, arith.AddIOp, wide[0], distance), wide[2])
+        return exists, self._binary(builder, arith.MulIOp, step, self._integer(builder, iterations, self.type))
+
     def _prologue(self, numbers: list[Value]) -> None:
         loop, outer = self.loop, self.outer
         first = self._compare(outer, "ult" if self.unsigned else "slt", loop.lower_bound, loop.upper_bound)
-        # Unsigned, the distance is right whatever the signs of the bounds, as long as there is one.
-        distance = self._binary(outer, arith.SubIOp, loop.upper_bound, loop.lower_bound)
-        for s in range(self.stages - 1):
-            ahead = self._integer(outer, s * self.step, self.type)
-            exists = first
-            if s:
-                more = self._compare(outer, "ugt", distance, ahead)
-                exists = self._binary(outer, arith.AndIOp, first, more)
+        self._start(outer, first, lambda builder: loop.lower_bound, numbers[0])
+        for s in range(1, self.stages - 1):
+            more, ahead = self._later(outer, loop.lower_bound, s)
+            exists = self._binary(outer, arith.AndIOp, first, more)
 
             def counter(builder: Builder, ahead: Value = ahead) -> Value:
                 return self._binary(builder, arith.AddIOp, loop.lower_bound, ahead)
@@ -240,9 +275,7 @@ class _Pipeline:
         pending = IntegerAttr(self.stages - 2, i32)
         wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
         counter = new.induction_variable
-        ahead = self._integer(head, (self.stages - 1) * self.step, self.type)
-        left = self._binary(head, arith.SubIOp, new.upper_bound, counter)
-        exists = self._compare(head, "ugt", left, ahead)
+        exists, ahead = self._later(head, counter, self.stages - 1)
         self._start(head, exists, lambda builder: self._binary(builder, arith.AddIOp, counter, ahead), write)
         return wait
 

@@ -273,7 +273,7 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
     plan = plan_shared(source, target, bits, matrices)
     wanted = max(0, (-(-plan.bytes // lowering.scratch_limit) - 1).bit_length())
     rounds = split_rounds(source, target, wanted) if wanted else None
-    if plan.bytes // (len(rounds.parts) if rounds is not None else 1) > lowering.target.shared_per_cta:
+    if plan.bytes // (len(rounds.parts) if rounds is not None else 1) > lowering.shared_left:
         rounds = split_rounds(source, target, wanted, conditional=True)
     if rounds is None:
         parts = [Round(tuple(range(source.registers)), (), tuple(range(target.registers)), ())]

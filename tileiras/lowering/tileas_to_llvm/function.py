@@ -277,7 +277,12 @@ class FunctionLowering:
     @property
     def scratch_limit(self) -> int:
         """How large a scratch area should be at most."""
-        return min(SCRATCH_LIMIT, self.target.shared_per_cta - self._reserved)
+        return min(SCRATCH_LIMIT, self.shared_left)
+
+    @property
+    def shared_left(self) -> int:
+        """Bytes of shared memory beside the buffers that live now."""
+        return self.target.shared_per_cta - _aligned(self._reserved)
 
     def new_block(self, types: Sequence[Any] = ()) -> Block:
         """A block at the end of the function."""
