@@ -22,6 +22,13 @@ _SUBMODULES = ("runtime", "sim")
 __all__ = ["__version__", *_LAZY]
 
 
+def cpp_folder() -> str:
+    """The folder of `tileiras.hpp`, which C++ programs with embedded kernels include."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "cpp")
+
+
 def __getattr__(name: str):
     module = _LAZY.get(name)
     if module is None and name not in _SUBMODULES:

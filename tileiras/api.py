@@ -9,6 +9,7 @@ makes the same bytes.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, units
@@ -46,14 +47,23 @@ class Kernel:
 class Artifact:
     """What `compile` made: `data` is the product that was asked for, `kernels` the entries it holds."""
 
-    __slots__ = ("data", "suffix", "kernels", "diagnostics")
+    __slots__ = ("data", "suffix", "kernels", "diagnostics", "dependencies")
 
-    def __init__(self, data: bytes, suffix: str, kernels: list[Kernel], diagnostics: list[Diagnostic]) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        suffix: str,
+        kernels: list[Kernel],
+        diagnostics: list[Diagnostic],
+        dependencies: Sequence[str] = (),
+    ) -> None:
         self.data = data
         self.suffix = suffix
         self.kernels = kernels
         self.diagnostics = diagnostics
         """Warnings and remarks; errors are raised."""
+        self.dependencies = list(dependencies)
+        """Files that were read besides the source: what cuTile Python imported from its own folder."""
 
     @property
     def text(self) -> str:
@@ -133,6 +143,7 @@ def compile_with(
     """`compile` with checked options; `store` keeps what stages derive from their tools between runs."""
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
+    dependencies: list[str] = []
     if isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
         source = open_source(source, source_name)
     if not isinstance(source, units.Source):
@@ -152,6 +163,7 @@ def compile_with(
         context = StageContext(source_name=name, source_path=path, location=location, store=store)
         result = pipeline.run_stage(row, given, options, context)
         diagnostics.extend(context.engine.diagnostics)
+        dependencies.extend(context.dependencies)
         return result
 
     if kind == units.PYTHON:
@@ -164,7 +176,7 @@ def compile_with(
 
             module = run(pipeline.stage("read"), data).output if module is None else module
             data = bytecode.write_module(module, bytecode.Version.parse(options["bytecode-version"]))
-        return Artifact(data, suffix, [], diagnostics)
+        return Artifact(data, suffix, [], diagnostics, dependencies)
     if module is None:
         module = run(pipeline.stage("read"), data).output
     entries = units.entries_of(module)
@@ -173,7 +185,7 @@ def compile_with(
         raise CompileError.at(module.location, f"no entry '{entry}' in {name}; it has: {known}", ExitCode.CONFIGURATION)
     if last.name == "read":
         kernels = [Kernel(units.entry_name(op), {}) for op in entries]
-        return Artifact(units.module_text(module), suffix, kernels, diagnostics)
+        return Artifact(units.module_text(module), suffix, kernels, diagnostics, dependencies)
     if not entries:
         raise CompileError.at(module.location, f"{name} has no entry to compile")
 
@@ -195,7 +207,7 @@ def compile_with(
         product = result.output
         for kernel in kernels:
             kernel.artifacts.update(result.artifacts)
-    return Artifact(product, suffix, kernels, diagnostics)
+    return Artifact(product, suffix, kernels, diagnostics, dependencies)
 
 
 def join(products: list[bytes], suffix: str) -> bytes:

@@ -83,7 +83,8 @@ def _entries_by_reading(source: Source) -> list[str]:
 def kernel_files(directory: str) -> list[str]:
     """The kernel sources below a directory, relative to it and sorted; hidden ones are left out.
 
-    A Python file is one when it assigns TILEIRAS_EXPORT.
+    A Python file is one when it assigns TILEIRAS_EXPORT.  A folder further down that has an SConstruct is a project of
+    its own.
     """
     found: list[str] = []
     _find_kernels(directory, "", found)
@@ -105,7 +106,8 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
             elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
                 folders.append((entry.path, below + name + os.sep))
     for folder, prefix in folders:
-        _find_kernels(folder, prefix, found)
+        if not os.path.isfile(os.path.join(folder, "SConstruct")):
+            _find_kernels(folder, prefix, found)
 
 
 def _exports(path: str) -> bool:

@@ -61,11 +61,15 @@ def compile_with(
         source = api.open_source(source, source_name)
     last, suffix = pipeline.emit_stage(emit)
     said: list[Diagnostic] = []
+    dependencies: list[str] = []
     opened = source
     if source.kind == units.PYTHON:
-        data = _exported(session, source, options, said)
+        exported = _exported(session, source, options, said)
+        data = exported.artifacts[pipeline.stage("export").suffix]
+        base = os.path.dirname(os.path.realpath(source.path or source.name))
+        dependencies = [os.path.join(base, name) for name in exported.dependencies]
         if last.name == "export":
-            return Artifact(data, suffix, [], said)
+            return Artifact(data, suffix, [], said, dependencies)
         opened = source._replace(data=data, kind=units.BYTECODE)
     key = _key(session, opened, options, emit, entry)
     record = store.get_record(key)
@@ -74,12 +78,13 @@ def compile_with(
             from tileiras import locations
 
             said += quoted(locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
-        return _artifact(record, suffix, said)
+        return _artifact(record, suffix, said, dependencies)
     made = api.compile_with(opened, options, emit, entry=entry, store=store)
     if record is not None and record.artifacts[""] != made.data:
         raise CompileError.at(None, f"compiling {opened.name} made another {suffix} than the store has for its key")
     store.put_record(key, _record(made, opened.name))
     made.diagnostics[:0] = said
+    made.dependencies = dependencies
     return made
 
 
@@ -100,14 +105,14 @@ def default_session() -> Session:
     return found
 
 
-def _exported(session: Session, source: units.Source, options: CompileOptions, said: list[Diagnostic]) -> bytes:
-    """The bytecode that a cuTile Python source exports."""
+def _exported(session: Session, source: units.Source, options: CompileOptions, said: list[Diagnostic]) -> Record:
+    """What a cuTile Python source exports."""
     row = pipeline.stage("export")
     path = source.path or source.name
     step = Step(row, path, "", [row.suffix], source.name, path, options)
     record, diagnostics = session.obtain(step, source.data)
     said += diagnostics
-    return record.artifacts[row.suffix]
+    return record
 
 
 def _key(session: Session, source: units.Source, options: CompileOptions, emit: str, entry: str | None) -> str:
@@ -150,7 +155,9 @@ def _record(made: Artifact, source_name: str) -> Record:
     return Record(artifacts, diagnostics)
 
 
-def _artifact(record: Record, suffix: str, diagnostics: list[Diagnostic]) -> Artifact:
+def _artifact(
+    record: Record, suffix: str, diagnostics: list[Diagnostic], dependencies: list[str]
+) -> Artifact:
     kernels: dict[str, Kernel] = {}
     for key, data in record.artifacts.items():
         name, separator, own = key.partition("\0")
@@ -158,7 +165,7 @@ def _artifact(record: Record, suffix: str, diagnostics: list[Diagnostic]) -> Art
             kernels[name] = Kernel(name, {})
         elif separator:
             kernels[name].artifacts[own] = data
-    return Artifact(record.artifacts[""], suffix, list(kernels.values()), diagnostics)
+    return Artifact(record.artifacts[""], suffix, list(kernels.values()), diagnostics, dependencies)
 
 
 class _Quoted:

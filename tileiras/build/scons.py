@@ -25,7 +25,7 @@ import SCons.Scanner
 import SCons.Script
 
 from tileiras import pipeline, units
-from tileiras.build import discover, dispatch, gating, plan, watch
+from tileiras.build import cpp, discover, dispatch, gating, plan, watch
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History
@@ -455,6 +455,7 @@ def generate(env: Any, **keywords: Any) -> None:
     env.AddMethod(tile_kernel, "TileKernel")
     env.AddMethod(tile_tree, "TileTree")
     env.AddMethod(tile_watch, "TileWatch")
+    cpp.add_methods(env, tile_kernel)
 
 
 def exists(env: Any) -> bool:

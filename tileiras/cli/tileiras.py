@@ -20,7 +20,7 @@ PROGRAM = "tileiras"
 
 ALIASES = {"arch": "gpu-name", "O": "opt-level", "o": "output-file", "g": "device-debug", "h": "help"}
 
-OWN_VALUES = ("output-file", "emit", "entry")
+OWN_VALUES = ("output-file", "emit", "entry", "depfile")
 """Options of the driver that take a value and are none of the compiler's."""
 
 OWN_FLAGS = ("help", "version", "print-pipeline", "list-versions")
@@ -124,12 +124,29 @@ def _run(given: Arguments) -> int:
     if artifact.diagnostics:
         print(render(artifact.diagnostics), file=sys.stderr)
     output = own.get("output-file") or (_stem(name) + suffix if name != "-" else "-")
+    if "depfile" in own and output == "-":
+        raise UsageError(f"{PROGRAM}: --depfile needs an output file")
     _write(output, artifact.data)
+    if "depfile" in own:
+        _write(own["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
     return ExitCode.SUCCESS
 
 
 def _stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0]
+
+
+def _rule(product: str, dependencies: Sequence[str]) -> str:
+    """A rule for make, as compilers write them; files below the working directory are named from there."""
+    here = os.getcwd() + os.sep
+    words = [_escaped(path.removeprefix(here)) for path in (product, *dependencies)]
+    return f"{words[0]}: {' '.join(words[1:])}\n"
+
+
+def _escaped(path: str) -> str:
+    for character in "\\ #":
+        path = path.replace(character, "\\" + character)
+    return path.replace("$", "$$")
 
 
 def _write(path: str, data: bytes) -> None:
@@ -238,6 +255,7 @@ def _help() -> str:
         ("-o, --output-file=<file>", "Name of the output file, - for standard output; IN with the product's suffix"),
         ("--emit=<stage>", f"The product: {', '.join(EMIT)}; default cubin"),
         ("--entry=<name>", "Compile only this entry"),
+        ("--depfile=<file>", "Write what the product is made from, as a rule for make"),
         ("--print-pipeline", "Print the stages, what they make and what they read, and exit"),
         ("--list-versions", "List all supported bytecode versions and exit"),
         ("--version", "Display the version of this program"),

@@ -1,0 +1,213 @@
+"""Kernels in a C++ build, and the loader against a stand-in for the driver."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from project import CHECKOUT, Project, axpy, module
+
+from tileiras import cpp_folder
+from tileiras.diagnostics import CompileError
+from tileiras.stages import embed
+
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+
+WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("store"))
+
+
+def scons(folder, store: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "SCons", "-Q", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": CHECKOUT, "TILEIRAS_CACHE_DIR": store},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory):
+    """A folder with a libcuda.so.1 that runs nothing; its device is an 8.9."""
+    folder = tmp_path_factory.mktemp("driver")
+    source = os.path.join(CHECKOUT, "tests", "runtime", "driver_stand_in.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), source], check=True)
+    return str(folder)
+
+
+# ---- the example -----------------------------------------------------------------------------------------------------
+
+
+def test_the_example_is_built_lists_its_kernels_and_ends_well_without_a_gpu(tmp_path, store):
+    left_out = shutil.ignore_patterns("build", "kernels", "*.py")
+    shutil.copytree(os.path.join(CHECKOUT, "examples"), tmp_path / "examples", ignore=left_out)
+    folder = tmp_path / "examples" / "cpp_app"
+    said = scons(folder, store)
+    assert said.count("  EMBED ") == 2 and "warning" not in said
+    listed = subprocess.run([folder / "build" / "app", "--list"], capture_output=True, text=True, check=True).stdout
+    assert [line.split(",")[0] for line in listed.splitlines() if "PTX" in line] == [
+        "saxpy: sm_80 PTX", "saxpy: sm_90 PTX", "relu_add_2d: sm_80 PTX", "relu_add_2d: sm_90 PTX",
+    ]  # fmt: skip
+    alone = subprocess.run([folder / "build" / "app"], env={}, capture_output=True, text=True, check=False)
+    if "nothing is computed" in alone.stdout:
+        assert (alone.returncode, alone.stdout) == (0, "nothing is computed here: there is no CUDA driver here\n")
+    else:
+        assert alone.stdout.count("are right") == 2
+    assert scons(folder, store) == "scons: `build/app' is up to date.\n"
+
+    def edit(old: str, new: str) -> list[str]:
+        path = tmp_path / "examples" / "saxpy.mlir"
+        path.write_text(path.read_text().replace(old, new))
+        return [line.split()[0] + " " + line.split()[2] for line in scons(folder, store).splitlines()
+                if not line.startswith("  ") and line.startswith(("c++", "g++"))]  # fmt: skip
+
+    assert edit("// One pointer", "// A comment more.\n    // One pointer") == []
+    # Another image: the header stays, so that its includers do.
+    assert edit("fma %a_tile, %xs, %ys", "fma %xs, %xs, %ys") == ["g++ build/kernels_images.o", "g++ build/app"]
+
+
+def test_header_object_and_library_are_nodes_of_any_build(tmp_path, store):
+    project = Project(tmp_path, store=store)
+    project.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
+    project.write("main.cpp", '#include "tiles.h"\nint main() { return tiles::first_kernel.image_count != 2; }\n')
+    project.write("SConstruct", """\
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ, CXXFLAGS=["-std=c++17"], LIBS=["dl"])
+env.TileHeader("tiles.h", "kernels/k.mlir", sm="sm_80,sm_90")
+env.Default(env.Program("app", ["main.cpp", env.TileObject("tiles", "kernels/k.mlir", sm="sm_80,sm_90")]))
+""")  # fmt: skip
+    project.scons()
+    subprocess.run([project.path("app")], check=True)
+    project.write("SConstruct", project.read("SConstruct").decode().replace("sm=", 'emit="tileaa", sm='))
+    assert "emit=tileaa: accepted here are ptx, cubin" in project.scons(expect=2).errors
+
+
+# ---- the texts -------------------------------------------------------------------------------------------------------
+
+
+def image(name: str, *types: str, target: str = "sm_80", data: bytes = b"//\n", **changes) -> embed.Image:
+    sizes = {"i8": 1, "i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "f8E4M3FN": 1}
+    parameters, offset = [], 0
+    for number, kind in enumerate(types):
+        size = sizes.get(kind, 8)
+        offset += -offset % size
+        parameters.append({"name": f"{name}_param_{number}", "type": kind, "offset": offset, "size": size})
+        offset += size
+    kernel = {
+        "name": name, "parameters": parameters, "hidden_parameters": [], "block": [128, 1, 1], "cluster": [1, 1, 1],
+        "blocks_are_clusters": False, "shared_memory": 0, "tile_launch": False, **changes,
+    }  # fmt: skip
+    return embed.Image.of(data, json.dumps({"target": target, "kernels": [kernel]}).encode())
+
+
+def test_types_are_what_cpp_has_and_bits_for_the_rest():
+    types = ["ptr<f32>", "ptr<f16>", "ptr<ptr<f32>>", "i8", "f16", "f64", "f8E4M3FN", "i64"]
+    expected = (
+        "tileiras::Error k(float *p0, void *p1, void *p2, std::int8_t p3, std::uint16_t p4, double p5, "
+        "std::uint8_t p6, std::int64_t p7, tileiras::Grid grid, tileiras::Stream stream = nullptr) {"
+    )
+    assert expected in embed.header([image("k", *types)], "n").decode()
+
+
+def test_names_that_cpp_does_not_have_are_changed_and_unique():
+    names = [embed.identifier(name) for name in ("plain", "class", "_Z3fooIfE$1", "9lives", "grid")]
+    assert names == ["plain", "class_", "Z3fooIfE_1", "kernel_9lives", "grid_"]
+    text = embed.header([image("a.b"), image("a$b")], "n").decode()
+    assert "tileiras::Error a_b(" in text and "tileiras::Error a_b_2(" in text
+
+
+def test_targets_that_disagree_and_hidden_parameters_are_refused():
+    with pytest.raises(CompileError, match="kernel 'k' has other parameters on sm_90"):
+        embed.header([image("k", "i32"), image("k", "i64", target="sm_90")], "n")
+    with pytest.raises(CompileError, match="cannot fill: tensor map"):
+        image("k", hidden_parameters=[{"fill": "tensor map"}])
+
+
+# ---- the loader ------------------------------------------------------------------------------------------------------
+
+HARNESS = """\
+#include "k.h"
+#include <cstdio>
+#include <dlfcn.h>
+int main() {
+    unsigned char memory[8] = {};
+    const tileiras::Error error = k::k(reinterpret_cast<float *>(memory), 7, {2, 3});
+    std::printf("%d %s\\n", error.code, error.text.c_str());
+    k::k(reinterpret_cast<float *>(memory), 8, {1}, reinterpret_cast<void *>(5));
+    if (void *driver = dlopen("libcuda.so.1", RTLD_NOW))
+        std::printf("%s", reinterpret_cast<const char *(*)()>(dlsym(driver, "stand_in_log"))());
+}
+"""
+
+
+def run(folder, images: list[embed.Image], driver: str | None) -> list[str]:
+    (folder / "k.h").write_bytes(embed.header(images, "k"))
+    (folder / "images.cpp").write_bytes(embed.source(images, "k"))
+    (folder / "main.cpp").write_text(HARNESS)
+    subprocess.run(
+        ["c++", *WARNINGS, f"-I{cpp_folder()}", "main.cpp", "images.cpp", "-o", "app", "-ldl"], cwd=folder, check=True
+    )
+    environment = {"LD_LIBRARY_PATH": driver} if driver is not None else {}
+    done = subprocess.run(["./app"], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_a_launch_loads_the_nearest_image_once_and_packs_the_arguments(tmp_path, stand_in):
+    images = [
+        image("k", "ptr<f32>", "i32", target="sm_75"),
+        image("k", "ptr<f32>", "i32", target="sm_90", data=b"\x7fELF"),
+        image("k", "ptr<f32>", "i32", target="sm_86", data=b"\x7fELF", shared_memory=60_000, block=[96, 1, 1]),
+    ]
+    first, *log = run(tmp_path, images, stand_in)
+    assert first == "0 "
+    assert log[:8] == [
+        "init 0", "retain 0", "push", "load cubin", "function k", "attribute 8 = 60000",
+        "launch grid 2 3 1 block 96 1 1 shared 60000 stream 0", log[7],
+    ]  # fmt: skip
+    assert log[7].startswith("parameters ") and log[7].endswith(" 07 00 00 00")
+    assert log[8:] == ["pop", "push", "launch grid 1 1 1 block 96 1 1 shared 60000 stream 5", log[11], "pop"]
+
+
+def test_a_cluster_is_a_tile_block(tmp_path, stand_in):
+    _, *log = run(tmp_path, [image("k", "ptr<f32>", "i32", cluster=[2, 1, 1])], stand_in)
+    assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in log
+
+
+def test_what_no_image_fits_is_told(tmp_path, stand_in):
+    first, *_ = run(tmp_path, [image("k", "ptr<f32>", "i32", target="sm_90a")], stand_in)
+    assert first == "-3 k has no image for a device of compute capability 8.9, only sm_90a PTX"
+
+
+def test_images_are_chosen_as_the_driver_would_take_them(tmp_path):
+    rows = [
+        ("sm_80", "ptx", 89, True), ("sm_90", "ptx", 89, False), ("sm_80", "cubin", 89, True),
+        ("sm_80", "cubin", 90, False), ("sm_90a", "ptx", 90, True), ("sm_90a", "ptx", 100, False),
+        ("sm_90a", "cubin", 90, True), ("sm_100f", "ptx", 103, True), ("sm_100f", "ptx", 120, False),
+        ("sm_121", "cubin", 120, False), ("sm_75", "ptx", 121, True),
+    ]  # fmt: skip
+    better = [("sm_86", "ptx", "sm_80", "cubin", 89), ("sm_90a", "cubin", "sm_90", "cubin", 90),
+              ("sm_90", "cubin", "sm_90", "ptx", 90)]  # fmt: skip
+    lines = ["#include <tileiras.hpp>", "using namespace tileiras;",
+             "int s(const char *t, bool ptx, int d) {"
+             " Image i = {}; i.target = t; i.ptx = ptx; return detail::suitability(i, d); }",
+             "int main() { int n = 0;"]  # fmt: skip
+    for target, kind, device, runs in rows:
+        sign = ">=" if runs else "<"
+        lines.append(f'n++; if (!(s("{target}", {str(kind == "ptx").lower()}, {device}) {sign} 0)) return n;')
+    for a, a_kind, b, b_kind, device in better:
+        left, right = (f's("{t}", {str(k == "ptx").lower()}, {device})' for t, k in ((a, a_kind), (b, b_kind)))
+        lines.append(f"n++; if (!({left} > {right})) return n;")
+    (tmp_path / "s.cpp").write_text("\n".join([*lines, "return 0; }"]))
+    subprocess.run(["c++", *WARNINGS, f"-I{cpp_folder()}", "s.cpp", "-o", "s", "-ldl"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "s"], check=False).returncode == 0

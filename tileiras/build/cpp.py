@@ -1,0 +1,115 @@
+"""Kernels in a C++ build: a header, an object or a library that holds them, as ordinary nodes.
+
+    env.TileHeader("kernels.h", sources, ...)    -> the header
+    env.TileObject("kernels", sources, ...)      -> the object with the images
+    env.TileLibrary("kernels", sources, ...)     -> the static library; its header is on CPPPATH
+
+`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both with a comma, `namespace` the
+C++ name space, by default the target's name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import SCons.Action
+import SCons.Errors
+import SCons.Script
+
+from tileiras import cpp_folder, pipeline
+from tileiras.build.fingerprint import CodeBase
+from tileiras.diagnostics import CompileError
+from tileiras.files import write_atomically
+from tileiras.pipeline import Stage
+from tileiras.stages import embed
+
+ROW = Stage("embed", pipeline.FILE, "", (), (), "images to C++", module="tileiras.stages.embed")
+
+EMITS = ("ptx", "cubin")
+
+_code = CodeBase()
+
+
+class EmbedAction(SCons.Action.FunctionAction):
+    """Writes one C++ file from images and their descriptions, which are its sources in turn."""
+
+    def __init__(self, make: Callable[[Sequence[embed.Image], str], bytes]) -> None:
+        self.make = make
+        super().__init__(self._execute, {})
+
+    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> bytes:
+        return f"tileiras:{ROW.name}:{self.make.__name__}:{_code.fingerprint(ROW)}:{env['TILE_NAMESPACE']}".encode()
+
+    def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
+        return f"  {'EMBED':<8} {target[0]}"
+
+    def _execute(self, target: Any, source: Any, env: Any) -> int:
+        try:
+            contents = [node.get_contents() for node in source]
+            images = [embed.Image.of(*pair) for pair in zip(contents[::2], contents[1::2], strict=True)]
+            write_atomically(str(target[0]), self.make(images, env["TILE_NAMESPACE"]))
+        except CompileError as error:
+            sys.stderr.write(error.render() + "\n")
+            return error.code
+        return 0
+
+
+def _embedded(
+    env: Any, target: str, make: Callable[[Sequence[embed.Image], str], bytes], images: list[Any], namespace: str
+) -> list[Any]:
+    return env.Command(target, images, EmbedAction(make), TILE_NAMESPACE=namespace)
+
+
+def _images(
+    declare: Callable[..., list[Any]], env: Any, sources: Any, emit: str, keywords: dict[str, Any]
+) -> list[Any]:
+    """Images and their descriptions in turn, by kernel and then target."""
+    wanted = [word.strip() for word in (emit or env["TILE_EMIT"] or "ptx").split(",")]
+    if not wanted or any(word not in EMITS for word in wanted):
+        raise SCons.Errors.UserError(f"emit={emit}: accepted here are {', '.join(EMITS)}, one or both with a comma")
+    found: list[Any] = []
+    for word in dict.fromkeys(wanted):
+        for node in declare(env, sources, emit=word, **keywords):
+            document = os.path.splitext(node.abspath)[0] + ".json"
+            found += [node, env.File(document)]
+    return found
+
+
+def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
+    """Gives an environment the pseudo-builders; `declare` is TileKernel's function."""
+
+    def header(env: Any, target: str, source: Any, emit: str = "", namespace: str = "", **keywords: Any) -> list[Any]:
+        _runtime_header(env)
+        images = _images(declare, env, source, emit, keywords)
+        return _embedded(env, target, embed.header, images, namespace or _namespace(target))
+
+    def object_(env: Any, target: str, source: Any, emit: str = "", namespace: str = "", **keywords: Any) -> list[Any]:
+        _runtime_header(env)
+        images = _images(declare, env, source, emit, keywords)
+        text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace or _namespace(target))
+        return env.Object(target, text)
+
+    def library(env: Any, target: str, source: Any, emit: str = "", namespace: str = "", **keywords: Any) -> list[Any]:
+        _runtime_header(env)
+        images = _images(declare, env, source, emit, keywords)
+        namespace = namespace or _namespace(target)
+        made = _embedded(env, f"{target}.h", embed.header, images, namespace)
+        env.AppendUnique(CPPPATH=[made[0].dir], LIBS=[] if os.name == "nt" else ["dl"])
+        text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
+        return env.StaticLibrary(target, text)
+
+    env.AddMethod(header, "TileHeader")
+    env.AddMethod(object_, "TileObject")
+    env.AddMethod(library, "TileLibrary")
+
+
+def _runtime_header(env: Any) -> None:
+    """Puts `tileiras.hpp` where `#include` finds it."""
+    env.AppendUnique(CPPPATH=[cpp_folder()])
+
+
+def _namespace(target: str) -> str:
+    return embed.identifier(os.path.splitext(os.path.basename(str(target)))[0])

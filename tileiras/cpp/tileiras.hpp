@@ -1,0 +1,394 @@
+// Loads and launches kernels that tileiras has compiled: the run-time side of the headers that it generates.
+//
+// C++17, header only.  The CUDA driver (libcuda.so.1, nvcuda.dll; CUDA 12 or newer) is opened when it is first needed,
+// so that a program neither builds against a toolkit nor fails to start without a GPU.  Nothing throws: what can fail
+// returns an Error, which is true when there is one.  Functions may be called from several threads.
+#ifndef TILEIRAS_HPP
+#define TILEIRAS_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#ifdef _WIN32
+extern "C" __declspec(dllimport) void *__stdcall LoadLibraryA(const char *);
+extern "C" __declspec(dllimport) void *__stdcall GetProcAddress(void *, const char *);
+#else
+#include <dlfcn.h>
+#endif
+
+namespace tileiras {
+
+/// Numbers of errors that are not the driver's: those are positive, as cuda.h has them.
+enum ErrorCode : int { success = 0, no_driver = -1, no_device = -2, no_image = -3, bad_argument = -4 };
+
+/// What went wrong: `code` is an ErrorCode or the driver's CUresult, `text` says which call and why.
+struct Error {
+    int code = success;
+    std::string text;
+    explicit operator bool() const { return code != success; }
+};
+
+/// The number of tile blocks along x, y and z.
+struct Grid {
+    unsigned x = 1, y = 1, z = 1;
+};
+
+/// A CUstream or cudaStream_t; null is the default stream.
+using Stream = void *;
+
+/// One compiled form of a kernel and how it has to be launched.
+struct Image {
+    const char *target;              ///< "sm_90", "sm_90a"
+    bool ptx;                        ///< else a cubin
+    const unsigned char *data;       ///< PTX ends in a zero, which is not counted
+    std::size_t size;                ///< bytes
+    unsigned block[3];               ///< threads of a CTA
+    unsigned cluster[3];             ///< CTAs of a tile block
+    bool blocks_are_clusters;        ///< the driver counts the grid in clusters
+    unsigned shared_memory;          ///< bytes of dynamic shared memory
+    bool tile_launch;                ///< a block of one thread stands for a tile block
+};
+
+/// What a launch of a kernel takes on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
+struct Needs {
+    const char *target;
+    unsigned block[3], cluster[3], shared_memory;
+};
+
+struct Kernel {
+    const char *name;
+    const Image *images;
+    std::size_t image_count;
+    std::size_t parameter_size;  ///< bytes
+};
+
+namespace detail {
+
+struct LaunchAttribute {  // CUlaunchAttribute: an id, padding to 8 bytes, and a union of 64 bytes
+    int id;
+    int padding;
+    unsigned value[16];
+};
+
+struct LaunchConfig {  // CUlaunchConfig
+    unsigned grid[3], block[3], shared_memory;
+    void *stream;
+    LaunchAttribute *attributes;
+    unsigned attribute_count;
+};
+
+/// The driver's entry points; those with a second version have it in their names, as the macros of cuda.h do.
+struct Driver {
+    int (*cuInit)(unsigned);
+    int (*cuGetErrorName)(int, const char **);
+    int (*cuGetErrorString)(int, const char **);
+    int (*cuDeviceGetCount)(int *);
+    int (*cuDeviceGet)(int *, int);
+    int (*cuDeviceGetName)(char *, int, int);
+    int (*cuDeviceGetAttribute)(int *, int, int);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxGetCurrent)(void **);
+    int (*cuCtxGetDevice)(int *);
+    int (*cuCtxPushCurrent_v2)(void *);
+    int (*cuCtxPopCurrent_v2)(void **);
+    int (*cuModuleLoadDataEx)(void **, const void *, unsigned, int *, void **);
+    int (*cuModuleGetFunction)(void **, void *, const char *);
+    int (*cuFuncSetAttribute)(void *, int, int);
+    int (*cuLaunchKernelEx)(const LaunchConfig *, void *, void **, void **);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuMemAlloc_v2)(std::uint64_t *, std::size_t);
+    int (*cuMemFree_v2)(std::uint64_t);
+    int (*cuMemcpyHtoD_v2)(std::uint64_t, const void *, std::size_t);
+    int (*cuMemcpyDtoH_v2)(void *, std::uint64_t, std::size_t);
+
+    Error error;  ///< why the driver cannot be used
+    void *primary = nullptr;
+    std::mutex mutex;
+    std::map<std::pair<void *, const Image *>, void *> functions;
+
+    Driver() {
+        load();
+        if (!error) error = check("cuInit", cuInit(0));
+        int count = 0;
+        if (!error) error = check("cuDeviceGetCount", cuDeviceGetCount(&count));
+        if (!error && count == 0) error = {no_device, "the CUDA driver has no device"};
+    }
+
+    /// The Error of a call's result.
+    Error check(const char *call, int result) const {
+        if (result == 0) return {};
+        const char *name = nullptr, *text = nullptr;
+        std::string said = std::string(call) + ": ";
+        if (cuGetErrorName(result, &name) == 0 && cuGetErrorString(result, &text) == 0)
+            return {result, said + name + " (" + std::to_string(result) + "): " + text};
+        return {result, said + "CUDA error " + std::to_string(result)};
+    }
+
+    void load() {
+#ifdef _WIN32
+        void *library = LoadLibraryA("nvcuda.dll");
+        const auto find = [&](const char *name) { return GetProcAddress(library, name); };
+#else
+        void *library = dlopen("libcuda.so.1", RTLD_NOW);
+        const auto find = [&](const char *name) { return dlsym(library, name); };
+#endif
+        if (!library) {
+            error = {no_driver, "there is no CUDA driver here"};
+            return;
+        }
+#define TILEIRAS_FIND(name)                                                                     \
+    do {                                                                                        \
+        void *found = reinterpret_cast<void *>(find(#name));                                    \
+        if (!found) {                                                                           \
+            error = {no_driver, "the CUDA driver has no " #name ": CUDA 12 or newer is needed"}; \
+            return;                                                                             \
+        }                                                                                       \
+        std::memcpy(&name, &found, sizeof found);                                               \
+    } while (0)
+        TILEIRAS_FIND(cuInit);
+        TILEIRAS_FIND(cuGetErrorName);
+        TILEIRAS_FIND(cuGetErrorString);
+        TILEIRAS_FIND(cuDeviceGetCount);
+        TILEIRAS_FIND(cuDeviceGet);
+        TILEIRAS_FIND(cuDeviceGetName);
+        TILEIRAS_FIND(cuDeviceGetAttribute);
+        TILEIRAS_FIND(cuDevicePrimaryCtxRetain);
+        TILEIRAS_FIND(cuCtxGetCurrent);
+        TILEIRAS_FIND(cuCtxGetDevice);
+        TILEIRAS_FIND(cuCtxPushCurrent_v2);
+        TILEIRAS_FIND(cuCtxPopCurrent_v2);
+        TILEIRAS_FIND(cuModuleLoadDataEx);
+        TILEIRAS_FIND(cuModuleGetFunction);
+        TILEIRAS_FIND(cuFuncSetAttribute);
+        TILEIRAS_FIND(cuLaunchKernelEx);
+        TILEIRAS_FIND(cuStreamSynchronize);
+        TILEIRAS_FIND(cuMemAlloc_v2);
+        TILEIRAS_FIND(cuMemFree_v2);
+        TILEIRAS_FIND(cuMemcpyHtoD_v2);
+        TILEIRAS_FIND(cuMemcpyDtoH_v2);
+#undef TILEIRAS_FIND
+    }
+};
+
+inline Driver &driver() {
+    static Driver loaded;
+    return loaded;
+}
+
+/// The thread's context, or for its life the primary one of device 0 when there is none.
+class Context {
+public:
+    Context() {
+        Driver &cuda = driver();
+        error = cuda.error;
+        if (error) return;
+        if ((error = cuda.check("cuCtxGetCurrent", cuda.cuCtxGetCurrent(&handle))) || handle) return;
+        {
+            const std::lock_guard<std::mutex> lock(cuda.mutex);
+            int device = 0;
+            if (!cuda.primary && !(error = cuda.check("cuDeviceGet", cuda.cuDeviceGet(&device, 0))))
+                error = cuda.check("cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain(&cuda.primary, device));
+            handle = cuda.primary;
+        }
+        if (!error) error = cuda.check("cuCtxPushCurrent", cuda.cuCtxPushCurrent_v2(handle));
+        pushed = !error;
+    }
+    Context(const Context &) = delete;
+    Context &operator=(const Context &) = delete;
+    ~Context() {
+        void *popped;
+        if (pushed) driver().cuCtxPopCurrent_v2(&popped);
+    }
+    Error error;
+    void *handle = nullptr;
+
+private:
+    bool pushed = false;
+};
+
+/// `sm_90a`: 90 and 'a'.
+inline std::pair<int, char> parse_target(const char *target) {
+    int number = 0;
+    const char *at = target + std::strlen("sm_");
+    while (*at >= '0' && *at <= '9') number = 10 * number + (*at++ - '0');
+    return {number, *at};
+}
+
+/// How well an image suits a device of compute capability `device` (90 for 9.0); negative when it does not run there.
+///
+/// A cubin runs on its own major version from its own minor one on, PTX on whatever is not older; with an `a` both run
+/// on that one chip, with an `f` on its family (PTX ISA, ".target").  The nearest is best, and a cubin before PTX.
+inline int suitability(const Image &image, int device) {
+    const std::pair<int, char> target = parse_target(image.target);
+    const int number = target.first;
+    if (number > device || (target.second == 'a' && number != device)) return -1;
+    if ((!image.ptx || target.second == 'f') && number / 10 != device / 10) return -1;
+    const int letter = target.second == 'a' ? 2 : target.second == 'f' ? 1 : 0;
+    return 8 * number + 4 * (image.ptx ? 0 : 1) + letter;
+}
+
+inline Error capability(int *device) {
+    Driver &cuda = driver();
+    int handle = 0, major = 0, minor = 0;
+    Error error = cuda.check("cuCtxGetDevice", cuda.cuCtxGetDevice(&handle));
+    // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
+    if (!error) error = cuda.check("cuDeviceGetAttribute", cuda.cuDeviceGetAttribute(&major, 75, handle));
+    if (!error) error = cuda.check("cuDeviceGetAttribute", cuda.cuDeviceGetAttribute(&minor, 76, handle));
+    *device = 10 * major + minor;
+    return error;
+}
+
+inline Error choose(const Kernel &kernel, const Image **chosen) {
+    int device = 0;
+    if (Error error = capability(&device)) return error;
+    int best = -1;
+    for (std::size_t n = 0; n < kernel.image_count; n++) {
+        const int found = suitability(kernel.images[n], device);
+        if (found > best) {
+            best = found;
+            *chosen = &kernel.images[n];
+        }
+    }
+    if (best >= 0) return {};
+    std::string targets;
+    for (std::size_t n = 0; n < kernel.image_count; n++)
+        targets += std::string(n ? ", " : "") + kernel.images[n].target + (kernel.images[n].ptx ? " PTX" : "");
+    return {no_image, std::string(kernel.name) + " has no image for a device of compute capability " +
+                          std::to_string(device / 10) + "." + std::to_string(device % 10) + ", only " + targets};
+}
+
+/// The function of an image in a context, loaded once; PTX is compiled by the driver.
+inline Error function_of(const Kernel &kernel, const Image &image, void *context, void **function) {
+    Driver &cuda = driver();
+    const std::lock_guard<std::mutex> lock(cuda.mutex);
+    void *&known = cuda.functions[{context, &image}];
+    if (!known) {
+        char log[8192] = "";
+        // CU_JIT_ERROR_LOG_BUFFER and _SIZE_BYTES; values are passed in the pointers themselves.
+        int options[] = {5, 6};
+        void *values[] = {log, reinterpret_cast<void *>(sizeof log)};
+        void *module = nullptr, *made = nullptr;
+        Error error = cuda.check("cuModuleLoadDataEx", cuda.cuModuleLoadDataEx(&module, image.data, 2, options, values));
+        if (error) {
+            if (log[0]) error.text += std::string("\n") + log;
+            return error;
+        }
+        if ((error = cuda.check("cuModuleGetFunction", cuda.cuModuleGetFunction(&made, module, kernel.name)))) return error;
+        if (image.shared_memory > 48 * 1024 && !image.tile_launch) {
+            // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            error = cuda.check("cuFuncSetAttribute", cuda.cuFuncSetAttribute(made, 8, static_cast<int>(image.shared_memory)));
+            if (error) return error;
+        }
+        if (image.cluster[0] * image.cluster[1] * image.cluster[2] > 8) {
+            // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            if ((error = cuda.check("cuFuncSetAttribute", cuda.cuFuncSetAttribute(made, 14, 1)))) return error;
+        }
+        known = made;
+    }
+    *function = known;
+    return {};
+}
+
+/// Puts an argument at its offset among the parameters.
+template <class T> void put(unsigned char *parameters, std::size_t offset, T value) {
+    std::memcpy(parameters + offset, &value, sizeof value);
+}
+
+}  // namespace detail
+
+/// Nothing when kernels can be launched here, else why not.
+inline Error available() { return detail::driver().error; }
+
+/// Launches a kernel with its parameters packed; what the generated functions call.
+inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *parameters) {
+    detail::Driver &cuda = detail::driver();
+    detail::Context context;
+    if (context.error) return context.error;
+    if (!grid.x || !grid.y || !grid.z)
+        return {bad_argument, std::string(kernel.name) + ": a grid has at least one tile block in each direction"};
+    const Image *image = nullptr;
+    if (Error error = detail::choose(kernel, &image)) return error;
+    void *function = nullptr;
+    if (Error error = detail::function_of(kernel, *image, context.handle, &function)) return error;
+    detail::LaunchConfig config = {{grid.x, grid.y, grid.z},
+                                   {image->block[0], image->block[1], image->block[2]},
+                                   image->shared_memory,
+                                   stream,
+                                   nullptr,
+                                   0};
+    detail::LaunchAttribute attribute = {};
+    const unsigned *cluster = image->cluster;
+    if (image->tile_launch) {
+        config.block[0] = config.block[1] = config.block[2] = 1;
+        config.shared_memory = 0;
+    } else if (cluster[0] * cluster[1] * cluster[2] != 1 && !image->blocks_are_clusters) {
+        attribute.id = 4;  // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        for (int n = 0; n < 3; n++) {
+            attribute.value[n] = cluster[n];
+            config.grid[n] *= cluster[n];
+        }
+        config.attributes = &attribute;
+        config.attribute_count = 1;
+    }
+    std::size_t size = kernel.parameter_size;
+    // CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END
+    void *extra[] = {reinterpret_cast<void *>(1), const_cast<void *>(parameters), reinterpret_cast<void *>(2), &size, nullptr};
+    return cuda.check("cuLaunchKernelEx", cuda.cuLaunchKernelEx(&config, function, nullptr, size ? extra : nullptr));
+}
+
+/// Waits for a stream; what failed while kernels ran is said here.
+inline Error synchronize(Stream stream = nullptr) {
+    detail::Context context;
+    if (context.error) return context.error;
+    return detail::driver().check("cuStreamSynchronize", detail::driver().cuStreamSynchronize(stream));
+}
+
+/// Device memory for `count` values, for programs that have no other way to get any.
+template <class T> class Buffer {
+public:
+    explicit Buffer(std::size_t count) : count_(count) {
+        detail::Context context;
+        error = context.error;
+        if (error) return;
+        std::uint64_t address = 0;
+        error = detail::driver().check("cuMemAlloc", detail::driver().cuMemAlloc_v2(&address, count ? count * sizeof(T) : 1));
+        address_ = address;
+    }
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+    ~Buffer() {
+        detail::Context context;
+        if (address_ && !context.error) detail::driver().cuMemFree_v2(address_);
+    }
+    /// What the generated functions take; not to be read or written here.
+    T *device() const { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address_)); }
+    Error from_host(const T *values) {
+        return copy([&](detail::Driver &cuda) {
+            return cuda.check("cuMemcpyHtoD", cuda.cuMemcpyHtoD_v2(address_, values, count_ * sizeof(T)));
+        });
+    }
+    Error to_host(T *values) const {
+        return copy([&](detail::Driver &cuda) {
+            return cuda.check("cuMemcpyDtoH", cuda.cuMemcpyDtoH_v2(values, address_, count_ * sizeof(T)));
+        });
+    }
+    Error error;  ///< why there is no memory
+
+private:
+    template <class Function> Error copy(Function function) const {
+        if (error) return error;
+        detail::Context context;
+        return context.error ? context.error : function(detail::driver());
+    }
+    std::size_t count_;
+    std::uint64_t address_ = 0;
+};
+
+}  // namespace tileiras
+
+#endif

@@ -1,0 +1,193 @@
+"""Images of one or more targets -> a C++ header, and a C++ source with the images.
+
+In: for every image the bytes of NAME.ptx or NAME.cubin, and of NAME.json.  Out: text.  The header depends on what a
+caller sees (names, parameters) and on what a launch needs (block, cluster, shared memory per target), not on the code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tileiras.diagnostics import CompileError
+
+RUNTIME_HEADER = "tileiras.hpp"
+
+_POINTEES = {
+    "i1": "bool", "i8": "std::int8_t", "i16": "std::int16_t", "i32": "std::int32_t", "i64": "std::int64_t",
+    "f32": "float", "f64": "double",
+}  # fmt: skip
+"""C++ types of what pointers point to; what C++ has no type for is `void`."""
+
+_SCALARS = {**_POINTEES, "f16": "std::uint16_t", "bf16": "std::uint16_t"}
+"""C++ types of scalars; of floats without one, their bits."""
+
+_SIZES = {1: "std::uint8_t", 2: "std::uint16_t", 4: "std::uint32_t", 8: "std::uint64_t"}
+"""Of other scalars, the bits."""
+
+_KEYWORDS = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue
+    decltype default delete do double else enum explicit export extern false float for friend goto if inline int long
+    mutable namespace new noexcept not nullptr operator or private protected public register return short signed sizeof
+    static struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor grid stream""".split()
+)
+"""Words of C++17, and the names of a launch function's last parameters."""
+
+
+class Image(NamedTuple):
+    """One image with one entry; `description` is the entry's in NAME.json."""
+
+    target: str
+    ptx: bool
+    data: bytes
+    description: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, data: bytes, document: bytes) -> Image:
+        """From the contents of an image's file and of NAME.json; raises CompileError for hidden parameters."""
+        whole = json.loads(document)
+        (kernel,) = whole["kernels"]
+        for hidden in kernel["hidden_parameters"]:
+            raise CompileError.at(
+                None, f"kernel '{kernel['name']}' has a hidden parameter that the loader cannot fill: {hidden['fill']}"
+            )
+        return cls(whole["target"], not data.startswith(b"\x7fELF"), data, kernel)
+
+
+def identifier(name: str, taken: Sequence[str] = ()) -> str:
+    """A C++ name for a symbol: itself where that can be, else changed, and numbered when it is taken."""
+    made = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "kernel"
+    if made[0].isdigit():
+        made = "kernel_" + made
+    made = re.sub(r"__+", "_", made)
+    if made in _KEYWORDS:
+        made += "_"
+    base, number = made, 2
+    while made in taken:
+        made, number = f"{base}_{number}", number + 1
+    return made
+
+
+class _Kernel(NamedTuple):
+    name: str
+    function: str
+    images: list[Image]
+    parameters: list[tuple[str, str, int]]
+    """C++ type, name and offset."""
+    size: int
+
+
+def _kernels(images: Sequence[Image]) -> list[_Kernel]:
+    by_name: dict[str, list[Image]] = {}
+    for image in images:
+        by_name.setdefault(image.description["name"], []).append(image)
+    found: list[_Kernel] = []
+    for name, own in by_name.items():
+        parameters = own[0].description["parameters"]
+        if any(image.description["parameters"] != parameters for image in own):
+            raise CompileError.at(None, f"kernel '{name}' has other parameters on {own[-1].target}")
+        described: list[tuple[str, str, int]] = []
+        for index, parameter in enumerate(parameters):
+            spelled = parameter["name"]
+            if re.fullmatch(re.escape(name) + r"_param_\d+", spelled):
+                spelled = f"p{index}"
+            spelled = identifier(spelled, [known for _, known, _ in described])
+            described.append((_type(parameter), spelled, parameter["offset"]))
+        size = max((p["offset"] + p["size"] for p in parameters), default=0)
+        function = identifier(name, [kernel.function for kernel in found])
+        found.append(_Kernel(name, function, own, described, size))
+    return found
+
+
+def _type(parameter: Mapping[str, Any]) -> str:
+    pointer = re.fullmatch(r"ptr<(.*)>", parameter["type"])
+    if pointer is not None:
+        return _POINTEES.get(pointer.group(1), "void") + " *"
+    return _SCALARS.get(parameter["type"]) or _SIZES[parameter["size"]]
+
+
+def header(images: Sequence[Image], namespace: str) -> bytes:
+    """The text of the header: per entry a launch function, and its needs on each target.
+
+    Raises CompileError when the targets of an entry disagree about its parameters.
+    """
+    lines = [
+        "// Made by tileiras: do not edit.",
+        "#pragma once",
+        "",
+        "#include <cstdint>",
+        f"#include <{RUNTIME_HEADER}>",
+        "",
+        f"namespace {namespace} {{",
+    ]
+    for kernel in _kernels(images):
+        types = ", ".join(p["type"] for p in kernel.images[0].description["parameters"])
+        arguments = [f"{kind}{'' if kind.endswith('*') else ' '}{name}" for kind, name, _ in kernel.parameters]
+        needs = {image.target: image.description for image in kernel.images}
+        lines += [
+            "",
+            f"extern const tileiras::Kernel {kernel.function}_kernel;",
+            "",
+            f"inline constexpr tileiras::Needs {kernel.function}_needs[] = {{",
+            *(
+                f'    {{"{target}", {_braced(d["block"])}, {_braced(d["cluster"])}, {d["shared_memory"]}}},'
+                for target, d in needs.items()
+            ),
+            "};",
+            "",
+            f"/// {kernel.name}({types}) on `grid` tile blocks.",
+            f"inline tileiras::Error {kernel.function}("
+            + ", ".join([*arguments, "tileiras::Grid grid", "tileiras::Stream stream = nullptr"])
+            + ") {",
+            f"    unsigned char parameters[{max(kernel.size, 1)}] = {{}};",
+            *(f"    tileiras::detail::put(parameters, {offset}, {name});" for _, name, offset in kernel.parameters),
+            f"    return tileiras::launch({kernel.function}_kernel, grid, stream, parameters);",
+            "}",
+        ]
+    lines += ["", f"}}  // namespace {namespace}", ""]
+    return "\n".join(lines).encode()
+
+
+def source(images: Sequence[Image], namespace: str) -> bytes:
+    """The text of a C++ source that holds the images."""
+    lines = ["// Made by tileiras: do not edit.", f"#include <{RUNTIME_HEADER}>", "", f"namespace {namespace} {{", ""]
+    for kernel in _kernels(images):
+        rows = []
+        for number, image in enumerate(kernel.images):
+            data = image.data + b"\0" if image.ptx else image.data
+            name = f"{kernel.function}_image_{number}"
+            # The driver wants ELF aligned as its header's widest field.
+            lines += [f"alignas(16) static const unsigned char {name}[] = {{", *_bytes(data), "};", ""]
+            d = image.description
+            rows.append(
+                f'    {{"{image.target}", {_bool(image.ptx)}, {name}, {len(image.data)}, {_braced(d["block"])}, '
+                f'{_braced(d["cluster"])}, {_bool(d["blocks_are_clusters"])}, {d["shared_memory"]}, '
+                f'{_bool(d["tile_launch"])}}},'
+            )
+        lines += [
+            f"static const tileiras::Image {kernel.function}_images[] = {{",
+            *rows,
+            "};",
+            "",
+            f"extern const tileiras::Kernel {kernel.function}_kernel;",
+            f"const tileiras::Kernel {kernel.function}_kernel = {{"
+            f'"{kernel.name}", {kernel.function}_images, {len(rows)}, {kernel.size}}};',
+            "",
+        ]
+    lines += [f"}}  // namespace {namespace}", ""]
+    return "\n".join(lines).encode()
+
+
+def _bytes(data: bytes) -> list[str]:
+    return ["    " + "".join(f"{byte}," for byte in data[n : n + 32]) for n in range(0, len(data), 32)]
+
+
+def _braced(sizes: Sequence[int]) -> str:
+    return "{" + ", ".join(map(str, sizes)) + "}"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
