@@ -158,6 +158,20 @@ def test_loads_after_a_store_of_the_loop_stay():
     assert "async.tiled_load" not in names(pipelined(source))
 
 
+def test_loads_after_an_acquire_of_the_loop_stay():
+    before = """
+    %flags = nv_tileaa.ptr_to_int %pc : !nv_tileaa.ptr<f32> to i64
+    %flag = nv_tileaa.int_to_ptr %flags : i64 to !nv_tileaa.ptr<i32>"""
+    acquire = f"""
+      %f, %tf = nv_tileaa.load %flag token = %t {{mem_semantic = #nv_tileaa.mem_semantic<acquire>,
+        mem_scope = #nv_tileaa.mem_scope<gpu>}} : !nv_tileaa.ptr<i32> -> i32, {TOKEN}
+      %x, %tx"""
+    source = matmul(before=before).replace("%x, %tx", acquire, 1).replace("token = %t\n", "token = %tf\n")
+    assert source.count("token = %tf") == 2
+    assert "async.tiled_load" not in names(pipelined(source))
+    assert "async.tiled_load" in names(pipelined(source.replace("token = %tf", "token = %token")))
+
+
 def test_loads_that_other_iterations_place_stay():
     """Addresses that depend on carried values are not known ahead."""
     source = matmul().replace("%va[%zero, %i]", "%va[%zero, %carried]")

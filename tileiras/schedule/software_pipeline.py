@@ -20,7 +20,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Builder, IntegerAttr, IntegerType, Pure, Region, TensorType, Value, i32, i64
+from tileiras.ir import Block, Builder, IntegerAttr, Pure, Region, TensorType, Value, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout

@@ -15,9 +15,11 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     Block,
     BlockArgument,
+    Convergent,
     FloatType,
     IntegerType,
     MemoryWrite,
+    NoMemoryEffect,
     Operation,
     Pure,
     TensorType,
@@ -131,7 +133,8 @@ def _follows_counter(value: Value, loop: Any) -> bool:
     op = value.defining_op
     if not _inside(op, loop.body.block):
         return True
-    if op.parent is not loop.body.block or not op.has_trait(Pure) or op.regions:
+    # Where the iteration exists the operation is executed anyway, so it need not be safe to execute anywhere.
+    if op.parent is not loop.body.block or op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
         return False
     return all(_follows_counter(operand, loop) for operand in op.operands)
 
@@ -166,10 +169,18 @@ def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) 
     if isinstance(token, BlockArgument) or not _inside(op, loop.body.block):
         found[token] = None
         return True
-    if any(inner.has_trait(MemoryWrite) for inner in op.walk()):
+    if any(_must_come_first(inner) for inner in op.walk()):
         return False
     waits = [v for inner in op.walk() for v in inner.operands if isinstance(v.type, aa.MemTokenType)]
     return all(_order(v, loop, found, seen) for v in waits if op is _owner(v) or not op.is_ancestor_of(_owner(v)))
+
+
+def _must_come_first(op: Any) -> bool:
+    """Whether a load ordered after `op` may not be made before it: writes, and whatever says when others' writes are
+    there."""
+    semantic = getattr(op, "mem_semantic", None)
+    strong = semantic is not None and semantic.value != "weak"
+    return strong or op.has_trait(MemoryWrite) or isinstance(op, aa.GdcWaitOp)
 
 
 def _owner(value: Value) -> Any:
