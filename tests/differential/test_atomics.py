@@ -165,7 +165,7 @@ def test_compare_and_swap(element):
         assert emulated.tobytes() == interpreted.tobytes()
 
 
-@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])
 def test_reductions_into_views(gpu_name):
     """Tile blocks reduce into one ragged view, through a partition and, one at its own scope, overlapping tiles."""
     entries, cases = [], []
@@ -183,7 +183,8 @@ def test_reductions_into_views(gpu_name):
             entries.append(f"""  entry @{name}(%memory: tile<ptr<{element}>>, %values: tile<ptr<{element}>>) {{
     %x, %y, %z = get_tile_block_id : tile<i32>
     %zero = constant <i32: 0> : tile<i32>
-    %mt = make_tensor_view %memory, shape = [11, 20], strides = [20, 1] : {tensor}
+    %aligned = assume div_by<16>, %memory : tile<ptr<{element}>>
+    %mt = make_tensor_view %aligned, shape = [11, 20], strides = [20, 1] : {tensor}
     %mv = make_{kind}_view %mt : {view}
     %st = make_tensor_view %values, shape = [8, 16], strides = [16, 1] : {source}
     %sv = make_partition_view %st : partition_view<tile=(8x16), {source}>

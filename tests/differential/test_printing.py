@@ -108,3 +108,36 @@ def test_memory_is_ordered_through_a_print():
     body = ptx[ptx.index("call.uni") :]
     assert body.index("bar.sync") < body.index("ld.global")
     assert printed(text, np.zeros(128, np.int32), num_warps=4) == "between"
+
+
+def test_prints_in_loops_and_branches():
+    """Shared memory that a print used is free again when the next one, or the next iteration, needs it."""
+    text = """cuda_tile.module @m {
+      entry @k(%n: tile<ptr<i32>>) {
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %three = constant <i32: 3> : tile<i32>
+        %flat = iota : tile<128xi32>
+        %lanes = reshape %flat : tile<128xi32> -> tile<8x16xi32>
+        %start = make_token : token
+        %end = for %i in (%zero to %three, step %one) : tile<i32> iter_values(%t = %start) -> (token) {
+          %s1 = reshape %i : tile<i32> -> tile<1x1xi32>
+          %sb = broadcast %s1 : tile<1x1xi32> -> tile<8x16xi32>
+          %v = addi %lanes, %sb : tile<8x16xi32>
+          %w = permute %v [1, 0] : tile<8x16xi32> -> tile<16x8xi32>
+          %t1 = print_tko "%d: %d and %d\\n", %i, %v, %w token=%t
+              : tile<i32>, tile<8x16xi32>, tile<16x8xi32> -> token
+          %odd = cmpi equal %i, %one, signed : tile<i32> -> tile<i1>
+          %t2 = if %odd -> (token) {
+            %u = print_tko "odd %d\\n", %w token=%t1 : tile<16x8xi32> -> token
+            yield %u : token
+          } else {
+            yield %t1 : token
+          }
+          continue %t2 : token
+        }
+        return
+      }
+    }
+    """
+    assert printed(text, np.zeros(1, np.int32), num_warps=4).count("odd") == 1

@@ -18,12 +18,13 @@ class CopyAtom(NamedTuple):
     asynchronous: bool = False
 
 
-# PTX ISA: ld, st (vectors .v2 and .v4 up to 16 bytes; 32 bytes on sm_100 and newer for global memory); cp.async.
+# PTX ISA: ld, st, red (vectors .v2 and .v4 up to 16 bytes; 32 bytes on sm_100 and newer for global memory); cp.async.
 COPY_ATOMS: dict[str, CopyAtom] = {
     atom.name: atom
     for atom in (
         CopyAtom("ld_global", "global", "register", (1, 2, 4, 8, 16), "75"),
         CopyAtom("st_global", "register", "global", (1, 2, 4, 8, 16), "75"),
+        CopyAtom("red_global", "register", "global", (2, 4, 8, 16), "75"),
         CopyAtom("ld_shared", "shared", "register", (1, 2, 4, 8, 16), "75"),
         CopyAtom("st_shared", "register", "shared", (1, 2, 4, 8, 16), "75"),
         CopyAtom("cp_async", "global", "shared", (4, 8, 16), "80", asynchronous=True),

@@ -150,6 +150,7 @@ class TiledStoreOp(aa.TiledStoreOp):
 @_counterpart
 class TiledAtomicRMWOp(aa.TiledAtomicRMWOp):
     name = "nv_tileas.tiled_atomic_rmw"
+    atom = attribute(CopyAtomAttr)
 
 
 @_counterpart

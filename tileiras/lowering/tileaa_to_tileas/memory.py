@@ -16,6 +16,7 @@ _ATOMS = {
     aa.LoadOp: "ld_global",
     aa.TiledStoreOp: "st_global",
     aa.StoreOp: "st_global",
+    aa.TiledAtomicRMWOp: "red_global",
 }
 
 _STORES = (aa.TiledStoreOp, aa.StoreOp, aa.TiledAtomicRMWOp)

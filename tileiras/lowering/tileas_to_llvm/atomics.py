@@ -7,17 +7,19 @@ with copies, they are handed to the others (`replicas`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nvvm.atomics import atomic_form
-from tileiras.ir import FloatType, IntegerType, Value, VerifyError
+from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
+from tileiras.layout.memory import register_groups
 from tileiras.requirements import admits
 
 from . import multimem
 from .access import guarded, load_vector, ordering_of
 from .function import FunctionLowering
+from .memory import split_by_bounds, vector_bits
 from .replicas import from_representative, representative
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses
@@ -165,6 +167,58 @@ def atomic_cas(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
     return [None if old is None else emit.bitcast(old, vector_of(held, count_of(old.type))), token]
 
 
+class _Sum(NamedTuple):
+    """A sum of several neighbours at once: the instruction's operation and type, elements to a register."""
+
+    operation: str
+    type: str
+    packed: int
+    letter: str
+
+
+# LLVM element -> (the sum, lowest SM of one register of it); several registers need sm_90 (PTX ISA, "red").
+_SUMS = {
+    "f16": (_Sum("add.noftz", "f16x2", 2, "r"), "75"),
+    "bf16": (_Sum("add.noftz", "bf16x2", 2, "r"), "90"),
+    "f32": (_Sum("add", "f32", 1, "f"), "75"),
+}
+_VECTOR_SM, _VECTOR_PTX = "90", "8.1"
+
+
+def _neighbours(op: Any, element: Any, lowering: FunctionLowering) -> int:
+    """How many elements one instruction updates."""
+    sum_, sm = _SUMS.get(str(element), (None, ""))
+    if sum_ is None or op.rmw_mode.value != "addf" or op.multicast is not None:
+        return 1
+    if not admits(sm, lowering.target.name):
+        return 1
+    most = 16 * 8 // element.width if admits(_VECTOR_SM, lowering.target.name) else sum_.packed
+    return min(op.atom.vector_size, most)
+
+
+def _sum(
+    pointer: Value, offset: int, values: Value, op: Any, predicate: Value | None, lowering: FunctionLowering
+) -> None:
+    """Adds neighbours to memory, each of them atomically."""
+    emit = lowering.emit
+    sum_, _ = _SUMS[str(element_of(values.type))]
+    count = count_of(values.type) // sum_.packed
+    words = values if sum_.packed == 1 else emit.bitcast(values, vector_of(i32, count))
+    order, scope = _order(op)
+    vector = f".v{count}" if count > 1 else ""
+    registers = [f"${n + 1}" for n in range(count)]
+    listed = registers[0] if count == 1 else "{" + ", ".join(registers) + "}"
+    place = f"[$0+{offset}]" if offset > 0 else f"[$0{offset}]" if offset else "[$0]"
+    text = f"red.{order}.{scope}.global.{sum_.operation}{vector}.{sum_.type} {place}, {listed};"
+    args = [pointer, *(emit.extract(words, n) for n in range(count))]
+    letters = ["l", *[sum_.letter] * count]
+    if predicate is not None:
+        text = f"@${count + 1} {text}"
+        args.append(predicate)
+        letters.append("b")
+    emit.assembly(text, ",".join([*letters, "~{memory}"]), args, min_ptx=_VECTOR_PTX if count > 1 else None)
+
+
 def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     lowering.synchronization.before_access(op)
     emit = lowering.emit
@@ -174,17 +228,28 @@ def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     update = _Update(op, _OPERATIONS[op.rmw_mode.value], False, lowering)
-    for register in range(layout.registers):
-        if register & free["register"]:
-            continue
-        pointer, offset = addresses.address(register)
-        predicate = emit.both(acting, addresses.mask(register))
-        element = emit.extract(value, register)
-        if op.multicast is None:
-            update.at(emit.gep(pointer, offset), [element], predicate)
-        else:
-            mode = op.rmw_mode.value
-            multimem.reduce(lowering, mode, emit.gep(pointer, offset), element, predicate, ordering_of(op))
+    size = _neighbours(op, element_of(value.type), lowering)
+    axis = addresses.fastest() if addresses.rank else 0
+
+    def combine(width: int, masked: bool) -> None:
+        for group in register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ()):
+            if group[0] & free["register"]:
+                continue
+            pointer, offset = addresses.address(group[0])
+            predicate = emit.both(acting, addresses.mask(group[0]) if masked else None)
+            elements = emit.shuffle(value, group)
+            if width > 1:
+                _sum(pointer, offset, elements, op, predicate, lowering)
+            elif op.multicast is None:
+                update.at(emit.gep(pointer, offset), [elements], predicate)
+            else:
+                mode = op.rmw_mode.value
+                multimem.reduce(lowering, mode, emit.gep(pointer, offset), elements, predicate, ordering_of(op))
+
+    if addresses.run_is_uniform(axis, size):
+        combine(size, True)
+    else:
+        split_by_bounds(addresses, lambda masked: combine(1 if masked else size, masked), lowering)
     return [None]
 
 

@@ -313,9 +313,15 @@ class Emitter:
         return self.insert(llvm.INTRINSIC_OPS[name](*args))
 
     def assembly(
-        self, text: str, constraints: str, args: Sequence[Value], result: Any = None, effects: bool = True
+        self,
+        text: str,
+        constraints: str,
+        args: Sequence[Value],
+        result: Any = None,
+        effects: bool = True,
+        min_ptx: str | None = None,
     ) -> Any:
-        """Inline PTX; several outputs make a struct."""
+        """Inline PTX; several outputs make a struct.  `min_ptx`: what it needs, where that is newer than any target."""
         flag = UnitAttr() if effects else None
         return self.insert(
             llvm.InlineAsmOp(
@@ -323,6 +329,7 @@ class Emitter:
                 asm_string=StringAttr(text),
                 constraints=StringAttr(constraints),
                 has_side_effects=flag,
+                min_ptx=None if min_ptx is None else StringAttr(min_ptx),
                 res=result,
             )
         )

@@ -19,7 +19,7 @@ from .types import count_of, element_of, fragment_type, memory_type, scalar_type
 from .views import TileAddresses
 
 
-def _vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
+def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
     """The register bits that one access of `vector_size` elements along `axis` covers."""
     registers = layout.bases("register")
     shift = layout.dim_shift(axis)
@@ -99,7 +99,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         access = nibbles.load_vector
 
     def load(width: int, masked: bool) -> Value:
-        groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
+        groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
         type = vector_of(element, width)
         padding = _padding(addresses.view, width, lowering) if masked else None
         parts = []
@@ -112,13 +112,13 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
     if addresses.run_is_uniform(axis, size):
         value = load(size, True)
     else:
-        value = _split_by_bounds(addresses, lambda masked: load(1 if masked else size, masked), lowering)
+        value = split_by_bounds(addresses, lambda masked: load(1 if masked else size, masked), lowering)
     if ordering:
         value = from_representative(value, layout, lowering)
     return [in_registers(value, held, lowering), None]
 
 
-def _split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
+def split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
     """A tile wholly inside is accessed with whole vectors, one at an edge element by element.  The condition is the
     same in all threads."""
     emit = lowering.emit
@@ -158,7 +158,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
         access = nibbles.store_vector
 
     def store(width: int, masked: bool) -> None:
-        groups = register_groups(layout.registers, _vector_bits(layout, axis, width) if width > 1 else ())
+        groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
         for group in groups:
             if group[0] & free["register"]:
                 continue
@@ -169,7 +169,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     if addresses.run_is_uniform(axis, size):
         store(size, True)
     else:
-        _split_by_bounds(addresses, lambda masked: store(1 if masked else size, masked), lowering)
+        split_by_bounds(addresses, lambda masked: store(1 if masked else size, masked), lowering)
     return [None]
 
 
@@ -185,7 +185,7 @@ def _pointer_groups(op: Any, layout: LinearLayout) -> tuple[tuple[int, ...], ...
     for axis in range(len(layout.shape)):
         if all(1 << layout.dim_shift(axis) + i in first for i in range(size.bit_length() - 1)):
             if layout.shape[axis] >= size and first[0] == 1 << layout.dim_shift(axis):
-                return register_groups(layout.registers, _vector_bits(layout, axis, size))
+                return register_groups(layout.registers, vector_bits(layout, axis, size))
     return register_groups(layout.registers, ())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.ir import FloatType, StringAttr, UnitAttr, Value, f16, i16, i32, i64
+from tileiras.ir import FloatType, Value, f16, i16, i32, i64
 
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
@@ -34,21 +34,6 @@ _OPERATIONS = {
     "xor": ("xor", "b"),
 }
 _LETTERS = {"i32": "r", "i64": "l", "f32": "f", "f64": "d"}
-
-
-def _instruction(
-    lowering: FunctionLowering, text: str, constraints: Sequence[str], args: Sequence[Value], result: Any = None
-) -> Any:
-    return lowering.emit.insert(
-        llvm.InlineAsmOp(
-            list(args),
-            asm_string=StringAttr(text),
-            constraints=StringAttr(",".join([*constraints, "~{memory}"])),
-            has_side_effects=UnitAttr(),
-            min_ptx=StringAttr(MIN_PTX),
-            res=result,
-        )
-    )
 
 
 def _has_vectors(element: Any) -> bool:
@@ -91,7 +76,8 @@ def _access(
         text = f"@${at + 1 + len(values)} {text}"
         constraints += ["b", *map(str, range(outputs))]
         args += [predicate, *others]
-    return _instruction(lowering, text, constraints, args, result)
+    letters = ",".join([*constraints, "~{memory}"])
+    return lowering.emit.assembly(text, letters, args, result, min_ptx=MIN_PTX)
 
 
 def _half_place(pointer: Value, offset: int, lowering: FunctionLowering) -> tuple[Value, Value]:
