@@ -112,6 +112,14 @@ def test_round_trip_is_checked(tmp_path, capsys):
     assert run(tmp_path, capsys, MODULE, "--verify-roundtrip")[0] == 0
 
 
+def test_locations_without_aliases_stand_where_they_are_used(tmp_path, capsys):
+    text = MODULE.rstrip() + ' loc(callsite("a":1:2 at "b":3:4))\n'
+    code, out, _ = run(tmp_path, capsys, text, "--mlir-print-debuginfo", "--mlir-print-local-scope")
+    assert code == 0 and 'loc(callsite("a":1:2 at "b":3:4))' in out and "#loc" not in out
+    aliased = run(tmp_path, capsys, text, "--mlir-print-debuginfo")[1]
+    assert "#loc" in aliased and run(tmp_path, capsys, out, "--mlir-print-debuginfo")[1] == aliased
+
+
 def test_a_pass_over_builtin_modules_finds_one(tmp_path, capsys):
     text = "cuda_tile.module @m {\n  entry @k() {}\n}\n"
     code, out, err = run(tmp_path, capsys, text, "--convert-cudatile-to-tileaa")

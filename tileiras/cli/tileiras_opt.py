@@ -16,6 +16,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --no-implicit-module           accepted; a module is wrapped only for passes that work on a builtin.module
     --mlir-print-op-generic        print in the generic form
     --mlir-print-debuginfo         print locations
+    --mlir-print-local-scope       print without aliases: each line says all
     --mlir-print-ir-after-all      print the module to standard error after every pass
     --mlir-timing                  print the time of every pass to standard error
     --list-passes                  list the passes and stop
@@ -45,6 +46,7 @@ _FLAGS = {
     "no-implicit-module",
     "mlir-print-op-generic",
     "mlir-print-debuginfo",
+    "mlir-print-local-scope",
     "mlir-print-ir-after-all",
     "mlir-timing",
 }
@@ -177,7 +179,8 @@ def _text(module: Any, flags: set[str]) -> str:
 
     # The custom form of an operation may leave out what only a valid one has no need to say.
     generic = "mlir-print-op-generic" in flags or "no-verify" in flags and not _verifies(module)
-    return print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags)
+    aliases = "mlir-print-local-scope" not in flags
+    return print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags, aliases=aliases)
 
 
 def _verifies(module: Any) -> bool:

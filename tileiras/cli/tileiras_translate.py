@@ -17,6 +17,7 @@ IN is a file, standard input without it or for `-`; OUT is standard output by de
     --Werr-hints               with --Wunsupported-hints: they are errors
     --mlir-print-op-generic    print in the generic form (also --generic-form)
     --mlir-print-debuginfo     print locations
+    --mlir-print-local-scope   print without aliases
 
 Exit status: 0; 1 bad command line or file, or diagnostics other than the expected ones; 2 a version that is not
 written; 3 the input does not parse or verify, or the version cannot say it.
@@ -44,6 +45,7 @@ FLAGS = (
     "Werr-hints",
     "mlir-print-op-generic",
     "mlir-print-debuginfo",
+    "mlir-print-local-scope",
 )
 SYNONYMS = {"generic-form": "mlir-print-op-generic"}
 
@@ -162,7 +164,12 @@ def _translate(
             return written
         module = bytecode.read_module(written, name)
         verify(module)
-    text = print_op(module, generic="mlir-print-op-generic" in flags, locations="mlir-print-debuginfo" in flags)
+    text = print_op(
+        module,
+        generic="mlir-print-op-generic" in flags,
+        locations="mlir-print-debuginfo" in flags,
+        aliases="mlir-print-local-scope" not in flags,
+    )
     return text.encode("utf-8", "surrogateescape")
 
 

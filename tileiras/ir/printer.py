@@ -51,9 +51,10 @@ class Printer:
     `generic` prints every operation in the generic form, `locations` adds `loc(...)`.
     """
 
-    def __init__(self, *, generic: bool = False, locations: bool = False) -> None:
+    def __init__(self, *, generic: bool = False, locations: bool = False, aliases: bool = True) -> None:
         self.generic = generic
         self.locations = locations
+        self._use_aliases = aliases
         self.out: list[str] = []
         self.write = self.out.append
         self.default_dialect = ""
@@ -171,6 +172,8 @@ class Printer:
     def _find_aliases(self, root: Operation) -> AliasNames:
         """The aliases that the text will use."""
         found = AliasNames()
+        if not self._use_aliases:
+            return found
         if not self.locations:
             found.visit_operations(root)
             if found.is_empty:
@@ -565,13 +568,16 @@ def print_generic(op: Operation, printer: Printer) -> None:
 # ---- entry points ----------------------------------------------------------------------------------------------------
 
 
-def print_op(op: Operation, *, generic: bool = False, locations: bool = False, default_dialect: str = "") -> str:
+def print_op(
+    op: Operation, *, generic: bool = False, locations: bool = False, default_dialect: str = "", aliases: bool = True
+) -> str:
     """The text of an operation and all inside it, with a newline at the end.
 
     `locations` adds `loc(...)` to operations and block arguments, through aliases defined behind the text.
+    Without `aliases` everything is spelled out where it stands, so that a single line says all.
     `default_dialect` is the dialect whose prefix `op` itself goes without, as if it stood in a module of that dialect.
     """
-    printer = Printer(generic=generic, locations=locations)
+    printer = Printer(generic=generic, locations=locations, aliases=aliases)
     printer.default_dialect = default_dialect
     try:
         return printer.print_top_level(op)
@@ -579,7 +585,7 @@ def print_op(op: Operation, *, generic: bool = False, locations: bool = False, d
         # An operation that lacks what its class declares has no custom form, and must be readable all the same.
         if generic or _is_valid(op):
             raise
-        return Printer(generic=True, locations=locations).print_top_level(op)
+        return Printer(generic=True, locations=locations, aliases=aliases).print_top_level(op)
 
 
 def _is_valid(op: Operation) -> bool:
