@@ -1,7 +1,7 @@
 """Kernels of the cuTile Python front end: what is compiled agrees with what is interpreted.
 
 Each kernel is tried on one target at the oldest version that has its operations, and on another at the newest;
-`tests/conformance/front_end.py`, where the launches are, tries them all.
+`tests/conformance/front_end_kernels.py`, where the launches are, tries them all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytest.importorskip("cuda.tile")
 
 
 def _harness():
-    path = Path(__file__).resolve().parents[1] / "conformance" / "front_end.py"
+    path = Path(__file__).resolve().parents[1] / "conformance" / "front_end_kernels.py"
     spec = importlib.util.spec_from_file_location("front_end", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,6 +1,6 @@
 """Kernels of the cuTile Python front end, at every bytecode version and target: interpreted and emulated.
 
-    python tests/conformance/front_end.py [--versions V,...] [--targets T,...] [KERNEL...]
+    python tests/conformance/front_end_kernels.py [--versions V,...] [--targets T,...] [KERNEL...]
 
 The kernels are those of `tests/bytecode/kernels.py`, which have every operation that the front end writes.  Each is
 exported at each version, interpreted, compiled for each target, emulated and compared; code that is the same for two
