@@ -120,6 +120,47 @@ def test_mma(kernel, shape, types, a_type, b_type, d_type, cpu):
     assert (out == (fragment(expected, "c", 1) if per(d_type) == 1 else fragment_pairs(expected))).all()
 
 
+@pytest.mark.parametrize("byte", [0, 3])
+@pytest.mark.parametrize("thread", [(0, 0), (1, 2)])
+def test_block_scales_come_from_the_selected_threads_and_bytes(kernel, byte, thread):
+    """mxf8f6f4 with one scale for each row and column: of a quad, threads 2i and 2i + 1 have those of rows g and g + 8
+    of A, thread i that of column g of B; all others hold garbage."""
+    rng = np.random.default_rng(2)
+    a, b = matrices((16, 32), E4, rng), matrices((32, 8), E4, rng)
+    scale_a, scale_b = rng.integers(125, 131, 16), rng.integers(125, 131, 8)
+    words = rng.integers(0, 1 << 32, (2, 32), dtype=np.uint32)
+
+    def put(which, lane, value):
+        words[which, lane] = words[which, lane] & ~np.uint32(255 << 8 * byte) | np.uint32(int(value) << 8 * byte)
+
+    for g in range(8):
+        put(0, 4 * g + 2 * thread[0], scale_a[g])
+        put(0, 4 * g + 2 * thread[0] + 1, scale_a[g + 8])
+        put(1, 4 * g + thread[1], scale_b[g])
+    out = np.zeros((32, 4), np.float32)
+    loads = ["mov.u32 %r70, %laneid;"]
+    for array, (first, count) in enumerate([(1, 4), (5, 2), (7, 1), (8, 1)]):
+        loads.append(f"mad.wide.u32 %q50, %r70, {4 * count}, %a{array};")
+        loads += [f"ld.global.b32 %r{first + i}, [%q50+{4 * i}];" for i in range(count)]
+    body = "\n".join(
+        [
+            *loads,
+            "mov.u32 %r20, 0;",
+            f"mov.u16 %h1, {byte}; mov.u16 %h2, {thread[0]}; mov.u16 %h3, {thread[1]};",
+            "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0",
+            "{%r10, %r11, %r12, %r13}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r20, %r20, %r20, %r20},",
+            "%r7, {%h1, %h2}, %r8, {%h1, %h3};",
+            "mad.wide.u32 %q50, %r70, 16, %a4; st.global.v4.b32 [%q50], {%r10, %r11, %r12, %r13};",
+        ]
+    )
+    arrays = [fragment(a, "a", 4), fragment(b, "b", 4), words[0], words[1], out]
+    emulate(kernel(body, (".u64",) * 5, cpu="sm_120a"), "k", 1, arrays)
+    powers = (2.0 ** (scale.astype(np.float64) - 127) for scale in (scale_a, scale_b))
+    rows, columns = powers
+    expected = (a.astype(np.float64) * rows[:, None]) @ (b.astype(np.float64) * columns)
+    assert (out.view(np.uint32) == fragment(expected.astype(np.float32), "c", 1)).all()
+
+
 def fragment_pairs(matrix: np.ndarray) -> np.ndarray:
     """A 16-bit C fragment, two elements to a register."""
     where = place("c", *matrix.shape, 1)
