@@ -1,6 +1,6 @@
 """What the GPUs are and can do: limits per SM, features, and the instruction atoms, as data with sources."""
 
-from tileiras.targets.copy_atoms import COPY_ATOMS, CopyAtom, copy_atom
+from tileiras.targets.copy_atoms import COPY_ATOMS, CopyAtom, copy_atom, has_copy_atom
 from tileiras.targets.mma_atoms import (
     MMA_ATOMS,
     SCALED_MMA_ATOMS,
@@ -27,6 +27,7 @@ __all__ = [
     "copy_atom",
     "find_mma_atoms",
     "find_scaled_mma_atom",
+    "has_copy_atom",
     "mma_atom",
     "scaled_mma_atom",
     "target",

@@ -157,6 +157,16 @@ def _atoms() -> list[MmaAtom]:
             add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "80", suffix)
             add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "80", suffix)
             add(8, 8, 16, types, _a((8, 16), a8[:2], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "75", suffix)
+    # Nibbles: eight along k.
+    a4 = ((0, 1), (0, 2), (0, 4), (8, 0), (0, 32))
+    b4 = ((1, 0), (2, 0), (4, 0), (32, 0))
+    for a_type in ("s4", "u4"):
+        for b_type in ("s4", "u4"):
+            suffix = a_type if a_type == b_type else f"{a_type}.{b_type}"
+            types = (a_type, b_type, "i32")
+            add(16, 8, 64, types, _a((16, 64), a4, 8, "i32", 8), _b((64, 8), b4, 8, "i32", 8), "80", suffix)
+            add(16, 8, 32, types, _a((16, 32), a4[:4], 8, "i32", 8), _b((32, 8), b4[:3], 8, "i32", 8), "80", suffix)
+            add(8, 8, 32, types, _a((8, 32), a4[:3], 8, "i32", 8), _b((32, 8), b4[:3], 8, "i32", 8), "75", suffix)
     for a_type in _F8:
         for b_type in _F8:
             for c_type in ("f32", "f16"):

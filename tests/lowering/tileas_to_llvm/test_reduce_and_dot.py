@@ -320,3 +320,32 @@ def test_block_scaled_products(shape, factor, scale, block, kind, gpu):
             assert ptxas.assemble(text, gpu).cubin
     emulate(text, "dot", 1, [v.view(np.uint8) for v in (a, sa, b, sb)] + [c], shared_memory=1 << 16)
     assert np.array_equal(c, expected)
+
+
+NIBBLES = """
+    %wa = arith.trunci %x0 : tensor<{m}x{k}xi32> to tensor<{m}x{k}xi4>
+    %wb = arith.trunci %x1 : tensor<{k}x{n}xi32> to tensor<{k}x{n}xi4>
+    %out = nv_tileaa.dot %wa, %wb, %x2 {{signedness_a = #nv_tileaa.signedness<{left}>,
+      signedness_b = #nv_tileaa.signedness<{right}>}} : tensor<{m}x{k}xi4>, tensor<{k}x{n}xi4> -> tensor<{m}x{n}xi32>"""
+
+
+@pytest.mark.parametrize(("left", "right"), [("signed", "signed"), ("unsigned", "signed"), ("unsigned", "unsigned")])
+@pytest.mark.parametrize(
+    ("gpu", "shape", "instruction"),
+    [
+        ("sm_75", (16, 16, 64), "m8n8k32"),
+        ("sm_80", (32, 16, 128), "m16n8k64"),
+        ("sm_80", (16, 8, 32), "m16n8k32"),
+        ("sm_80", (16, 8, 16), "mad"),
+    ],
+)
+def test_products_of_nibbles(left, right, gpu, shape, instruction):
+    m, n, k = shape
+    text = ptx(kernel([(m, k), (k, n), (m, n)], (m, n), NIBBLES.format(m=m, n=n, k=k, left=left, right=right)), gpu)
+    assert instruction in text
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-8 if sign == "signed" else 0, 8 if sign == "signed" else 16, s).astype(np.int32)
+            for sign, s in ((left, (m, k)), (right, (k, n))))  # fmt: skip
+    c, out = rng.integers(-100, 100, (m, n)).astype(np.int32), np.zeros((m, n), np.int32)
+    emulate(text, "kernel", 1, [a, b, c, out], shared_memory=1 << 16)
+    assert np.array_equal(out, a @ b + c)

@@ -37,7 +37,7 @@ class MMATypeAttr(EnumAttr):
     name = "nvvm.mma_type"
     keyword_only = True
     cases = {"f16": 0, "f32": 1, "tf32": 2, "bf16": 9, "s8": 6, "u8": 5, "s32": 8, "f64": 10, "e4m3": 11, "e5m2": 12,
-             "e2m1": 15}  # fmt: skip
+             "e2m1": 15, "s4": 4, "u4": 3}  # fmt: skip
 
 
 class MMABlockScaleKindAttr(EnumAttr):

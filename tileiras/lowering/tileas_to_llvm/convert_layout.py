@@ -21,6 +21,7 @@ from tileiras.layout.convert import (
     split_rounds,
 )
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
+from tileiras.targets import has_copy_atom
 
 from .access import load_vector, store_vector
 from .emitter import Number
@@ -34,7 +35,7 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     """A fragment of layout `source` as a fragment of layout `target`."""
     emit = lowering.emit
     element = element_of(value.type)
-    plan = plan_conversion(source, target, max(8, bit_width(element)), lowering.target.has("stmatrix"))
+    plan = plan_conversion(source, target, max(8, bit_width(element)), has_copy_atom("stmatrix", lowering.target))
     if isinstance(plan, NoConversion):
         return value
     if isinstance(plan, RegisterPermutation):
@@ -269,7 +270,7 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
     """
     emit = lowering.emit
     bits = max(8, bit_width(element_of(value.type)))
-    matrices = lowering.target.has("stmatrix")
+    matrices = has_copy_atom("stmatrix", lowering.target)
     plan = plan_shared(source, target, bits, matrices)
     wanted = max(0, (-(-plan.bytes // lowering.scratch_limit) - 1).bit_length())
     rounds = split_rounds(source, target, wanted) if wanted else None
@@ -300,7 +301,7 @@ def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     value = lowering.value(op.operand)
     bits = max(8, bit_width(element_of(value.type)))
     layouts = lowering.layout(op.operand), lowering.layout(op.result)
-    return plan_conversion(*layouts, bits, lowering.target.has("stmatrix"))
+    return plan_conversion(*layouts, bits, has_copy_atom("stmatrix", lowering.target))
 
 
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
