@@ -66,3 +66,25 @@ def test_program_that_is_not_one_is_a_configuration_error(tmp_path):
     with pytest.raises(CompileError, match="ptxas is not an executable file") as error:
         assembler.find(str(tmp_path))
     assert error.value.code == 2
+
+
+def test_a_program_is_asked_for_its_version_once_per_state_of_its_file(tmp_path, monkeypatch):
+    from tileiras.codegen import toolkit
+
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / "cache"))
+    program = tmp_path / "ptxas"
+    program.write_text("one")
+    asked = []
+
+    def ask(path):
+        asked.append(path)
+        return f"version {len(asked)}"
+
+    assert [toolkit.remembered(str(program), ask) for _ in range(3)] == ["version 1"] * 3
+    program.write_text("another")
+    assert toolkit.remembered(str(program), ask) == "version 2"
+    (tmp_path / "cache" / "tools.json").write_text('["nonsense"]')
+    assert [toolkit.remembered(str(program), ask) for _ in range(2)] == ["version 3"] * 2
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", "off")
+    assert toolkit.remembered(str(program), ask) == "version 4"
+    assert toolkit.remembered(str(tmp_path / "absent"), ask) == "version 5"

@@ -65,12 +65,16 @@ def version(path: str) -> str:
     """The release that a ptxas says it is, `13.5.37`: part of the cubin stage's key."""
     known = _versions.get(path)
     if known is None:
-        import subprocess
-
-        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-        match = re.search(r"\bV([\d.]+)", text)
-        known = _versions[path] = match.group(1) if match is not None else "unknown"
+        known = _versions[path] = toolkit.remembered(path, _ask_version)
     return known
+
+
+def _ask_version(path: str) -> str:
+    import subprocess
+
+    text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"\bV([\d.]+)", text)
+    return match.group(1) if match is not None else "unknown"
 
 
 def tool_identity(options: Any) -> str:

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+
+from tileiras.files import write_atomically
 
 ROOT_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 """Read in this order; the first one that is set names the toolkit root, as for the vendor's driver."""
@@ -83,3 +86,47 @@ def find_library(relative: str, override: str | None = None) -> str | None:
         if os.path.isfile(path):
             return path
     return None
+
+
+MEMO = "tools.json"
+
+
+def remembered(path: str, ask: Callable[[str], str]) -> str:
+    """What a program says of itself, asked once for each state of its file: starting it takes as long as a kernel.
+
+    Kept in `TILEIRAS_CACHE_DIR` or the user's cache directory; whatever is wrong with the memo, the program is asked.
+    """
+    import json
+
+    try:
+        state = os.stat(path)
+    except OSError:
+        return ask(path)
+    key = f"{os.path.realpath(path)}:{state.st_size}:{state.st_mtime_ns}"
+    memo = _memo_path()
+    known: dict[str, str] = {}
+    if memo is not None:
+        try:
+            with open(memo, encoding="utf-8") as file:
+                known = {str(name): str(value) for name, value in json.load(file).items()}
+        except (OSError, ValueError, AttributeError):
+            known = {}
+    if key not in known:
+        known = {name: value for name, value in known.items() if os.path.exists(name.rsplit(":", 2)[0])}
+        known[key] = ask(path)
+        if memo is not None:
+            try:
+                write_atomically(memo, json.dumps(known, indent=1, sort_keys=True).encode())
+            except OSError:
+                pass  # asked again by the next process
+    return known[key]
+
+
+def _memo_path() -> str | None:
+    folder = os.environ.get("TILEIRAS_CACHE_DIR")
+    if folder == "off":
+        return None
+    if not folder:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        folder = os.path.join(base, "tileiras")
+    return os.path.join(folder, MEMO)
