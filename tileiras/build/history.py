@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from tileiras.files import write_atomically
 
+SAME_KEY = "the key was the same: an artifact was missing or had been changed"
+
 FOLDER = os.path.join(".tileiras", "keys")
 """In a build directory; its name is hidden so that nobody takes it for artifacts."""
 
@@ -77,6 +79,12 @@ class History:
                 row = _load(os.path.join(folder, name)) if name.endswith(".json") else {}
                 if set(Entry._fields) <= row.keys() and isinstance(row["parts"], dict):
                     yield Entry(*(row[field] for field in Entry._fields))
+
+    def entry(self, stem: str, stage: str) -> Entry | None:
+        """The last run of one step, when it is known."""
+        name = os.path.relpath(os.path.abspath(stem), self.build)
+        row = _load(os.path.join(self.folder, f"{name}.{stage}.json"))
+        return Entry(*(row[field] for field in Entry._fields)) if set(Entry._fields) <= row.keys() else None
 
     def differences(self, entry: Entry) -> list[str]:
         """What of an entry's key was not as before, a line each; none when it was the same key."""

@@ -26,9 +26,10 @@ import SCons.Script
 
 from tileiras import pipeline, units
 from tileiras.build import cpp, discover, dispatch, gating, plan, watch
+from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
-from tileiras.build.history import History
+from tileiras.build.history import SAME_KEY, History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.build.variables import OWN_NAMES
 from tileiras.diagnostics import CompileError
@@ -83,11 +84,13 @@ class StageAction(SCons.Action.FunctionAction):
 
     def _execute(self, target: Any, source: Any, env: Any) -> int:
         step = _step(self.stage, target, source, env)
+        display.started()
         done = dispatch.perform(session(env), step, SCons.Script.GetOption("num_jobs"))
-        if not SCons.Script.GetOption("silent"):
-            _say(self._line(target) + (f" {CACHED}" if done.cached else ""), sys.stdout)
-        if done.text:
-            _say(done.text, sys.stderr)
+        silent = SCons.Script.GetOption("silent")
+        lines = [] if silent else [self._line(target) + (f" {CACHED}" if done.cached else "")]
+        if "explain" in (SCons.Script.GetOption("debug") or ()):
+            lines += [f"           {reason}" for reason in _reasons(session(env), step)]
+        display.finished(step, done, "\n".join(lines))
         for file in discover.unseen_imports(step.source_path, done.dependencies):
             warn_on_stderr(
                 f"{step.source_name} imports {file} in a way that the build cannot see, so that an edit there would "
@@ -96,10 +99,17 @@ class StageAction(SCons.Action.FunctionAction):
         return done.code
 
 
-def _say(text: str, file: Any) -> None:
-    # As one write: print() writes the end of the line by itself, and another thread may come between.
-    file.write(text + "\n")
-    file.flush()
+def _reasons(session: Session, step: Step) -> list[str]:
+    """What of a step's key was not as it was when it last ran."""
+    entry = session.history.entry(step.stem, step.stage.name) if session.history is not None else None
+    if entry is None:
+        return []
+    return session.history.differences(entry) or [SAME_KEY]
+
+
+_DONE = (SCons.Node.up_to_date, SCons.Node.executed)
+
+display = Display(lambda node: node.get_state() in _DONE)
 
 
 _sessions: dict[tuple[str, str], Session] = {}
@@ -371,6 +381,7 @@ def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequ
             env.Depends(nodes, [env.File(_top(file)) for file in step.locations])
         made.update(zip(step.outputs, nodes, strict=True))
         every += nodes
+    display.declared(planned.steps, made, [made[product] for product in planned.products])
     return _Declared([made[product] for product in planned.products], every)
 
 

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-SAME_KEY = "the key was the same: an artifact was missing or had been changed"
-
 USAGE = 1
 DAMAGE = 3
 
@@ -91,7 +89,7 @@ def _maintain(command: str, directory: str, size: int | None, json: bool) -> int
 
 def _why(kernel: str, build: str, json: bool) -> int:
     """Prints, per stage of a kernel, what differed in its key when it last ran."""
-    from tileiras.build.history import History
+    from tileiras.build.history import SAME_KEY, History
     from tileiras.pipeline import STAGES
 
     history = History(build)

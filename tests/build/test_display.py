@@ -1,0 +1,87 @@
+"""What a build says: the line at its end, failures under -k, reasons under --debug=explain, progress on a terminal."""
+
+import io
+
+import pytest
+from project import Project, axpy, module
+
+from tileiras.build.display import Display
+from tileiras.build.execute import Report, Step
+from tileiras.options import CompileOptions
+from tileiras.pipeline import stage
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    for name in ("a", "b"):
+        made.write(f"kernels/{name}.mlir", module(axpy(name)))
+    return made
+
+
+def said(build) -> list[str]:
+    return [line for line in build.output.splitlines() if line.startswith("tileiras: ")]
+
+
+def test_the_last_line_counts_what_ran_was_served_and_was_cut_off(project):
+    (line,) = said(project.scons())
+    # Both kernels are one text but for the name, which is a part of every stage's input.
+    assert line.startswith("tileiras: 10 stages run in ")
+    assert said(project.scons()) == []
+    project.write("kernels/a.mlir", "// a comment\n" + module(axpy("a")))
+    (line,) = said(project.scons())
+    assert line.startswith("tileiras: 1 stage run in ") and line.endswith(", 4 cut off")
+    project.delete_build()
+    (line,) = said(project.scons())
+    assert line.startswith("tileiras: 0 stages run in 0 ms, 10 from the store, which saved ")
+
+
+def test_failed_kernels_are_named_together_at_the_end(project):
+    for name in ("a", "b"):
+        project.write(f"kernels/{name}.mlir", module(axpy(name)).replace("%lane = iota", "%lane = iotta"))
+    build = project.scons("-k", expect=2)
+    assert said(build) == ["tileiras: 0 stages run in 0 ms, 2 kernels failed"]
+    last = build.errors.splitlines()[-3:]
+    assert last[0] == "tileiras: 2 kernels failed:"
+    assert [line.split(":")[0] for line in last[1:]] == ["  kernels/a.mlir", "  kernels/b.mlir"]
+    assert all("error: " in line and line.endswith(" (sm_90)") for line in last[1:])
+
+
+def test_explain_answers_in_options(project):
+    project.scons()
+    lines = project.scons("--debug=explain", "ptx-version=8.8").output.splitlines()
+    at = lines.index("  PTX      build/sm_90/O3/kernels/a/a.ptx")
+    assert lines[at + 1] == "           options: ptx-version: None -> '8.8'"
+
+
+# ---- a terminal ------------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_a_progress_line_below_what_was_said(monkeypatch):
+    monkeypatch.setattr("tileiras.build.display.EVERY", 0)
+    done: set[str] = set()
+    out = Terminal()
+    display = Display(done.__contains__, out, out)
+    options = CompileOptions({"gpu-name": "sm_90"})
+    steps = [Step(stage("read"), f"{n}", n, [".cuda_tile.mlir"], n, n, options) for n in ("a", "b")]
+    for step in steps:
+        display.declared([step], {step.outputs[0]: step.stem}, [step.stem])
+    display.started()
+    display.started()
+    done.add("a")
+    display.finished(steps[0], Report("a", "read", "key", True, 0, "", (), 0.5), "  READ a (cached)")
+    display.finished(steps[1], Report("b", "read", None, False, 3, "b:1:1: error: bad\n", (), 0), "  READ b")
+    display.summary()
+    display.summary()
+    shown = out.getvalue().split("\r\x1b[K")
+    assert shown[1:] == [
+        "[0/2 kernels] 0 stages from the store, 1 running", "[0/2 kernels] 0 stages from the store, 2 running",
+        "  READ a (cached)\n", "[1/2 kernels] 1 stages from the store, 1 running", "  READ b\n",
+        "b:1:1: error: bad\n\n", "[1/2 kernels] 1 stages from the store, 0 running",
+        "tileiras: 0 stages run in 0 ms, 1 from the store, which saved 500 ms, 1 kernel failed\n",
+    ]  # fmt: skip

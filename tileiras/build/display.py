@@ -1,0 +1,120 @@
+"""What a person sees of a build: a line per stage, a progress line on a terminal, and at the end what came of it."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileiras.build.execute import Report, Step
+
+EVERY = 0.1
+"""Seconds between two looks at the progress line."""
+
+MOST_FAILURES = 20
+"""Failed kernels that are named at the end."""
+
+
+class Display:
+    """One run of SCons; its methods are called from several threads."""
+
+    def __init__(self, is_done: Callable[[Any], bool], out: Any = None, error: Any = None) -> None:
+        """`is_done` tells of a node whether the run has brought it up to date."""
+        self._is_done = is_done
+        self._out = out if out is not None else sys.stdout
+        self._error = error if error is not None else sys.stderr
+        self._terminal = self._out.isatty()
+        self._lock = threading.RLock()
+        self._kernels: list[tuple[Sequence[Step], dict[str, Any], list[Any]]] = []
+        self._reports: dict[tuple[str, str], Report] = {}
+        self._failures: dict[tuple[str, str], str] = {}
+        """The first line of what went wrong, by source and target."""
+        self._running = 0
+        self._drawn = 0.0
+        self._summarised = False
+
+    def declared(self, steps: Sequence[Step], nodes: dict[str, Any], products: list[Any]) -> None:
+        """A kernel of this run: its steps, its nodes by path, and those that were asked for."""
+        self._kernels.append((steps, nodes, products))
+
+    def started(self) -> None:
+        with self._lock:
+            if not self._reports and not self._running:
+                atexit.register(self.summary)
+            self._running += 1
+            self._draw()
+
+    def finished(self, step: Step, report: Report, line: str) -> None:
+        """A step that was performed; `line` tells of it unless it is empty."""
+        with self._lock:
+            self._running -= 1
+            self._reports[step.stem, step.stage.name] = report
+            if report.code:
+                first = next((text for text in report.text.splitlines() if "error: " in text), report.text)
+                self._failures.setdefault((step.source_name, step.options["gpu-name"]), first)
+            if line:
+                self._say(line, self._out)
+            if report.text:
+                self._say(report.text, self._error)
+            self._draw()
+
+    def _say(self, text: str, file: Any) -> None:
+        # As one write: print() writes the end of the line by itself, and another thread may come between.
+        file.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
+        file.flush()
+
+    def _draw(self) -> None:
+        if not self._terminal or time.monotonic() < self._drawn + EVERY:
+            return
+        self._drawn = time.monotonic()
+        done = sum(all(map(self._is_done, products)) for _, _, products in self._kernels)
+        hits = sum(report.cached for report in self._reports.values())
+        where = f"[{done}/{len(self._kernels)} kernels]"
+        self._out.write(f"\r\x1b[K{where} {hits} stages from the store, {self._running} running")
+        self._out.flush()
+
+    def summary(self) -> None:
+        """Says once what came of the run, and which kernels failed."""
+        with self._lock:
+            if self._summarised or not self._reports:
+                return
+            self._summarised = True
+            reports = self._reports.values()
+            ran = [report for report in reports if not report.cached and not report.code]
+            hits = [report for report in reports if report.cached]
+            words = [f"{_count(len(ran), 'stage')} run in {_seconds(ran)}"]
+            if hits:
+                words.append(f"{len(hits)} from the store, which saved {_seconds(hits)}")
+            cut = self._cut_off()
+            if cut:
+                words.append(f"{cut} cut off")
+            if self._failures:
+                words.append(f"{_count(len(self._failures), 'kernel')} failed")
+            self._say("tileiras: " + ", ".join(words), self._out)
+            if len(self._failures) > 1:
+                lines = [f"  {text} ({target})" for (_, target), text in sorted(self._failures.items())]
+                if len(lines) > MOST_FAILURES:
+                    lines[MOST_FAILURES:] = [f"  and {len(lines) - MOST_FAILURES} more"]
+                self._say("\n".join([f"tileiras: {len(self._failures)} kernels failed:", *lines]), self._error)
+
+    def _cut_off(self) -> int:
+        """Stages that need not run because what an earlier one made was what lay there."""
+        found = 0
+        for steps, nodes, _ in self._kernels:
+            performed = [self._reports.get((step.stem, step.stage.name)) for step in steps]
+            if any(report is not None and not report.code for report in performed):
+                left = [step for step, report in zip(steps, performed, strict=True) if report is None]
+                found += sum(self._is_done(nodes[step.outputs[0]]) for step in left)
+        return found
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
+def _seconds(reports: Sequence[Report]) -> str:
+    seconds = sum(report.seconds for report in reports)
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
