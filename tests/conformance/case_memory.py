@@ -320,8 +320,8 @@ def globals_() -> Iterator[Kernel]:
 
 
 def allocations() -> Iterator[Kernel]:
-    """Memory of the block is written and read back in reverse, by the block itself."""
-    for element, count, alignment in itertools.product(STORED, (1, 8, 1024), (8, 256)):
+    """Memory of the block is written and read back in reverse, by the block itself: shared memory and the heap."""
+    for element, count, alignment in itertools.product(STORED, (1, 8, 1024), (8, 32, 256)):
         a = values("any", element, (count,), "alloca")
         p, t, i = (tile_type((count,), e) for e in (f"ptr<{element}>", element, "i32"))
         shared = " global" if alignment == 8 else ""

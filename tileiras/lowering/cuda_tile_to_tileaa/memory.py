@@ -220,8 +220,8 @@ def _alloca(op: Any, args: tuple, rewriter: Any) -> Any:
 
 
 def end_lifetimes(module: Operation) -> None:
-    """Gives allocations back at the end of the block that they stand in."""
-    for op in [op for op in module.walk() if isinstance(op, nv_tileaa.AllocaOp)]:
+    """Gives allocations back at the end of the block that they stand in, the last one first."""
+    for op in reversed([op for op in module.walk() if isinstance(op, nv_tileaa.AllocaOp)]):
         block: Any = op.parent
         block.insert_before(nv_tileaa.DeallocOp(op.result, location=op.location), block.last)
 

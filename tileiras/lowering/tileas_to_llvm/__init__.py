@@ -85,6 +85,7 @@ def convert_tileas_to_llvm(
     needs_shared = False
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
+            alloca.place_in_shared(op)
             lowering = FunctionLowering(op, PATTERNS, target, engine, flush_to_zero, approximate)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():

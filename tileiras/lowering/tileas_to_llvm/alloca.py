@@ -1,8 +1,8 @@
-"""Memory of a tile block: taken from the device's heap by one thread and given back by it (CUDA C++ Programming Guide,
-"Dynamic Global Memory Allocation").
+"""Memory of a tile block: a part of shared memory where all its uses are in sight, else taken from the device's heap by
+one thread and given back by it (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation").
 
-The heap and not shared memory, since addresses are those of global memory: they mix with the kernel's other pointers in
-tiles, loops and selections, and the blocks that share a `global` allocation may be anywhere.
+Heap addresses are those of global memory: they mix with the kernel's other pointers in tiles, loops and selections, and
+the blocks that share a `global` allocation may be anywhere.
 """
 
 from __future__ import annotations
@@ -12,15 +12,81 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, element_type_of, i64
+from tileiras.dialects.nv_tileaa import PtrType
+from tileiras.ir import TensorType, Value, element_type_of, i64
 
 from .debug import GENERIC, continue_at, only_where
 from .function import FunctionLowering
 from .replicas import from_representative
 from .types import fragment_type, memory_type
 
+SHARED = 3
+"""The address space of shared memory."""
+
 HEAP_ALIGNMENT = 16
 """What `malloc` guarantees, in bytes."""
+
+SHARED_ALIGNMENT = 128
+"""Where areas of the shared arena start."""
+
+SHARED_BYTES = 16 * 1024
+"""Larger allocations go to the heap: shared memory limits how many blocks run at once."""
+
+# Operations whose result leads where their operand does.
+_MOVES = (
+    tileas.AddPtrOp,
+    tileas.AssumeOp,
+    tileas.BroadcastOp,
+    tileas.ConvertLayoutOp,
+    tileas.PermuteOp,
+    tileas.PtrBitcastOp,
+    tileas.SplatOp,
+    tileas.ViewOp,
+)
+_ACCESSES = (tileas.LoadOp, tileas.StoreOp, tileas.AtomicRMWOp, tileas.AtomicCASOp)
+_TILED = (tileas.TiledLoadOp, tileas.TiledStoreOp)
+
+
+def _size(op: Any) -> int:
+    pointee = element_type_of(op.result.type).pointee
+    bits = 4 if getattr(pointee, "width", 64) == 4 else memory_type(pointee).width
+    return max(1, -(-op.num_elem.value * bits // 8))
+
+
+def _pointers(value: Value, found: dict[Value, None]) -> bool:
+    """Collects the pointers made of `value`; False when one of them is used for more than accesses."""
+    if value in found:
+        return True
+    found[value] = None
+    for user in value.users:
+        if isinstance(user, _MOVES) and user.operands[0] is value:
+            fine = _pointers(user.results[0], found)
+        elif isinstance(user, tileas.MakeMemRefOp) and user.base is value:
+            views = [view for cut in user.result.users for view in cut.results]
+            fine = all(isinstance(access, _TILED) for view in views for access in view.users)
+        else:
+            # The pointer comes first; one that is stored is known to others.
+            is_address = user.operands[0] is value and value not in user.operands[1:]
+            fine = isinstance(user, tileas.DeallocOp) or isinstance(user, _ACCESSES) and is_address
+        if not fine:
+            return False
+    return True
+
+
+def place_in_shared(func: Any) -> None:
+    """Moves the allocations of a function of nv_tileas that can be there to shared memory: what their pointers' types
+    say."""
+    for op in [op for op in func.walk() if isinstance(op, tileas.AllocaOp)]:
+        pointers: dict[Value, None] = {}
+        four_bits = getattr(element_type_of(op.result.type).pointee, "width", 64) == 4
+        if op.global_ is not None or op.alignment.value > SHARED_ALIGNMENT or four_bits or _size(op) > SHARED_BYTES:
+            continue
+        if not _pointers(op.result, pointers):
+            continue
+        for value in pointers:
+            element = PtrType(element_type_of(value.type).pointee, SHARED)
+            is_tensor = isinstance(value.type, TensorType)
+            value.type = TensorType(value.type.shape, element, value.type.encoding) if is_tensor else element
 
 
 def _first_thread(lowering: FunctionLowering) -> Value:
@@ -31,10 +97,11 @@ def _first_thread(lowering: FunctionLowering) -> Value:
 def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """Traps when the heap is exhausted.  The address is the first aligned one in what `malloc` gave."""
     emit = lowering.emit
-    alignment = op.alignment.value
-    pointee = element_type_of(op.result.type).pointee
-    bits = 4 if getattr(pointee, "width", 64) == 4 else memory_type(pointee).width
-    size = max(1, -(-op.num_elem.value * bits // 8))
+    size, alignment = _size(op), op.alignment.value
+    if element_type_of(op.result.type).address_space == SHARED:
+        address, region = lowering.reserve(op.result, size)
+        lowering.synchronization.before_scratch(region)
+        return address
     slack = alignment if alignment > HEAP_ALIGNMENT else 0
     inside, after = lowering.new_block(), lowering.new_block([i64])
     nothing = emit.integer(0, i64)
@@ -59,6 +126,9 @@ def dealloc(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
     """Once all threads have made their accesses."""
     emit = lowering.emit
     lowering.synchronization.barrier()
+    if element_type_of(op.pointer.type).address_space == SHARED:
+        lowering.release(op.pointer)
+        return
     after = only_where(_first_thread(lowering), lowering)
     pointer = emit.insert(llvm.IntToPtrOp(lowering.allocations[op.pointer], res=GENERIC))
     lowering.external_call("free", (pointer,), None)
