@@ -218,7 +218,7 @@ def _quotient_by_reciprocal(a: np.ndarray, b: np.ndarray, element: str) -> np.nd
     return np.where((np.abs(b) > 2.0**126) & np.isfinite(b), a * np.float32(0), quotient)
 
 
-def _unflushed(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
+def _flushed(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """With subnormal numbers as zeros, before and after."""
 
     def flush(values: np.ndarray) -> np.ndarray:
@@ -241,11 +241,11 @@ APPROXIMATE: list[tuple[str, str, tuple[tuple[str, str], ...], float, Callable[.
     ("tanh approx unit", "tanh %a rounding<approx>", (("unit", ""),), 2.0**13, _rounded(np.tanh)),
     ("exp approx", "exp %a rounding<approx>", (("unit", ""),), 3, _rounded(np.exp)),
     ("divf approx flush_to_zero", "divf %a, %b rounding<approx> flush_to_zero", (("any", ""), ("unit", "")), 2,
-     _unflushed(np.divide)),
-    ("divf full flush_to_zero", "divf %a, %b rounding<full> flush_to_zero", TWO, 2, _unflushed(np.divide)),
-    ("sqrt approx flush_to_zero", "sqrt %a rounding<approx> flush_to_zero", ONE, 2, _unflushed(np.sqrt)),
-    ("exp2 flush_to_zero", "exp2 %a flush_to_zero", ONE, 2, _unflushed(np.exp2)),
-    ("rsqrt flush_to_zero", "rsqrt %a flush_to_zero", ONE, 2, _unflushed(lambda a: 1 / np.sqrt(a))),
+     _flushed(np.divide)),
+    ("divf full flush_to_zero", "divf %a, %b rounding<full> flush_to_zero", TWO, 2, _flushed(np.divide)),
+    ("sqrt approx flush_to_zero", "sqrt %a rounding<approx> flush_to_zero", ONE, 2, _flushed(np.sqrt)),
+    ("exp2 flush_to_zero", "exp2 %a flush_to_zero", ONE, 2, _flushed(np.exp2)),
+    ("rsqrt flush_to_zero", "rsqrt %a flush_to_zero", ONE, 2, _flushed(lambda a: 1 / np.sqrt(a))),
 ]  # fmt: skip
 FUNCTION += [
     Row("function", name, f"{text} : {{t}}", ("f32",), operands, "", {"f32": bound}, reference)
@@ -287,7 +287,7 @@ CONVERSION += [
 CONVERSION += [
     Row("conversion", f"ftof {target}", "ftof %a : {t} -> {r}",
         tuple(e for e in (*FLOATS, *NARROW, EXPONENT, FOUR, "tf32") if e != target), ONE, target,
-        reference=_rounded(np.positive) if target in FLOATS else nearest)
+        reference=_rounded(np.positive) if target in ("f32", "f64") else nearest)
     for target in (*FLOATS, *NARROW, FOUR, "tf32")
 ]  # fmt: skip
 CONVERSION += [
