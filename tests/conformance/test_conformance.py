@@ -22,5 +22,8 @@ def test_module(number):
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_program_with_control_flow(number):
-    assert random_programs.run(number, 12) > 4
+def test_random_program(number):
+    try:
+        assert random_programs.run(number, 12) > 4
+    except random_programs.Meaningless as reason:
+        pytest.skip(str(reason))

@@ -59,14 +59,16 @@ def kernel_text(inputs: list[Tile], body: str, outputs: list[Tile]) -> str:
     return f"cuda_tile.module @m {{\n  entry @k({parameters}) {{\n{inner}\n    return\n  }}\n}}\n"
 
 
-def run_both(inputs: list[Tile], body: str, outputs: list[Tile], gpu_name: str = "sm_80", **options):
+def run_both(
+    inputs: list[Tile], body: str, outputs: list[Tile], gpu_name: str = "sm_80", random_runs: int = 1, **options
+):
     """The outputs as the interpreter leaves them, and as the compiled kernel does: two lists of arrays.
 
     Undefined elements may be anything: they are the interpreter's in both.
     """
     text = kernel_text(inputs, body, outputs)
     expected = [tile.array.copy() for tile in outputs]
-    undefined = interpret(text, "k", 1, [*(tile.array for tile in inputs), *expected])
+    undefined = interpret(text, "k", 1, [*(tile.array.copy() for tile in inputs), *expected], random_runs=random_runs)
     artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
     actual = [tile.array.copy() for tile in outputs]
     metadata = json.loads(artifact.kernels[0].artifacts[".json"])

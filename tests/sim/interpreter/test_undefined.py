@@ -91,7 +91,7 @@ def test_memory_that_was_never_written():
 
 
 def test_arguments_are_as_one_run_leaves_them():
-    """The second run starts from what was there before the first, and leaves nothing behind."""
+    """Further runs start from what was there before the first, and leave nothing behind."""
     body = """%was, %k = atomic_rmw_tko relaxed device %a, add, %seven : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
     print_tko "%d\\0A", %was : tile<i32> -> token
     """
@@ -140,3 +140,17 @@ def test_an_assertion_of_an_undefined_value():
     body = '%p = cmpi less_than %u, %zero, signed : tile<i32> -> tile<i1>\nassert %p, "negative" : tile<i1>\n'
     with pytest.raises(InterpreterError, match="uses an undefined value as a condition"):
         run(SCALAR + body)
+
+
+def test_undefined_elements_differ_from_each_other():
+    """Exclusive-ors of pairs are as undefined as their operands, except of one with itself."""
+    body = """%six = constant <i32: 6> : tile<i32>
+    %d = extract %x[%six] : tile<8xi32> -> tile<1xi32>
+    %o = xori %e, %d : tile<1xi32>
+    %n = xori %e, %e : tile<1xi32>
+    %ob = broadcast %o : tile<1xi32> -> tile<8xi32>
+    %nb = broadcast %n : tile<1xi32> -> tile<8xi32>
+    %y = select %mask, %ob, %nb : tile<8xi1>, tile<8xi32>
+    """
+    undefined, r = run(LAST + body + STORE)
+    assert undefined[1].tolist() == [True] * 5 + [False] * 3 and r[5:].tolist() == [0] * 3

@@ -116,7 +116,7 @@ def check_arguments(source: Any, entry: str | None, args: Sequence[Any]) -> None
 
 def interpret(
     source: Any, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
-    memory: Memory | None = None, output=None,
+    memory: Memory | None = None, output=None, random_runs: int = 1,
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
@@ -126,7 +126,8 @@ def interpret(
     gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
 
     Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
-    arguments that have some.
+    arguments that have some.  These are elements that came out differently in runs with other values in place of what
+    is undefined, ``random_runs`` of them with random ones: an element that few of those values change may be missed.
 
     Raises CompileError when the source is not valid, ArgumentMismatch when entry, grid or arguments do not fit,
     InterpreterError (located at the operation) when the kernel does what has no meaning, or uses an undefined value as
@@ -140,26 +141,26 @@ def interpret(
     bound = bind_arguments(memory, [argument.type for argument in block.arguments], args)
     globals_ = _load_globals(module, memory)
     before = memory.contents()
-    first = Run(STAND_INS[0])
+    first = Run(0)
     place = memory.cursor
     _run(first, Machine(memory, sizes, globals_, output if output is not None else sys.stdout), block, bound)
     if not first.used:
         return {}
     after = memory.contents()
     results = [np.array(arg) if isinstance(arg, np.ndarray) else None for arg in args]
-    memory.restore(before)
-    memory.cursor = place
+    undefined: dict[int, np.ndarray] = {}
     try:
-        second = Machine(memory, sizes, globals_, io.StringIO())
-        _run(Run(STAND_INS[1], first.seen), second, block, bound)
-        differing = {
-            position: _bits(result) != _bits(arg)
-            for position, (result, arg) in enumerate(zip(results, args))
-            if result is not None
-        }
+        for number in range(1, len(STAND_INS) + random_runs):
+            memory.restore(before)
+            memory.cursor = place
+            again = Machine(memory, sizes, globals_, io.StringIO())
+            _run(Run(number, first.seen), again, block, bound)
+            for position, (result, arg) in enumerate(zip(results, args)):
+                if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():
+                    undefined[position] = undefined.get(position, False) | differs
     finally:
         memory.restore(after)
-    return {position: where.any(-1) for position, where in differing.items() if where.any()}
+    return undefined
 
 
 def _run(run: Run, machine: Machine, block: Any, bound: list) -> None:

@@ -9,7 +9,7 @@ from tileiras.ir import IntegerType
 from ..memory import Memory
 from .machine import Undefined, meaning
 from .rounding import FLOAT_DTYPES
-from .undefined import stand_in
+from .undefined import undefined_bytes
 from .values import TOKEN, dtype_of, undefine, width_of, wrap
 
 
@@ -94,7 +94,8 @@ def alloca(machine, op):
     count = op.attributes["num_elem"].value
     size = -(-count * width_of(element) // 8)
     alignment = max(1, op.attributes["alignment"].value)
-    address = machine.memory.allocate(size, alignment=alignment, name=f"alloca of {count} elements",
-                                      fill=stand_in())  # fmt: skip
+    address = machine.memory.allocate(size, alignment=alignment, name=f"alloca of {count} elements")
+    if size:
+        machine.memory.view(address, np.uint8, size)[:] = undefined_bytes(size)
     machine.allocated.append(address)
     return np.array(address, np.int64)

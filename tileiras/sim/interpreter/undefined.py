@@ -1,9 +1,9 @@
 """Values that the specification leaves undefined, and who must not look at them.
 
-A run puts the same byte wherever the specification gives no value.  A kernel that did so is run a second time with
-another byte: what differs in memory afterwards is undefined, and a kernel whose second run takes another way or
-accesses other memory than the first uses what is undefined, which is an error.  Nothing is lost to kernels that have no
-undefined values, and no operation has to know how its result depends on its operands.
+A run puts the same byte wherever the specification gives no value.  A kernel that did so is run again with other bytes:
+what differs in memory afterwards is undefined, and a kernel that then takes another way or accesses other memory uses
+what is undefined, which is an error.  Nothing is lost to kernels that have no undefined values, and no operation has to
+know how its result depends on its operands.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy as np
 
 from ..memory import UNINITIALISED
 
-#: What stands in for undefined bytes in the first run and in the second: of different sign as integers and as floats,
-#: and every bit differs.
+#: What stands in for undefined bytes in the first two runs: of different sign as integers and as floats, and different
+#: in every bit.  Further runs have random bytes, as exclusive-ors of equal ones vanish.
 STAND_INS = (UNINITIALISED, UNINITIALISED ^ 0xFF)
 
 
 class Run:
     """One run.  ``seen`` has a number per address, condition or index used since the first undefined value."""
 
-    __slots__ = ("expected", "position", "seen", "stand_in", "used")
+    __slots__ = ("expected", "generator", "position", "seen", "stand_in", "used")
 
-    def __init__(self, stand_in: int, expected: list[int] | None = None) -> None:
-        self.stand_in = stand_in
+    def __init__(self, number: int, expected: list[int] | None = None) -> None:
+        self.stand_in = STAND_INS[number] if number < len(STAND_INS) else None
+        self.generator = np.random.default_rng(number)
         self.expected = expected
         self.seen: list[int] = []
         self.position = 0
@@ -49,8 +50,10 @@ class Run:
 RUN: ContextVar[Run] = ContextVar("run")
 
 
-def stand_in() -> int:
-    """The byte of this run, for memory that starts out undefined."""
+def undefined_bytes(count: int) -> np.ndarray:
+    """This run's bytes for memory or values that are undefined."""
     run = RUN.get()
     run.used = True
-    return run.stand_in
+    if run.stand_in is None:
+        return run.generator.integers(0, 256, count, np.uint8)
+    return np.full(count, run.stand_in, np.uint8)

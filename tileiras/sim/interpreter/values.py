@@ -6,6 +6,7 @@ the dtype of their format, pointers as int64 addresses.  Views are the small cla
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from tileiras.ir import FloatType, IntegerType
 
 from ..memory import UNINITIALISED
 from .rounding import FLOAT_DTYPES
-from .undefined import stand_in
+from .undefined import undefined_bytes
 
 TOKEN = object()
 
@@ -64,12 +65,13 @@ def wrap(values: np.ndarray, width: int) -> np.ndarray:
 
 def undefined(shape: tuple[int, ...], element) -> np.ndarray:
     """A tile of elements that the specification leaves undefined: recognisable bits, others in a second run."""
-    dtype, byte = dtype_of(element), stand_in()
+    dtype = dtype_of(element)
+    data = undefined_bytes(math.prod(shape) * dtype.itemsize)
     if dtype == np.bool_:
-        return np.full(shape, byte != UNINITIALISED)
+        return (data & 2 != UNINITIALISED & 2).reshape(shape)
     if width_of(element) == 4:
-        return np.full(shape, byte & 0xF, np.uint8).view(dtype)
-    return np.full((*shape, dtype.itemsize), byte, np.uint8).view(dtype).reshape(shape)
+        data &= 0xF
+    return data.view(dtype).reshape(shape)
 
 
 def undefine(values: np.ndarray, where: np.ndarray, element) -> np.ndarray:
