@@ -53,6 +53,14 @@ def test_modules_are_loaded_once_and_found_again(stand_in):
     assert stand_in.log.count("retain 0") == 1
 
 
+def test_kernels_of_one_image_may_be_described_one_by_one(stand_in):
+    other = description("i32")
+    other["kernels"][0]["name"] = "other"
+    launch(PTX, "k", 1, [5], metadata=description("i32"))
+    launch(PTX, "other", 1, [5], metadata=other)
+    assert stand_in.log.count("load ptx") == 1 and "function other" in stand_in.log
+
+
 def test_current_context_is_kept(stand_in):
     stand_in.reset(has_context=True)
     launch(PTX, "k", 1, [5], metadata=description("i32"))

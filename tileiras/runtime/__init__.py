@@ -180,6 +180,9 @@ def launch(
         if module is None:
             module = _modules[key] = Module(cuda, data, descriptions(image, metadata))
         if entry not in module.kernels:
+            # Somebody who describes one kernel at a time.
+            module.kernels.update(descriptions(image, metadata))
+        if entry not in module.kernels:
             raise ArgumentError(f"no kernel '{entry}' in the image; it has: {', '.join(module.kernels) or 'none'}")
         module.launch(entry, dimensions(grid), args, stream_handle(stream))
 

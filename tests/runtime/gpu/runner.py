@@ -100,7 +100,7 @@ def choose(case: dict, device: int) -> dict | None:
 
 def run_case(package: Package, case: dict, device: int) -> dict:
     """What came of one case: `status` passed, failed or skipped, `ulps` and `message`."""
-    from tileiras.runtime import DriverError, launch
+    from tileiras.runtime import ArgumentError, DriverError, launch
 
     image = choose(case, device)
     if image is None:
@@ -121,6 +121,8 @@ def run_case(package: Package, case: dict, device: int) -> dict:
         launch(package.bytes(image["name"]), case["entry"], case["grid"], arguments, metadata=document)
     except DriverError as error:
         return {"status": "failed", "message": str(error), "fatal": True}
+    except ArgumentError as error:
+        return {"status": "failed", "message": str(error)}
     exact = INEXACT.search(package.bytes(image["ptx"]).decode()) is None
     worst, where = 0.0, ""
     for number, (buffer, memory) in enumerate(zip(case["buffers"], memories)):
@@ -136,7 +138,10 @@ def work(path: str, first: int, chosen: list[int], options: argparse.Namespace) 
     from tileiras.runtime.driver import load_driver
 
     package = Package(path)
-    device = load_driver().compute_capability(options.device)
+    cuda = load_driver()
+    # Launches use the current context.
+    cuda.call("cuCtxPushCurrent_v2", cuda.primary_context(options.device))
+    device = cuda.compute_capability()
     for number in chosen[first:]:
         outcome = run_case(package, package.cases[number], device)
         print(json.dumps(outcome), flush=True)
