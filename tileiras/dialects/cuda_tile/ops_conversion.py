@@ -179,6 +179,7 @@ class FToFOp(_NumberConversion):
 
 
 def modes_until_13_3(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+    """What `FToFOp.modes` was in the public release."""
     if target is f8E8M0FNU:
         words = " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
         return ("zero", "positive_inf"), words
