@@ -36,7 +36,13 @@ LATENCY = "nv_tileaa.latency"
 """Attribute of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
 
 SCRATCH_BYTES = 16 * 1024, 48 * 1024
-"""Least and most that is left to conversions and reductions inside the loop, which go in rounds when it is little."""
+"""Least and most that is left to what needs shared memory inside the loop, which goes in rounds when it is little."""
+
+SCRATCH_USERS = (
+    tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp, tileas.ExtractSliceOp, tileas.InsertSliceOp,
+    tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.LoadOp, tileas.TiledLoadOp, tileas.PrintOp,
+)  # fmt: skip
+"""Operations that may need some: loads with an order are made once and spread."""
 
 MAX_STEP = 1 << 16
 """Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
@@ -98,7 +104,6 @@ def _pipeline(
     budget = target.shared_per_cta
     if func.kernel_spec.occupancy:
         budget = min(budget, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
-    budget -= _scratch_bytes(loop, found)
     wanted = stages or _wanted_stages(found)
     trips = _trips(loop)
     if trips is not None:
@@ -107,7 +112,7 @@ def _pipeline(
         return
     staged = list(found)
     while staged:
-        fitting = budget // sum(s.stage_bytes for s in staged)
+        fitting = (budget - _scratch_bytes(loop, staged)) // sum(s.stage_bytes for s in staged)
         if fitting >= 2:
             break
         # The largest load stays synchronous, the others may still run ahead.
@@ -126,15 +131,18 @@ def _pipeline(
 
 
 def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:
-    """What the conversions that stay in the loop would like to have."""
-    staged = {leaf.convert for each in found for leaf in each.leaves}
-    least, most = SCRATCH_BYTES
-    for op in loop.walk():
-        if isinstance(op, tileas.ConvertLayoutOp) and op not in staged:
+    """What is left for what stays in the loop."""
+    staged = {leaf.convert for each in found for leaf in each.leaves} | {each.load for each in found}
+    users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in staged]
+    if not users:
+        return 0
+    wanted, most = SCRATCH_BYTES
+    for op in users:
+        if isinstance(op, tileas.ConvertLayoutOp):
             plan = plan_conversion(*(layout_of(v.type) for v in (op.operand, op.result)), _stored_bits(op.result.type))
             if isinstance(plan, SharedPlan):
-                least = max(least, plan.bytes)
-    return min(least, most)
+                wanted = max(wanted, plan.bytes)
+    return min(wanted, most)
 
 
 def _stored_bits(type: TensorType) -> int:

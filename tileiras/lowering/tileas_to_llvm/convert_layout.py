@@ -272,9 +272,10 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
     bits = max(8, bit_width(element_of(value.type)))
     matrices = has_copy_atom("stmatrix", lowering.target)
     plan = plan_shared(source, target, bits, matrices)
-    wanted = max(0, (-(-plan.bytes // lowering.scratch_limit) - 1).bit_length())
+    whole = plan.bytes
+    wanted = max(0, (-(-whole // lowering.scratch_limit) - 1).bit_length())
     rounds = split_rounds(source, target, wanted) if wanted else None
-    if plan.bytes // (len(rounds.parts) if rounds is not None else 1) > lowering.shared_left:
+    if whole // (len(rounds.parts) if rounds is not None else 1) > lowering.shared_left:
         rounds = split_rounds(source, target, wanted, conditional=True)
     if rounds is None:
         parts = [Round(tuple(range(source.registers)), (), tuple(range(target.registers)), ())]
@@ -283,7 +284,8 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
         # Where only some threads store, they cannot do it as a warp.
         matrices = matrices and not any(part.source_conditions for part in rounds.parts)
         plan = plan_shared(rounds.source, rounds.target, bits, matrices)
-        lowering.remark(f"a tile goes through {plan.bytes} bytes of shared memory in {len(parts)} rounds")
+        if whole > lowering.shared_left:
+            lowering.remark(f"a tile goes through {plan.bytes} bytes of shared memory in {len(parts)} rounds")
     pieces: dict[tuple[int, ...], Value] = {}
     for part in parts:
         given = emit.shuffle(value, part.source)

@@ -159,8 +159,8 @@ def _move(
     window = _window(shape, element.width // 8, lowering.scratch_limit)
     image = _Image(window, element, lowering)
     parts = [n // w for n, w in zip(shape, window)]
-    if prod(parts) > 1:
-        size = prod(window) * element.width // 8
+    size = prod(window) * element.width // 8
+    if prod(parts) * size > lowering.shared_left:
         lowering.remark(f"a slice goes through {size} bytes of shared memory in {prod(parts)} rounds")
     for part in product(*map(range, parts)):
 
