@@ -267,14 +267,14 @@ class RaceChecker:
             data[index] = values
             return
         threads = group.numbers if access.threads is None else group.numbers[access.threads]
-        wanted = _bytes(values)
-        changes = (_bytes(data[index]) != wanted).any(1)
+        values = np.ascontiguousarray(values)
+        changes = _differ(data[index], values)
         data[index] = values
         if order.strong or self.clocks.locations:
             self.clocks.synchronise(threads.tolist(), self._keys(access, first), order, False, True)
         if not changes.any():
             return
-        lost = (_bytes(data[index]) != wanted).any(1)
+        lost = _differ(data[index], values)
         if not changes.all():
             first, threads, lost = first[changes], threads[changes], lost[changes]
         cells, threads, lost = expand(first, count, threads, lost)
@@ -390,6 +390,12 @@ class RaceChecker:
         )
 
 
-def _bytes(values: np.ndarray) -> np.ndarray:
-    """(n, size) uint8."""
-    return np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1)
+def _differ(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Where the bits of two contiguous arrays of one type are different."""
+    size = values.dtype.itemsize
+    word = np.dtype(f"u{min(size, 8)}")
+    values, others = (array.view(word).reshape(array.size, -1) for array in (values, others))
+    result = values[:, 0] != others[:, 0]
+    for column in range(1, values.shape[1]):
+        result |= values[:, column] != others[:, column]
+    return result
