@@ -198,6 +198,41 @@ def test_lanes_of_one_warp(kernel, space):
             emulate(kernel(body.replace(sync, "")), "k", 1, [np.zeros(32, np.uint32)])
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_threads_acquire_from_one_address(kernel, seed):
+    """Block 1 waits until block 0 has released what it wrote; every one of its threads acquires for itself."""
+    body = """
+        mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.wide.u32 %q1, %r1, 4, %a0; setp.ne.u32 %p1, %r2, 0;
+        @%p1 bra WAIT; st.global.u32 [%q1], %r1; bar.sync 0; setp.eq.u32 %p2, %r1, 5;
+        @%p2 st.release.gpu.global.u32 [%a1], 1; bra DONE;
+        WAIT: ld.ORDER.gpu.global.u32 %r3, [%a1]; setp.eq.u32 %p3, %r3, 0; @%p3 bra WAIT;
+        ld.global.u32 %r4, [%q1]; mad.wide.u32 %q2, %r1, 4, %a2; st.global.u32 [%q2], %r4;
+        DONE: ret;
+    """
+
+    def run(order: str) -> np.ndarray:
+        ptx = kernel(body.replace("ORDER", order), threads=64, parameters=(".u64",) * 3)
+        out = np.zeros(64, np.uint32)
+        emulate(ptx, "k", 2, [np.ones(64, np.uint32), np.zeros(1, np.uint32), out], seed=seed)
+        return out
+
+    assert (run("acquire") == np.arange(64)).all()
+    with pytest.raises(EmulationError, match=r"race on address .* of argument 0: written by warp \d of block \(0,"):
+        run("relaxed")
+
+
+def test_one_lane_reads_again_what_it_wrote(kernel):
+    body = """
+        mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @%p1 st.global.u32 [%a0], 7; @%p1 ld.global.u32 %r2, [%a0];
+        @%p1 st.global.u32 [%a0+4], %r2;
+    """
+    out = np.zeros(2, np.uint32)
+    emulate(kernel(body), "k", 1, [out])
+    assert out.tolist() == [7, 7]
+    with pytest.raises(EmulationError, match="written by another lane of the warp"):
+        emulate(kernel(body.replace("@%p1 ld", "ld")), "k", 1, [np.zeros(2, np.uint32)])
+
+
 def test_reads_through_the_texture_path_of_what_is_written(kernel):
     body = "st.global.u32 [%a0], 1; ld.global.nc.u32 %r1, [%a0];"
     with pytest.raises(EmulationError, match="race on address"):

@@ -236,28 +236,37 @@ class RaceChecker:
         if state is None:
             return
         clocks = self.clocks
-        if access.threads is None and access.index.size == 1 and group.n > 1:
-            lanes = np.flatnonzero(group.active_lanes().any(1)) * 32  # one address for all threads
-            first, whole_warp = np.repeat(first, lanes.size), True
-        else:
-            lanes = access.threads
         threads, times = group.numbers, self.times(group)
-        if lanes is not None:
-            threads, times = threads[lanes], times[lanes]
-        actual = threads
-        if whole_warp:
-            threads = -2 - (threads >> 5)
+        if access.threads is None and access.index.size == 1 and group.n > 1:
+            # One address for all threads: a read by each warp, or by its only active lane.
+            if order.strong and clocks.locations:
+                readers = threads[group.active()].tolist()
+                clocks.synchronise(readers, self._keys(access, first) * len(readers), order, True, False)
+            active = group.active_lanes()
+            warps = np.flatnonzero(active.any(1))
+            lanes = warps * 32 + active[warps].argmax(1)
+            actual, times = threads[lanes], times[lanes]
+            threads = np.where(active[warps].sum(1) == 1, actual, -2 - (actual >> 5))
+            first = np.repeat(first, warps.size)
+        else:
+            if access.threads is not None:
+                threads, times = threads[access.threads], times[access.threads]
+            actual = threads
+            if order.strong and clocks.locations:
+                clocks.synchronise(actual.tolist(), self._keys(access, first), order, True, False)
+            if whole_warp:
+                threads = -2 - (threads >> 5)
         code = self.code(item, order)
         writes = state if access.shared else state.writes
         if writes is not None:
             cells, everyone = expand(first, count, threads)
             self._check(group, item, access, writes, cells, everyone, order, expand(first, count, actual)[1])
-        if not order.strong and access.shared:
+        if order.strong:
+            return
+        if access.shared:
             state.note_read(clocks, *expand(first, count, threads, times), code)
-        elif not order.strong:
+        else:
             state.note_read(first, count, threads, times, code)
-        elif clocks.locations:
-            clocks.synchronise(actual.tolist(), self._keys(access, first), order, True, False)
 
     def write(self, group, item: Instruction, access, values: np.ndarray, order: Order = WEAK) -> None:
         """Store ``values``, one per element of ``access``."""
