@@ -30,7 +30,7 @@ SHARED_ALIGNMENT = 128
 """Where areas of the shared arena start."""
 
 SHARED_BYTES = 16 * 1024
-"""Larger allocations go to the heap: shared memory limits how many blocks run at once."""
+"""What a function's allocations take together at most: shared memory limits how many blocks run at once."""
 
 # Operations whose result leads where their operand does.
 _MOVES = (
@@ -47,9 +47,12 @@ _ACCESSES = (tileas.LoadOp, tileas.StoreOp, tileas.AtomicRMWOp, tileas.AtomicCAS
 _TILED = (tileas.TiledLoadOp, tileas.TiledStoreOp)
 
 
+def _points_to_half_bytes(pointer: Value) -> bool:
+    return getattr(element_type_of(pointer.type).pointee, "width", 64) == 4
+
+
 def _size(op: Any) -> int:
-    pointee = element_type_of(op.result.type).pointee
-    bits = 4 if getattr(pointee, "width", 64) == 4 else memory_type(pointee).width
+    bits = 4 if _points_to_half_bytes(op.result) else memory_type(element_type_of(op.result.type).pointee).width
     return max(1, -(-op.num_elem.value * bits // 8))
 
 
@@ -57,6 +60,8 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
     """Collects the pointers made of `value`; False when one of them is used for more than accesses."""
     if value in found:
         return True
+    if _points_to_half_bytes(value):
+        return False  # whose addresses are numbers
     found[value] = None
     for user in value.users:
         if isinstance(user, _MOVES) and user.operands[0] is value:
@@ -76,13 +81,15 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
 def place_in_shared(func: Any) -> None:
     """Moves the allocations of a function of nv_tileas that can be there to shared memory: what their pointers' types
     say."""
+    left = SHARED_BYTES
     for op in [op for op in func.walk() if isinstance(op, tileas.AllocaOp)]:
         pointers: dict[Value, None] = {}
-        four_bits = getattr(element_type_of(op.result.type).pointee, "width", 64) == 4
-        if op.global_ is not None or op.alignment.value > SHARED_ALIGNMENT or four_bits or _size(op) > SHARED_BYTES:
+        size = -(-_size(op) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+        if op.global_ is not None or op.alignment.value > SHARED_ALIGNMENT or size > left:
             continue
         if not _pointers(op.result, pointers):
             continue
+        left -= size
         for value in pointers:
             element = PtrType(element_type_of(value.type).pointee, SHARED)
             is_tensor = isinstance(value.type, TensorType)
