@@ -1,6 +1,6 @@
 """Random typed tile programs with control flow and memory, interpreted and emulated: results are equal to the bit.
 
-    python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS]
+    python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats]
 
 Program N is the same on every machine; targets go round with N.  Prints every program that differs or does not
 compile, as its number, and figures.  Ends with 1 when there was one.
@@ -346,13 +346,85 @@ class Program(Kernel):
         )  # fmt: skip
 
 
+NARROW = ("f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "tf32", "bf16")
+MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
+
+
+class Formats(Program):
+    """Program's operations, and numbers that pass through narrow formats, bytes and every rounding mode."""
+
+    def step(self) -> None:
+        if self.random.random() < 0.4:
+            self.random.choice([self.moved_in_narrow, self.moved_in_narrow, self.rounded, self.saturated, self.bytes])()
+        else:
+            super().step()
+
+    def moved_in_narrow(self) -> None:
+        """Into a format of few bits, moved about in it, and back."""
+        name, shape, element = self.pick()
+        n = self.count
+        if element in INTEGERS:
+            narrow, into, back = "i4", "trunci", self.random.choice([" signed", " unsigned"])
+            back = f"exti %m{n}{back}"
+        else:
+            narrow, back = self.random.choice(NARROW), f"ftof %m{n}"
+            into = "ftof"
+        if narrow == "f4E2M1FN" and np.prod(shape) % 2:
+            return
+        mode = f" rounding<{self.random.choice(['zero', 'positive_inf'])}>" if narrow == "f8E8M0FNU" else ""
+        order = list(range(len(shape)))
+        self.random.shuffle(order)
+        moved = tuple(shape[dim] for dim in order) if len(shape) > 1 else (1, *shape)
+        move = f"permute %k{n} {order}" if len(shape) > 1 else f"reshape %k{n}"
+        before, after = tile_type(shape, narrow), tile_type(moved, narrow)
+        self.lines += [
+            f"%k{n} = {into} %{name}{mode} : {tile_type(shape, element)} -> {before}",
+            f"%m{n} = {move} : {before} -> {after}",
+        ]
+        self.emit(f"{back} : {after} -> {tile_type(moved, element)}", moved, element)
+
+    def rounded(self) -> None:
+        name, shape, element = self.pick()
+        if element in INTEGERS:
+            return
+        other, t = self.partner(shape, element), tile_type(shape, element)
+        flags = f" rounding<{self.random.choice(MODES)}>"
+        if element == "f32" and self.random.random() < 0.3:
+            flags += " flush_to_zero"
+        operation = self.random.choice(["addf", "subf", "mulf", "divf", "fma", "sqrt"])
+        operands = {"fma": f"%{name}, %{other}, %{name}", "sqrt": f"%{name}"}.get(operation, f"%{name}, %{other}")
+        self.emit(f"{operation} {operands}{flags} : {t}", shape, element)
+
+    def saturated(self) -> None:
+        name, shape, element = self.pick()
+        if element in INTEGERS:
+            return
+        target, sign = self.random.choice(INTEGERS), self.random.choice(["signed", "unsigned"])
+        types = f"{tile_type(shape, element)} -> {tile_type(shape, target)}"
+        self.emit(f"ftoi %{name} {sign} saturating : {types}", shape, target)
+
+    def bytes(self) -> None:
+        """The bytes of integers, read as floats; the other way the bits of a NaN would show, which nothing fixes."""
+        name, shape, element = self.pick()
+        size, n, count = DTYPES[element]().itemsize, self.count, int(np.prod(shape))
+        floats = [e for e in DTYPES if e not in INTEGERS and DTYPES[e]().itemsize == size]
+        if element not in INTEGERS or not floats:
+            return
+        flat, data = tile_type((count,), element), tile_type((count * size,), "i8")
+        self.lines += [
+            f"%g{n} = reshape %{name} : {tile_type(shape, element)} -> {flat}",
+            f"%h{n} = pack %g{n} : {flat} -> {data}",
+        ]
+        self.emit(f"unpack %h{n} : {data} -> {tile_type((count,), floats[0])}", (count,), floats[0])
+
+
 class Meaningless(Exception):
     """A program whose control flow or addresses depend on what is undefined."""
 
 
-def run(number: int, steps: int) -> int:
+def run(number: int, steps: int, kind: type[Program] = Program) -> int:
     """Run program `number` both ways; the number of its operations. Raises what went wrong, or Meaningless."""
-    program = Program(number)
+    program = kind(number)
     for _ in range(steps):
         program.step()
     outputs = [Tile(n, e, np.zeros(shape, DTYPES[e])) for n, shape, e in program.values if n[0] == "v"]
@@ -383,11 +455,12 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0, help="the first program's number")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--formats", action="store_true", help="more of narrow formats, and every rounding mode")
     options = parser.parse_args()
     begin, figures = time.monotonic(), Counter()
     for number in range(options.seed, options.seed + options.count):
         try:
-            figures["operations"] += run(number, options.steps)
+            figures["operations"] += run(number, options.steps, Formats if options.formats else Program)
             figures["programs"] += 1
         except Meaningless:
             figures["meaningless"] += 1

@@ -21,9 +21,10 @@ def test_module(number):
     assert len(results) == len(MODULES[number])
 
 
-@pytest.mark.parametrize("number", range(12))
-def test_random_program(number):
+@pytest.mark.parametrize("kind", [random_programs.Program, random_programs.Formats])
+@pytest.mark.parametrize("number", range(10))
+def test_random_program(number, kind):
     try:
-        assert random_programs.run(number, 12) > 4
+        assert random_programs.run(number, 12, kind) > 4
     except random_programs.Meaningless as reason:
         pytest.skip(str(reason))
