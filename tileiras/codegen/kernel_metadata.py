@@ -13,12 +13,9 @@ from typing import Any, NamedTuple
 from tileiras.codegen.ptx import PtxModule
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.targets.nvptx import KERNELS_METADATA
+from tileiras.targets.sm import PARAMETER_BYTES, PARAMETER_BYTES_PTX81
 
 FORMAT = 1
-
-PARAMETER_LIMIT = 32764
-PARAMETER_LIMIT_BEFORE_8_1 = 4352
-"""Bytes of kernel parameter space that ptxas accepts, by PTX version; from 8.1 on the larger one on every target."""
 
 
 class ParameterInfo(NamedTuple):
@@ -71,7 +68,7 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
     entries = []
     for entry in module.entries:
         info = kernels.get(entry.name, KernelInfo())
-        limit = PARAMETER_LIMIT if module.version >= (8, 1) else PARAMETER_LIMIT_BEFORE_8_1
+        limit = PARAMETER_BYTES_PTX81 if module.version >= (8, 1) else PARAMETER_BYTES
         if entry.parameter_bytes > limit:
             raise CompileError.at(
                 location,

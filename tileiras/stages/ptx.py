@@ -16,6 +16,7 @@ from tileiras.codegen import admission, bitcode_library, blobs, kernel_metadata,
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
+from tileiras.targets.sm import PARAMETER_BYTES
 
 RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free")
 """Functions that the driver provides to every kernel (CUDA programming guide, "Formatted Output", "Assertion")."""
@@ -57,7 +58,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     module = ptx.parse(compiled.text, context.location)
     module.version = compiled.version
     widest = max((entry.parameter_bytes for entry in module.entries), default=0)
-    if options.ptx_version is None and widest > kernel_metadata.PARAMETER_LIMIT_BEFORE_8_1:
+    if options.ptx_version is None and widest > PARAMETER_BYTES:
         module.version = max(module.version, (8, 1))
     module.target = row.chip
     if options.tile_launch:

@@ -113,7 +113,7 @@ NAMED_BARRIERS = 16
 STATIC_SHARED_LIMIT = 48 * 1024  # of a statically sized array; ptxas refuses more on every target
 SHARED_BANKS = 32
 SHARED_BANK_BYTES = 4
-PARAMETER_BYTES = 4352  # of a kernel's parameters below PTX 8.1
+PARAMETER_BYTES = 4352  # of a kernel's parameters that ptxas takes below PTX 8.1; the guide promises 4096
 PARAMETER_BYTES_PTX81 = 32764
 
 _KB = 1024
