@@ -83,6 +83,10 @@ class CopyAtomAttr(Attribute):
     name = "nv_tileas.copy_atom"
     parameters = ("atom", "vector_size")
 
+    def verify(self) -> None:
+        if self.vector_size < 1 or self.vector_size & self.vector_size - 1:
+            raise VerifyError(f"elements per access must be a power of two, got {self.vector_size}", prefix=False)
+
     def print_parameters(self, printer: Any) -> None:
         printer.write(f"<{self.atom}, {self.vector_size}>")
 

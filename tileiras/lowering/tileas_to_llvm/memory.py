@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i1, i8, i64
+from tileiras.ir import FloatType, SymbolRefAttr, Value, VerifyError, element_type_of, i1, i8, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -20,10 +20,16 @@ from .views import TileAddresses
 
 
 def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
-    """The register bits that one access of `vector_size` elements along `axis` covers."""
+    """The register bits that one access of `vector_size` elements along `axis` covers.
+
+    Raises VerifyError where no thread has that many neighbours.
+    """
     registers = layout.bases("register")
     shift = layout.dim_shift(axis)
-    return tuple(registers.index(1 << shift + i) for i in range(vector_size.bit_length() - 1))
+    wanted = [1 << shift + i for i in range(vector_size.bit_length() - 1)]
+    if not set(wanted) <= set(registers):
+        raise VerifyError(f"moves {vector_size} elements at once, which are not together in the layout")
+    return tuple(map(registers.index, wanted))
 
 
 def _in_memory(value: Value, lowering: FunctionLowering) -> Value:
