@@ -1,5 +1,5 @@
 """python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--round N]
-[--figures FILE] [--instructions FILE].
+[--figures FILE] [--instructions FILE] [--jobs N].
 
 Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
 file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
@@ -11,10 +11,13 @@ kernel once, all of them have every kernel on every target.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import multiprocessing
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +45,7 @@ class Figures:
         for kernel in kernels:
             self.counts.setdefault(kernel.family, Counter())["kernels"] += first
 
-    def add(self, result: Result) -> None:
-        family = result.kernel.family
+    def add(self, family: str, result: Result) -> None:
         counts = self.counts[family]
         counts["runs"] += 1
         if result.failure is None:
@@ -80,6 +82,37 @@ def table(runs: list[dict[str, dict[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
+Plan = list[tuple[list[Kernel], list[str]]]
+Outcome = tuple[list[tuple[str, Result]], set[str]]
+
+
+def run_one(plan: Plan, number: int, assembler: str | None, listed: bool) -> Outcome:
+    """The results of one module with their families, without the kernels, which no other process can be sent."""
+    group, targets = plan[number]
+    listing: set[str] | None = set() if listed else None
+    results = [(r.kernel.family, r._replace(kernel=None)) for r in run_module(group, targets, assembler, listing)]
+    return results, listing or set()
+
+
+def run_all(plan: Plan, assembler: str | None, listed: bool, jobs: int) -> Iterator[tuple[list[Kernel], Any, set[str]]]:
+    """Modules in order, each with `run_one`'s outcome; forked processes have the plan already."""
+    if jobs == 1:
+        outcomes: Any = (run_one(plan, number, assembler, listed) for number in range(len(plan)))
+        yield from ((group, *outcome) for (group, _), outcome in zip(plan, outcomes))
+        return
+    global _run
+    _run = functools.partial(run_one, plan, assembler=assembler, listed=listed)
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from ((group, *outcome) for (group, _), outcome in zip(plan, pool.imap(_outcome, range(len(plan)))))
+
+
+_run: Callable[[int], Outcome]
+
+
+def _outcome(number: int) -> Outcome:
+    return _run(number)
+
+
 def _part(text: str) -> tuple[int, int]:
     number, _, count = text.partition("/")
     if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
@@ -97,6 +130,7 @@ def main() -> int:
     parser.add_argument("--round", type=int, metavar="N", help="one target per module; 0 to the number of targets - 1")
     parser.add_argument("--figures", type=Path, metavar="FILE", help="where counts are kept from one run to the next")
     parser.add_argument("--instructions", type=Path, metavar="FILE", help="where forms of instructions are added")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="run modules in so many processes")
     options = parser.parse_args()
     kernels = list(pairwise_kernels() if options.pairwise else all_kernels())
     if options.families:
@@ -106,17 +140,22 @@ def main() -> int:
     groups = groups[number - 1 :: count]
     assembler = toolkit.find_program("ptxas")
     figures = Figures()
-    listing: set[str] | None = set() if options.instructions is not None else None
-    begin = time.monotonic()
     targets = options.targets.split(",")
+    plan = []
     for place, group in enumerate(groups):
-        figures.plan(group, not options.round)
         chosen = targets
         if options.round is not None:
             # Counted through all parts, so that a part has the same targets however many there are.
             chosen = [targets[((number - 1) + place * count + options.round) % len(targets)]]
-        for result in run_module(group, chosen, assembler, listing):
-            figures.add(result)
+        plan.append((group, chosen))
+    listing: set[str] | None = set() if options.instructions is not None else None
+    begin = time.monotonic()
+    for group, results, selected in run_all(plan, assembler, listing is not None, options.jobs):
+        figures.plan(group, not options.round)
+        for family, result in results:
+            figures.add(family, result)
+        if listing is not None:
+            listing.update(selected)
     if listing is not None:
         if options.instructions.exists():
             listing.update(options.instructions.read_text().splitlines())
