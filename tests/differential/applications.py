@@ -28,3 +28,17 @@ def split_product(a, b, c, locks, TM: ct.Constant[int], TN: ct.Constant[int], TK
         pass
     ct.store(c, (row, column), ct.load(c, (row, column), (TM, TN)) + total)
     ct.atomic_xchg(locks, lock, 0, memory_order=ct.MemoryOrder.RELEASE)
+
+
+@ct.kernel
+def nested_products(a, b, w, c, T: ct.Constant[int], K: ct.Constant[int]):
+    """A product in a loop around another: tiles of both run ahead, each in buffers of its own."""
+    row = ct.bid(0)
+    total = ct.zeros((T, T), ct.float32)
+    for i in range(ct.num_tiles(a, 1, (T, K))):
+        left = ct.load(a, (row, i), (T, K))
+        part = ct.mma(left, ct.load(w, (i, 0), (K, T)), ct.zeros((T, T), ct.float32))
+        for j in range(ct.num_tiles(b, 1, (K, T))):
+            part = ct.mma(left, ct.load(b, (i, j), (K, T)), part)
+        total = total + part
+    ct.store(c, (row, 0), total)

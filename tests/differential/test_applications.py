@@ -74,3 +74,21 @@ def test_tile_blocks_take_turns():
     for arguments in both(bytecode, (2, 1, 3), make):
         assert (arguments[10] == a.astype(np.float64) @ b.astype(np.float64)).all()
         assert not arguments[15].any()
+
+
+def test_loops_inside_each_other_both_run_ahead():
+    from applications import nested_products
+
+    generator = np.random.default_rng(5)
+    a, b, w = (generator.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 96), (96, 128), (96, 32)))
+    bytecode = export(nested_products, *["f16[?, 8*?]"] * 3, "f32[?, 4*?]", 32, 32)
+
+    def make():
+        return [p for array in (a, b, w, np.zeros((32, 32), np.float32)) for p in slots(array)]
+
+    left = a.astype(np.float64)
+    expected = left @ w + sum(left @ b[:, at : at + 32] for at in range(0, 128, 32))
+    for arguments in both(bytecode, 1, make):
+        assert (arguments[15] == expected).all()
+    text = tileiras.compile(bytecode, gpu_name="sm_80", source_name="kernel").text
+    assert text.count("cp.async.wait_group") == 2

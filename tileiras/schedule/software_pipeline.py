@@ -104,6 +104,7 @@ def _pipeline(
     budget = target.shared_per_cta
     if func.kernel_spec.occupancy:
         budget = min(budget, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
+    budget -= _live_bytes(loop)
     wanted = stages or _wanted_stages(found)
     trips = _trips(loop)
     if trips is not None:
@@ -128,6 +129,19 @@ def _pipeline(
     if engine is not None and number < wanted:
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
     _Pipeline(loop, staged, number, atom.name).run()
+
+
+def _live_bytes(loop: Any) -> int:
+    """What the buffers of enclosing loops take."""
+    total = 0
+    current = loop
+    while current is not None and current.parent is not None:
+        for op in current.parent.operations:
+            if isinstance(op, tileas.DeallocTensorOp) and current.is_before_in_block(op):
+                buffer = op.buffer.type
+                total += buffer.stages * buffer.stage_bytes
+        current = current.parent_op
+    return total
 
 
 def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:
