@@ -13,6 +13,9 @@ since only locks and the like teach it.  Their keys are the number of a warp, fo
   continue the release that they read; other writes end it.
 - An arrival at a transaction barrier releases to it and a wait that succeeds acquires from it.
 
+Releases and acquires are followed as long as that is cheap: thousands of threads that all update one counter with them
+would each have to be told of each.  Past a budget, everything counts as ordered.
+
 The order of two `fence.sc` as such is not used: what they are for shows in what the reads behind them see.
 """
 
@@ -47,6 +50,9 @@ class Order(NamedTuple):
 
 WEAK = Order("weak", -1)
 
+#: Entries of dictionaries that may be joined in one launch: about a second's worth.
+_BUDGET = 1 << 21
+
 Vector = dict[int, int]
 
 
@@ -67,12 +73,6 @@ class Fence(NamedTuple):
     vector: Vector
 
 
-def join(into: Vector, other: Vector) -> None:
-    for key, clock in other.items():
-        if into.get(key, 0) < clock:
-            into[key] = clock
-
-
 class Clocks:
     """The clocks of one launch.  Warps and threads are numbered through the launch, ``rows`` are warps of the batch."""
 
@@ -81,11 +81,18 @@ class Clocks:
         self.members = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
         self.width = self.members * self.per_block  # warps of a cluster
         self.seen: dict[int, Vector] = {}  # warp -> what it knows beyond its row
-        self.lanes: dict[int, Vector] = {}  # thread -> what it alone has acquired since its warp met
+        self.lanes: dict[int, dict[int, Vector]] = {}  # warp -> thread -> what it alone acquired since its warp met
         self.locations: dict[int, list[Published]] = {}
         self.fences: dict[int, Fence] = {}
         self.observed: dict[int, list[Published]] = {}  # thread -> releases that relaxed reads saw
         self.version = 0
+        self.work = 0
+
+    def join(self, into: Vector, other: Vector) -> None:
+        self.work += len(other)
+        for key, clock in other.items():
+            if into.get(key, 0) < clock:
+                into[key] = clock
 
     def begin(self, batch, first_block: int) -> None:
         rows = batch.count * self.per_block
@@ -129,9 +136,8 @@ class Clocks:
         """What a warp and its lanes know beyond the row."""
         warp = self.first + row
         beyond = dict(self.seen.get(warp, ()))
-        if self.lanes:
-            for thread in [thread for thread in self.lanes if thread >> 5 == warp]:
-                join(beyond, self.lanes[thread])
+        for vector in self.lanes.get(warp, {}).values():
+            self.join(beyond, vector)
         return beyond
 
     def arrive(self, group, numbers: np.ndarray) -> None:
@@ -141,7 +147,7 @@ class Clocks:
         np.maximum.at(self.joined, (blocks, numbers), self.known[rows])
         if self.seen or self.lanes:
             for row, block, number in zip(rows.tolist(), blocks.tolist(), numbers.tolist()):
-                join(self.joined_beyond.setdefault((block, number), {}), self._beyond(row))
+                self.join(self.joined_beyond.setdefault((block, number), {}), self._beyond(row))
         self._advance(rows)
 
     def leave(self, group, lanes: np.ndarray, number: int) -> None:
@@ -153,7 +159,7 @@ class Clocks:
         for row, block in zip(rows.tolist(), blocks.tolist()):
             beyond = self.joined_beyond.get((block, number))
             if beyond:
-                join(self.seen.setdefault(self.first + row, {}), beyond)
+                self.join(self.seen.setdefault(self.first + row, {}), beyond)
         self.meet(rows)
 
     def reset(self, full: np.ndarray) -> None:
@@ -174,9 +180,9 @@ class Clocks:
         self.met[rows] = self.own[rows]
         if self.lanes:
             for row in rows.tolist():
-                self.seen[self.first + row] = self._beyond(row)
-            warps = set((rows + self.first).tolist())
-            self.lanes = {thread: vector for thread, vector in self.lanes.items() if thread >> 5 not in warps}
+                if self.first + row in self.lanes:
+                    self.seen[self.first + row] = self._beyond(row)
+                    del self.lanes[self.first + row]
 
     def arrive_cluster(self, group, relaxed: bool) -> None:
         rows = self.rows(group)
@@ -201,7 +207,7 @@ class Clocks:
         base = warp - row % self.width
         vector = {base + column: int(known[column]) for column in np.flatnonzero(known).tolist()}
         vector[warp] = int(self.met[row]) - 1
-        join(vector, self.seen.get(warp, {}))
+        self.join(vector, self.seen.get(warp, {}))
         return vector
 
     def _takes_in(self, published: Published, scope: int, block: int) -> bool:
@@ -214,10 +220,13 @@ class Clocks:
 
     def synchronise(self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool) -> None:
         """Accesses by ``threads`` of the locations ``keys`` take place, one after the other."""
-        if not (self.locations or self.fences or order.releases):
+        if not (self.locations or self.fences or order.releases) or self.work > _BUDGET:
             return
         advanced = set()
         for thread, key in zip(threads, keys):
+            if self.work > _BUDGET:
+                break
+            self.work += 1
             warp = thread >> 5
             row, block = warp - self.first, self.block_of(warp)
             found = self.locations.get(key)
@@ -237,7 +246,7 @@ class Clocks:
             if order.releases:
                 vector = self._row_vector(row)
                 vector[~thread] = int(self.own[row])
-                join(vector, self.lanes.get(thread, {}))
+                self.join(vector, self.lanes.get(warp, {}).get(thread, {}))
                 published.append(Published(order.scope, block, vector))
                 advanced.add(row)
             fence = self.fences.get(warp)
@@ -254,15 +263,15 @@ class Clocks:
         entries = self.locations.setdefault(key, [])
         for each in entries:
             if (each.scope, each.block) == (published.scope, published.block):
-                join(each.vector, published.vector)
+                self.join(each.vector, published.vector)
                 return
         entries.append(Published(published.scope, published.block, dict(published.vector)))
 
     def acquire(self, thread: int, published: list[Published]) -> None:
         if published:
-            vector = self.lanes.setdefault(thread, {})
+            vector = self.lanes.setdefault(thread >> 5, {}).setdefault(thread, {})
             for each in published:
-                join(vector, each.vector)
+                self.join(vector, each.vector)
 
     def complete(self, thread: int, block: int, key: int) -> None:
         """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``."""
@@ -283,8 +292,7 @@ class Clocks:
         for row, lanes in zip(rows.tolist(), bits.tolist()):
             warp = self.first + row
             vector = self._row_vector(row)
-            for thread in [thread for thread in self.lanes if thread >> 5 == warp]:
-                join(vector, self.lanes[thread])
+            self.join(vector, self._beyond(row))
             self.fences[warp] = Fence(lanes, scope, int(self.own[row]), vector)
         self._advance(rows)
 
@@ -295,6 +303,8 @@ class Clocks:
 
         A thread -2-w stands for all lanes of warp w.  No thread is compared with itself.
         """
+        if self.work > _BUDGET:
+            return np.zeros(threads.size, bool)
         warps, earlier = warp_of(threads), warp_of(others)
         rows = warps - self.first
         same = warps == earlier
@@ -311,7 +321,7 @@ class Clocks:
     def _known_of(self, thread: int, other: int) -> int:
         warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
         known = 0
-        for vector in (self.seen.get(warp), self.lanes.get(thread)):
+        for vector in (self.seen.get(warp), self.lanes.get(warp, {}).get(thread)):
             if vector:
                 known = max(known, vector.get(earlier, 0) if earlier != warp else 0)
                 known = max(known, vector.get(~other, 0) if other >= 0 else 0)
