@@ -89,7 +89,7 @@ def test_every_way_of_saving_builds_what_changed_once(project, running):
     project.write("kernels/.k.mlir.swp", module(axpy("first", operation="mulf")))
     os.rename(project.path("kernels/.k.mlir.swp"), kernel)
     assert watching.until("k.mlir") == [f"kernels/k.mlir sm_90: {ALL}"]
-    assert b"mul" in project.read("build/sm_90/O3/kernels/k/first.ptx")
+    assert b"mul.rn.f32" in project.read("build/sm_90/O3/kernels/k/first.ptx")
     # A backup and a new file; what is wrong is said with its line, and the next save is built.
     os.rename(kernel, kernel + "~")
     project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))

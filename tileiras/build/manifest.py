@@ -15,13 +15,16 @@ from typing import Any
 
 from tileiras.files import RACY_NS, write_atomically
 
-FORMAT = 2
+FORMAT = 3
 
 PATH = os.path.join(".tileiras", "manifest.json")
 """In a build directory."""
 
 FileState = list[Any]
-"""[path relative to the top, size, mtime in ns, inode, xxh3_128 of the content]."""
+"""[path relative to the top, size, mtime in ns, ctime in ns, inode, xxh3_128 of the content].
+
+The time of the inode's change is there because no program can set it back, as many do with the other (cp -p, rsync).
+"""
 
 
 class Manifest:
@@ -58,16 +61,22 @@ class Manifest:
                 return None
             stat = os.stat
             for state in row["files"]:
-                path, size, mtime, inode, digest = state
+                path, size, mtime, ctime, inode, digest = state
                 status = stat(prefix + path)
                 if status.st_size != size:
                     return None
-                if status.st_mtime_ns != mtime or status.st_ino != inode or mtime >= racy:
+                if (
+                    status.st_mtime_ns != mtime
+                    or status.st_ctime_ns != ctime
+                    or status.st_ino != inode
+                    or mtime >= racy
+                    or ctime >= racy
+                ):
                     if _digest(prefix + path) != digest:
                         return None
                     # Worth writing when a manifest of now would spare the next build this look.
-                    state[2], state[3] = status.st_mtime_ns, status.st_ino
-                    self._changed |= status.st_mtime_ns < settled
+                    state[2:5] = _times(status)
+                    self._changed |= max(state[2:4]) < settled
             return row["products"]
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -79,7 +88,7 @@ class Manifest:
             for path in paths:
                 name = self.relative(path)
                 status = os.stat(path)
-                states.append([name, status.st_size, status.st_mtime_ns, status.st_ino, _digest(path)])
+                states.append([name, status.st_size, *_times(status), _digest(path)])
         except OSError:
             return None
         return states
@@ -109,7 +118,7 @@ class Manifest:
             status = os.stat(self._prefix + state[0])
         except OSError:
             return False
-        return [status.st_size, status.st_mtime_ns, status.st_ino] == state[1:4]
+        return [status.st_size, *_times(status)] == state[1:5]
 
     def relative(self, path: str) -> str:
         """A file's path from the top; one that is elsewhere as a path through `..`."""
@@ -132,6 +141,10 @@ class Manifest:
             write_atomically(self.path, json.dumps(stored, separators=(",", ":")).encode())
         except OSError:
             pass  # the next build declares everything
+
+
+def _times(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _digest(path: str) -> str:

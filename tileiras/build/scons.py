@@ -23,6 +23,7 @@ import SCons.Errors
 import SCons.Node
 import SCons.Scanner
 import SCons.Script
+import SCons.Util
 
 from tileiras import pipeline, units
 from tileiras.build import cpp, discover, dispatch, gating, plan, watch
@@ -85,7 +86,7 @@ class StageAction(SCons.Action.FunctionAction):
     def _execute(self, target: Any, source: Any, env: Any) -> int:
         step = _step(self.stage, target, source, env)
         display.started()
-        done = dispatch.perform(session(env), step, SCons.Script.GetOption("num_jobs"))
+        done = _perform(session(env), step, source[0])
         silent = SCons.Script.GetOption("silent")
         lines = [] if silent else [self._line(target) + (f" {CACHED}" if done.cached else "")]
         if "explain" in (SCons.Script.GetOption("debug") or ()):
@@ -97,6 +98,23 @@ class StageAction(SCons.Action.FunctionAction):
                 "not be noticed; use an import statement"
             )
         return done.code
+
+
+def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
+    """Performs a step, again as long as its source is saved meanwhile: SCons must not note it as what it was before."""
+    jobs = SCons.Script.GetOption("num_jobs")
+    if step.stage.unit != pipeline.FILE or source.has_builder():
+        return dispatch.perform(session, step, jobs)
+    while True:
+        before = source.get_csig()
+        done = dispatch.perform(session, step, jobs)
+        if not os.path.isfile(step.input):
+            return done
+        now = SCons.Util.hash_file_signature(step.input)
+        if now == before:
+            return done
+        # What the target's own record has of its source is this object.
+        source.get_ninfo().csig = now
 
 
 def _reasons(session: Session, step: Step) -> list[str]:
