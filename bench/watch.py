@@ -22,7 +22,8 @@ SAVES = 20
 _LINE = re.compile(r"ptx  \d+ ms, (\d+) ms in stages")
 
 
-def main(count: int = KERNELS, saves: int = SAVES) -> None:
+def measure(count: int, saves: int) -> tuple[list[float], list[float]]:
+    """Seconds from each save to the new PTX besides stages and quiet time, and those in stages."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +37,6 @@ def main(count: int = KERNELS, saves: int = SAVES) -> None:
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                print(" ", line, end="")
                 if line.startswith("watching"):
                     break
             overheads, stages = [], []
@@ -60,6 +60,11 @@ def main(count: int = KERNELS, saves: int = SAVES) -> None:
         finally:
             process.terminate()
             process.wait()
+    return overheads, stages
+
+
+def main(count: int = KERNELS, saves: int = SAVES) -> None:
+    overheads, stages = measure(count, saves)
     median, worst = statistics.median(overheads), max(overheads)
     print(f"{count} kernels, {saves} saves: {median * 1000:.1f} ms (at most {worst * 1000:.1f}) besides the stages' "
           f"{statistics.median(stages) * 1000:.1f} and the quiet {QUIET * 1000:.0f}")  # fmt: skip

@@ -242,7 +242,7 @@ class Session:
             message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
             raise _after(said, CompileError.at(None, message))
         if step.stage.reads_files:
-            self.store.put(found.key + ":files", "\n".join(dependencies).encode())
+            self.store.publish(found.key + ":files", "\n".join(dependencies).encode())
             full_key = self._with_dependencies(step, found.key, parts, dependencies)
         self._remember(step, parts, "ran")
         if found.record is not None:
@@ -371,7 +371,7 @@ class Session:
         if not step.stage.reads_files:
             return key
         if known is None:
-            stored = self.store.get(key + ":files")
+            stored = self.store.fetch(key + ":files")
             if stored is None:
                 return None
             known = tuple(stored.decode().split("\n")) if stored else ()

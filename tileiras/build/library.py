@@ -91,15 +91,16 @@ def compile_with(
 def default_session() -> Session:
     """The session of the working directory's store, as the environment has it now; raises CompileError (code 2)."""
     directory = directory_for(os.getcwd())
+    from tileiras.build.execute import warn_on_stderr
+
     try:
         mode, limit = default_mode(), size_limit()
+        found = _sessions.get((directory, mode))
+        if found is None:
+            store = ArtifactStore(directory, warn_on_stderr, mode, limit)
     except ValueError as error:
         raise CompileError.at(None, str(error), ExitCode.CONFIGURATION) from None
-    found = _sessions.get((directory, mode))
     if found is None:
-        from tileiras.build.execute import warn_on_stderr
-
-        store = ArtifactStore(directory, warn_on_stderr, mode, limit)
         code = CodeBase(memo=store.memo_path, known=store.fingerprints_path)
         found = _sessions[directory, mode] = Session(store, code)
     return found

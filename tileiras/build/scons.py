@@ -141,7 +141,10 @@ def session(env: Any) -> Session:
     build = env.Dir(_top(env.subst("$TILE_BUILDDIR"))).abspath
     found = _sessions.get((directory, build))
     if found is None:
-        store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
+        try:
+            store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
+        except ValueError as error:
+            raise SCons.Errors.UserError(str(error)) from None
         # A run that builds nothing writes nothing into the build directory.
         idle = any(SCons.Script.GetOption(name) for name in ("no_exec", "help", "clean", "question"))
         code = CodeBase(memo=store.memo_path) if idle else None

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from tileiras.build import remote
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, open_cache, open_read_only, set_aside
 
 FORMAT = 1
@@ -124,7 +125,10 @@ _Result = TypeVar("_Result")
 
 
 class ArtifactStore:
-    """A diskcache.FanoutCache, opened at the first use.  `directory` may be `off`."""
+    """A diskcache.FanoutCache, opened at the first use, and behind it the server that the environment names.
+
+    `directory` may be `off`, which is without either.  Raises ValueError for an address that is none.
+    """
 
     def __init__(
         self, directory: str, warn: Callable[[str], None], mode: str = READ_WRITE, limit: int = SIZE_LIMIT
@@ -136,6 +140,7 @@ class ArtifactStore:
         self._warned = False
         self._cache: Any = None
         self._usable = self.mode != OFF
+        self.remote = remote.from_environment(warn) if self.mode != OFF else None
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`; None when there are none or they are damaged."""
@@ -155,7 +160,7 @@ class ArtifactStore:
 
     def get_record(self, key: str) -> Record | None:
         """What a stage made for `key`; nothing in mode `refresh`."""
-        value = self.get(key) if self.mode != REFRESH else None
+        value = self.fetch(key) if self.mode != REFRESH else None
         if value is None:
             return None
         try:
@@ -165,9 +170,26 @@ class ArtifactStore:
             return None
 
     def put_record(self, key: str, record: Record) -> None:
-        self.put(key, record.to_bytes())
+        self.publish(key, record.to_bytes())
+
+    def fetch(self, key: str) -> bytes | None:
+        """As `get`, and from the team's server what is not here; that is then kept here."""
+        value = self.get(key)
+        if value is None and self.remote is not None:
+            value = self.remote.get(key)
+            if value is not None:
+                self.put(key, value)
+        return value
+
+    def publish(self, key: str, value: bytes) -> None:
+        """As `put`, and to the team's server."""
+        self.put(key, value)
+        if self.remote is not None and self.mode != READ_ONLY:
+            self.remote.put(key, value)
 
     def close(self) -> None:
+        if self.remote is not None:
+            self.remote.close()
         if self._cache is not None:
             self._cache.close()
             self._cache = None
@@ -206,7 +228,8 @@ class ArtifactStore:
                 self._complain(error)
                 if not again or self.mode == READ_ONLY or not set_aside(self.folder, key):
                     return None
-                self.close()
+                cache.close()
+                self._cache = None
         return None
 
     @property

@@ -64,7 +64,8 @@ def help_text() -> str:
     lines = [
         "Builds every kernel below examples/, one node per stage, under build/<sm>/O<opt>/.",
         "",
-        "  scons sm=sm_90,sm_100 opt=3    scons test    scons bench    scons conformance lit=FOLDER    scons -c",
+        "  scons sm=sm_90,sm_100 opt=3    scons watch    scons test    scons bench    scons bench-build",
+        "  scons conformance lit=FOLDER    scons -c",
         "",
         _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),

@@ -86,6 +86,8 @@ def serve(connection: Any) -> None:
         try:
             request = connection.recv()
         except (EOFError, OSError):
+            for session in sessions.values():
+                session.store.close()
             return
         os.chdir(request.folder)
         place = request.place

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         variables = construction_variables(settings)
         watch = _watch(folders, variables, given.build, given.jobs)
-    except BadVariable as error:
+    except (BadVariable, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return ExitCode.CONFIGURATION
     except CompileError as error:

@@ -1,0 +1,243 @@
+"""The remote tier: its messages, and builds against nginx."""
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from project import Project, axpy, module
+
+from tileiras.build import remote
+from tileiras.build.remote import BadReply, Remote, action_result, from_environment, output_digest
+
+SERVER = shutil.which("nginx", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
+
+CONFIGURATION = """\
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log {folder}/errors;
+events {{}}
+http {{
+  log_format asked '$request_method $uri $status $http_authorization';
+  access_log {folder}/access asked;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  client_max_body_size 100m;
+  server {{
+    listen 127.0.0.1:{port};
+    location /team/ {{ root {folder}/root; dav_methods PUT; create_full_put_path on; }}
+  }}
+}}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Server:
+    def __init__(self, folder) -> None:
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{(port := free_port())}/team"
+        for name in ("root/team", "body"):
+            (folder / name).mkdir(parents=True)
+        # nginx as root serves as a user of its own, who must reach the files.
+        subprocess.run(["chmod", "-R", "a+rwX", str(folder)], check=True)
+        user = "user root;\n" if os.geteuid() == 0 else ""
+        (folder / "nginx.conf").write_text(user + CONFIGURATION.format(folder=folder, port=port))
+        self.process = subprocess.Popen([SERVER, "-p", str(folder), "-c", "nginx.conf"], stderr=subprocess.PIPE)
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            assert self.process.poll() is None, self.process.stderr.read()
+            time.sleep(0.05)
+        raise AssertionError("the server does not answer")
+
+    def files(self, kind: str) -> dict[str, bytes]:
+        folder = self.folder / "root" / "team" / kind
+        return {path.name: path.read_bytes() for path in folder.glob("*")} if folder.is_dir() else {}
+
+    def requests(self) -> list[str]:
+        return (self.folder / "access").read_text().splitlines()
+
+
+@pytest.fixture
+def server(tmp_path):
+    if SERVER is None:
+        if os.environ.get("CI"):
+            pytest.fail("nginx is to be installed where CI runs")
+        pytest.skip("no nginx")
+    made = Server(tmp_path / "server")
+    yield made
+    made.process.terminate()
+    made.process.wait()
+
+
+def project(folder, server: Server, **environment: str) -> Project:
+    made = Project(folder)
+    made.write("kernels/k.mlir", module(axpy("first")))
+    return made
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+
+def published_message():
+    """ActionResult as build/bazel/remote/execution/v2/remote_execution.proto declares it, as far as it is used."""
+    protobuf = pytest.importorskip("google.protobuf.descriptor_pb2")
+    from google.protobuf import descriptor_pool, message_factory
+
+    file = protobuf.FileDescriptorProto(name="re.proto", package="build.bazel.remote.execution.v2", syntax="proto3")
+    field = protobuf.FieldDescriptorProto
+    for name, fields in {
+        "Digest": [("hash", 1, field.TYPE_STRING, ""), ("size_bytes", 2, field.TYPE_INT64, "")],
+        "OutputFile": [("path", 1, field.TYPE_STRING, ""), ("digest", 2, field.TYPE_MESSAGE, "Digest"),
+                       ("is_executable", 4, field.TYPE_BOOL, ""), ("contents", 5, field.TYPE_BYTES, "")],
+        "ActionResult": [("output_files", 2, field.TYPE_MESSAGE, "OutputFile"), ("exit_code", 4, field.TYPE_INT32, ""),
+                         ("stdout_raw", 5, field.TYPE_BYTES, "")],
+    }.items():  # fmt: skip
+        message = file.message_type.add(name=name)
+        for spelled, number, kind, of in fields:
+            label = field.LABEL_REPEATED if spelled == "output_files" else field.LABEL_OPTIONAL
+            made = message.field.add(name=spelled, number=number, type=kind, label=label)
+            if of:
+                made.type_name = f".{file.package}.{of}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.ActionResult"))
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 300_000, 5 << 32])
+def test_a_message_is_what_the_published_protocol_says(size):
+    digest = hashlib.sha256(b"value").hexdigest()
+    assert output_digest(action_result(digest, size)) == (digest, size)
+    message = published_message()
+    read = message.FromString(action_result(digest, size))
+    (file,) = read.output_files
+    assert (file.path, file.digest.hash, file.digest.size_bytes, read.exit_code) == ("record", digest, size, 0)
+    # What another client adds is passed over.
+    read.stdout_raw, read.exit_code, file.is_executable, file.contents = b"said", 3, True, b"x" * 300
+    assert output_digest(read.SerializeToString()) == (digest, size)
+
+
+@pytest.mark.parametrize("message", [b"", b"\x12", b"\x12\x05ab", b"\xff" * 20, action_result("a" * 63, 1), b"<html>",
+                                     action_result("Z" * 64, 1), b"\x10\x05"])  # fmt: skip
+def test_what_is_no_message_is_told(message):
+    with pytest.raises(BadReply):
+        output_digest(message)
+
+
+def test_addresses_and_modes_that_are_none_are_refused():
+    assert from_environment(print, {}) is None
+    for environment in ({"TILEIRAS_REMOTE_CACHE": "ftp://a"}, {"TILEIRAS_REMOTE_CACHE": "cache:80"},
+                        {"TILEIRAS_REMOTE_CACHE": "http://a", "TILEIRAS_REMOTE_MODE": "write"}):  # fmt: skip
+        with pytest.raises(ValueError, match="accepted"):
+            from_environment(print, environment)
+
+
+# ---- a real server ---------------------------------------------------------------------------------------------------
+
+
+def test_what_one_machine_writes_another_reads(server, tmp_path):
+    said: list[str] = []
+    writer = Remote(server.url, said.append, writes=True, token="secret")
+    writer.put("key", b"value" * 1000)
+    writer.close()
+    digest = hashlib.sha256(b"value" * 1000).hexdigest()
+    assert server.files("cas") == {digest: b"value" * 1000}
+    assert list(server.files("ac").values()) == [action_result(digest, 5000)]
+    reader = Remote(server.url, said.append)
+    assert reader.get("key") == b"value" * 1000 and reader.get("other key") is None
+    reader.put("third", b"never sent")
+    reader.close()
+    assert len(server.files("cas")) == 1 and said == []
+    assert server.requests()[0].endswith(" 201 Bearer secret")
+    assert [line.split()[0] for line in server.requests()] == ["PUT", "PUT", "GET", "GET", "GET"]
+
+
+def test_bytes_that_are_others_turn_it_off_and_bytes_that_are_gone_are_a_miss(server):
+    said: list[str] = []
+    both = Remote(server.url, said.append, writes=True)
+    both.put("key", b"value")
+    both.close()
+    (path,) = (server.folder / "root" / "team" / "cas").glob("*")
+    path.unlink()
+    assert both.get("key") is None and said == []
+    path.write_bytes(b"Value")
+    assert both.get("key") is None
+    assert len(said) == 1 and "is something else; done without for this build" in said[0]
+    assert both.get("key") is None and len(said) == 1
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+def test_a_team_builds_once(server, tmp_path, jobs):
+    ci = project(tmp_path / "ci", server)
+    ci.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_MODE="read-write")
+    deadline = time.monotonic() + 10
+    while len(server.files("ac")) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)  # workers upload on while the build's process ends
+    assert len(server.files("ac")) == 5
+    developer = project(tmp_path / "developer", server)
+    build = developer.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
+    assert (build.stages, build.errors) == ([], "")
+    assert developer.artifacts() == ci.artifacts()
+    # From now on it is in the developer's own store.
+    developer.delete_build()
+    assert developer.scons(jobs).stages == []
+
+
+# ---- bad servers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there_costs_one_warning(tmp_path):
+    tree = project(tmp_path, None)
+    build = tree.scons(TILEIRAS_REMOTE_CACHE=f"http://127.0.0.1:{free_port()}/x", TILEIRAS_REMOTE_MODE="read-write")
+    assert len(build.stages) == 5
+    (line,) = build.errors.splitlines()
+    assert line.startswith("warning: remote cache http://127.0.0.1:") and line.endswith("done without for this build")
+
+
+def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
+    monkeypatch.setattr(remote, "READ_SECONDS", 0.2)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        both = Remote(f"http://127.0.0.1:{silent.getsockname()[1]}", said.append, writes=True)
+        start = time.monotonic()
+        assert both.get("key") is None and both.get("key") is None
+        assert time.monotonic() - start < 2
+        both.put("key", b"value")
+        both.close()
+    assert len(said) == 1 and "timed out" in said[0]
+
+
+def test_a_connection_that_was_closed_meanwhile_is_made_again(tmp_path):
+    """A server that answers one request a connection, as after its keep-alive time."""
+    digest = hashlib.sha256(b"v").hexdigest()
+    bodies = [action_result(digest, 1), b"v"] * 2
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for body in bodies:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(10000)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        said: list[str] = []
+        reader = Remote(f"http://127.0.0.1:{listening.getsockname()[1]}", said.append)
+        assert [reader.get("key"), reader.get("key")] == [b"v", b"v"]
+        assert said == []
+        thread.join(5)
