@@ -25,7 +25,6 @@ def said(build) -> list[str]:
 
 def test_the_last_line_counts_what_ran_was_served_and_was_cut_off(project):
     (line,) = said(project.scons())
-    # Both kernels are one text but for the name, which is a part of every stage's input.
     assert line.startswith("tileiras: 10 stages run in ")
     assert said(project.scons()) == []
     project.write("kernels/a.mlir", "// a comment\n" + module(axpy("a")))
@@ -34,6 +33,11 @@ def test_the_last_line_counts_what_ran_was_served_and_was_cut_off(project):
     project.delete_build()
     (line,) = said(project.scons())
     assert line.startswith("tileiras: 0 stages run in 0 ms, 10 from the store, which saved ")
+
+
+def test_silence_is_kept(project):
+    build = project.scons("-s")
+    assert (build.output, build.errors) == ("", "") and project.artifacts()
 
 
 def test_failed_kernels_are_named_together_at_the_end(project):

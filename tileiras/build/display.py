@@ -27,6 +27,8 @@ class Display:
         self._out = out if out is not None else sys.stdout
         self._error = error if error is not None else sys.stderr
         self._terminal = self._out.isatty()
+        self.silent = False
+        """Whether only errors are told (`scons -s`)."""
         self._lock = threading.RLock()
         self._kernels: list[tuple[Sequence[Step], dict[str, Any], list[Any]]] = []
         self._reports: dict[tuple[str, str], Report] = {}
@@ -48,14 +50,14 @@ class Display:
             self._draw()
 
     def finished(self, step: Step, report: Report, line: str) -> None:
-        """A step that was performed; `line` tells of it unless it is empty."""
+        """A step that was performed; `line` tells of it."""
         with self._lock:
             self._running -= 1
             self._reports[step.stem, step.stage.name] = report
             if report.code:
                 first = next((text for text in report.text.splitlines() if "error: " in text), report.text)
                 self._failures.setdefault((step.source_name, step.options["gpu-name"]), first)
-            if line:
+            if not self.silent:
                 self._say(line, self._out)
             if report.text:
                 self._say(report.text, self._error)
@@ -67,7 +69,7 @@ class Display:
         file.flush()
 
     def _draw(self) -> None:
-        if not self._terminal or time.monotonic() < self._drawn + EVERY:
+        if not self._terminal or self.silent or time.monotonic() < self._drawn + EVERY:
             return
         self._drawn = time.monotonic()
         done = sum(all(map(self._is_done, products)) for _, _, products in self._kernels)
@@ -93,7 +95,8 @@ class Display:
                 words.append(f"{cut} cut off")
             if self._failures:
                 words.append(f"{_count(len(self._failures), 'kernel')} failed")
-            self._say("tileiras: " + ", ".join(words), self._out)
+            if not self.silent:
+                self._say("tileiras: " + ", ".join(words), self._out)
             if len(self._failures) > 1:
                 lines = [f"  {text} ({target})" for (_, target), text in sorted(self._failures.items())]
                 if len(lines) > MOST_FAILURES:

@@ -85,10 +85,10 @@ class StageAction(SCons.Action.FunctionAction):
 
     def _execute(self, target: Any, source: Any, env: Any) -> int:
         step = _step(self.stage, target, source, env)
+        display.silent = bool(SCons.Script.GetOption("silent"))
         display.started()
         done = _perform(session(env), step, source[0])
-        silent = SCons.Script.GetOption("silent")
-        lines = [] if silent else [self._line(target) + (f" {CACHED}" if done.cached else "")]
+        lines = [self._line(target) + (f" {CACHED}" if done.cached else "")]
         if "explain" in (SCons.Script.GetOption("debug") or ()):
             lines += [f"           {reason}" for reason in _reasons(session(env), step)]
         display.finished(step, done, "\n".join(lines))
