@@ -186,3 +186,13 @@ entry @pointer_to_number(%a: tile<ptr<f32>>) {
   // expected-error @below {{'cuda_tile.ptr_to_ptr' op result #0 must be tile of Pointer type values, but got '!cuda_tile.tile<i64>'}}
   %0 = ptr_to_ptr %a : tile<ptr<f32>> -> tile<i64>
 }
+
+// -----
+
+// What is said of the constant does not keep the operation from being looked at.
+entry @index_without_value(%a: tile<i32>) {
+  %x = constant <i32: 0> : tile<8xi32>
+  // expected-error @below {{'cuda_tile.constant' op requires attribute 'value'}}
+  %i = "cuda_tile.constant"() : () -> !cuda_tile.tile<i32>
+  %0 = extract %x[%i] : tile<8xi32> -> tile<4xi32>
+}

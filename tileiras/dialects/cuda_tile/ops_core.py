@@ -105,9 +105,10 @@ def _whole_number(bits: int, element: Any) -> int | str | None:
 def constant_element(value: Any) -> int | None:
     """The bits that every element of a constant integer tile has; None when they differ or are not known."""
     constant = value.defining_op
-    if not isinstance(constant, ConstantOp) or not isinstance(constant.result.type.element_type, IntegerType):
+    elements = constant.value if isinstance(constant, ConstantOp) else None
+    # The verifier asks as well, of constants that may themselves be wrong.
+    if not isinstance(elements, DenseElementsAttr) or not isinstance(element_type_of(value.type), IntegerType):
         return None
-    elements = constant.value
     return elements.element_bits()[0] if elements.is_splat else None
 
 
