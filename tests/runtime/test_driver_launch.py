@@ -94,6 +94,12 @@ def test_views_of_one_array_share_an_allocation(stand_in):
     assert base.view(np.uint8)[40] == 1
 
 
+def test_copies_have_arrived_before_a_launch_on_another_stream(stand_in):
+    launch(PTX, "k", 1, [np.zeros(4)], stream=9, metadata=description("ptr<f64>"))
+    calls = [line.split(" grid")[0] for line in stand_in.log if line.startswith(("to ", "synchronize", "launch"))]
+    assert calls == ["to device 32", "synchronize 0", "launch", "synchronize 9", "to host 32"]
+
+
 def test_read_only_arrays_are_not_written_back(stand_in):
     data = np.zeros(4, np.int32)
     data.flags.writeable = False

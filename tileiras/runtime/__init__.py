@@ -64,6 +64,7 @@ class Module:
         kernel = self.kernels[entry]
         with _Arrays(self._cuda, stream) as arrays:
             packed = pack(kernel, arguments, arrays)
+            arrays.settle()
             launched = dimensions(grid)
             block: Sequence[int] = kernel["block"]
             shared, cluster = kernel["shared_memory"], None
@@ -99,6 +100,15 @@ class _Arrays:
         if memory.writable and not first.writable:
             self._copies[key] = (address, memory)
         return address + memory.offset
+
+    def settle(self) -> None:
+        """Make the copies visible to the launch's stream.
+
+        Copies go through the default stream and may return while the last of them is under way (CUDA driver API, "API
+        synchronization behavior"); only that stream, and those that wait for it, come after them by themselves.
+        """
+        if self._copies and self.stream:
+            self._cuda.synchronize(0)
 
     def wait_for(self, stream: int) -> None:
         """Wait for a producer: 1 and 2 are the legacy and the per-thread default stream in cuda.h as well."""
