@@ -154,3 +154,11 @@ def test_undefined_elements_differ_from_each_other():
     """
     undefined, r = run(LAST + body + STORE)
     assert undefined[1].tolist() == [True] * 5 + [False] * 3 and r[5:].tolist() == [0] * 3
+
+
+def test_arguments_without_elements_or_dimensions():
+    text = HEAD.replace("%r: tile<ptr<i32>>", "%r: tile<ptr<i32>>, %empty: tile<ptr<f64>>, %single: tile<ptr<i16>>")
+    r = np.zeros(8, np.int32)
+    arguments = [np.arange(8, dtype=np.int32), r, np.zeros((0, 3)), np.array(7, np.int16)]
+    undefined = interpret(text + "%y = addi %x, %lane : tile<8xi32>\n" + STORE + TAIL, "k", 1, arguments)
+    assert list(undefined) == [1] and undefined[1].sum() == 3

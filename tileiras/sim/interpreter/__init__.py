@@ -179,4 +179,4 @@ def _run(run: Run, machine: Machine, block: Any, bound: list) -> None:
 
 def _bits(array: np.ndarray) -> np.ndarray:
     """The array's bytes, in a dimension behind its own."""
-    return np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, -1)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
