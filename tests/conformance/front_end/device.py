@@ -107,7 +107,7 @@ class Device:
         import torch_on_host
         from cuda.tile import _cext, _compile
 
-        torch_on_host.install(self.driver.capability)
+        torch_on_host.install(self.driver.capability, results=self.backend != "compile")
         to_dlpack = torch._C._to_dlpack
 
         def as_if_on_cuda(tensor: Any) -> Any:

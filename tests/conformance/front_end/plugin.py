@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from device import Device, TooLarge
+from torch_on_host import NoResults
 
 DEVICE: Device | None = None
 OUTCOMES: list[dict[str, str]] = []
@@ -66,8 +67,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     outcome = yield
-    if outcome.excinfo is not None and isinstance(outcome.excinfo[1], TooLarge):
-        outcome.force_exception(pytest.skip.Exception(f"too large: {outcome.excinfo[1]}"))
+    if outcome.excinfo is not None and isinstance(outcome.excinfo[1], TooLarge | NoResults):
+        error = outcome.excinfo[1]
+        outcome.force_exception(pytest.skip.Exception(f"{type(error).__name__}: {error}"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

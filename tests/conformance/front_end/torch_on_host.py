@@ -45,12 +45,34 @@ class Event:
         return 1.0
 
 
+class NoResults(Exception):
+    """Something wants numbers where launches only compile."""
+
+
+# What takes long at the sizes of benchmarks: fillings, which then leave memory as it is, and products.
+_FILLINGS = {"rand": torch.empty, "randn": torch.empty, "rand_like": torch.empty_like, "randn_like": torch.empty_like}
+_PRODUCTS = (
+    "matmul", "__matmul__", "mm", "bmm", "addmm", "einsum", "linear", "scaled_dot_product_attention", "fft_fft",
+    "layer_norm", "rms_norm", "assert_close",
+)  # fmt: skip
+
+
 class _OnHost(TorchFunctionMode):
     """Replaces cuda devices among the arguments of every call."""
+
+    def __init__(self, results: bool) -> None:
+        super().__init__()
+        self.results = results
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = {key: _host(value) for key, value in (kwargs or {}).items()}
         name = getattr(function, "__name__", "")
+        if not self.results:
+            if name in _PRODUCTS:
+                raise NoResults(name)
+            if name == "normal_":
+                return args[0]
+            function = _FILLINGS.get(name, function)
         if name == "cuda":
             return args[0]
         if name in ("mm", "bmm") and "out_dtype" in kwargs:
@@ -68,8 +90,8 @@ def _host(value: Any) -> Any:
     return value
 
 
-def install(capability: tuple[int, int]) -> None:
-    """For the rest of the process."""
+def install(capability: tuple[int, int], results: bool = True) -> None:
+    """For the rest of the process.  Without ``results`` nobody computes, and what would check raises NoResults."""
     stream = Stream()
     properties = types.SimpleNamespace(
         multi_processor_count=4, L2_cache_size=1 << 20, major=capability[0], minor=capability[1], name="host",
@@ -94,4 +116,4 @@ def install(capability: tuple[int, int]) -> None:
     for name, value in replacements.items():
         setattr(torch.cuda, name, value)
     torch.Tensor.is_cuda = property(lambda _: True)
-    _OnHost().__enter__()
+    _OnHost(results).__enter__()
