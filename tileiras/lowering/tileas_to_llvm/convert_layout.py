@@ -24,8 +24,10 @@ from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_
 from tileiras.targets import has_copy_atom
 
 from .access import load_vector, store_vector
+from .dot import reads_steps
 from .emitter import Number
 from .function import FunctionLowering
+from .synchronization import Region
 from .types import bit_width, count_of, element_of, vector_of
 
 FULL_WARP = -1  # member mask of warp-wide instructions: control flow is uniform
@@ -203,6 +205,50 @@ def read_shared(
     return lowering.emit.assemble(access.registers, parts, registers)
 
 
+class StagedFragment:
+    """A tile in shared memory of which a thread reads its registers when they are wanted, so that a product with a
+    large depth holds a step of its operands at a time.  Only for uses in the block of the read, while the memory holds
+    the tile."""
+
+    def __init__(
+        self,
+        access: SharedAccess | MatrixAccess,
+        base: Value,
+        region: Region,
+        element: Any,
+        lowering: FunctionLowering,
+        start: Number = 0,
+    ) -> None:
+        self._access = access
+        self._region = region
+        self._element = element
+        self._lowering = lowering
+        self._places = shared_addresses(access, element.width // 8, base, lowering, start)
+        self._where = {
+            register: (number, position)
+            for number, group in enumerate(access.registers)
+            for position, register in enumerate(group)
+        }
+        self._read: dict[int, Value] = {}
+
+    def take(self, registers: Sequence[int]) -> Value:
+        """The elements of these registers as one value."""
+        emit = self._lowering.emit
+        wanted = [self._where[register] for register in registers]
+        first = wanted[0][0]
+        if all(number == first for number, _ in wanted):
+            return emit.shuffle(self._group(first), [position for _, position in wanted])
+        return emit.build([emit.extract(self._group(number), position) for number, position in wanted])
+
+    def _group(self, number: int) -> Value:
+        found = self._read.get(number)
+        if found is None:
+            pointer, offset = self._places[number]
+            found = self._read[number] = read_group(self._access, self._element, pointer, offset, self._lowering)
+            self._lowering.synchronization.scratch_read(self._region)
+        return found
+
+
 class _Exchange:
     """One conversion through shared memory, in two halves with a barrier between them."""
 
@@ -247,6 +293,12 @@ class _Exchange:
         whole = read_shared(self._plan.load, element, self._base, self._registers, lowering)
         lowering.synchronization.scratch_read(self._region)
         return from_data(whole, self._held, lowering)
+
+
+    def steps(self) -> StagedFragment:
+        """Instead of load(), for a product that comes next."""
+        element = element_of(self._data.type)
+        return StagedFragment(self._plan.load, self._base, self._region, element, self._lowering)
 
 
 def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value | None:
@@ -306,7 +358,7 @@ def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     return plan_conversion(*layouts, bits, has_copy_atom("stmatrix", lowering.target))
 
 
-def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:
     """A conversion, and with it those that follow immediately and go through shared memory as well: one barrier serves
     them all."""
     plan = _plan_of(op, lowering)
@@ -325,19 +377,23 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
         current = current.next
     lowering.synchronization.barrier()
     for follower, exchange in exchanges:
-        lowering.prepared[follower] = exchange.load()
-    return lowering.prepared.pop(op)
+        # Where the product that takes the factors comes next, it reads them step by step.
+        next_is_product = (
+            current is not None and follower.result.users == [current] and reads_steps(current, follower.result)
+        )
+        lowering.prepared[follower] = exchange.steps() if next_is_product else exchange.load()
+    return [lowering.prepared.pop(op)]
 
 
 PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}
 
 __all__ = [
     "PATTERNS",
+    "StagedFragment",
     "as_data",
     "convert",
     "convert_layout",
     "from_data",
-    "read_group",
     "read_shared",
     "shared_addresses",
     "shuffle_word",

@@ -33,6 +33,19 @@ def _positions(layout: LinearLayout) -> dict[tuple[int, ...], int]:
     return found
 
 
+class _Steps(Protocol):
+    """A factor that is read step by step."""
+
+    def take(self, registers: Sequence[int]) -> Value: ...
+
+
+def reads_steps(op: Any, value: Value) -> bool:
+    """Whether an operation takes `value` as a factor and nothing else, so that it can be read step by step."""
+    if not isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)):
+        return False
+    return all(operand is not value for operand in op.operands[2:])
+
+
 # ---- multiply-add ---------------------------------------------------------------------------------------------------
 
 
@@ -42,17 +55,23 @@ def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     a, b, acc = args
     layout_a, layout_b, layout_c = (lowering.layout(v) for v in (op.a, op.b, op.c))
     where_a, where_b = _positions(layout_a), _positions(layout_b)
-    a = _as_accumulator(a, op.a, op.signedness_a, op.c, lowering)
-    b = _as_accumulator(b, op.b, op.signedness_b, op.c, lowering)
     depth = op.a.type.shape[-1]
     cells = [layout_c.coordinates(layout_c.apply(register=r)) for r in range(layout_c.registers)]
     element = element_type_of(op.c.type)
     wide = isinstance(element, FloatType) and element.keyword not in NATIVE_FLOATS
     if wide:
         acc = to_f32(element, acc, lowering)
+
+    def spread(value: Value | _Steps, old: Value, signedness: Any, registers: list[int]) -> Value:
+        """A factor's elements in these registers, in the accumulator's type."""
+        wanted = list(dict.fromkeys(registers))
+        part = emit.shuffle(value, wanted) if isinstance(value, Value) else value.take(wanted)
+        part = _as_accumulator(part, old, signedness, op.c, lowering)
+        return emit.shuffle(part, [wanted.index(register) for register in registers])
+
     for k in range(depth):
-        rows = emit.shuffle(a, [where_a[(*cell[:-1], k)] for cell in cells])
-        columns = emit.shuffle(b, [where_b[(*cell[:-2], k, cell[-1])] for cell in cells])
+        rows = spread(a, op.a, op.signedness_a, [where_a[(*cell[:-1], k)] for cell in cells])
+        columns = spread(b, op.b, op.signedness_b, [where_b[(*cell[:-2], k, cell[-1])] for cell in cells])
         if isinstance(element, IntegerType):
             acc = emit.insert(llvm.AddOp(acc, emit.insert(llvm.MulOp(rows, columns))))
         else:
@@ -80,17 +99,6 @@ def _as_accumulator(value: Value, old: Value, signedness: Any, c: Value, lowerin
 
 
 # ---- matrix instructions --------------------------------------------------------------------------------------------
-
-
-class _Steps(Protocol):
-    """A factor that is read step by step."""
-
-    def take(self, registers: Sequence[int]) -> Value: ...
-
-
-def reads_steps(op: Any) -> bool:
-    """Whether an operation takes a factor that is read step by step."""
-    return isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)) and op.atom.atom != FMA_ATOM
 
 
 class _Factor:

@@ -272,7 +272,7 @@ class FunctionLowering:
 
     def scratch_fits(self, size: int) -> bool:
         """Whether an area of its own is left for `size` bytes."""
-        return self._scratch_top + SCRATCH_ALIGNMENT + size <= self._reserved + self.scratch_limit
+        return _aligned(self._scratch_top) + size <= _aligned(self._reserved) + self.scratch_limit
 
     @property
     def scratch_limit(self) -> int:

@@ -10,11 +10,11 @@ from tileiras.dialects import nvvm
 from tileiras.ir import Value, VerifyError, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, offsets_of
-from tileiras.layout.shared import MatrixAccess, SharedAccess
+from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import load_access, store_access
 
 from .access import copy_async
-from .convert_layout import read_group, read_shared, shared_addresses
+from .convert_layout import StagedFragment, read_shared, shared_addresses
 from .dot import reads_steps
 from .emitter import Number
 from .function import FunctionLowering
@@ -30,48 +30,6 @@ class Buffer(NamedTuple):
     pointer: Value
     region: Region
     stage_bytes: int
-
-
-class StagedFragment:
-    """A tile in shared memory of which a thread reads its registers when they are wanted, so that a product with a
-    large depth holds a step of its operands at a time.  Only for uses in the block of the read."""
-
-    def __init__(
-        self,
-        access: SharedAccess | MatrixAccess,
-        buffer: Buffer,
-        start: Number,
-        element: Any,
-        lowering: FunctionLowering,
-    ) -> None:
-        self._access = access
-        self._buffer = buffer
-        self._element = element
-        self._lowering = lowering
-        self._places = shared_addresses(access, element.width // 8, buffer.pointer, lowering, start)
-        self._where = {
-            register: (number, position)
-            for number, group in enumerate(access.registers)
-            for position, register in enumerate(group)
-        }
-        self._read: dict[int, Value] = {}
-
-    def take(self, registers: Sequence[int]) -> Value:
-        """The elements of these registers as one value."""
-        emit = self._lowering.emit
-        wanted = [self._where[register] for register in registers]
-        first = wanted[0][0]
-        if all(number == first for number, _ in wanted):
-            return emit.shuffle(self._group(first), [position for _, position in wanted])
-        return emit.build([emit.extract(self._group(number), position) for number, position in wanted])
-
-    def _group(self, number: int) -> Value:
-        found = self._read.get(number)
-        if found is None:
-            pointer, offset = self._places[number]
-            found = self._read[number] = read_group(self._access, self._element, pointer, offset, self._lowering)
-            self._lowering.synchronization.scratch_read(self._buffer.region)
-        return found
 
 
 def alloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
@@ -163,8 +121,8 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
     element = memory_type(element_type_of(tile))
     access = load_access(layout, offsets_of(tile), element.width)
     start = _stage(buffer, lowering.value(op.stage), lowering)
-    if all(user.parent is op.parent and reads_steps(user) for user in op.result.users):
-        return [StagedFragment(access, buffer, start, element, lowering)]
+    if all(user.parent is op.parent and reads_steps(user, op.result) for user in op.result.users):
+        return [StagedFragment(access, buffer.pointer, buffer.region, element, lowering, start)]
     value = read_shared(access, element, buffer.pointer, layout.registers, lowering, start)
     lowering.synchronization.scratch_read(buffer.region)
     return in_registers(value, scalar_type(tile.element_type), lowering)
