@@ -2,8 +2,8 @@
 
     python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,tests] [--every N] [--list]
 
-Needs the packages cuda-tile, torch (any build of it) and pytest.  The kernels stay where they are; a driver that is
-made of Python functions takes the place of libcuda (see `front_end/driver.py`).
+Needs the packages cuda-tile, torch (any build of it) and pytest, and ptxas.  The kernels stay where they are; a driver
+that is made of Python functions takes the place of libcuda (see `front_end/driver.py`).
 
 samples     every sample as it is run, compiled for all targets and assembled; and at small sizes, interpreted and
             emulated, against torch
@@ -28,6 +28,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from tileiras.codegen import toolkit  # noqa: E402
+
 FRONT_END = HERE / "front_end"
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 EMULATED = TARGETS
@@ -206,10 +210,15 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="say what failed")
     given = parser.parse_args()
     missing = [name for name in ("cuda.tile", "torch", "pytest") if importlib.util.find_spec(name) is None]
+    missing += ["ptxas"] if toolkit.find_program("ptxas") is None else []
     if missing:
         print(f"front_end_samples: not installed: {', '.join(missing)}", file=sys.stderr)
         return 2
     parts = {"samples": samples_part, "benchmarks": benchmarks_part, "tests": tests_part}
+    if not (given.checkout / "test").is_dir() or not (given.checkout / "samples").is_dir():
+        parser.error(f"'{given.checkout}' has no samples and tests")
+    if unknown := [name for name in given.parts.split(",") if name not in parts]:
+        parser.error(f"no part '{unknown[0]}'; there are {', '.join(parts)}")
     with tempfile.TemporaryDirectory() as folder:
         run = Run(given, folder)
         for name in given.parts.split(","):
