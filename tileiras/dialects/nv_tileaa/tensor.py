@@ -276,6 +276,8 @@ class BlockScaledMmaOp(Operation):
     def verify_op(self) -> None:
         verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
         a, b = self.scale_a.type.shape, self.scale_b.type.shape
+        if len(a) != self.a.type.rank or len(b) != self.b.type.rank or not all((*a, *b)):
+            raise VerifyError("expects scales of the rank of their factors")
         if a[:-1] != self.a.type.shape[:-1] or b[-1] != self.b.type.shape[-1] or a[-1] != b[-2]:
             raise VerifyError("expects scales for the rows of A, the columns of B and the same runs of both")
         if self.a.type.shape[-1] % a[-1]:

@@ -23,7 +23,9 @@ from tileiras.dialects.nv_tileaa.memory import pointer_like
 from tileiras.ir import (
     Attribute,
     AttrSizedOperandSegments,
+    FloatType,
     IntegerAttr,
+    IntegerType,
     MemoryRead,
     Operation,
     TensorType,
@@ -94,6 +96,9 @@ class BufferType(Type):
             raise VerifyError("expected at least one stage", prefix=False)
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, SharedLayoutAttr):
             raise VerifyError("expected a tensor with a shared-memory layout", prefix=False)
+        element = self.tile.element_type
+        if not isinstance(element, (IntegerType, FloatType)) or element.width % 8:
+            raise VerifyError(f"expected elements of whole bytes, got {element}", prefix=False)
 
     @property
     def stage_bytes(self) -> int:
@@ -130,13 +135,20 @@ class DeallocTensorOp(Operation):
     assembly_format = "$buffer attr-dict `:` type($buffer)"
 
 
+def check_stage(op: Any) -> None:
+    """Raises VerifyError unless `op` names a stage by a number."""
+    if op.stage.type is not i32:
+        raise VerifyError(f"expects the number of a stage as i32, got {op.stage.type}")
+
+
 class _AsyncLoad(Operation):
     """A copy from global memory to one stage of a buffer, under way until an `async.wait` for its group."""
 
     mem_semantic = _WEAK
 
-    def _check(self, shape: tuple[int, ...], element: Any) -> None:
-        tile = self.buffer.type.tile  # type: ignore[attr-defined]
+    def _check(self: Any, shape: tuple[int, ...], element: Any) -> None:
+        check_stage(self)
+        tile = self.buffer.type.tile
         if tile.shape != shape or tile.element_type is not element:
             raise VerifyError(f"expects a buffer of tiles of shape {list(shape)} and type {element}, got {tile}")
 
@@ -160,6 +172,7 @@ class AsyncTiledLoadOp(_AsyncLoad):
 
     def verify_op(self) -> None:
         self._check(self.view.type.shape, self.view.type.element_type)
+        self.layout.verify_encoding(self.view.type.shape)
 
 
 class AsyncLoadOp(_AsyncLoad):
@@ -179,6 +192,8 @@ class AsyncLoadOp(_AsyncLoad):
     )
 
     def verify_op(self) -> None:
+        if not isinstance(self.pointer.type, TensorType):
+            raise VerifyError("expects a tensor of pointers")
         self._check(self.pointer.type.shape, self.pointer.type.element_type.pointee)
 
 
@@ -217,6 +232,7 @@ class CopyOp(Operation):
     assembly_format = "$buffer `[` $stage `:` type($stage) `]` attr-dict `:` type($buffer) `->` type($result)"
 
     def verify_op(self) -> None:
+        check_stage(self)
         tile, type = self.buffer.type.tile, self.result.type
         if (tile.shape, tile.element_type) != (type.shape, type.element_type):
             raise VerifyError(f"expects a tile like {tile}, got {type}")

@@ -233,6 +233,9 @@ class _Collective:
 
     def verify_op(self: Any) -> None:
         count = len(self.inputs)
+        for value in self.inputs:
+            if not 0 <= self.dim.value < value.type.rank:
+                raise VerifyError(f"expects a dimension of {value.type}, but got {self.dim.value}")
         block = self.body.block
         if len(block.arguments) != 2 * count or len(self.results) != count or len(block.last.operands) != count:
             raise VerifyError("expects two region arguments, one yielded value and one result per input")
