@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tileiras.ir import Operation, Pass
+from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.ir import Operation, Pass, Symbol
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa
 
@@ -18,9 +19,20 @@ class ConvertCudaTileToTileAA(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         target = TargetSpec(self.compute_capability, self.num_warps or None, self.num_ctas or None)
         block = op.regions[0].block
+        # The names of the modules go with them.
+        kept = [inner for inner in block.operations if inner.name != "cuda_tile.module"]
+        names = {symbol.attributes.get("sym_name"): symbol for symbol in kept if symbol.has_trait(Symbol)}
         for inner in block.operations:
             if inner.name == "cuda_tile.module":
                 converted = convert_to_tileaa(inner, target, context.engine)
                 for function in converted.regions[0].block.operations:
+                    first = names.setdefault(function.sym_name, function)
+                    if first is not function:
+                        # Each of the modules was a name space of its own.
+                        name = function.sym_name.value
+                        note = Diagnostic.note(first.location, "see existing symbol definition here")
+                        raise CompileError.at(
+                            function.location, f"redefinition of symbol named '{name}'", notes=[note]
+                        )
                     block.insert_before(function.detach(), inner)
                 inner.erase()

@@ -20,3 +20,16 @@ cuda_tile.module @kernels {
   }
 }
 }
+
+// -----
+
+// Two modules become one, which has one memory of a name.
+builtin.module {
+cuda_tile.module @one {
+  global @memory <i32: 0> : tile<1xi32>
+}
+cuda_tile.module @memory {
+  // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: redefinition of symbol named 'memory'
+  global @memory <i32: 1> : tile<1xi32>
+}
+}

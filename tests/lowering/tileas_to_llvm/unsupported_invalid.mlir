@@ -30,3 +30,18 @@ builtin.module {
 
 // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: elements per access must be a power of two, got 3
 builtin.module attributes {atom = #nv_tileas.copy_atom<ld_global, 3>} {}
+
+// -----
+
+#layout = #nv_tileas.linear<register = [], lane = [[1], [2], [4], [8], [16]], warp = []>
+builtin.module {
+  nv_tileaa.func @no_such_dimension(%x: f32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    %a = nv_tileas.splat %x : f32 -> tensor<32xf32, #layout>
+    // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: 'nv_tileas.reduce' op expects a dimension of
+    %r = nv_tileas.reduce %a {dim = 1 : i64, identities = [0.0 : f32]} : (tensor<32xf32, #layout>) -> (f32) {
+    ^bb0(%p: f32, %q: f32):
+      nv_tileas.yield %p : f32
+    }
+    nv_tileaa.return
+  }
+}

@@ -118,6 +118,10 @@ class CatOp(Operation):
     result = result(TensorType)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
 
+    def verify_op(self) -> None:
+        if not 0 <= self.dim.value < self.lhs.type.rank:
+            raise VerifyError(f"expects a dimension of {self.lhs.type}, but got {self.dim.value}")
+
 
 class ExtractSliceOp(Operation):
     """The part of `source` at `coords`, counted in units of the result's shape."""
@@ -164,6 +168,7 @@ class _Collective(Operation):
     inputs = variadic_operand(TensorType)
     dim = attribute(IntegerAttr)
     identities = attribute(ArrayAttr)
+    terminator = "nv_tileaa.yield"
     results_ = variadic_result()
     body = region("the combiner")
 
@@ -172,11 +177,13 @@ class _Collective(Operation):
         for value in self.inputs:
             if not 0 <= self.dim.value < value.type.rank:
                 raise VerifyError(f"expects a dimension of {value.type}, but got {self.dim.value}")
+        if len(self.body.blocks) != 1:
+            raise VerifyError("expects one block")
         block = self.body.block
         if len(block.arguments) != 2 * count or len(self.results) != count or len(block.last.operands) != count:
             raise VerifyError("expects two region arguments, one yielded value and one result per input")
-        if not isinstance(block.last, YieldOp):
-            raise VerifyError("expects regions to end with 'nv_tileaa.yield'")
+        if block.last.name != self.terminator:
+            raise VerifyError(f"expects regions to end with '{self.terminator}'")
 
     def print_custom(self, printer: Any) -> None:
         printer.write(" ")

@@ -5,8 +5,6 @@ Most are those of nv_tileaa at another stage: same fields, same rules, same text
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import AllShapesMatch, Operation, Pure, TensorType, VerifyError, attribute, operand, result
 
@@ -228,27 +226,14 @@ class YieldOp(aa.YieldOp):
     name = "nv_tileas.yield"
 
 
-class _Collective:
-    """A reduce or scan here ends its region in `nv_tileas.yield`."""
-
-    def verify_op(self: Any) -> None:
-        count = len(self.inputs)
-        for value in self.inputs:
-            if not 0 <= self.dim.value < value.type.rank:
-                raise VerifyError(f"expects a dimension of {value.type}, but got {self.dim.value}")
-        block = self.body.block
-        if len(block.arguments) != 2 * count or len(self.results) != count or len(block.last.operands) != count:
-            raise VerifyError("expects two region arguments, one yielded value and one result per input")
-        if not isinstance(block.last, YieldOp):
-            raise VerifyError("expects regions to end with 'nv_tileas.yield'")
-
-
-class ReduceOp(_Collective, aa.ReduceOp):
+class ReduceOp(aa.ReduceOp):
     name = "nv_tileas.reduce"
+    terminator = YieldOp.name
 
 
-class ScanOp(_Collective, aa.ScanOp):
+class ScanOp(aa.ScanOp):
     name = "nv_tileas.scan"
+    terminator = YieldOp.name
 
 
 COUNTERPARTS[aa.ReduceOp] = ReduceOp
