@@ -2,19 +2,24 @@
 
     pytest -p plugin --device-backend emulate --device-target sm_100 --device-targets sm_80,sm_90 ...
 
-Tests whose launches take too long are skipped.  `--device-report FILE` writes what became of every kernel that was
-compiled, `--device-outcomes FILE` what became of every test.
+Tests whose launches take too long, or which need too much memory, are skipped.  `--device-report FILE` writes what
+became of every kernel that was compiled, `--device-outcomes FILE` what became of every test.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from device import Device, TooLarge
 from torch_on_host import NoResults
+
+MEMORY = 8 << 30
+"""Bytes that tests may hold, launches included; some have arrays of more than 2^32 elements."""
+_NO_MEMORY = "can't allocate memory"
 
 DEVICE: Device | None = None
 OUTCOMES: list[dict[str, str]] = []
@@ -51,6 +56,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     targets = [name for name in given.device_targets.split(",") if name]
     device = Device(given.device_target, given.device_backend, targets, given.device_limit, given.device_version)
     device.install()
+    if device.backend != "compile":
+        # Arrays of benchmarks are large, but nobody writes to them.
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
     globals()["DEVICE"] = device
 
 
@@ -67,8 +75,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     outcome = yield
-    if outcome.excinfo is not None and isinstance(outcome.excinfo[1], TooLarge | NoResults):
-        error = outcome.excinfo[1]
+    error = outcome.excinfo[1] if outcome.excinfo is not None else None
+    if isinstance(error, TooLarge | NoResults) or isinstance(error, RuntimeError) and _NO_MEMORY in str(error):
         outcome.force_exception(pytest.skip.Exception(f"{type(error).__name__}: {error}"))
 
 
