@@ -25,14 +25,14 @@ class ConvertCudaTileToTileAA(Pass):
         for inner in block.operations:
             if inner.name == "cuda_tile.module":
                 converted = convert_to_tileaa(inner, target, context.engine)
-                for function in converted.regions[0].block.operations:
-                    first = names.setdefault(function.sym_name, function)
-                    if first is not function:
+                for symbol in list(converted.regions[0].block.operations):
+                    if not symbol.has_trait(Symbol):
+                        continue  # outside of functions nothing runs
+                    first = names.setdefault(symbol.sym_name, symbol)
+                    if first is not symbol:
                         # Each of the modules was a name space of its own.
-                        name = function.sym_name.value
+                        name = symbol.sym_name.value
                         note = Diagnostic.note(first.location, "see existing symbol definition here")
-                        raise CompileError.at(
-                            function.location, f"redefinition of symbol named '{name}'", notes=[note]
-                        )
-                    block.insert_before(function.detach(), inner)
+                        raise CompileError.at(symbol.location, f"redefinition of symbol named '{name}'", notes=[note])
+                    block.insert_before(symbol.detach(), inner)
                 inner.erase()

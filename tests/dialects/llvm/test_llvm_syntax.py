@@ -16,6 +16,7 @@ LINES = [
     "%0 = llvm.mlir.zero : !llvm.ptr<1>",
     "%0 = llvm.add %arg1, %arg1 overflow<nsw, nuw> : i32",
     "%0 = llvm.sub %arg1, %arg1 : i32",
+    "%0 = llvm.mul %arg1, %arg1 overflow<none> : i32",
     "%0 = llvm.shl %arg1, %arg1 overflow<nuw> : i32",
     "%0 = llvm.udiv exact %arg1, %arg1 : i32",
     "%0 = llvm.ashr %arg1, %arg1 : i32",

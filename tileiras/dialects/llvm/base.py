@@ -34,7 +34,7 @@ class LLVMOp(Operation):
 
     __slots__ = ()
 
-    # `overflow<nsw, nuw>`, nothing when there are none.
+    # `overflow<nsw, nuw>`, nothing without the attribute.
     @classmethod
     def parse_OverflowFlags(cls, parser: Any) -> Any:
         if not parser.parse_optional_keyword("overflow"):
@@ -42,7 +42,7 @@ class LLVMOp(Operation):
         return IntegerOverflowFlagsAttr.parse_parameters(parser)
 
     def print_OverflowFlags(self, printer: Any, flags: Any) -> None:
-        if flags is not None and flags.flags:
+        if flags is not None:
             printer.write(" overflow")
             flags.print_parameters(printer)
 
