@@ -76,7 +76,8 @@ class _Fusion:
             word = element.text[-1].isalnum() or element.text[-1] == "_"
             self.pattern += re.escape(element.text) + (r"(?![\w$.])" if word else "") + r"\s*"
         elif isinstance(element, AttrDict):
-            self.pattern += r"(?!attributes\b)" if element.keyword else r"(?!\{)"
+            # With the space before it: that of the element before can be given back.
+            self.pattern += f"(?!{lexer.TRIVIA}" + (r"attributes\b)" if element.keyword else r"\{)")
         elif isinstance(element, Variable):
             if element.field.kind == "operand":
                 optional = "" if element.field.arity == "one" else "?"
@@ -114,7 +115,8 @@ class _Fusion:
                 self.units.append((self.group, unit.field.name))
             else:
                 self.add(inner)
-        self.pattern += ")?"
+        # Possessive: a group that is there is not given back for the sake of what follows.
+        self.pattern += ")?+"
 
 
 def fused_step(run: tuple, slow: list[Step]) -> Step:

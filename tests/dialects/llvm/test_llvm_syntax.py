@@ -50,6 +50,7 @@ LINES = [
     'llvm.fence syncscope("device") seq_cst',
     '%0 = llvm.call_intrinsic "llvm.nvvm.prmt"(%arg1, %arg1, %arg1) : (i32, i32, i32) -> i32',
     '%0 = llvm.inline_asm has_side_effects "add.u32 $0, $1, $2;", "=r,r,r" %arg1, %arg1 : (i32, i32) -> i32',
+    'llvm.inline_asm has_side_effects {min_ptx = "7.8"} "griddepcontrol.wait;", "~{memory}"  : () -> ()',
     "%0 = llvm.intr.maxnum(%arg3, %arg3) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>",
     "%0 = llvm.intr.ctlz(%arg1) : (i32) -> i32",
     "%0 = llvm.intr.vector.reduce.fmax(%arg3) : (vector<4xf32>) -> f32",

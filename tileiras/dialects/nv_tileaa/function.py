@@ -103,6 +103,9 @@ class ReturnOp(Operation):
     assembly_format = "attr-dict"
 
 
+MAX_GLOBAL_ELEMENTS = 1 << 24
+
+
 class GlobalOp(Operation):
     """Memory that lives as long as the module is loaded; the host can reach it by name unless it is private."""
 
@@ -114,6 +117,11 @@ class GlobalOp(Operation):
     constant = attribute(UnitAttr, "no kernel writes it", optional=True)
     sym_visibility = attribute(StringAttr, "`private`: only kernels of the module can see it", optional=True)
     assembly_format = "$sym_name attr-dict"
+
+    def verify_op(self) -> None:
+        # As many as a tile has; a splat says with few bytes what takes many to write out.
+        if self.value.type.num_elements > MAX_GLOBAL_ELEMENTS:
+            raise VerifyError(f"expected at most {MAX_GLOBAL_ELEMENTS} elements, got {self.value.type}")
 
     @property
     def is_private(self) -> bool:

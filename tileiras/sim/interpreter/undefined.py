@@ -16,8 +16,8 @@ import numpy as np
 from ..memory import UNINITIALISED
 
 #: What stands in for undefined bytes in the first runs: two of different sign as integers and as floats, and different
-#: in every bit; then the least and the greatest, which minima and maxima let through.  Further runs have random bytes, as
-#: exclusive-ors of equal ones vanish.
+#: in every bit; then the least and the greatest, which minima and maxima let through.  Further runs have random bytes,
+#: as exclusive-ors of equal ones vanish.
 STAND_INS = (UNINITIALISED, UNINITIALISED ^ 0xFF, 0x00, 0xFF)
 
 
