@@ -84,6 +84,16 @@ def has_feature(name: str) -> bool:
     return toolkit.find_program(name) is not None
 
 
+@pytest.fixture
+def ptxas() -> str:
+    from tileiras.codegen import toolkit
+
+    path = toolkit.find_program("ptxas")
+    if path is None:
+        pytest.skip("no ptxas")
+    return path
+
+
 def run_command(command: str, substitutions: dict[str, str]) -> None:
     """Runs one RUN line, a pipeline of our tools.  Raises CommandFailed."""
     for name in sorted(substitutions, key=len, reverse=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 RACY_NS = 2_000_000_000
 """Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
@@ -30,6 +31,26 @@ def write_atomically(path: str, data: bytes, temporary: str | None = None) -> No
         except OSError:
             pass
         raise
+
+
+def read_if_there(path: str) -> bytes | None:
+    """A file's content; None when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def read_json_object(path: str) -> dict[str, Any]:
+    """The object in a JSON file; an empty one when the file is missing, damaged or something else."""
+    import json
+
+    try:
+        found = json.loads(read_if_there(path) or b"")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def remove_left_over(folder: str) -> None:

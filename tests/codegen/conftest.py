@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileiras.codegen import bitcode_library, libdevice, toolkit
-
-
-@pytest.fixture
-def ptxas() -> str:
-    path = toolkit.find_program("ptxas")
-    if path is None:
-        pytest.skip("no ptxas")
-    return path
+from tileiras.codegen import bitcode_library, libdevice
 
 
 @pytest.fixture

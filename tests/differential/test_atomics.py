@@ -8,10 +8,9 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import tile_type
+from tile_kernels import compiled, tile_type
 
 import tileiras
-from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
 
 DTYPES = {"i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
@@ -73,11 +72,7 @@ def test_every_mode_and_type(gpu_name):
     rotation = itertools.cycle(itertools.product(ORDERS, SCOPES))
     cases = [(f"k{n}", mode, element, *next(rotation)) for n, (mode, element) in enumerate(UPDATES)]
     text = "cuda_tile.module @m {\n" + "".join(entry(*case) for case in cases) + "}\n"
-    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir")
-    assembler = toolkit.find_program("ptxas")
-    if assembler is not None:
-        ptxas.assemble(artifact.text, gpu_name, ptxas=assembler)
-    metadata = {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
+    artifact, metadata = compiled(text, gpu_name)
     for name, mode, element, *_ in cases:
         given = [values(element, COUNT, seed) for seed in range(4)]
         expected, actual = ([array.copy() for array in given] for _ in range(2))
@@ -195,8 +190,7 @@ def test_reductions_into_views(gpu_name):
   }}
 """)
     text = "cuda_tile.module @m {\n" + "".join(entries) + "}\n"
-    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir")
-    metadata = {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
+    artifact, metadata = compiled(text, gpu_name)
     for name, element, blocks in cases:
         given = [values(element, 220, 1), values(element, 128, 2)]
         expected, actual = ([array.copy() for array in given] for _ in range(2))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from tile_kernels import compiled
 
-import tileiras
-from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
 
 KERNEL = """cuda_tile.module @m {{
@@ -37,12 +34,9 @@ KERNEL = """cuda_tile.module @m {{
 """
 
 
-def compiled(hints: str, gpu_name: str, **options):
-    artifact = tileiras.compile(KERNEL.format(hints=hints), gpu_name=gpu_name, source_name="kernel.mlir", **options)
-    assembler = toolkit.find_program("ptxas")
-    if assembler is not None:
-        ptxas.assemble(artifact.text, gpu_name, ptxas=assembler)
-    return artifact, json.loads(artifact.kernels[0].artifacts[".json"])
+def compiled_with(hints: str, gpu_name: str, **options):
+    artifact, metadata = compiled(KERNEL.format(hints=hints), gpu_name, **options)
+    return artifact, metadata["k"]
 
 
 def check(artifact, metadata) -> None:
@@ -57,7 +51,7 @@ def check(artifact, metadata) -> None:
 @pytest.mark.parametrize("num_ctas", [2, 8])
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100", "sm_120"])
 def test_a_tile_block_is_a_cluster(gpu_name, num_ctas):
-    artifact, metadata = compiled(f"{gpu_name} = {{num_cta_in_cga = {num_ctas}}}", gpu_name)
+    artifact, metadata = compiled_with(f"{gpu_name} = {{num_cta_in_cga = {num_ctas}}}", gpu_name)
     kernel = metadata["kernels"][0]
     assert kernel["cluster"] == [num_ctas, 1, 1] and kernel["blocks_are_clusters"]
     remarks = [d.message for d in artifact.diagnostics]
@@ -66,17 +60,17 @@ def test_a_tile_block_is_a_cluster(gpu_name, num_ctas):
 
 
 def test_without_clusters_a_tile_block_is_one_cta():
-    artifact, metadata = compiled("default = {}", "sm_80", num_ctas=4)
+    artifact, metadata = compiled_with("default = {}", "sm_80", num_ctas=4)
     assert metadata["kernels"][0]["cluster"] == [1, 1, 1]
     assert "sm_80 has no clusters: the tile block is one CTA" in [d.message for d in artifact.diagnostics]
     check(artifact, metadata)
 
 
 def test_warps_and_occupancy_are_as_the_hints_say():
-    artifact, metadata = compiled("sm_90 = {num_worker_warps_per_cta = 2, occupancy = 3}", "sm_90")
+    artifact, metadata = compiled_with("sm_90 = {num_worker_warps_per_cta = 2, occupancy = 3}", "sm_90")
     assert metadata["kernels"][0]["block"] == [64, 1, 1]
     assert "\n.minnctapersm 3\n" in artifact.text
     check(artifact, metadata)
     # An option is stronger than the source.
-    _, metadata = compiled("sm_90 = {num_worker_warps_per_cta = 2}", "sm_90", num_warps=8)
+    _, metadata = compiled_with("sm_90 = {num_worker_warps_per_cta = 2}", "sm_90", num_warps=8)
     assert metadata["kernels"][0]["block"] == [256, 1, 1]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import ml_dtypes
 import numpy as np
 import pytest
+from tile_kernels import compiled
 
 import tileiras
-from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.sim import emulate, interpret
 
@@ -69,11 +67,7 @@ def test_every_operation_kind_and_type(number, gpu_name):
     """Cases go round with the targets."""
     chosen = [(f"k{n}", *case) for n, case in enumerate(cases()[number::3])]
     text = "cuda_tile.module @m {\n" + "".join(entry(*case) for case in chosen) + "}\n"
-    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir")
-    assembler = toolkit.find_program("ptxas")
-    if assembler is not None:
-        ptxas.assemble(artifact.text, gpu_name, ptxas=assembler)
-    metadata = {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
+    artifact, metadata = compiled(text, gpu_name)
     generator = np.random.default_rng(1)
     for name, operation, element, _, _, size, stride in chosen:
         dtype = DTYPES[element]

@@ -8,10 +8,9 @@ import json
 import numpy as np
 import pytest
 from test_memory_order import run
-from tile_kernels import tile_type
+from tile_kernels import compiled, tile_type
 
 import tileiras
-from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
 
 ELEMENTS = {"i1": "bool", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "u2", "tf32": "f4",
@@ -57,11 +56,7 @@ def test_every_order_scope_and_type(number, gpu_name):
     pairs = itertools.islice(itertools.cycle(zip(LOADS, STORES)), 2 * number, None)
     cases = [(f"k{n}", element, *next(pairs), next(counts)) for n, element in enumerate(list(elements) * 2)]
     text = "cuda_tile.module @m {\n" + "".join(copy_entry(*case) for case in cases) + "}\n"
-    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir")
-    assembler = toolkit.find_program("ptxas")
-    if assembler is not None:
-        ptxas.assemble(artifact.text, gpu_name, ptxas=assembler)
-    metadata = {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
+    artifact, metadata = compiled(text, gpu_name)
     generator = np.random.default_rng(3)
     for name, element, _, _, count in cases:
         data = generator.integers(0, 2 if element == "i1" else 100, count).astype(elements[element])

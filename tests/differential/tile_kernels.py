@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import tileiras
+from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
 
 
@@ -57,6 +58,15 @@ def kernel_text(inputs: list[Tile], body: str, outputs: list[Tile]) -> str:
                      f" : {tile.type}, {view}, tile<i32> -> token")  # fmt: skip
     inner = "\n".join("    " + line.strip() for line in "\n".join(lines).split("\n"))
     return f"cuda_tile.module @m {{\n  entry @k({parameters}) {{\n{inner}\n    return\n  }}\n}}\n"
+
+
+def compiled(text: str, gpu_name: str, **options):
+    """The artifact of a module, assembled where ptxas is installed, and each entry's launch description."""
+    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
+    assembler = toolkit.find_program("ptxas")
+    if assembler is not None:
+        ptxas.assemble(artifact.text, gpu_name, ptxas=assembler)
+    return artifact, {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
 
 
 def run_both(

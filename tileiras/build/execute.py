@@ -18,7 +18,7 @@ from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
-from tileiras.files import remove_left_over, write_atomically
+from tileiras.files import read_if_there, remove_left_over, write_atomically
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageContext, StageOptions
@@ -179,7 +179,7 @@ class Session:
 
     def key(self, step: Step) -> str | None:
         """What a step's artifacts are named by, as far as it is known before the stage ran."""
-        data = _content(step.input)
+        data = read_if_there(step.input)
         if data is None:
             return None
         parts = self.parts(step, data)
@@ -307,7 +307,7 @@ class Session:
         try:
             for suffix in step.wanted:
                 path = step.stem + suffix
-                if self.keep_equal and _content(path) == record.artifacts[suffix]:
+                if self.keep_equal and read_if_there(path) == record.artifacts[suffix]:
                     continue
                 write_atomically(path, record.artifacts[suffix], self._temporary(path))
         except OSError as error:
@@ -360,7 +360,7 @@ class Session:
             parts["source name"] = step.source_name
             digest = xxhash.xxh3_128()
             for path in step.locations:
-                digest.update(_content(path) or b"")
+                digest.update(read_if_there(path) or b"")
             parts["locations"] = digest.hexdigest()
         return parts
 
@@ -380,7 +380,7 @@ class Session:
         base = os.path.dirname(os.path.realpath(step.source_path))
         files: dict[str, str] = {}
         for name in known:
-            content = _content(os.path.join(base, name))
+            content = read_if_there(os.path.join(base, name))
             files[name] = xxhash.xxh3_128_hexdigest(content) if content is not None else "absent"
         parts["files"] = files
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
@@ -389,7 +389,7 @@ class Session:
         """The table of the step's input, leading to the source as it is now; None when it cannot be read."""
         table = None
         for path in reversed(step.locations):
-            content = _content(path)
+            content = read_if_there(path)
             if content is None:
                 return None
             try:
@@ -413,14 +413,6 @@ def _after(said: list[Diagnostic], error: CompileError) -> CompileError:
     return CompileError(earlier + error.diagnostics, error.code)
 
 
-def _content(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
 def report(outcome: Outcome, step: Step) -> Report:
     """An outcome as plain data."""
     code = int(outcome.error.code) if outcome.error is not None else 0
@@ -433,7 +425,7 @@ def report(outcome: Outcome, step: Step) -> Report:
 def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:
     """Diagnostics for a terminal, with lines of the source as it is now."""
     sources: Mapping[str, str] = {}
-    content = _content(step.source_path)
+    content = read_if_there(step.source_path)
     if content is not None and not content.startswith(units.BYTECODE_MAGIC):
         sources = {step.source_name: content.decode(errors="replace")}
     return messages.render(diagnostics, sources)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tileiras.files import RACY_NS, write_atomically
+from tileiras.files import RACY_NS, read_json_object, write_atomically
 from tileiras.pipeline import Stage
 
 FORMAT = 1
@@ -50,7 +50,7 @@ class CodeBase:
             root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         self.root = root
         self._memo_path = memo
-        self._memo = _load_memo(memo) if memo is not None else {}
+        self._memo = read_json_object(memo) if memo is not None else {}
         self._memo_grew = False
         self._files: dict[str, _File | None] = {}
         self._known_path = known
@@ -159,7 +159,7 @@ class CodeBase:
         """The fingerprints of the last process, when every source file and package is as it was then."""
         assert self._known_path is not None
         self._tree = tree_state(os.path.join(self.root, "tileiras"))
-        stored = _load_memo(self._known_path)
+        stored = read_json_object(self._known_path)
         try:
             if (
                 stored["format"] == FORMAT
@@ -298,12 +298,3 @@ def _metadata_folders(folder: str) -> tuple[str, ...]:
         return tuple(sorted(name for name in os.listdir(folder or os.curdir) if name.endswith(".dist-info")))
     except OSError:
         return ()  # an archive, or an entry of the path that leads nowhere
-
-
-def _load_memo(path: str) -> dict:
-    try:
-        with open(path, "rb") as file:
-            memo = json.loads(file.read())
-    except (OSError, ValueError):
-        return {}
-    return memo if isinstance(memo, dict) else {}

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tileiras.files import write_atomically
+from tileiras.files import read_json_object, write_atomically
 
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
@@ -50,7 +50,7 @@ class History:
         if name.split(os.sep)[0] == os.pardir:
             return  # a stage builder whose target is elsewhere
         path = os.path.join(self.folder, f"{name}.{stage}.json")
-        earlier = _load(path)
+        earlier = read_json_object(path)
         row = {
             "stem": name.replace(os.sep, "/"),
             "stage": stage,
@@ -76,14 +76,14 @@ class History:
         for folder, folders, files in os.walk(self.folder):
             folders.sort()
             for name in sorted(files):
-                row = _load(os.path.join(folder, name)) if name.endswith(".json") else {}
+                row = read_json_object(os.path.join(folder, name)) if name.endswith(".json") else {}
                 if set(Entry._fields) <= row.keys() and isinstance(row["parts"], dict):
                     yield Entry(*(row[field] for field in Entry._fields))
 
     def entry(self, stem: str, stage: str) -> Entry | None:
         """The last run of one step, when it is known."""
         name = os.path.relpath(os.path.abspath(stem), self.build)
-        row = _load(os.path.join(self.folder, f"{name}.{stage}.json"))
+        row = read_json_object(os.path.join(self.folder, f"{name}.{stage}.json"))
         return Entry(*(row[field] for field in Entry._fields)) if set(Entry._fields) <= row.keys() else None
 
     def differences(self, entry: Entry) -> list[str]:
@@ -108,7 +108,7 @@ class History:
         return lines
 
     def _code_differences(self, old: str, new: str) -> list[str]:
-        before, after = _load(self._code_path(old)), _load(self._code_path(new))
+        before, after = read_json_object(self._code_path(old)), read_json_object(self._code_path(new))
         if not before or not after:
             return ["the stage's code"]
         changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
@@ -122,12 +122,3 @@ class History:
             write_atomically(path, json.dumps(row, sort_keys=True).encode())
         except OSError:
             pass  # A build directory that cannot be written is told of by the stage itself.
-
-
-def _load(path: str) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            row = json.loads(file.read())
-    except (OSError, ValueError):
-        return {}
-    return row if isinstance(row, dict) else {}

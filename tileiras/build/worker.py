@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tileiras.build.execute import Report, Session, Step, report
 from tileiras.build.history import History
 from tileiras.build.store import ArtifactStore
+from tileiras.files import read_if_there
 
 
 class WorkerDied(Exception):
@@ -57,21 +58,13 @@ def perform_chain(session: Session, step: Step, wanted: Callable[[], bool] = lam
     reports: list[Report] = []
     current: Step | None = step
     while current is not None and wanted():
-        before = _content(current.outputs[0])
+        before = read_if_there(current.outputs[0])
         outcome = session.perform(current)
         reports.append(report(outcome, current))
-        if outcome.error is not None or outcome.cached or _content(current.outputs[0]) == before:
+        if outcome.error is not None or outcome.cached or read_if_there(current.outputs[0]) == before:
             break
         current = current.next
     return reports
-
-
-def _content(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return None
 
 
 def serve(connection: Any) -> None:

@@ -157,10 +157,6 @@ def _read_hints(tables: Tables, cursor: Cursor, what: str, results: Any, depth: 
     return _checked(cursor, start, hints, entries)
 
 
-def _read_type(tables: Tables, cursor: Cursor, what: str, results: Any) -> Any:
-    return tables.types.read(cursor, what)
-
-
 def _read_predicate(tables: Tables, cursor: Cursor, what: str, results: Any) -> Any:
     return read_tagged(tables, cursor, what)
 

@@ -337,11 +337,6 @@ def classify(src: LinearLayout, dst: LinearLayout, element_bits: int = 32) -> st
     return names[type(plan_conversion(src, dst, element_bits))]
 
 
-def conversion_cost(src: LinearLayout, dst: LinearLayout, element_bits: int) -> float:
-    """Relative cost of a conversion, in wavefronts of the load/store pipe for each warp; 0 moves nothing."""
-    return plan_conversion(src, dst, element_bits).cost(element_bits)
-
-
 def simulate(plan: Plan, src: LinearLayout, dst: LinearLayout) -> dict[tuple[int, int], list[int]]:
     """Element positions that each (warp, lane) holds after the plan: the meaning of a plan, used by the tests."""
     lanes, warps = src.count("lane"), max(src.count("warp"), dst.count("warp"))

@@ -118,10 +118,6 @@ class LinearLayout:
         return size
 
     @property
-    def rank_of_tile(self) -> int:
-        return len(self.shape)
-
-    @property
     def out_bits(self) -> int:
         return self.size.bit_length() - 1
 
@@ -252,10 +248,6 @@ class LinearLayout:
     def __mul__(self, other: LinearLayout) -> LinearLayout:
         return self.product(other)
 
-    def compose(self, columns: Sequence[int], shape: Sequence[int]) -> LinearLayout:
-        """The layout followed by a map of flattened positions into a tile of `shape`."""
-        return self.map_bases(lambda v: gf2.apply(columns, v), shape)
-
     def inverse(self) -> tuple[int, ...]:
         """For each flattened bit the concatenated hardware index that holds it; ValueError unless of full rank."""
         if not (self.is_injective and self.is_surjective):
@@ -268,13 +260,6 @@ class LinearLayout:
         if columns is None:
             raise ValueError("the layout does not hold every element")
         return tuple(columns)
-
-    def invert_and_compose(self, other: LinearLayout) -> dict[str, tuple[int, ...]]:
-        """For each input bit of `self`, the concatenated index of `other` that holds the same element."""
-        if self.size != other.size:
-            raise ValueError("layouts of tiles of different size")
-        inverse = other.right_inverse()
-        return {name: tuple(gf2.apply(inverse, v) for v in vectors) for name, vectors in self._bases}
 
     def sublayout(self, dims: Sequence[str], axes: Sequence[int] | None = None) -> LinearLayout:
         """Only these input dimensions and, if given, only these tile dimensions."""

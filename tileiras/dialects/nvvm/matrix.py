@@ -33,7 +33,16 @@ from .base import NVVMOp, intrinsic
 from .intrinsics import Intrinsic
 
 
-class MmaOp(NVVMOp):
+class _MmaOp(NVVMOp):
+    """Base of the products: `shape` is M, N and K in one."""
+
+    def __init__(self, *operands: Any, shape: tuple[int, int, int] | None = None, **named: Any) -> None:
+        if shape is not None:
+            named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
+        super().__init__(*operands, **named)
+
+
+class MmaOp(_MmaOp):
     """`mma.sync`: D = A * B + C over a warp, A row-major, B column-major.
 
     Operands are the registers of each fragment in PTX order: `<2 x half>` for f16, i32 (two bf16, one tf32, four 8-bit
@@ -57,11 +66,6 @@ class MmaOp(NVVMOp):
         " `:` functional-type(operands, results)"
     )
 
-    def __init__(self, *operands: Any, shape: tuple[int, int, int] | None = None, **named: Any) -> None:
-        if shape is not None:
-            named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
-        super().__init__(*operands, **named)
-
     def target(self) -> Intrinsic:
         a, b, d = (t.value for t in (self.multiplicandAPtxType, self.multiplicandBPtxType, self.accumulatorPtxType))
         shape = f"mma.m{self.m.value}n{self.n.value}k{self.k.value}.row.col"
@@ -81,7 +85,7 @@ class MmaOp(NVVMOp):
         return row
 
 
-class MmaBlockScaleOp(NVVMOp):
+class MmaBlockScaleOp(_MmaOp):
     """`mma.sync` with `.block_scale`: D = (A * scale A) * (B * scale B) + C.
 
     The scales of a row or column are the low bytes of one i32, in the first threads that hold the row or column: byte
@@ -108,11 +112,6 @@ class MmaBlockScaleOp(NVVMOp):
         "`A` `[` $operandA `]` `B` `[` $operandB `]` `C` `[` $operandC `]` `scaleA` $scaleA `scaleB` $scaleB attr-dict"
         " `:` functional-type(operands, results)"
     )
-
-    def __init__(self, *operands: Any, shape: tuple[int, int, int] | None = None, **named: Any) -> None:
-        if shape is not None:
-            named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
-        super().__init__(*operands, **named)
 
     def target(self) -> Intrinsic:
         types = f"{self.multiplicandAPtxType.value}.{self.multiplicandBPtxType.value}"

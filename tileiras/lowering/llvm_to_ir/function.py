@@ -63,9 +63,6 @@ class FunctionTranslation:
         self.lines.append(f"  {name} = {instruction}")
         return name
 
-    def emit_void(self, instruction: str) -> None:
-        self.lines.append("  " + instruction)
-
     # ---- the function ------------------------------------------------------------------------------------------------
 
     def run(self) -> str:

@@ -72,9 +72,6 @@ class LayoutAssignment:
         """The layout of a value that must have one even when it is flexible."""
         return self.layout(value) or self.memory.default(value.type.shape)
 
-    def is_flexible(self, value: Value) -> bool:
-        return isinstance(value.type, TensorType) and self.layout(value) is None
-
     def input_layout(self, op: Any) -> LinearLayout:
         """The layout in which a reduce or scan reads its inputs."""
         first = op.inputs[0]
