@@ -1,6 +1,7 @@
 """python -m bench [PART ...]: all parts, or those named.  `python -m bench PART ARGUMENTS`: one, with its arguments."""
 
 import importlib
+import inspect
 import sys
 
 PARTS = (
@@ -11,7 +12,11 @@ PARTS = (
 
 def main(names: list[str]) -> int:
     if len(names) > 1 and names[0] in PARTS and names[1] not in PARTS:
-        importlib.import_module(f"bench.{names[0]}").main(names[1:])
+        part = importlib.import_module(f"bench.{names[0]}").main
+        if not inspect.signature(part).parameters:
+            print(f"{names[0]} takes no arguments", file=sys.stderr)
+            return 2
+        part(names[1:])
         return 0
     unknown = [name for name in names if name not in PARTS]
     if unknown:

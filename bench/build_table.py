@@ -16,10 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bench import watch
-from bench.null_build import TREE, kernel, scons, write
+from bench.null_build import TREE, kernel, numbers, scons, write
 from tileiras import api
 from tileiras.codegen import toolkit
 from tileiras.options import CompileOptions
@@ -118,7 +118,8 @@ def ccache(folder: str, turns: int) -> Times:
     return {"cold": timed(command, folder), "hit cost": median(lambda turn: timed(command, folder), turns)}
 
 
-def main(count: int = KERNELS, turns: int = TURNS) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    count, turns = numbers("build_table", arguments, kernels=KERNELS, turns=TURNS)
     vendor = next((path for root in toolkit.wheel_roots()
                    if os.access(path := os.path.join(root, "bin", "tileiras"), os.X_OK)), None)  # fmt: skip
     columns: dict[str, Times] = {}
@@ -139,4 +140,4 @@ def main(count: int = KERNELS, turns: int = TURNS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(sys.argv[1:])

@@ -9,6 +9,7 @@ time, which other work on the machine disturbs less.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import resource
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 KERNELS = 1000
@@ -87,7 +89,17 @@ def scons(folder: str, *arguments: str) -> Run:
     return Run(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout)
 
 
-def main(count: int = KERNELS) -> None:
+def numbers(name: str, arguments: Sequence[str], **defaults: int) -> list[int]:
+    """Positional numbers of a command line, each with its default."""
+    parser = argparse.ArgumentParser(prog=name)
+    for word, default in defaults.items():
+        parser.add_argument(word, type=int, nargs="?", default=default)
+    return list(vars(parser.parse_args(list(arguments))).values())
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    (count,) = numbers("null_build", arguments, kernels=KERNELS)
+    leaf = count // 2
     with tempfile.TemporaryDirectory() as folder:
         empty, tree = os.path.join(folder, "empty"), os.path.join(folder, "tree")
         write(empty, "SConstruct", EMPTY)
@@ -106,7 +118,7 @@ def main(count: int = KERNELS) -> None:
             run = scons(tree)
             assert not _STAGE.search(run.output), run.output
             rows["null"].append((unit, run))
-            write(tree, "kernels/k7.mlir", kernel(7, f"// {turn}"))
+            write(tree, f"kernels/k{leaf}.mlir", kernel(leaf, f"// {turn}"))
             unit = scons(empty)
             run = scons(tree)
             assert len(_STAGE.findall(run.output)) == 1, run.output
@@ -128,4 +140,4 @@ def main(count: int = KERNELS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(sys.argv[1:])

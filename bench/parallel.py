@@ -13,10 +13,11 @@ import shutil
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 
-from bench.null_build import TREE, scons, write
+from bench.null_build import TREE, numbers, scons, write
 
-KERNELS = 200
+KERNELS = 300
 TURNS = 5
 
 SOURCES = ("matmul_f32", "relu_add_2d", "transpose", "saxpy")
@@ -42,7 +43,8 @@ def kernels(count: int) -> dict[str, str]:
     return found
 
 
-def main(count: int = KERNELS, turns: int = TURNS) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    count, turns = numbers("parallel", arguments, kernels=KERNELS, turns=TURNS)
     with tempfile.TemporaryDirectory() as folder:
         write(folder, "SConstruct", TREE)
         for name, text in kernels(count).items():
@@ -61,4 +63,4 @@ def main(count: int = KERNELS, turns: int = TURNS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(sys.argv[1:])

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
-from bench.null_build import kernel, write
+from bench.null_build import kernel, numbers, write
 from tileiras.build.watch import QUIET
 
 KERNELS = 200
@@ -63,7 +64,8 @@ def measure(count: int, saves: int) -> tuple[list[float], list[float]]:
     return overheads, stages
 
 
-def main(count: int = KERNELS, saves: int = SAVES) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    count, saves = numbers("watch", arguments, kernels=KERNELS, saves=SAVES)
     overheads, stages = measure(count, saves)
     median, worst = statistics.median(overheads), max(overheads)
     print(f"{count} kernels, {saves} saves: {median * 1000:.1f} ms (at most {worst * 1000:.1f}) besides the stages' "
@@ -71,4 +73,4 @@ def main(count: int = KERNELS, saves: int = SAVES) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(sys.argv[1:])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -74,6 +75,40 @@ def test_imported_modules_of_the_tree_are_dependencies_and_are_read_again(tree):
     assert first.output != second.output
     assert context.dependencies == [str(tree / "helper.py")]
     assert not (tree / "__pycache__").exists()
+
+
+TWO_MODULES = """\
+import cuda.tile as ct
+from helper import FACTOR
+from parts.shift import SHIFT
+
+@ct.kernel
+def k(a):
+    ct.store(a, index=(ct.bid(0),), tile=ct.load(a, index=(ct.bid(0),), shape=(64,)) * FACTOR + SHIFT)
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]")}
+"""
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_modules_of_one_tree_or_of_the_process_are_not_those_of_another(tmp_path, monkeypatch, package):
+    theirs = types.ModuleType("helper")
+    theirs.FACTOR = 1.5
+    monkeypatch.setitem(sys.modules, "helper", theirs)
+    made = []
+    for name, factor, shift in (("one", "3.0", "1.0"), ("two", "5.0", "1.0"), ("three", "5.0", "2.0")):
+        folder = tmp_path / name
+        (folder / "parts").mkdir(parents=True)
+        (folder / "helper.py").write_text(f"FACTOR = {factor}\n")
+        (folder / "parts" / "shift.py").write_text(f"SHIFT = {shift}\n")
+        if package and name == "two":
+            (folder / "parts" / "__init__.py").write_text("")
+        result, context = run_export(folder, TWO_MODULES)
+        made.append(result.output)
+        assert str(folder / "helper.py") in context.dependencies
+    assert len(set(made)) == 3
+    assert sys.modules["helper"] is theirs
+    assert [key for key in sys.modules if key.split(".")[0] in ("helper", "parts")] == ["helper"]
 
 
 def test_the_bytes_do_not_depend_on_where_the_tree_lies_or_on_the_hash_seed(tmp_path):

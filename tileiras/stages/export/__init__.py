@@ -86,7 +86,8 @@ class _Place:
 def _imported(place: _Place) -> Iterator[dict[str, Any]]:
     """The file's module namespace; whatever it imported from its own tree is forgotten again afterwards.
 
-    A later export in the same process must see those files as they are then.
+    A later export in the same process must see those files as they are then, and modules of the same names that the
+    process has loaded from elsewhere (another tree, the build's own scripts) are out of the way meanwhile.
     """
     import importlib.util
     import linecache
@@ -102,6 +103,9 @@ def _imported(place: _Place) -> Iterator[dict[str, Any]]:
     module = types.ModuleType(name)
     module.__file__ = place.path
     module.__spec__ = importlib.util.spec_from_file_location(name, place.path)
+    hidden = {key: sys.modules.pop(key) for key in _in_the_way(place)}
+    # Finders remember folders, and notice a new file there by the folder's time only.
+    importlib.invalidate_caches()
     before = set(sys.modules)
     path, no_bytecode = list(sys.path), sys.dont_write_bytecode
     sys.modules[name] = module
@@ -120,9 +124,28 @@ def _imported(place: _Place) -> Iterator[dict[str, Any]]:
         sys.path[:], sys.dont_write_bytecode = path, no_bytecode
         own = set(_own_modules(before, place))
         for key in [k for k in sys.modules if k not in before]:
-            if _file_of(sys.modules[key]) in own:
+            if _file_of(sys.modules[key]) in own or _is_namespace_in(sys.modules[key], place):
                 del sys.modules[key]
         sys.modules.pop(name, None)
+        sys.modules.update(hidden)
+
+
+def _in_the_way(place: _Place) -> list[str]:
+    """Loaded modules with the names of modules beside the file; the standard library's and our own stay."""
+    kept = {"tileiras", "cuda", "__main__", *sys.stdlib_module_names}
+    beside = {}
+    for top in {key.partition(".")[0] for key in sys.modules} - kept:
+        base = os.path.join(place.directory, top)
+        beside[top] = os.path.isfile(base + ".py") or os.path.isfile(os.path.join(base, "__init__.py"))
+    return [key for key in sys.modules if beside.get(key.partition(".")[0])]
+
+
+def _is_namespace_in(module: Any, place: _Place) -> bool:
+    """Whether a module is a folder of the user's tree without an `__init__.py`."""
+    if getattr(module, "__file__", None) is not None:
+        return False
+    folders = [os.path.realpath(str(folder)) for folder in getattr(module, "__path__", ())]
+    return any((folder + os.sep).startswith(place.root.rstrip(os.sep) + os.sep) for folder in folders)
 
 
 def _file_of(module: Any) -> str | None:
