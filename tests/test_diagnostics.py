@@ -1,6 +1,10 @@
-"""Rendering of diagnostics."""
+"""Diagnostics: engine, handlers, rendering."""
 
-from tileiras.diagnostics import CompileError, DiagnosticEngine, render
+import json
+
+import pytest
+
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity, render, to_json
 from tileiras.ir import FileLineColLoc
 
 
@@ -23,3 +27,91 @@ def test_what_a_consequence_points_at_is_shown_once():
         "first",
         "^",
     ]
+
+
+def test_what_is_said_twice_is_shown_once():
+    engine = DiagnosticEngine()
+    for _ in range(2):
+        engine.remark(FileLineColLoc("k.mlir", 2, 3), "same")
+    engine.remark(FileLineColLoc("k.mlir", 2, 4), "same")
+    assert [line for line in render(engine.diagnostics, {}).split("\n") if "same" in line] == [
+        "k.mlir:2:3: remark: same",
+        "k.mlir:2:4: remark: same",
+    ]
+
+
+def test_severity_words_have_the_class_and_the_flags():
+    words = [
+        Diagnostic(severity, None, message).word(child)
+        for severity, message, child in [
+            (Severity.NOTE, "'cuda_tile.addf' op note", False),
+            (Severity.ERROR, "'cuda_tile.addf' op expected 2 operands", False),
+            (Severity.REMARK, "'x' op", True),
+            (Severity.WARNING, "about 'x' op y", False),
+        ]
+    ]
+    assert words == [0x101, 0x103, 0x204, 0x002]
+
+
+def test_handlers_are_asked_in_order_and_the_first_that_accepts_keeps_the_diagnostic():
+    heard = []
+    engine = DiagnosticEngine()
+    engine.register_handler(lambda d: heard.append(("first", d.message)))
+    second = engine.register_handler(lambda d: heard.append(("second", d.message)) or d.severity is Severity.ERROR)
+    engine.register_handler(lambda d: heard.append(("third", d.message)))
+    engine.warning(None, "w")
+    engine.error(None, "e")
+    assert heard == [("first", "w"), ("second", "w"), ("third", "w"), ("first", "e"), ("second", "e")]
+    assert [d.message for d in engine.diagnostics] == ["w"]
+    assert engine.has_errors, "an error that a handler has taken still fails the compilation"
+    engine.erase_handler(second)
+    engine.error(None, "kept")
+    assert [d.message for d in engine.diagnostics] == ["w", "kept"]
+
+
+def test_a_handler_that_emits_is_refused():
+    engine = DiagnosticEngine()
+    engine.register_handler(lambda d: engine.warning(None, "again"))
+    with pytest.raises(RuntimeError, match="a diagnostic handler emits a diagnostic: again"):
+        engine.error(None, "e")
+
+
+def test_an_in_flight_diagnostic_is_emitted_once_when_it_is_finished():
+    engine = DiagnosticEngine()
+    with engine.emit_error(None, "no layout") as building:
+        building.append(" for a tile").attach_note(FileLineColLoc("k.mlir", 1, 1), "needed here")
+        assert engine.diagnostics == []
+    building.report()
+    engine.emit_error(None, "abandoned").abandon()
+    with pytest.raises(ValueError), engine.emit_error(None, "dropped"):
+        raise ValueError
+    (found,) = engine.diagnostics
+    assert (found.message, [n.message for n in found.notes]) == ("no layout for a tile", ["needed here"])
+
+
+def test_a_trace_is_a_child_that_says_where_the_diagnostic_was_made():
+    engine = DiagnosticEngine()
+    engine.trace = True
+    (note,) = engine.error(None, "e").notes
+    assert note.message.startswith("diagnostic emitted with trace:\n") and "test_diagnostics.py" in note.message
+    assert note.word(child=True) == 0x201
+    try:
+        raise CompileError.at(None, "raised")
+    except CompileError as error:
+        error.attach_trace()
+        error.attach_trace()
+        (note,) = error.diagnostics[0].notes
+    assert "raise CompileError.at" in note.message
+
+
+def test_structured_output_says_what_is_known_and_nests_notes():
+    engine = DiagnosticEngine()
+    engine.error(FileLineColLoc("k.mlir", 2, 3), "cause", [Diagnostic.note(None, "why")])
+    engine.warning(None, "w")
+    assert [json.loads(line) for line in to_json(engine.diagnostics).splitlines()] == [
+        {
+            "severity": "error", "message": "cause", "file": "k.mlir", "line": 2, "column": 3,
+            "notes": [{"severity": "note", "message": "why"}],
+        },
+        {"severity": "warning", "message": "w"},
+    ]  # fmt: skip

@@ -13,7 +13,7 @@ This module sits below everything else and imports nothing of the package: a loc
 from __future__ import annotations
 
 import enum
-from typing import Iterable, Mapping, NamedTuple, Protocol, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Protocol, Sequence
 
 
 class ExitCode(enum.IntEnum):
@@ -32,6 +32,23 @@ class Severity(enum.Enum):
     WARNING = "warning"
     REMARK = "remark"
     NOTE = "note"
+
+    @property
+    def number(self) -> int:
+        """The class of a severity word: 1 note, 2 warning, 3 error, 4 remark."""
+        return _CLASSES[self]
+
+
+_CLASSES = {Severity.NOTE: 1, Severity.WARNING: 2, Severity.ERROR: 3, Severity.REMARK: 4}
+
+OPERATION_PREFIX = 0x100
+"""Bit of a severity word: the message starts with the operation's name, `'cuda_tile.addf' op `."""
+
+CHILD = 0x200
+"""Bit of a severity word: the diagnostic hangs off another one."""
+
+TRACE = "diagnostic emitted with trace:\n"
+"""How the child starts that says where in the compiler a diagnostic was made."""
 
 
 class FilePosition(NamedTuple):
@@ -72,6 +89,29 @@ class Diagnostic:
     def position(self) -> FilePosition | None:
         return self.location.resolve() if self.location is not None else None
 
+    def word(self, child: bool = False) -> int:
+        """Severity and flags in 16 bits: the class in the low byte, bit 8 for an operation's name in front, bit 9 for
+        a child of another diagnostic."""
+        name, quote, _ = self.message[1:].partition("' op ") if self.message.startswith("'") else ("", "", "")
+        prefixed = bool(quote) and "'" not in name
+        return self.severity.number | (OPERATION_PREFIX if prefixed else 0) | (CHILD if child else 0)
+
+    def moved(self, location: Locatable | None, notes: Iterable["Diagnostic"]) -> "Diagnostic":
+        """The same diagnostic with another location and other notes."""
+        return Diagnostic(self.severity, location, self.message, notes)
+
+    def fields(self) -> dict[str, Any]:
+        """Plain values for structured output: file, line and column only where they are known."""
+        found: dict[str, Any] = {"severity": self.severity.value, "message": self.message}
+        position = self.position
+        if position is not None:
+            found.update(file=position.filename, line=position.line, column=position.column)
+        elif self.location is not None and str(self.location) != "loc(unknown)":
+            found["location"] = str(self.location)
+        if self.notes:
+            found["notes"] = [note.fields() for note in self.notes]
+        return found
+
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         """The text for a terminal; `sources` gives file contents that need not be read from disk again."""
         return render([self], sources)
@@ -96,12 +136,12 @@ class Diagnostic:
 def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None = None) -> str:
     """Several diagnostics for a terminal.
 
-    What a diagnostic points at is shown once: not again when the one before it, whose consequence it is, points at the
-    same place.
+    What is said several times is shown once.  What a diagnostic points at is shown once, too: not again when the one
+    before it, whose consequence it is, points at the same place.
     """
     lines: list[str] = []
     shown: FilePosition | None = None
-    pending = list(diagnostics)[::-1]
+    pending = unique(diagnostics)[::-1]
     while pending:
         diagnostic = pending.pop()
         pending += diagnostic.notes[::-1]
@@ -111,6 +151,26 @@ def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None 
             lines += _excerpt(position, sources)
         shown = position
     return "\n".join(lines)
+
+
+def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The diagnostics without repetitions of the same words about the same place, notes included.
+
+    A loop that was copied says twice of its body what its author has to read once.
+    """
+
+    def key(diagnostic: Diagnostic) -> tuple:
+        return (diagnostic._headline(), *map(key, diagnostic.notes))
+
+    given = list(diagnostics)
+    return given if len(given) < 2 else list({key(diagnostic): diagnostic for diagnostic in given}.values())
+
+
+def to_json(diagnostics: Iterable[Diagnostic]) -> str:
+    """One JSON object a line for each diagnostic, in order; nothing for none."""
+    import json
+
+    return "".join(json.dumps(d.fields(), ensure_ascii=False) + "\n" for d in unique(diagnostics))
 
 
 def _excerpt(position: FilePosition, sources: Mapping[str, str] | None) -> list[str]:
@@ -156,17 +216,106 @@ class CompileError(Exception):
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         return render(self.diagnostics, sources)
 
+    def attach_trace(self) -> None:
+        """Adds to each diagnostic that has none a child that says where in the compiler it was raised."""
+        import traceback
+
+        text = TRACE + "".join(traceback.format_tb(self.__traceback__)).rstrip()
+        for diagnostic in self.diagnostics:
+            if not any(note.message.startswith(TRACE) for note in diagnostic.notes):
+                diagnostic.notes.append(Diagnostic.note(None, text))
+
+
+Handler = Callable[[Diagnostic], Any]
+"""Is given a diagnostic; says with True that nobody else needs to hear of it."""
+
+
+class InFlightDiagnostic:
+    """A diagnostic that is still being put together.  It is emitted once, by `report` or at the end of a `with`:
+
+        with engine.emit_error(op.location, "no layout") as diagnostic:
+            diagnostic.attach_note(use.location, "needed here")
+
+    An exception in the block, or `abandon`, drops it.
+    """
+
+    __slots__ = ("_engine", "_diagnostic")
+
+    def __init__(self, engine: "DiagnosticEngine", diagnostic: Diagnostic) -> None:
+        self._engine: DiagnosticEngine | None = engine
+        self._diagnostic = diagnostic
+
+    def __enter__(self) -> "InFlightDiagnostic":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if kind is None:
+            self.report()
+        else:
+            self.abandon()
+
+    def append(self, text: str) -> "InFlightDiagnostic":
+        self._diagnostic.message += text
+        return self
+
+    def attach_note(self, location: Locatable | None, message: str) -> Diagnostic:
+        note = Diagnostic.note(location, message)
+        self._diagnostic.notes.append(note)
+        return note
+
+    def report(self) -> Diagnostic:
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.emit(self._diagnostic)
+        return self._diagnostic
+
+    def abandon(self) -> None:
+        self._engine = None
+
 
 class DiagnosticEngine:
-    """Collects diagnostics in order; nothing is printed here."""
+    """Collects diagnostics in order; nothing is printed here.
 
-    __slots__ = ("diagnostics",)
+    Handlers are asked first, in the order in which they were registered; a diagnostic that one of them accepts is not
+    collected, though an error still fails the compilation.  A handler must neither emit nor raise.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("diagnostics", "remarks", "trace", "_handlers", "_handling", "_accepted_errors")
+
+    def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self.diagnostics: list[Diagnostic] = []
+        self.remarks = False
+        """Whether somebody wants to read what was chosen and why (`tileiras.remarks`)."""
+        self.trace = False
+        """Whether each diagnostic gets a child that says where in the compiler it was made."""
+        self._handlers = list(handlers)
+        self._handling = False
+        self._accepted_errors = False
+
+    def register_handler(self, handler: Handler) -> Handler:
+        self._handlers.append(handler)
+        return handler
+
+    def erase_handler(self, handler: Handler) -> None:
+        self._handlers.remove(handler)
 
     def emit(self, diagnostic: Diagnostic) -> Diagnostic:
-        self.diagnostics.append(diagnostic)
+        if self._handling:
+            raise RuntimeError(f"a diagnostic handler emits a diagnostic: {diagnostic.message}")
+        if self.trace:
+            import traceback
+
+            stack = "".join(traceback.format_stack()[:-1]).rstrip()
+            diagnostic.notes.append(Diagnostic.note(None, TRACE + stack))
+        self._handling = True
+        try:
+            accepted = any(handler(diagnostic) is True for handler in self._handlers)
+        finally:
+            self._handling = False
+        if not accepted:
+            self.diagnostics.append(diagnostic)
+        elif diagnostic.severity is Severity.ERROR:
+            self._accepted_errors = True
         return diagnostic
 
     def error(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
@@ -178,9 +327,12 @@ class DiagnosticEngine:
     def remark(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
         return self.emit(Diagnostic(Severity.REMARK, location, message, notes))
 
+    def emit_error(self, location: Locatable | None, message: str) -> InFlightDiagnostic:
+        return InFlightDiagnostic(self, Diagnostic(Severity.ERROR, location, message))
+
     @property
     def has_errors(self) -> bool:
-        return any(d.severity is Severity.ERROR for d in self.diagnostics)
+        return self._accepted_errors or any(d.severity is Severity.ERROR for d in self.diagnostics)
 
     def raise_if_errors(self, code: int = ExitCode.COMPILE_FAILURE) -> None:
         if self.has_errors:

@@ -13,7 +13,7 @@ when lines move in the source only the first file changes, and all the others st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileiras.diagnostics import Diagnostic, FilePosition, Severity
@@ -27,6 +27,7 @@ from tileiras.ir import (
     NameLoc,
     OpaqueLoc,
 )
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -207,6 +208,7 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
             encoder.encode(diagnostic.location),
             diagnostic.message,
             [plain(note) for note in diagnostic.notes],
+            *([diagnostic.stored()] if isinstance(diagnostic, Remark) else []),
         ]
 
     rows = [plain(diagnostic) for diagnostic in diagnostics]
@@ -218,7 +220,12 @@ def decode_diagnostics(
 ) -> list[Diagnostic]:
     """The inverse; places are looked up in `parent`, the table of the stage's input as it is now."""
     files = stored["files"]
-    lift: Callable[[list], Diagnostic] = lambda row: Diagnostic(  # noqa: E731
-        Severity(row[0]), decode(row[1], files, source_name, parent), row[2], [lift(note) for note in row[3]]
-    )
+
+    def lift(row: list) -> Diagnostic:
+        location = decode(row[1], files, source_name, parent)
+        notes = [lift(note) for note in row[3]]
+        if len(row) > 4:
+            return Remark.restored(row[4], location, notes)
+        return Diagnostic(Severity(row[0]), location, row[2], notes)
+
     return [lift(row) for row in stored["diagnostics"]]

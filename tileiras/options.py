@@ -72,6 +72,7 @@ OPTIONS: dict[str, Option] = {
         Option("approx", bool, False, "use approximate f32 division and square root"),
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),
         Option("tile-launch", bool, False, "mark kernels for the driver's tile launch, as the vendor's compiler does"),
+        Option("emit-remarks", bool, False, "say what was chosen for accesses, products, loops and kernels, and why"),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
         Option("blob-linked-lib", list, (), "bitcode files to link what the kernel calls of", local=True),

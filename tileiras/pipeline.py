@@ -91,12 +91,15 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "tileas", ENTRY, ".tileas.mlir", (),
-        ("gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages"),
+        (
+            "gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages",
+            "emit-remarks",
+        ),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
     ),
     Stage(
-        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name", "ftz", "approx"),
+        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name", "ftz", "approx", "emit-remarks"),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
     ),
@@ -108,7 +111,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
-        ("opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug"),
+        ("opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug", "emit-remarks"),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
     ),

@@ -196,7 +196,7 @@ def quoted(diagnostics: Iterable[Diagnostic], source: units.Source) -> list[Diag
         location = diagnostic.location
         if position is not None and position.filename == source.name and 0 < position.line <= len(lines):
             location = _Quoted(position._replace(source_line=lines[position.line - 1]), str(location))
-        return Diagnostic(diagnostic.severity, location, diagnostic.message, list(map(quote, diagnostic.notes)))
+        return diagnostic.moved(location, list(map(quote, diagnostic.notes)))
 
     return list(map(quote, diagnostics))
 

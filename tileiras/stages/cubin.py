@@ -10,6 +10,7 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
+    context.engine.remarks = options.emit_remarks
     flags = [
         flag
         for name, flag in (("lineinfo", "--generate-line-info"), ("device-debug", "--device-debug"))

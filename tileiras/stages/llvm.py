@@ -13,6 +13,7 @@ from tileiras.targets import target
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
+    context.engine.remarks = options.emit_remarks
     convert_tileas_to_llvm(
         source, target(options.gpu_name), context.engine, flush_to_zero=options.ftz, approximate=options.approx
     )

@@ -16,6 +16,7 @@ from tileiras.targets import target
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
+    context.engine.remarks = options.emit_remarks
     convert_tileaa_to_tileas(source, target(options.gpu_name), options.num_warps, context.engine)
     # A value may have been made in one layout by several users.
     passes: list[Pass] = [CommonSubexpressionElimination(), DeadCodeElimination()]

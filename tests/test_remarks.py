@@ -1,0 +1,119 @@
+"""Remarks: their formats, filters, and the way through the artifact store."""
+
+import json
+
+import pytest
+
+from tileiras import locations
+from tileiras.diagnostics import CompileError, Diagnostic, Severity, to_json
+from tileiras.ir import FileLineColLoc
+from tileiras.remarks import Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
+
+
+def load(line, column, function="k", **more):
+    place = FileLineColLoc("k.py", line, column)
+    arguments = {"Instruction": "Ldgsts instruction"}
+    name = "RemarkMemoryLoadInstructionSelected"
+    return Remark("passed", name, place, arguments=arguments, function=function, **more)
+
+
+def dot(line):
+    place = FileLineColLoc("k.py", line, 16)
+    return Remark("failed", "RemarkTensorCoreFMA", place, arguments={"Shape": "[1, 1, 1]"}, function="k", reason="u8")
+
+
+def test_command_line_format_is_grouped_by_function_and_category_in_the_order_of_lines():
+    text = render_command_line(remarks_of([dot(3), load(9, 2), load(4, 8), load(4, 8), load(1, 1, "other")]))
+    assert text == (
+        "in function: k:\n\n"
+        "  category: Memory\n"
+        "    remark[passed]: Load instruction selected\n"
+        '      --> "k.py":4:8\n'
+        "       |\n"
+        "       = name: RemarkMemoryLoadInstructionSelected\n"
+        "       = note: Instruction = Ldgsts instruction\n\n"
+        "    remark[passed]: Load instruction selected\n"
+        '      --> "k.py":9:2\n'
+        "       |\n"
+        "       = name: RemarkMemoryLoadInstructionSelected\n"
+        "       = note: Instruction = Ldgsts instruction\n\n\n"
+        "  category: Tensor-core\n"
+        "    remark[failed]: MMA operation failed to optimize to use Tensor Cores, "
+        "it is using FMA instructions instead\n"
+        '      --> "k.py":3:16\n'
+        "       |\n"
+        "       = name: RemarkTensorCoreMMA\n"
+        "       = note: Shape = [1, 1, 1]\n"
+        "       = reason: u8\n\n\n"
+        "in function: other:\n\n"
+        "  category: Memory\n"
+        "    remark[passed]: Load instruction selected\n"
+        '      --> "k.py":1:1\n'
+        "       |\n"
+        "       = name: RemarkMemoryLoadInstructionSelected\n"
+        "       = note: Instruction = Ldgsts instruction\n\n"
+    )
+
+
+def test_yaml_is_a_document_for_each_remark():
+    assert to_yaml(remarks_of([dot(3)])) == (
+        "--- !Failure\n"
+        "Pass:            Tensor-core\n"
+        "Name:            RemarkTensorCoreMMA\n"
+        "DebugLoc:        { File: 'k.py', Line: 3, Column: 16 }\n"
+        "Function:        k\n"
+        "Args:\n"
+        "  - RemarkId:    1\n"
+        "  - Remark:      MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead\n"
+        "  - Shape:       '[1, 1, 1]'\n"
+        "  - Reason:      u8\n"
+        "...\n"
+    )
+
+
+def test_json_names_kind_category_and_place():
+    (row,) = map(json.loads, to_json([load(4, 8)]).splitlines())
+    assert row == {
+        "severity": "remark",
+        "message": "Load instruction selected",
+        "file": "k.py",
+        "line": 4,
+        "column": 8,
+        "kind": "passed",
+        "category": "memory",
+        "name": "RemarkMemoryLoadInstructionSelected",
+        "function": "k",
+        "arguments": {"Instruction": "Ldgsts instruction"},
+    }
+
+
+@pytest.mark.parametrize(
+    "asked, memory, tensorcore",
+    [
+        ([("", "all")], True, True),
+        ([("", "memory")], True, False),
+        ([("passed", "all")], True, False),
+        ([("failed", "tensorcore")], False, True),
+        ([("", "all"), ("passed", "none")], False, True),
+        ([("", "none")], False, False),
+    ],
+)
+def test_filters_choose_by_kind_and_category(asked, memory, tensorcore):
+    chosen = RemarkFilter.parse(asked)
+    assert (chosen.admits(load(1, 1)), chosen.admits(dot(1))) == (memory, tensorcore)
+    assert chosen.any == (memory or tensorcore)
+    assert chosen.admits(Diagnostic(Severity.WARNING, None, "a warning"))
+
+
+def test_a_category_that_there_is_not_is_refused():
+    with pytest.raises(CompileError, match="Cannot find option named 'speed'!"):
+        RemarkFilter.parse([("passed", "speed")])
+
+
+def test_remarks_come_back_from_the_store_as_they_were():
+    made = [load(4, 8, reason="aligned to 4 bytes", notes=[Diagnostic.note(None, "here")]), dot(3)]
+    stored = json.loads(json.dumps(locations.encode_diagnostics(made, "k.py")))
+    found = locations.decode_diagnostics(stored, "k.py")
+    assert [(str(d), d.stored(), [str(n) for n in d.notes]) for d in found] == [
+        (str(d), d.stored(), [str(n) for n in d.notes]) for d in made
+    ]

@@ -1,0 +1,216 @@
+"""Remarks: what the compiler chose for a kernel, and why not something better.
+
+A remark is a diagnostic of severity `remark` with a kind, a name from the table below, named arguments and a reason.
+Names, texts, kinds and both output formats are those of the vendor's `--remarks` options (13.5) where it has them.
+Code that makes a choice says so to its engine, and only when somebody listens:
+
+    if engine.remarks:
+        engine.emit(Remark("passed", "RemarkMemoryLoadInstructionSelected", op.location,
+                           arguments={"Instruction": "ld.global.v4.b32"}, function="saxpy"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable, Severity, unique
+
+KINDS = {"passed": "Passed", "missed": "Missed", "failed": "Failure", "analysis": "Analysis"}
+"""Kind -> the tag of its YAML document."""
+
+CATEGORIES = {"memory": "Memory", "tensorcore": "Tensor-core", "loop": "Loop", "kernel": "Kernel"}
+"""Category as options name it -> as output does.  The vendor's options know the first two and `all`."""
+
+
+class _Row(NamedTuple):
+    category: str
+    text: str
+
+
+NAMES: dict[str, _Row] = {
+    "RemarkMemoryLoadInstructionSelected": _Row("memory", "Load instruction selected"),
+    "RemarkMemoryStoreInstructionSelected": _Row("memory", "Store instruction selected"),
+    "RemarkMemoryAtomicInstructionSelected": _Row("memory", "Atomic instruction selected"),
+    "RemarkMemoryAccessNarrow": _Row("memory", "Access is narrower than {0} bytes"),
+    "RemarkMemoryConversion": _Row("memory", "Layout conversion: {0}"),
+    "RemarkMemorySmemAllocated": _Row("memory", "Shared memory allocated: {0} bytes"),
+    "RemarkTensorCoreMMA": _Row("tensorcore", "MMA operation successfully optimized to use Tensor Cores"),
+    "RemarkTensorCoreFMA": _Row(
+        "tensorcore", "MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead"
+    ),
+    "RemarkLoopPipeline": _Row("loop", "Software pipeline applied: {0} stages"),
+    "RemarkLoopSchedule": _Row("loop", "Loop runs as written"),
+    "RemarkKernelLaunch": _Row("kernel", "Launch shape: {0} warps, {1} CTAs"),
+    "RemarkKernelResources": _Row("kernel", "Kernel resources: {0} registers a thread, {1} bytes of shared memory"),
+    "RemarkKernelSpills": _Row("kernel", "Registers spilled: {0} bytes stored, {1} bytes loaded"),
+    "RemarkKernelOccupancy": _Row("kernel", "Occupancy: {0} of {1} warps"),
+}
+"""Remark name -> its category and text."""
+
+_SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
+"""Names that output does not tell apart."""
+
+
+class Remark(Diagnostic):
+    """One choice at one place.
+
+    `values` fill the text's holes; `arguments` are shown as written, in their order; `reason` says what stood in the
+    way of something better; `function` is the kernel.
+    """
+
+    __slots__ = ("kind", "name", "text", "arguments", "reason", "function")
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        location: Locatable | None,
+        *values: Any,
+        arguments: Mapping[str, Any] | None = None,
+        reason: str = "",
+        function: str = "",
+        notes: Iterable[Diagnostic] = (),
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.text = NAMES[name].text.format(*values)
+        self.arguments = {key: str(value) for key, value in (arguments or {}).items()}
+        self.reason = reason
+        self.function = function
+        super().__init__(Severity.REMARK, location, self._line(), notes)
+
+    def _line(self) -> str:
+        said = ", ".join(f"{key} = {value}" for key, value in self.arguments.items())
+        reason = f": {self.reason}" if self.reason else ""
+        return f"[{self.kind}] {self.text}" + (f" ({said})" if said else "") + reason
+
+    @property
+    def category(self) -> str:
+        return NAMES[self.name].category
+
+    def moved(self, location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
+        return Remark.restored(self.stored(), location, notes)
+
+    def stored(self) -> list[Any]:
+        """Everything but place and notes, as plain values."""
+        return [self.kind, self.name, self.text, self.arguments, self.reason, self.function]
+
+    @classmethod
+    def restored(cls, stored: list[Any], location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
+        """The inverse of `stored`."""
+        remark = cls.__new__(cls)
+        remark.kind, remark.name, remark.text, remark.arguments, remark.reason, remark.function = stored
+        Diagnostic.__init__(remark, Severity.REMARK, location, remark._line(), notes)
+        return remark
+
+    def fields(self) -> dict[str, Any]:
+        found = super().fields()
+        found.update(
+            message=self.text, kind=self.kind, category=self.category, name=_SHOWN_AS.get(self.name, self.name),
+            function=self.function, arguments=self.arguments,
+        )  # fmt: skip
+        if self.reason:
+            found["reason"] = self.reason
+        return found
+
+
+class RemarkFilter(NamedTuple):
+    """Which remarks are shown: for each kind the categories asked for."""
+
+    categories: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def parse(cls, asked: Iterable[tuple[str, str]]) -> "RemarkFilter":
+        """From (kind or empty for all kinds, category or `all` or `none`), in the order given; a later one adds,
+        `none` takes away.  Raises CompileError (code 1) for a category that there is not."""
+        found: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        for kind, category in asked:
+            for each in (kind,) if kind else KINDS:
+                if category == "none":
+                    found[each].clear()
+                elif category == "all":
+                    found[each].update(CATEGORIES)
+                elif category in CATEGORIES:
+                    found[each].add(category)
+                else:
+                    raise CompileError.at(None, f"Cannot find option named '{category}'!", ExitCode.USAGE)
+        return cls({kind: frozenset(categories) for kind, categories in found.items()})
+
+    @property
+    def any(self) -> bool:
+        return any(self.categories.values())
+
+    def admits(self, diagnostic: Diagnostic) -> bool:
+        """Whether a diagnostic is shown; those that are no remarks of the table always are."""
+        return not isinstance(diagnostic, Remark) or diagnostic.category in self.categories[diagnostic.kind]
+
+
+def remarks_of(diagnostics: Iterable[Diagnostic]) -> list[Remark]:
+    """The remarks among diagnostics, by function, category and line; repetitions once."""
+    found = [diagnostic for diagnostic in unique(diagnostics) if isinstance(diagnostic, Remark)]
+    functions = {name: number for number, name in enumerate(dict.fromkeys(remark.function for remark in found))}
+    categories = list(CATEGORIES)
+
+    def place(remark: Remark) -> tuple:
+        position = remark.position
+        line, column = (position.line, position.column) if position is not None else (0, 0)
+        return functions[remark.function], categories.index(remark.category), line, column
+
+    return sorted(found, key=place)
+
+
+def render_command_line(remarks: Iterable[Remark]) -> str:
+    """Remarks as the vendor's command prints them: below their function and category."""
+    lines: list[str] = []
+    function = category = None
+    for remark in remarks:
+        if remark.function != function:
+            lines += [""] if lines else []
+            lines += [f"in function: {remark.function}:", ""]
+            function, category = remark.function, None
+        if remark.category != category:
+            lines += [""] if category is not None else []
+            lines.append(f"  category: {CATEGORIES[remark.category]}")
+            category = remark.category
+        lines.append(f"    remark[{remark.kind}]: {remark.text}")
+        position = remark.position
+        if position is not None:
+            lines.append(f'      --> "{position.filename}":{position.line}:{position.column}')
+        lines.append("       |")
+        lines.append(f"       = name: {_SHOWN_AS.get(remark.name, remark.name)}")
+        lines += [f"       = note: {key} = {value}" for key, value in remark.arguments.items()]
+        lines += [f"       = reason: {remark.reason}"] if remark.reason else []
+        lines.append("")
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def to_yaml(remarks: Iterable[Remark]) -> str:
+    """Remarks as a stream of YAML documents in the layout of LLVM's optimization records."""
+    documents = []
+    for number, remark in enumerate(remarks, 1):
+        position = remark.position
+        lines = [f"--- !{KINDS[remark.kind]}", f"Pass:            {CATEGORIES[remark.category]}"]
+        lines.append(f"Name:            {_SHOWN_AS.get(remark.name, remark.name)}")
+        if position is not None:
+            place = f"File: {_quoted(position.filename)}, Line: {position.line}, Column: {position.column}"
+            lines.append(f"DebugLoc:        {{ {place} }}")
+        lines += [f"Function:        {_scalar(remark.function)}", "Args:"]
+        arguments = {"RemarkId": str(number), "Remark": remark.text, **remark.arguments}
+        if remark.reason:
+            arguments["Reason"] = remark.reason
+        lines += [f"  - {key + ':':<12} {_scalar(value)}" for key, value in arguments.items()]
+        documents.append("\n".join([*lines, "...\n"]))
+    return "".join(documents)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _scalar(text: str) -> str:
+    """A YAML scalar, in quotes where a plain one would be read as something else."""
+    if text.isidentifier() or text.isdigit():
+        return text
+    special = ": " in text or " #" in text or text[:1] in "-?:,[]{}#&*!|>'\"%@` " or text.endswith((":", " "))
+    return _quoted(text) if special or not text or not text[:1].isalpha() else text
