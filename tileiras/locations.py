@@ -4,15 +4,18 @@ Operations are numbered in the order of `Operation.walk` (the order of printing)
 `read` holds positions in the user's source; every later one holds numbers of operations in the artifact before it.  So
 when lines move in the source only the first file changes, and all the others still lead to the right line.
 
-    tileiras-loc 1 1              format version, number of the unit's own operation (the entry)
+    tileiras-loc 2 1              format version, number of the unit's own operation (the entry)
     file kernels/other.mlir       named by `f1` below; `f0` is the user's source itself
+    scope #cuda_tile.di_sub...    named by `/0` below: a function of the source or a block in it
     -                             one line per operation: `-` unknown, `17` operation 17 of the artifact before,
     f0:12:3                       file:line:column, `bFunc:184` section and byte offset of bytecode,
-    4,9                           fused, `4@9` callee at caller
+    f0:12:3/0                     a position in a scope,
+    4,9                           fused, `4@9` callee at caller; a call site in a fusion is `(4@9),7`
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,9 +33,9 @@ from tileiras.ir import (
 from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
-    from tileiras.ir import Operation
+    from tileiras.ir import Attribute, Operation
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = "tileiras-loc"
 
 
@@ -68,7 +71,7 @@ class OpLoc(Location):
 class LocationTable:
     """The content of one `.loc` file, with the table of the artifact before it."""
 
-    __slots__ = ("rows", "files", "unit", "parent", "source_name")
+    __slots__ = ("rows", "files", "scopes", "unit", "parent", "source_name")
 
     def __init__(
         self,
@@ -77,36 +80,41 @@ class LocationTable:
         unit: int = 0,
         parent: LocationTable | None = None,
         source_name: str = "<input>",
+        scopes: Sequence[str] = (),
     ) -> None:
         self.rows = rows
         self.files = files
+        self.scopes = scopes
         self.unit = unit
         self.parent = parent
         self.source_name = source_name
 
     def to_bytes(self) -> bytes:
-        lines = [f"{_MAGIC} {FORMAT} {self.unit}", *(f"file {name}" for name in self.files), *self.rows]
-        return ("\n".join(lines) + "\n").encode()
+        head = [f"{_MAGIC} {FORMAT} {self.unit}"]
+        head += [f"file {name}" for name in self.files] + [f"scope {text}" for text in self.scopes]
+        return ("\n".join((*head, *self.rows)) + "\n").encode("utf-8", "surrogateescape")
 
     @classmethod
     def from_bytes(
         cls, data: bytes, parent: LocationTable | None = None, source_name: str = "<input>"
     ) -> LocationTable:
         """Raises ValueError for data that is not of this format."""
-        lines = data.decode().split("\n")
+        lines = data.decode("utf-8", "surrogateescape").split("\n")
         head = lines[0].split(" ")
         if len(head) != 3 or head[:2] != [_MAGIC, str(FORMAT)]:
             raise ValueError("not a location file of this version")
+        names: dict[str, list[str]] = {"file": [], "scope": []}
         first = 1
-        while first < len(lines) and lines[first].startswith("file "):
+        while first < len(lines) and (kind := lines[first].partition(" ")[0]) in names:
+            names[kind].append(lines[first][len(kind) + 1 :])
             first += 1
-        return cls(lines[first:-1], [line[5:] for line in lines[1:first]], int(head[2]), parent, source_name)
+        return cls(lines[first:-1], names["file"], int(head[2]), parent, source_name, names["scope"])
 
     def location(self, number: int) -> Location:
         """The user's location of operation `number`."""
         if not 0 <= number < len(self.rows):
             return UNKNOWN_LOC
-        return decode(self.rows[number], self.files, self.source_name, self.parent)
+        return decode(self.rows[number], self.files, self.source_name, self.parent, self.scopes)
 
     def attach(self, module: Operation) -> None:
         """Gives every operation of a freshly read artifact its place in this table."""
@@ -119,39 +127,53 @@ class LocationTable:
 
 
 class LocationEncoder:
-    """Writes locations as text; collects the names of the files that occur.
+    """Writes locations as text; collects the names of the files and the scopes that occur.
 
     `flatten` writes source positions instead of operation numbers.
     """
 
-    __slots__ = ("files", "_indices", "flatten")
+    __slots__ = ("files", "scopes", "_indices", "_scopes", "flatten")
 
     def __init__(self, source_name: str, flatten: bool = False) -> None:
         self.files: list[str] = []
+        self.scopes: list[str] = []
         self._indices = {source_name: 0}
+        self._scopes: dict[Attribute, int] = {}
         self.flatten = flatten
 
     def encode(self, location: object) -> str:
         if isinstance(location, OpLoc):
             return self.encode(location.origin()) if self.flatten else str(location.number)
         if isinstance(location, FusedLoc):
-            parts = dict.fromkeys(self.encode(part) for part in location.locations)
+            parts = dict.fromkeys(self.encode(part) for part in _fused(location))
             parts.pop("-", None)
-            # A call site inside a fusion would need brackets; its callee is what a user wants to see.
-            return ",".join(part.partition("@")[0] for part in parts) or "-"
+            if len(parts) == 1:
+                return next(iter(parts))
+            return ",".join(f"({part})" if "@" in part else part for part in parts) or "-"
         if isinstance(location, CallSiteLoc):
             callee, caller = self.encode(location.callee), self.encode(location.caller)
-            return caller if callee == "-" else callee if caller == "-" else f"{callee}@{caller}"
+            return "-" if callee == caller == "-" else f"{callee}@{caller}"
         if isinstance(location, NameLoc):
             return self.encode(location.child)
         if isinstance(location, OpaqueLoc):
             return self.encode(location.fallback)
         if isinstance(location, BytecodeLoc):
             return f"b{location.section}:{location.offset}"
+        scope = getattr(location, "scope", None)
+        if scope is not None:
+            # As it was written: what is shown to a user may count columns in another way.
+            return f"{self.encode(location.source)}/{self._scope(scope)}"  # type: ignore[attr-defined]
         position = location.resolve() if isinstance(location, Location) else None
         if position is None:
             return "-"
         return f"f{self._file(position.filename)}:{position.line}:{position.column}"
+
+    def _scope(self, scope: Attribute) -> int:
+        index = self._scopes.get(scope)
+        if index is None:
+            index = self._scopes[scope] = len(self.scopes)
+            self.scopes.append(str(scope))
+        return index
 
     def _file(self, name: str) -> int:
         index = self._indices.get(name)
@@ -162,16 +184,31 @@ class LocationEncoder:
 
 
 def decode(
-    text: str, files: Sequence[str], source_name: str = "<input>", parent: LocationTable | None = None
+    text: str,
+    files: Sequence[str],
+    source_name: str = "<input>",
+    parent: LocationTable | None = None,
+    scopes: Sequence[str] = (),
 ) -> Location:
     """The location that a row stands for; operation numbers are looked up in `parent`."""
     if text == "-":
         return UNKNOWN_LOC
-    if "@" in text:
-        callee, _, caller = text.partition("@")
-        return CallSiteLoc(decode(callee, files, source_name, parent), decode(caller, files, source_name, parent))
-    if "," in text:
-        return FusedLoc.of(*(decode(part, files, source_name, parent) for part in text.split(",")))
+    for mark in "@,":
+        parts = _split(text, mark) if mark in text else (text,)
+        if len(parts) > 1:
+            found = [decode(part, files, source_name, parent, scopes) for part in parts]
+            # A call site's caller may be one itself: `a@b@c` is a, called from b, called from c.
+            return FusedLoc.of(*found) if mark == "," else functools.reduce(_called, reversed(found))
+    if text[0] == "(":
+        return decode(text[1:-1], files, source_name, parent, scopes)
+    if "/" in text and text[0] == "f":
+        from tileiras.dialects.cuda_tile import DILoc
+        from tileiras.ir import parse_attribute
+
+        at, _, scope = text.partition("/")
+        position = decode(at, files, source_name)
+        assert isinstance(position, FileLineColLoc)
+        return DILoc(position, parse_attribute(scopes[int(scope)]))
     if text[0] == "f":
         index, line, column = text[1:].split(":")
         name = files[int(index) - 1] if index != "0" else source_name
@@ -180,6 +217,44 @@ def decode(
         section, _, offset = text[1:].rpartition(":")
         return BytecodeLoc(source_name, section, int(offset))
     return parent.location(int(text)) if parent is not None else UNKNOWN_LOC
+
+
+def _fused(location: FusedLoc) -> Sequence[Location]:
+    if location.metadata is None:
+        return location.locations
+    from tileiras.dialects.cuda_tile.debug_info import with_metadata
+
+    return with_metadata(location)
+
+
+def _called(caller: Location, callee: Location) -> Location:
+    return CallSiteLoc(callee, caller)
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """The parts of `text` between marks outside of parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == mark and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+def settle(module: Operation, source_name: str) -> None:
+    """Gives every operation its location in the user's source, in the form that reading a table gives.
+
+    What follows does not depend on whether the module is alive from the start or was read with a table.
+    """
+    encoder = LocationEncoder(source_name, flatten=True)
+    settled: dict[str, Location] = {}
+    for op in module.walk():
+        row = encoder.encode(op.location)
+        found = settled.get(row)
+        if found is None:
+            found = settled[row] = decode(row, encoder.files, source_name, None, encoder.scopes)
+        op.location = found
 
 
 def table_of(
@@ -195,7 +270,7 @@ def table_of(
             symbol = op.attributes.get("sym_name")
             if symbol is not None and getattr(symbol, "value", None) == unit_name:
                 unit = number
-    return LocationTable(rows, encoder.files, unit, parent, source_name)
+    return LocationTable(rows, encoder.files, unit, parent, source_name, encoder.scopes)
 
 
 def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> dict:
@@ -212,17 +287,17 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
         ]
 
     rows = [plain(diagnostic) for diagnostic in diagnostics]
-    return {"files": encoder.files, "diagnostics": rows}
+    return {"files": encoder.files, "scopes": encoder.scopes, "diagnostics": rows}
 
 
 def decode_diagnostics(
     stored: dict, source_name: str, parent: LocationTable | None = None
 ) -> list[Diagnostic]:
     """The inverse; places are looked up in `parent`, the table of the stage's input as it is now."""
-    files = stored["files"]
+    files, scopes = stored["files"], stored.get("scopes", ())
 
     def lift(row: list) -> Diagnostic:
-        location = decode(row[1], files, source_name, parent)
+        location = decode(row[1], files, source_name, parent, scopes)
         notes = [lift(note) for note in row[3]]
         if len(row) > 4:
             return Remark.restored(row[4], location, notes)

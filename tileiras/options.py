@@ -46,8 +46,8 @@ OPTIONS: dict[str, Option] = {
     for option in (
         Option("gpu-name", str, None, "GPU to generate code for", GPU_NAMES),
         Option("opt-level", int, 3, "optimization level", (0, 1, 2, 3)),
-        Option("lineinfo", bool, False, "have ptxas keep line-number information"),
-        Option("device-debug", bool, False, "have ptxas keep full debug information; needs optimization level 0"),
+        Option("lineinfo", bool, False, "keep line-number information: which source line an instruction is from"),
+        Option("device-debug", bool, False, "full debug information, for a debugger; needs optimization level 0"),
         Option(
             "bytecode-version", str, "13.3", "version of exported or written bytecode", ("13.1", "13.2", "13.3", "13.4")
         ),

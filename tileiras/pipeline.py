@@ -25,6 +25,8 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 FILE = "file"
 ENTRY = "entry"
 
+DEBUG_OPTIONS = ("lineinfo", "device-debug")
+
 
 class Stage(NamedTuple):
     """One row of the pipeline.
@@ -45,6 +47,8 @@ class Stage(NamedTuple):
     tools: tuple[str, ...] = ()
     reads_files: bool = False
     """Whether the stage reads files besides its input, and reports them."""
+    debug_options: tuple[str, ...] = ()
+    """Options that are read with line or debug information only: without, they are no part of the key."""
     module: str = ""
 
     @property
@@ -61,13 +65,16 @@ class Stage(NamedTuple):
         """`.cuda_tile.mlir` -> `.cuda_tile.loc`."""
         return self.suffix.removesuffix(".mlir") + ".loc"
 
+    def reads(self, options: CompileOptions) -> tuple[str, ...]:
+        """The options that the stage reads when these are given."""
+        return (*self.options, *self.debug_options) if self.needs_locations(options) else self.options
+
     def select(self, options: CompileOptions) -> StageOptions:
-        return StageOptions(self.name, self.options, options)
+        return StageOptions(self.name, self.reads(options), options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
         """Whether source positions reach this stage's output: with line or debug information, while there is IR."""
-        debug = ("lineinfo", "device-debug")
-        return bool(self.dialects) and any(name in self.options and options[name] for name in debug)
+        return bool(self.dialects) and any(name in self.options and options[name] for name in DEBUG_OPTIONS)
 
 
 _MIDDLE = ("builtin", "arith", "math", "scf")
@@ -85,7 +92,8 @@ STAGES: tuple[Stage, ...] = (
         dialects=("builtin", "cuda_tile"),
     ),
     Stage(
-        "tileaa", ENTRY, ".tileaa.mlir", (), ("gpu-name", "num-warps", "num-ctas", "legalize-types"),
+        "tileaa", ENTRY, ".tileaa.mlir", (),
+        ("gpu-name", "num-warps", "num-ctas", "legalize-types", *DEBUG_OPTIONS),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),
@@ -99,9 +107,10 @@ STAGES: tuple[Stage, ...] = (
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
     ),
     Stage(
-        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name", "ftz", "approx", "emit-remarks"),
+        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name", "ftz", "approx", "emit-remarks", *DEBUG_OPTIONS),
         "tiles to LLVM vectors of register fragments",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
+        debug_options=("opt-level",),
     ),
     Stage(
         "ptx", ENTRY, ".ptx", (".json",),
@@ -111,7 +120,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
-        ("opt-level", "ptxas", "ptxas-options", "lineinfo", "device-debug", "emit-remarks"),
+        ("opt-level", "ptxas", "ptxas-options", "emit-remarks", *DEBUG_OPTIONS),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
     ),

@@ -23,8 +23,8 @@ def place(tmp_path, monkeypatch):
     def step(line: int, source: str, **options) -> Step:
         (tmp_path / "k.src").write_text(source)
         (tmp_path / "in.mlir").write_text(INPUT)
-        (tmp_path / "in.tileaa.loc").write_text("tileiras-loc 1 1\n-\n1\n2\n-\n")
-        (tmp_path / "in.cuda_tile.loc").write_text(f"tileiras-loc 1 1\n-\nf0:{line - 1}:1\nf0:{line}:3\n")
+        (tmp_path / "in.tileaa.loc").write_text("tileiras-loc 2 1\n-\n1\n2\n-\n")
+        (tmp_path / "in.cuda_tile.loc").write_text(f"tileiras-loc 2 1\n-\nf0:{line - 1}:1\nf0:{line}:3\n")
         return Step(
             replaced, "in.mlir", "out/k", [".tileas.mlir", ".tileas.loc"], "k.src", "k.src",
             CompileOptions({"gpu-name": "sm_90", **options}), "k", ["in.tileaa.loc", "in.cuda_tile.loc"],
@@ -82,7 +82,7 @@ def test_an_option_the_stage_does_not_read_is_no_part_of_its_key(place, tmp_path
 def test_the_output_is_numbered_by_the_operations_of_the_input(place, tmp_path):
     store = ArtifactStore("off", pytest.fail)
     assert Session(store).perform(place(3, SOURCE)).error is None
-    assert (tmp_path / "out" / "k.tileas.loc").read_text() == "tileiras-loc 1 1\n0\n1\n2\n3\n"
+    assert (tmp_path / "out" / "k.tileas.loc").read_text() == "tileiras-loc 2 1\n0\n1\n2\n3\n"
 
 
 def test_an_input_that_is_gone_is_an_error_and_leaves_nothing(place, tmp_path):

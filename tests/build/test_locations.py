@@ -1,6 +1,7 @@
 import pytest
 
 from tileiras.diagnostics import Diagnostic, Severity
+from tileiras.dialects.cuda_tile import DICompileUnitAttr, DIFileAttr, DILoc, DISubprogramAttr
 from tileiras.ir import UNKNOWN_LOC, BytecodeLoc, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from tileiras.locations import (
     LocationEncoder,
@@ -13,6 +14,8 @@ from tileiras.locations import (
 
 HERE = FileLineColLoc("k.mlir", 12, 3)
 THERE = FileLineColLoc("lib/other.py", 4, 1)
+FILE = DIFileAttr("k.mlir", 'a "folder"')
+SCOPE = DISubprogramAttr(FILE, 3, "k", "k", DICompileUnitAttr(FILE), 4)
 
 
 @pytest.mark.parametrize(
@@ -24,14 +27,19 @@ THERE = FileLineColLoc("lib/other.py", 4, 1)
         (NameLoc("value", HERE), "f0:12:3"),
         (FusedLoc((HERE, UNKNOWN_LOC, THERE)), "f0:12:3,f1:4:1"),
         (CallSiteLoc(THERE, HERE), "f1:4:1@f0:12:3"),
-        (CallSiteLoc(UNKNOWN_LOC, HERE), "f0:12:3"),
+        (CallSiteLoc(UNKNOWN_LOC, HERE), "-@f0:12:3"),
+        (CallSiteLoc(UNKNOWN_LOC, UNKNOWN_LOC), "-"),
+        (CallSiteLoc(CallSiteLoc(THERE, HERE), THERE), "f1:4:1@f0:12:3@f1:4:1"),
+        (FusedLoc((CallSiteLoc(THERE, HERE), FusedLoc((HERE, THERE)))), "(f1:4:1@f0:12:3),f0:12:3,f1:4:1"),
+        (DILoc(HERE, SCOPE), "f0:12:3/0"),
+        (CallSiteLoc(DILoc(THERE, SCOPE), DILoc(HERE, SCOPE)), "f1:4:1/0@f0:12:3/0"),
         (BytecodeLoc("k.mlir", "Func", 184), "bFunc:184"),
     ],
 )
 def test_a_location_is_written_and_read_back(location, text):
     encoder = LocationEncoder("k.mlir")
     assert encoder.encode(location) == text
-    back = decode(text, encoder.files, "k.mlir")
+    back = decode(text, encoder.files, "k.mlir", None, encoder.scopes)
     assert back.resolve() == location.resolve()
     assert LocationEncoder("k.mlir").encode(back) == text
 
@@ -47,10 +55,11 @@ def test_numbers_lead_through_the_tables_to_the_source_as_it_is_now():
 
 
 def test_a_table_survives_its_file():
-    table = LocationTable(["-", "f1:4:1"], ["lib/other.py"], unit=1)
+    table = LocationTable(["-", "f1:4:1/0"], ["lib/other.py"], unit=1, scopes=[str(SCOPE)])
     back = LocationTable.from_bytes(table.to_bytes(), source_name="k.mlir")
-    assert (list(back.rows), list(back.files), back.unit) == (["-", "f1:4:1"], ["lib/other.py"], 1)
-    assert back.unit_location.resolve()[:3] == ("lib/other.py", 4, 1)
+    assert (list(back.rows), list(back.files), back.unit) == (["-", "f1:4:1/0"], ["lib/other.py"], 1)
+    assert back.location(1) == DILoc(THERE, SCOPE)
+    assert back.unit_location.resolve()[:2] == ("lib/other.py", 4)
 
 
 @pytest.mark.parametrize("data", [b"", b"tileiras-loc 9 0\n-\n", b"something else\n"])

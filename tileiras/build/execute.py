@@ -23,7 +23,7 @@ from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageContext, StageOptions
 
-KEY_FORMAT = 2
+KEY_FORMAT = 3
 
 CODE = os.path.join(".tileiras", "code.json")
 """In a build directory: the fingerprints of the compiler as the last build found it."""
@@ -140,7 +140,7 @@ class Session:
         return b"\n".join(
             (
                 f"tileiras:{stage.name}:{self.code.fingerprint(stage)}".encode(),
-                options.canonical(stage.options),
+                options.canonical(stage.reads(options)),
                 *(self.tool(name, stage.select(options)).encode() for name in stage.tools),
             )
         )
@@ -345,7 +345,7 @@ class Session:
         import xxhash
 
         stage = step.stage
-        options = step.options.canonical(stage.options).decode()
+        options = step.options.canonical(stage.reads(step.options)).decode()
         parts: dict[str, Any] = {
             "stage": stage.name,
             "code": self.code.fingerprint(stage),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.codegen import ptx
+from tileiras.codegen.ptx_debug import DebugMerge
 from tileiras.diagnostics import CompileError
 from tileiras.requirements import FORMS, split
 
@@ -19,6 +20,7 @@ def link(texts: Sequence[str]) -> str:
     targets, or when two define one name differently.
     """
     modules = [ptx.parse(text) for text in texts]
+    debug = _take_debug(modules)
     first = modules[0]
     target = max((module.target for module in modules), key=lambda name: FORMS.index(split(name)[1]))
     pieces: list[str | ptx.PtxEntry] = []
@@ -35,8 +37,26 @@ def link(texts: Sequence[str]) -> str:
             kept = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, known)]
             if kept:
                 pieces.append("\n".join(kept) + "\n\n")
+    if debug:
+        pieces.append(debug)
     version = max(module.version for module in modules)
     return str(ptx.PtxModule(version, target, first.target_options, first.address_size, pieces))
+
+
+def _take_debug(modules: Sequence[ptx.PtxModule]) -> str:
+    """Makes the modules' files and labels those of one module; what is left to say at its end."""
+    merge = DebugMerge()
+    if not any(isinstance(piece, str) and ".file" in piece for module in modules for piece in module.pieces):
+        return ""
+    for module in modules:
+        pieces = module.pieces
+        changed = merge.take([piece if isinstance(piece, str) else piece.body for piece in pieces])
+        for number, (piece, text) in enumerate(zip(pieces, changed)):
+            if isinstance(piece, ptx.PtxEntry):
+                piece.body = text
+            else:
+                pieces[number] = text
+    return merge.text
 
 
 def statements(text: str) -> list[str]:
@@ -51,7 +71,7 @@ def statements(text: str) -> list[str]:
         current.append(line)
         depth += code.count("{") - code.count("}")
         ended = code.rstrip().endswith(";") or (code.rstrip().endswith("}") and len(current) > 1)
-        if depth == 0 and (ended or code.lstrip().startswith((".file", ".section"))):
+        if depth == 0 and ended:
             found.append("\n".join(current))
             current = []
     if any(line.split("//")[0].strip() for line in current):
@@ -101,7 +121,7 @@ def _declared(statement: str) -> str:
     """The name that a statement declares; the statement itself when it declares none."""
     import re
 
-    if statement.lstrip().startswith((".file", ".section", ".pragma")):
+    if statement.lstrip().startswith(".pragma"):
         return statement
     # The name stands before the array bounds, the initialiser, the parameter list or the end.
     head = re.split(r"[\[=;{]", statement, maxsplit=1)[0]

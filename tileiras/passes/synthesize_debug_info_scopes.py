@@ -29,12 +29,16 @@ from tileiras.ir import (
 class SynthesizeDebugInfoScopes(Pass):
     name = "synthesize-debug-info-scopes"
     anchor = "cuda_tile.module"
+    located_only: bool = False
+    """Leave kernels alone that have no position in a file, as those read from bytecode without debug information."""
 
     def run(self, op: ModuleOp, context: object) -> None:  # type: ignore[override]
         position = file_position(op.location)
         unit = DICompileUnitAttr(_file(position) if position is not None else DIFileAttr("<unknown>", ""))
         for inner in op.body.block.operations:
-            if isinstance(inner, FunctionOp) and debug_location(inner.location) is None:
+            if not isinstance(inner, FunctionOp) or debug_location(inner.location) is not None:
+                continue
+            if not self.located_only or file_position(inner.location) is not None:
                 _give_scope(inner, unit)
 
 

@@ -1,22 +1,37 @@
 """nv_tileas -> llvm and nvvm dialects -> LLVM IR text.
 
 In: one function of nv_tileas with the globals that it uses.  Out: the bytes of NAME.ll; beside it NAME.llvm.mlir.
+
+With line or debug information the LLVM IR says where its instructions come from:
+
+| | `!dbg` | subprograms | variables | optimized |
+|---|---|---|---|---|
+| neither | no | no | no | |
+| `lineinfo` | yes | yes, for `.loc` only | no | unless at level 0 |
+| `device-debug` | yes | yes | yes | no, level 0 only |
 """
 
 from __future__ import annotations
 
 from tileiras.ir import Operation, print_op, verify
-from tileiras.lowering.llvm_to_ir import translate_module
+from tileiras.locations import settle
+from tileiras.lowering.llvm_to_ir import DIRECTIVES_ONLY, FULL, DebugLevel, translate_module
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
+from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets import target
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
+    debug = None
+    if options.lineinfo or options.device_debug:
+        debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
+        settle(source, context.source_name)
+        InsertDebugScope().run(source, context)
     convert_tileas_to_llvm(
         source, target(options.gpu_name), context.engine, flush_to_zero=options.ftz, approximate=options.approx
     )
     verify(source)
-    text = translate_module(source, options.gpu_name)
+    text = translate_module(source, options.gpu_name, debug)
     return StageResult(text.encode(), {".llvm.mlir": print_op(source).encode()})

@@ -18,6 +18,14 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
     from tileiras.passes.cse import CommonSubexpressionElimination
     from tileiras.targets import target as gpu
 
+    debug = options.lineinfo or options.device_debug
+    if debug:
+        from tileiras.locations import settle
+        from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
+        from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
+
+        settle(source, context.source_name)
+        SynthesizeDebugInfoScopes(located_only=True).run(source, context)
     if not options.legalize_types:
         check_supported_types(source, gpu(options.gpu_name))
     target = TargetSpec(options.gpu_name, options.num_warps, options.num_ctas)
@@ -25,6 +33,8 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
     # Front ends repeat themselves: the same tile block id, the same constant, the same view for each access.
     # Constants stay where they are used: a layout is chosen for each, and one far away would be converted.
     passes = [Canonicalize(unique_constants=False), CommonSubexpressionElimination()]
+    if debug:
+        passes.insert(0, InsertDebugScope())
     PassManager(passes, verify_each=False).run(module, PassContext(context.engine))
     verify(module, code=ExitCode.COMPILE_FAILURE)
     return StageResult(module)

@@ -244,6 +244,25 @@ def debug_location(location: Location) -> DILoc | None:
     return None
 
 
+def with_metadata(location: FusedLoc) -> tuple[Location, ...]:
+    """What a fusion with metadata stands for.
+
+    A scope is that of the first position among the locations; a location is inlined at them, the first one innermost.
+    Other metadata says nothing about places.
+    """
+    found = location.metadata
+    if isinstance(found, (DISubprogramAttr, DILexicalBlockAttr)):
+        first = next((x for x in location.locations if isinstance(x, FileLineColLoc)), None)
+        return location.locations if first is None else (DILoc(first, found),)
+    if isinstance(found, Location):
+        chain: Location | None = None
+        for child in reversed(location.locations):
+            if debug_location(child) is not None:
+                chain = child if chain is None else CallSiteLoc(child, chain)
+        return (found if chain is None else CallSiteLoc(found, chain),)
+    return location.locations
+
+
 def subprogram_of(location: Location) -> DISubprogramAttr | None:
     """The function of the source that a location belongs to."""
     found = debug_location(location)

@@ -74,7 +74,10 @@ class FunctionTranslation:
             self.module.require(BLOCKS_ARE_CLUSTERS_PTX)
         blocks = _reachable(op.regions[0].blocks)
         self._number(blocks)
-        self.lines.append(f"define {self._signature()} {{")
+        debug = self.module.debug
+        subprogram = debug.enter(op.location) if debug is not None else None
+        self.lines.append(f"define {self._signature()}{f' !dbg {subprogram}' if subprogram is not None else ''} {{")
+        translate = self._instruction if subprogram is None else self._located_instruction
         predecessors = _predecessors(blocks)
         for block in blocks:
             self.lines.append(self._labels[block][1:] + ":")
@@ -82,7 +85,7 @@ class FunctionTranslation:
                 self._phis(block, predecessors.get(block, []))
             for inner in block.operations:
                 if not isinstance(inner, _INLINED):
-                    self._instruction(inner)
+                    translate(inner)
         self.lines.append("}")
         return "\n".join(self.lines)
 
@@ -101,6 +104,14 @@ class FunctionTranslation:
             self.lines.append(f"  {self._names[op.results[0]]} = {text}")
         else:
             self.lines.append("  " + text)
+
+    def _located_instruction(self, op: Operation) -> None:
+        """The operation's instructions, each with its location."""
+        start = len(self.lines)
+        self._instruction(op)
+        node = self.module.debug.location(op.location)  # type: ignore[union-attr]
+        if node is not None:
+            self.lines[start:] = [f"{line}, !dbg {node}" for line in self.lines[start:]]
 
     def _number(self, blocks: list[Block]) -> None:
         names = self._names

@@ -1,7 +1,7 @@
 """A module of `llvm.func` and `llvm.mlir.global` to LLVM IR text.
 
 The text is a function of the module alone: functions and globals in order, declarations in order of first use, then
-metadata.  Locations are no part of it.
+metadata.  Locations are part of it as far as a debug level asks for them.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tileiras.targets.nvptx import (
     REQUIREMENTS_METADATA,
 )
 
+from .debug_info import MODULE_FLAG, DebugLevel, DebugMetadata
 from .function import FunctionTranslation, checked_symbol
 from .literals import constant_text, escaped
 
@@ -49,10 +50,12 @@ class ModuleTranslation:
 
     __slots__ = (
         "_declarations", "_defined", "_metadata", "_min_ptx", "_requirements", "_signatures", "_symbols", "chip",
+        "debug",
     )  # fmt: skip
 
-    def __init__(self, chip: str | None = None) -> None:
+    def __init__(self, chip: str | None = None, debug: DebugLevel | None = None) -> None:
         self.chip = chip
+        self.debug = DebugMetadata(debug, self.node) if debug is not None else None
         self._declarations: dict[str, str] = {}
         self._signatures: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._defined: set[str] = set()
@@ -88,7 +91,11 @@ class ModuleTranslation:
 
     def metadata(self, content: str) -> str:
         """The number of the metadata node `!{content}`."""
-        return f"!{self._metadata.setdefault(content, len(self._metadata))}"
+        return self.node(f"!{{{content}}}")
+
+    def node(self, text: str) -> str:
+        """The number of a metadata node."""
+        return f"!{self._metadata.setdefault(text, len(self._metadata))}"
 
     def require(self, version: tuple[int, int], requirement: str = "") -> None:
         """Note what inline assembly needs, which nobody can read off it: a PTX version, a form of the target."""
@@ -129,6 +136,9 @@ class ModuleTranslation:
         parts += [text + "\n" for text in self._declarations.values()]
         flags = [self.metadata('i32 4, !"nvvm-reflect-ftz", i32 1')] if flush_to_zero else []
         named = []
+        if self.debug is not None and self.debug.units:
+            flags.append(self.metadata(MODULE_FLAG))
+            named.append(f"!llvm.dbg.cu = !{{{', '.join(self.debug.units)}}}\n")
         if flags:
             named.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
         if approximate:
@@ -148,7 +158,7 @@ class ModuleTranslation:
         if self._metadata:
             parts.append("\n")
             parts += named
-            parts += [f"!{number} = !{{{content}}}\n" for content, number in self._metadata.items()]
+            parts += [f"!{number} = {text}\n" for text, number in self._metadata.items()]
         return "".join(parts)
 
 
@@ -230,16 +240,17 @@ def _initial_value(value: Any) -> str:
     return constant_text(value)
 
 
-def translate_module(module: Operation, chip: str | None = None) -> str:
+def translate_module(module: Operation, chip: str | None = None, debug: DebugLevel | None = None) -> str:
     """LLVM IR text of a module (an operation with one region of one block).
 
-    With a `chip`, operations that it does not have are errors at their location.  Raises CompileError.
+    With a `chip`, operations that it does not have are errors at their location.  With a `debug` level, functions whose
+    locations have a scope get debug metadata.  Raises CompileError.
     """
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
     try:
         attributes = (module.attributes.get(name) for name in (REFLECT_FTZ, REFLECT_APPROX))
         flush_to_zero, approximate = (isinstance(attribute, UnitAttr) for attribute in attributes)
-        return ModuleTranslation(chip).run(operations, flush_to_zero, approximate, _blobs(module))
+        return ModuleTranslation(chip, debug).run(operations, flush_to_zero, approximate, _blobs(module))
     except VerifyError as error:
         notes = [Diagnostic.note(location, text) for location, text in error.notes]
         location = error.location if error.location is not None else module.location

@@ -1,0 +1,160 @@
+"""Locations to LLVM's debug metadata: compile units, files, subprograms, lexical blocks and `!dbg` of instructions.
+
+| location | metadata |
+|---|---|
+| `di_loc` | DILocation in the scope; in a DILexicalBlockFile where the position lies in another file than the scope |
+| call site | the callee's DILocation, inlined at the caller's |
+| fused | its metadata's location inlined at its parts; without metadata the first part that has one |
+| name, opaque | what they wrap |
+| file and line without a scope, unknown | none |
+
+A location whose outermost scope is not the function's is left out: LLVM refuses such functions.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
+from tileiras.dialects.cuda_tile.debug_info import subprogram_of, with_metadata
+from tileiras.ir import CallSiteLoc, FusedLoc, Location, NameLoc, OpaqueLoc
+
+from .literals import escaped
+
+PRODUCER = "tileiras"
+
+DIRECTIVES_ONLY = "DebugDirectivesOnly"
+"""`.file` and `.loc`, no sections.  LLVM's LineTablesOnly puts `debug` into `.target`, and ptxas does not optimise
+such modules."""
+
+FULL = "FullDebug"
+
+
+class DebugLevel(NamedTuple):
+    """How much debug information a module gets.  `optimized` says so to debuggers, which then trust it less."""
+
+    emission_kind: str
+    optimized: bool
+
+    @property
+    def values(self) -> bool:
+        """Whether values of variables are described."""
+        return self.emission_kind == FULL
+
+
+MODULE_FLAG = 'i32 2, !"Debug Info Version", i32 3'
+"""LLVM drops the metadata of modules without it (LLVM source level debugging guide, "Debug info version")."""
+
+
+class DebugMetadata:
+    """The debug metadata of one module; `node` numbers a metadata node given as text."""
+
+    __slots__ = ("level", "units", "_node", "_scopes", "_locations", "_subprogram")
+
+    def __init__(self, level: DebugLevel, node: Callable[[str], str]) -> None:
+        self.level = level
+        self.units: dict[str, None] = {}
+        self._node = node
+        self._scopes: dict[Any, str] = {}
+        self._locations: dict[Location, str | None] = {}
+        self._subprogram: Any = None
+
+    def enter(self, function: Location) -> str | None:
+        """The subprogram of a function at this location, whose instructions follow; None when it has none."""
+        self._subprogram = subprogram_of(function)
+        self._locations.clear()
+        return self.scope(self._subprogram) if self._subprogram is not None else None
+
+    def location(self, location: Location) -> str | None:
+        """The DILocation of an instruction of the function entered last."""
+        if self._subprogram is None:
+            return None
+        try:
+            return self._locations[location]
+        except KeyError:
+            pass
+        found = first_supported(location)
+        if found is not None and subprogram_of(found) is not self._subprogram:
+            found = None
+        node = self._locations[location] = self._location(found) if found is not None else None
+        return node
+
+    def _location(self, location: DILoc | CallSiteLoc, inlined_at: str | None = None) -> str:
+        if isinstance(location, CallSiteLoc):
+            return self._location(location.callee, self._location(location.caller, inlined_at))  # type: ignore[arg-type]
+        at = location.source
+        scope = self.scope(location.scope)
+        if not _same_file(at.filename, location.scope.file):
+            file = self._file(at.filename, "")
+            scope = self._node(f"!DILexicalBlockFile(scope: {scope}, file: {file}, discriminator: 0)")
+        inlined = f", inlinedAt: {inlined_at}" if inlined_at is not None else ""
+        return self._node(f"!DILocation(line: {at.line}, column: {_column(at.column)}, scope: {scope}{inlined})")
+
+    def scope(self, scope: Any) -> str:
+        """The node of a subprogram or lexical block."""
+        found = self._scopes.get(scope)
+        if found is None:
+            found = self._scopes[scope] = self._subprogram_node(scope) or self._block(scope)
+        return found
+
+    def _block(self, block: DILexicalBlockAttr) -> str:
+        parent, file = self.scope(block.scope), self._file(block.file.filename, block.file.directory)
+        place = f"line: {block.line}, column: {_column(block.column)}"
+        return self._node(f"distinct !DILexicalBlock(scope: {parent}, file: {file}, {place})")
+
+    def _subprogram_node(self, scope: Any) -> str | None:
+        if not isinstance(scope, DISubprogramAttr):
+            return None
+        file = self._file(scope.file.filename, scope.file.directory)
+        unit = self._unit(scope.compile_unit)
+        nothing = self._node("!{}")
+        kind = self._node(f"!DISubroutineType(types: {nothing})")
+        flags = "DISPFlagDefinition" + (" | DISPFlagOptimized" if self.level.optimized else "")
+        return self._node(
+            f'distinct !DISubprogram(name: "{escaped(scope.subprogram_name)}", '
+            f'linkageName: "{escaped(scope.linkage_name)}", scope: {file}, file: {file}, line: {scope.line}, '
+            f"type: {kind}, scopeLine: {scope.scope_line or scope.line}, spFlags: {flags}, unit: {unit})"
+        )
+
+    def _unit(self, unit: Any) -> str:
+        found = self._scopes.get(unit)
+        if found is None:
+            file = self._file(unit.file.filename, unit.file.directory)
+            # Debuggers know no language whose expressions are those of Tile IR; C's are the plainest.
+            found = self._scopes[unit] = self._node(
+                f'distinct !DICompileUnit(language: DW_LANG_C, file: {file}, producer: "{PRODUCER}", '
+                f"isOptimized: {str(self.level.optimized).lower()}, runtimeVersion: 0, "
+                f"emissionKind: {self.level.emission_kind})"
+            )
+            self.units[found] = None
+        return found
+
+    def _file(self, name: str, directory: str) -> str:
+        return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
+
+
+def first_supported(location: Location) -> DILoc | CallSiteLoc | None:
+    """What debug information keeps of a location: one with a scope, or a call site of such."""
+    if isinstance(location, DILoc):
+        return location
+    if isinstance(location, CallSiteLoc):
+        callee, caller = first_supported(location.callee), first_supported(location.caller)
+        return None if callee is None or caller is None else CallSiteLoc(callee, caller)
+    if isinstance(location, FusedLoc):
+        return next((found for part in with_metadata(location) if (found := first_supported(part)) is not None), None)
+    if isinstance(location, NameLoc):
+        return first_supported(location.child)
+    if isinstance(location, OpaqueLoc):
+        return first_supported(location.fallback)
+    return None
+
+
+def _same_file(name: str, file: Any) -> bool:
+    return name in (file.filename, posixpath.join(file.directory, file.filename))
+
+
+def _column(column: int) -> int:
+    """LLVM has 16 bits for a column; 0 is none."""
+    return column if column < 1 << 16 else 0
