@@ -28,6 +28,7 @@ from .dot import DotPlans
 from .layouts import Layouts, constant, plain
 from .num_warps import choose_num_warps
 from .scaled import expand_scaled_products
+from .slicing import slice_tiles
 
 UNCHANGED = (aa.FuncOp, aa.ReturnOp, aa.GlobalOp)
 """Operations of nv_tileaa that nv_tileas has as well."""
@@ -76,6 +77,7 @@ def convert_tileaa_to_tileas(
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
         dots = DotPlans(target, warps)
         expand_scaled_products(func, dots)
+        slice_tiles(func, warps, engine)
         facts = DivisibilityAnalysis(func)
         assignment = LayoutAssignment(MemoryLayouts(func, facts, warps), dots)
         apply_conversion(

@@ -1,0 +1,173 @@
+"""Tiles that do not fit in registers are worked on slice by slice, and nobody can tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tile_kernels import Tile, assert_same, kernel_text, run_both
+
+import tileiras
+from tileiras.sim import emulate, interpret
+
+N = 8192
+ONE_WARP = {"num_warps": 1}
+"""8,192 elements are 256 registers for each thread of a warp."""
+
+
+def whole_numbers(shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
+
+
+def slices_of(text, gpu_name="sm_80"):
+    """The remarks about slices."""
+    artifact = tileiras.compile(text, gpu_name=gpu_name, emit="tileas", **ONE_WARP)
+    return [d.message for d in artifact.diagnostics if "slices" in d.message]
+
+
+def check(body, inputs, outputs, sliced=True, ulps=0):
+    assert bool(slices_of(kernel_text(inputs, body, outputs))) is sliced
+    expected, actual = run_both(inputs, body, outputs, **ONE_WARP)
+    for got, wanted in zip(actual, expected, strict=True):
+        assert_same(body, got, wanted, inputs, ulps)
+
+
+def result(shape, element="f32", dtype=np.float32):
+    return Tile("r", element, np.zeros(shape, dtype))
+
+
+@pytest.mark.parametrize("shape", [(N,), (64, 128), (2, 4096), (1, N), (4, 16, 128)])
+def test_elements(shape):
+    t = f"tile<{'x'.join(map(str, shape))}xf32>"
+    body = f"""%s = addf %a, %b rounding<nearest_even> : {t}
+               %r = mulf %s, %b rounding<nearest_even> : {t}"""
+    inputs = [Tile("a", "f32", whole_numbers(shape)), Tile("b", "f32", whole_numbers(shape, 1))]
+    check(body, inputs, [result(shape)])
+
+
+def test_ranges_constants_and_broadcasts_are_made_again():
+    body = f"""%i = iota : tile<{N}xi32>
+               %k = constant <i32: 3> : tile<{N}xi32>
+               %m = muli %i, %k : tile<{N}xi32>
+               %n = reshape %m : tile<{N}xi32> -> tile<64x128xi32>
+               %c = iota : tile<128xi32>
+               %d = reshape %c : tile<128xi32> -> tile<1x128xi32>
+               %e = broadcast %d : tile<1x128xi32> -> tile<64x128xi32>
+               %o = addi %n, %e : tile<64x128xi32>
+               %r = addi %o, %a : tile<64x128xi32>"""
+    inputs = [Tile("a", "i32", whole_numbers((64, 128), 0, np.int32))]
+    check(body, inputs, [result((64, 128), "i32", np.int32)])
+
+
+def test_a_row_for_all_rows_stays_whole():
+    body = """%w = broadcast %b : tile<1x128xf32> -> tile<64x128xf32>
+              %r = mulf %a, %w rounding<nearest_even> : tile<64x128xf32>"""
+    inputs = [Tile("a", "f32", whole_numbers((64, 128))), Tile("b", "f32", whole_numbers((1, 128), 1))]
+    check(body, inputs, [result((64, 128))])
+
+
+def test_a_permutation_is_cut_along_another_dimension():
+    body = "%r = permute %a [1, 0] : tile<64x128xf32> -> tile<128x64xf32>"
+    check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((128, 64))])
+
+
+def reduced(name, source, shape, dim, combiner="addf %x, %y rounding<nearest_even>"):
+    rest = [n for d, n in enumerate(shape) if d != dim]
+    tile, out = (f"tile<{''.join(f'{n}x' for n in s)}f32>" for s in (shape, rest))
+    return f"""%{name} = reduce %{source} dim={dim} identities=[0.0 : f32] : {tile} -> {out}
+               (%x: tile<f32>, %y: tile<f32>) {{
+                 %z = {combiner} : tile<f32>
+                 yield %z : tile<f32>
+               }}"""
+
+
+def test_reductions_along_another_dimension_are_cut_with_their_rows():
+    body = reduced("r", "a", (64, 128), 1)
+    check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((64,))])
+
+
+@pytest.mark.parametrize("shape", [(N,), (1, N)])
+def test_reductions_along_the_only_dimension_combine_slices(shape):
+    rest = "1x" * (len(shape) - 1)
+    body = f"""{reduced("s", "a", shape, len(shape) - 1)}
+               %r = reshape %s : tile<{rest}f32> -> tile<1xf32>"""
+    check(body, [Tile("a", "f32", whole_numbers(shape))], [result((1,))])
+
+
+def test_what_needs_a_reduction_and_its_tile_is_another_loop():
+    t = f"tile<1x{N}xf32>"
+    body = f"""{reduced("m", "a", (1, N), 1, "maxf %x, %y")}
+               %m1 = reshape %m : tile<1xf32> -> tile<1x1xf32>
+               %m2 = broadcast %m1 : tile<1x1xf32> -> {t}
+               %d = subf %a, %m2 rounding<nearest_even> : {t}
+               {reduced("s", "d", (1, N), 1)}
+               %s1 = reshape %s : tile<1xf32> -> tile<1x1xf32>
+               %s2 = broadcast %s1 : tile<1x1xf32> -> {t}
+               %r = addf %d, %s2 rounding<nearest_even> : {t}"""
+    check(body, [Tile("a", "f32", whole_numbers((1, N)))], [result((1, N))])
+
+
+def test_reductions_of_several_values():
+    body = f"""%i = iota : tile<{N}xi32>
+               %v, %w = reduce %a, %i dim=0 identities=[0xFF800000 : f32, 0 : i32]
+                 : tile<{N}xf32>, tile<{N}xi32> -> tile<f32>, tile<i32>
+               (%x: tile<f32>, %y: tile<f32>, %p: tile<i32>, %q: tile<i32>) {{
+                 %c = cmpf greater_than ordered %x, %y : tile<f32> -> tile<i1>
+                 %z = select %c, %x, %y : tile<i1>, tile<f32>
+                 %o = select %c, %p, %q : tile<i1>, tile<i32>
+                 yield %z, %o : tile<f32>, tile<i32>
+               }}
+               %r = reshape %w : tile<i32> -> tile<1xi32>"""
+    values = np.random.default_rng(0).permutation(N).astype(np.float32)
+    check(body, [Tile("a", "f32", values)], [result((1,), "i32", np.int32)])
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+VIEW = f"partition_view<tile=({N}), tensor_view<{N}xf32, strides=[1]>>"
+
+
+def ordered(distance):
+    """Adds one to N elements, and writes them `distance` elements further, after all have been read."""
+    to = "%q" if distance else "%p"
+    return f"""cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f32>>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %far = constant <i32: {distance}> : tile<i32>
+    %q = offset %p, %far : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+    %one = constant <f32: 1.0> : tile<{N}xf32>
+    %from = make_tensor_view %p, shape = [{N}], strides = [1] : tensor_view<{N}xf32, strides=[1]>
+    %to = make_tensor_view {to}, shape = [{N}], strides = [1] : tensor_view<{N}xf32, strides=[1]>
+    %v = make_partition_view %from : {VIEW}
+    %w = make_partition_view %to : {VIEW}
+    %a, %t = load_view_tko weak %v[%zero] : {VIEW}, tile<i32> -> tile<{N}xf32>, token
+    %b = addf %a, %one rounding<nearest_even> : tile<{N}xf32>
+    %u = store_view_tko weak %b, %w[%zero] token=%t : tile<{N}xf32>, {VIEW}, tile<i32> -> token
+    %c, %x = load_view_tko weak %v[%zero] token=%u : {VIEW}, tile<i32> -> tile<{N}xf32>, token
+    %d = addf %c, %c rounding<nearest_even> : tile<{N}xf32>
+    %y = store_view_tko weak %d, %v[%zero] token=%x : tile<{N}xf32>, {VIEW}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+def run_ordered(text):
+    memory = whole_numbers(N + 64)
+    expected, actual = memory.copy(), memory.copy()
+    interpret(text, "k", 1, [expected])
+    artifact = tileiras.compile(text, gpu_name="sm_90", emit="ptx", **ONE_WARP)
+    emulate(artifact.text, "k", 1, [actual], metadata=artifact.kernels[0].metadata)
+    assert_same("memory", actual, expected, [])
+
+
+def test_a_tile_may_be_updated_in_place():
+    text = ordered(0)
+    assert len(slices_of(text)) == 2
+    run_ordered(text)
+
+
+def test_tokens_keep_tiles_whole_that_overlap():
+    text = ordered(5)
+    # The second pair is in place; the first would read what it has written.
+    assert len(slices_of(text)) == 1
+    run_ordered(text)

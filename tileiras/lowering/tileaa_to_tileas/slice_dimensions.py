@@ -1,0 +1,90 @@
+"""Along which dimension an operation's tensors are cut when one of them is."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, Pure, TensorType, Value
+
+ACCESSES = (aa.TiledLoadOp, aa.TiledStoreOp, aa.LoadOp, aa.StoreOp)
+STORES = (aa.TiledStoreOp, aa.StoreOp)
+_MAKERS = (aa.SplatOp, aa.MakeRangeOp)
+SHAPES = (aa.BroadcastOp, aa.ViewOp, aa.PermuteOp)
+COLLECTIVES = (aa.ReduceOp, aa.ScanOp)
+
+
+class Unsliceable(Exception):
+    """These tiles cannot be cut in this way."""
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether element i of each result is computed of element i of the tensors among the operands, and of scalars."""
+    if op.regions or not op.has_trait(Pure) or isinstance(op, (*_MAKERS, *SHAPES, arith.ConstantOp)):
+        return False
+    shapes = {v.type.shape for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
+    return len(shapes) == 1 and all(isinstance(r.type, TensorType) for r in op.results) and bool(op.results)
+
+
+def view_dim(source: tuple[int, ...], target: tuple[int, ...], dim: int, parts: int) -> int:
+    """The dimension of `target` whose `parts` parts hold the same elements, in row-major order, as those of `dim` of
+    `source`.  Raises Unsliceable when there is none."""
+    end = prod(source[dim:])
+    for d, extent in enumerate(target):
+        if prod(target[d:]) == end and not extent % parts:
+            return d
+    raise Unsliceable
+
+
+def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
+    """The dimension in which each operand is cut when the results, or what a store writes, are cut along `dim`.
+
+    None for operands that every slice wants whole."""
+    if isinstance(op, aa.BroadcastOp):
+        return [dim if op.operand.type.shape[dim] != 1 else None]
+    if isinstance(op, aa.ViewOp):
+        return [view_dim(op.result.type.shape, op.operand.type.shape, dim, parts)]
+    if isinstance(op, aa.PermuteOp):
+        return [op.permutation.elements[dim]]
+    if isinstance(op, aa.ReduceOp):
+        return [dim + (dim >= op.dim.value)] * len(op.operands)
+    return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
+
+
+def result_dim(op: Any, dim: int, parts: int) -> int | None:
+    """The dimension along which the results are cut, or a store's tile is, when a tensor among the operands is along
+    `dim`; None for a reduction along it.  Raises Unsliceable."""
+    if isinstance(op, aa.ViewOp):
+        return view_dim(op.operand.type.shape, op.result.type.shape, dim, parts)
+    if isinstance(op, aa.PermuteOp):
+        return op.permutation.elements.index(dim)
+    if isinstance(op, aa.ReduceOp):
+        return None if dim == op.dim.value else dim - (dim > op.dim.value)
+    if isinstance(op, aa.ScanOp) and dim == op.dim.value:
+        raise Unsliceable
+    return dim
+
+
+class Remade:
+    """Which tensors are made of scalars alone, so that any slice of them can be made on its own."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, bool] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._find(value)
+        return found
+
+    def _find(self, value: Value) -> bool:
+        op: Any = value.defining_op
+        if isinstance(op, arith.ConstantOp):
+            return op.value.is_splat
+        if isinstance(op, _MAKERS):
+            return True
+        if op is None or not (isinstance(op, SHAPES) or is_elementwise(op)):
+            return False
+        return all(v in self for v in op.operands if isinstance(v.type, TensorType))
