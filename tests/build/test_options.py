@@ -81,11 +81,13 @@ def test_gpu_names_are_the_chips_of_the_target_table():
 
 
 def test_variables_become_construction_variables():
-    found = construction_variables({"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "tile-launch": "1"})
+    given = {"sm": "sm_90,sm_100,sm_90", "opt": "2", "num-warps": "8", "tile-launch": "1", "executor": "dask://a:8786"}
+    found = construction_variables(given)
     assert found == {
         "TILE_SM": "sm_90,sm_100",
         "TILE_OPT": 2,
         "TILE_EMIT": "",
+        "TILE_EXECUTOR": "dask://a:8786",
         "TILE_OPTIONS": {"num-warps": 8, "tile-launch": True},
     }
 

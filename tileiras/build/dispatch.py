@@ -1,4 +1,4 @@
-"""Where a step is performed: here, or under `-j` in a worker that goes on with what follows it.
+"""Where a step is performed: here, on a cluster, or under `-j` in a worker process that goes on with what follows it.
 
 SCons sees every stage as a node of its own.  A chain that a worker ran ahead has its artifacts in place when SCons
 comes to its later nodes; they are answered for from what the worker reported, provided the key is still the same.
@@ -22,8 +22,11 @@ _ahead: dict[tuple[str, str], Report] = {}
 
 
 def perform(session: Session, step: Step, jobs: int) -> Report:
-    """Makes the artifacts of a step; with more than one job, in a worker unless the store has them."""
-    if jobs < 2:
+    """Makes the artifacts of a step; with more than one job, in a worker unless the store has them.
+
+    A session's cluster, where there is one, comes before the workers of this machine.
+    """
+    if jobs < 2 and session.cluster is None:
         return report(session.perform(step), step)
     ready = _ahead.pop((step.stem, step.stage.name), None)
     if ready is not None and ready.key == session.key(step) and (ready.code or all(map(os.path.isfile, step.outputs))):
@@ -31,6 +34,14 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
     outcome = session.answer(step)
     if outcome is not None:
         return report(outcome, step)
+    if session.cluster is not None:
+        done = session.cluster.perform(session, step)
+        if done is not None:
+            return _first_of(done)
+        # The jobs are those that the cluster can take.
+        jobs = min(jobs, os.cpu_count() or 1)
+        if jobs < 2:
+            return report(session.perform(step), step)
     from tileiras.build.worker import Place, Request, WorkerDied
 
     store = session.store
@@ -42,7 +53,12 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         return report(session.fail(step, str(error)), step)
     for message in reply.warnings:
         store.warn_once(message)
-    first, *others = reply.reports
+    return _first_of(reply.reports)
+
+
+def _first_of(reports: list[Report]) -> Report:
+    """The report of the step that was asked for; the others wait until they are."""
+    first, *others = reports
     for other in others:
         _ahead[other.stem, other.stage] = other
     return first

@@ -6,22 +6,24 @@ whole or not at all.  Nothing here knows SCons.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileiras import diagnostics as messages
-from tileiras import locations, pipeline, units
+from tileiras import locations, units
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
+from tileiras.build.produce import after, location_table, produce, unit_location
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.files import read_if_there, remove_left_over, write_atomically
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
-from tileiras.stages import StageContext, StageOptions
+from tileiras.stages import StageOptions
+
+if TYPE_CHECKING:
+    from tileiras.build.cluster import Cluster
 
 KEY_FORMAT = 3
 
@@ -30,9 +32,6 @@ CODE = os.path.join(".tileiras", "code.json")
 
 TEMPORARY = os.path.join(".tileiras", "tmp")
 """In a build directory: artifacts that are being written."""
-
-_compiling = threading.Lock()
-"""Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
 
 
 class Step:
@@ -132,6 +131,8 @@ class Session:
         self.code = code
         self._tools: dict[tuple, str] = {}
         self._cleaned = False
+        self.cluster: Cluster | None = None
+        """Other machines that stages run on, where the user named some."""
         self.keep_equal = False
         """Whether a file that is as it should be is left alone, with its times."""
 
@@ -173,7 +174,7 @@ class Session:
         Writes no file.  Raises CompileError.
         """
         found = self._find(step, data)
-        if found.record is not None and self.store.mode != VERIFY:
+        if found.record is not None and self._serves(found):
             return found.record, self._said(step, found.record)
         return self._run_and_store(step, found)[:2]
 
@@ -193,8 +194,14 @@ class Session:
         except OSError as error:
             return self._failed(step, CompileError.at(None, f"unable to read '{step.input}': {error.strerror}"), [])
         found = self._find(step, data)
-        if found.record is None or self.store.mode == VERIFY:
-            return found
+        return self._serve(step, found) if self._serves(found) else found
+
+    def _serves(self, found: _Found) -> bool:
+        """Whether what the store has is what a build takes."""
+        return found.record is not None and self.store.mode != VERIFY
+
+    def _serve(self, step: Step, found: _Found) -> Outcome:
+        assert found.record is not None
         self._remember(step, found.parts, "served from the store")
         return self._finish(step, found.record, self._said(step, found.record), found.full_key, cached=True)
 
@@ -217,44 +224,46 @@ class Session:
             return self._failed(step, error, [])
         return self._finish(step, record, said, key, cached=False)
 
-    def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], str | None]:
+    def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], str]:
         """Runs the stage: what it made, what it said, and the key; raises CompileError with all that it said."""
-        import time
-
-        parts, full_key = found.parts, found.full_key
-        context = StageContext(source_name=step.source_name, source_path=step.source_path, store=self.store)
-        said = context.engine.diagnostics
-        works_on_ir = pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE
         try:
-            with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
-                start = time.perf_counter()
-                artifacts = self._run(step, found.data, context)
-                seconds = time.perf_counter() - start
+            record, said = produce(step, found.data, self._table(step), self.store)
+        except CompileError:
+            self._remember(step, found.parts, "failed")
+            raise
+        return record, said, self._accept(step, found, record, said)
+
+    def take(self, step: Step, data: bytes, made: Record | CompileError) -> Outcome:
+        """As `perform` on an input of `data`, with what another machine made of it."""
+        found = self._find(step, data)
+        if self._serves(found):
+            return self._serve(step, found)
+        try:
+            if isinstance(made, CompileError):
+                self._remember(step, found.parts, "failed")
+                raise made
+            said = self._said(step, made)
+            return self._finish(step, made, said, self._accept(step, found, made, said), cached=False)
         except CompileError as error:
-            self._remember(step, parts, "failed")
-            raise _after(said, error) from None
-        base = os.path.dirname(os.path.realpath(step.source_path))
-        dependencies = tuple(os.path.relpath(path, base).replace(os.sep, "/") for path in context.dependencies)
-        diagnostics = locations.encode_diagnostics(said, step.source_name)
-        record = Record(artifacts, diagnostics, dependencies, round(seconds, 4))
-        missing = [suffix for suffix in step.wanted if suffix not in artifacts]
-        if missing:
-            message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
-            raise _after(said, CompileError.at(None, message))
+            return self._failed(step, error, [])
+
+    def _accept(self, step: Step, found: _Found, record: Record, said: list[Diagnostic]) -> str:
+        """Keeps what a stage made; its key.  Raises CompileError when the store is to be verified and differs."""
+        full_key = found.full_key
         if step.stage.reads_files:
-            self.store.publish(found.key + ":files", "\n".join(dependencies).encode())
-            full_key = self._with_dependencies(step, found.key, parts, dependencies)
-        self._remember(step, parts, "ran")
+            self.store.publish(found.key + ":files", "\n".join(record.dependencies).encode())
+            full_key = self._with_dependencies(step, found.key, found.parts, record.dependencies)
+        self._remember(step, found.parts, "ran")
         if found.record is not None:
             stored = found.record.artifacts
-            differing = [suffix for suffix in step.wanted if stored[suffix] != artifacts[suffix]]
+            differing = [suffix for suffix in step.wanted if stored[suffix] != record.artifacts[suffix]]
             if differing:
                 listed = ", ".join(differing)
                 message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
-                raise _after(said, CompileError.at(context.location, message))
+                raise after(said, CompileError.at(unit_location(self._table(step)), message))
         if full_key is not None:
             self.store.put_record(full_key, record)
-        return record, said, full_key or found.key
+        return full_key or found.key
 
     def fail(self, step: Step, message: str) -> Outcome:
         """The outcome of a step that came to nothing for a reason outside its stage."""
@@ -265,41 +274,6 @@ class Session:
             self.history.add(step.stem, step.stage.name, step.source_name, outcome, parts)
             if not self.history.knows_code(parts["code"]):
                 self.history.add_code(parts["code"], self.code.digests(step.stage))
-
-    def _run(self, step: Step, data: bytes, context: StageContext) -> dict[str, bytes]:
-        """The artifacts of a stage by suffix."""
-        stage = step.stage
-        table = self._table(step)
-        given: Any = data
-        if step.locations:
-            unit_table = table
-            while unit_table is not None and unit_table.parent is not None:
-                unit_table = unit_table.parent
-            context.location = unit_table.unit_location if unit_table is not None else None
-        if pipeline.takes_module(stage):
-            from tileiras.ir import parse_module
-
-            given = parse_module(data.decode(), step.input.replace(os.sep, "/"))
-            if table is not None:
-                table.attach(given)
-        result = pipeline.run_stage(stage, given, step.options, context)
-        artifacts = dict(result.artifacts)
-        if isinstance(result.output, bytes):
-            artifacts[stage.suffix] = result.output
-            return artifacts
-        artifacts[stage.suffix] = units.module_text(result.output)
-        artifacts[stage.location_suffix] = locations.table_of(
-            result.output, step.source_name, unit_name=step.entry
-        ).to_bytes()
-        if stage.unit == pipeline.FILE:
-            # What the next stage works on: an entry whose text is the same is not compiled again.
-            for name, module in units.entry_modules(result.output):
-                stem = "/" + units.file_stem(name)
-                artifacts[stem + stage.suffix] = units.module_text(module)
-                artifacts[stem + stage.location_suffix] = locations.table_of(
-                    module, step.source_name, unit_name=name
-                ).to_bytes()
-        return artifacts
 
     def _finish(
         self, step: Step, record: Record, said: list[Diagnostic], key: str | None, cached: bool
@@ -335,7 +309,7 @@ class Session:
                 os.unlink(path)
             except OSError:
                 pass  # was not there
-        whole = _after(said, error)
+        whole = after(said, error)
         return Outcome(False, whole.diagnostics, whole)
 
     # ---- keys --------------------------------------------------------------------------------------------------------
@@ -387,16 +361,7 @@ class Session:
 
     def _table(self, step: Step) -> locations.LocationTable | None:
         """The table of the step's input, leading to the source as it is now; None when it cannot be read."""
-        table = None
-        for path in reversed(step.locations):
-            content = read_if_there(path)
-            if content is None:
-                return None
-            try:
-                table = locations.LocationTable.from_bytes(content, table, step.source_name)
-            except ValueError:
-                return None
-        return table
+        return location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 
 def content_digest(path: str) -> str:
@@ -405,12 +370,6 @@ def content_digest(path: str) -> str:
 
     with open(path, "rb") as file:
         return xxhash.xxh3_128_hexdigest(file.read())
-
-
-def _after(said: list[Diagnostic], error: CompileError) -> CompileError:
-    """The error with what was said before it."""
-    earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
-    return CompileError(earlier + error.diagnostics, error.code)
 
 
 def report(outcome: Outcome, step: Step) -> Report:

@@ -6,7 +6,8 @@
     env.TileExport, TileRead, TileAA, TileAS, TileLLVM, TilePTX, TileCubin    one stage
 
 Construction variables: TILE_SM (one or several, comma separated), TILE_OPT, TILE_EMIT, TILE_OPTIONS (dict of further
-options), TILE_BUILDDIR and TILE_CACHE.  A host project's values win over the defaults set here.
+options), TILE_BUILDDIR, TILE_CACHE and TILE_EXECUTOR (dask://HOST:PORT).  A host project's values win over the defaults
+set here.
 """
 
 from __future__ import annotations
@@ -130,16 +131,17 @@ _DONE = (SCons.Node.up_to_date, SCons.Node.executed)
 display = Display(lambda node: node.get_state() in _DONE)
 
 
-_sessions: dict[tuple[str, str], Session] = {}
+_sessions: dict[tuple[str, str, str], Session] = {}
 
 
 def session(env: Any) -> Session:
-    """The session of an environment's store and build directory."""
+    """The session of an environment's store, build directory and executor."""
     directory = env.subst("$TILE_CACHE")
     if directory.startswith("#"):
         directory = env.Dir(directory).abspath
     build = env.Dir(_top(env.subst("$TILE_BUILDDIR"))).abspath
-    found = _sessions.get((directory, build))
+    executor = env.subst("$TILE_EXECUTOR")
+    found = _sessions.get((directory, build, executor))
     if found is None:
         try:
             store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
@@ -148,8 +150,22 @@ def session(env: Any) -> Session:
         # A run that builds nothing writes nothing into the build directory.
         idle = any(SCons.Script.GetOption(name) for name in ("no_exec", "help", "clean", "question"))
         code = CodeBase(memo=store.memo_path) if idle else None
-        found = _sessions[directory, build] = Session(store, code, History(build))
+        found = _sessions[directory, build, executor] = Session(store, code, History(build))
+        if executor and not idle:
+            found.cluster = _cluster(executor)
     return found
+
+
+def _cluster(executor: str) -> Any:
+    from tileiras.build.cluster import JOBS, Cluster
+
+    try:
+        cluster = Cluster(executor, warn_on_stderr)
+    except (ValueError, ImportError) as error:
+        raise SCons.Errors.UserError(str(error)) from None
+    if SCons.Script.GetOption("num_jobs") == 1:
+        SCons.Script.SetOption("num_jobs", JOBS)
+    return cluster
 
 
 def _mode() -> str:
@@ -475,6 +491,7 @@ def generate(env: Any, **keywords: Any) -> None:
         TILE_OPTIONS={},
         TILE_BUILDDIR="build",
         TILE_CACHE=default_directory(env.Dir("#").abspath),
+        TILE_EXECUTOR="",
     )
     scanner = SCons.Scanner.ScannerBase(function=_imported_modules, name="tileiras", skeys=[".py"])
     for stage in pipeline.STAGES:

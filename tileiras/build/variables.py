@@ -18,6 +18,9 @@ DEFAULT_OPT = 3
 FULL = "tile_full"
 """`tile_full=1` declares the stages of every kernel, also of those that the manifest shows to be clean."""
 
+EXECUTOR = "executor"
+"""`executor=dask://HOST:PORT` runs stages on other machines (see `tileiras.build.cluster`)."""
+
 OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
 """What command lines and builders call options whose names would say less to a user of SCons."""
 
@@ -27,13 +30,15 @@ class BadVariable(Exception):
 
 
 def construction_variables(arguments: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, Any]:
-    """TILE_SM, TILE_OPT, TILE_EMIT and TILE_OPTIONS from `NAME=VALUE` arguments.
+    """TILE_SM, TILE_OPT, TILE_EMIT, TILE_EXECUTOR and TILE_OPTIONS from `NAME=VALUE` arguments.
 
     `further` are variables of the project itself, which are passed over.  Raises BadVariable.
     """
     own = set(further)
     options: dict[str, Any] = {}
-    result: dict[str, Any] = {"TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options}
+    result: dict[str, Any] = {
+        "TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options, "TILE_EXECUTOR": "",
+    }  # fmt: skip
     for name, value in arguments.items():
         if name in own or name == FULL:
             continue
@@ -47,6 +52,12 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
             if value not in EMIT:
                 raise BadVariable(f"emit={value}: accepted are {_listed(EMIT)}")
             result["TILE_EMIT"] = value
+        elif name == EXECUTOR:
+            try:
+                scheduler_address(value)
+            except ValueError as error:
+                raise BadVariable(str(error)) from None
+            result["TILE_EXECUTOR"] = value
         else:
             option = OPTIONS.get(name.replace("_", "-"))
             if option is None or option.name in OWN_NAMES:
@@ -55,9 +66,23 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
     return result
 
 
+def scheduler_address(executor: str) -> str:
+    """The address that distributed has for `dask://HOST:PORT`; raises ValueError for what is none."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(executor)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme != "dask" or not parts.hostname or port is None or parts.path or parts.query:
+        raise ValueError(f"executor={executor}: accepted is dask://HOST:PORT")
+    return parts.netloc  # the protocol is that of the user's Dask settings
+
+
 def names() -> list[str]:
     """The variables in the order in which help shows them."""
-    return ["sm", "opt", "emit", *(option for option in OPTIONS if option not in OWN_NAMES)]
+    return ["sm", "opt", "emit", EXECUTOR, *(option for option in OPTIONS if option not in OWN_NAMES)]
 
 
 def help_text() -> str:
@@ -70,6 +95,7 @@ def help_text() -> str:
         _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
         _row("emit", "the artifact to build", None, _listed(EMIT)),
+        _row(EXECUTOR, "a scheduler of dask.distributed whose workers run the stages", None, "dask://HOST:PORT"),
         _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "0, 1"),
     ]
     for option in OPTIONS.values():

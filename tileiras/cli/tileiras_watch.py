@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         variables = construction_variables(settings)
         watch = _watch(folders, variables, given.build, given.jobs)
-    except (BadVariable, ValueError) as error:
+    except (BadVariable, ImportError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return ExitCode.CONFIGURATION
     except CompileError as error:
@@ -70,7 +70,12 @@ def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
         prefix = "" if prefix == os.curdir else os.path.basename(prefix) if prefix.startswith("..") else prefix
         trees.append(Tree(os.path.abspath(folder), prefix, variants, build))
     store = ArtifactStore(directory_for(os.getcwd()), warn_on_stderr, default_mode(), size_limit())
-    return Watch(trees, Session(store, history=History(build)), jobs=jobs)
+    session = Session(store, history=History(build))
+    if variables["TILE_EXECUTOR"]:
+        from tileiras.build.cluster import Cluster
+
+        session.cluster = Cluster(variables["TILE_EXECUTOR"], warn_on_stderr)
+    return Watch(trees, session, jobs=jobs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""`executor=dask://HOST:PORT`: stages on the workers of a scheduler of dask.distributed."""
+
+import os
+import socket
+
+import pytest
+from project import CHECKOUT, Project, axpy, module
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+
+from tileiras.build import cluster as cluster_module  # noqa: E402
+from tileiras.build.cluster import Cluster  # noqa: E402
+from tileiras.build.variables import BadVariable, construction_variables  # noqa: E402
+
+KERNELS = {
+    "one": module(axpy("one")),
+    "two": module(axpy("first"), axpy("second", operation="mulf")),
+    "three": module(axpy("three", operation="maxf")),
+}
+
+
+def project(folder, **keywords) -> Project:
+    made = Project(folder, **keywords)
+    for name, text in KERNELS.items():
+        made.write(f"kernels/{name}.mlir", text)
+    return made
+
+
+def local_cluster(folder, monkeypatch, *, workers: int = 2, site: str = "") -> "distributed.LocalCluster":
+    """Workers in a folder without anything of the build; `site` is Python that each runs when it starts."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(site)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), CHECKOUT]))
+    monkeypatch.chdir(folder)
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        local_directory=str(folder / "scratch"),
+    )  # fmt: skip
+
+
+def executor(running) -> str:
+    return "executor=" + running.scheduler_address.replace("tcp://", "dask://")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        made = local_cluster(tmp_path_factory.mktemp("cluster") / "workers", monkeypatch)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """What one process makes."""
+    tree = project(tmp_path_factory.mktemp("here"))
+    return tree, tree.scons()
+
+
+def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
+    alone, first = here
+    tree = project(tmp_path)
+    build = tree.scons(executor(running))
+    assert (sorted(build.ran), build.errors) == (sorted(first.ran), "")
+    assert tree.artifacts() == alone.artifacts()
+    assert tree.scons(executor(running), "tile_full=1").stages == []
+    # What came is in the store, with what it took.
+    tree.delete_build()
+    again = tree.scons()
+    assert again.stages == [] and len(again.cached) == len(build.ran)
+    # Stages whose outcome is what lies there end the chain.
+    tree.write("kernels/one.mlir", "// a comment\n" + KERNELS["one"])
+    assert tree.scons(executor(running)).ran == ["read one.cuda_tile.mlir"]
+
+
+def test_errors_are_those_of_one_process(tmp_path, running):
+    said = []
+    for words in ([], [executor(running)]):
+        tree = project(tmp_path / str(len(words)))
+        tree.write("kernels/bad.mlir", "cuda_tile.module @k {\n  entry @bad( {\n}\n")
+        tree.write("kernels/sine.mlir", KERNELS["one"].replace("addf %v, %v rounding<nearest_even>", "sin %v"))
+        build = tree.scons("-k", "libdevice=nowhere.bc", *words, expect=2)
+        said.append((sorted(build.errors.splitlines()), sorted(build.ran)))
+    assert said[0] == said[1] and any("bad.mlir:2" in line for line in said[0][0])
+
+
+DIE_ONCE = """\
+import os
+import tileiras.stages.tileas as stage
+whole = stage.run
+def run(source, options, context):
+    try:
+        os.close(os.open({path!r}, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return whole(source, options, context)
+    os.kill(os.getpid(), 9)
+stage.run = run
+"""
+
+
+def test_a_worker_that_is_lost_costs_time_only(tmp_path, monkeypatch, here):
+    alone, first = here
+    lost = tmp_path / "lost"
+    with local_cluster(tmp_path / "workers", monkeypatch, site=DIE_ONCE.format(path=str(lost))) as dying:
+        tree = project(tmp_path / "tree")
+        monkeypatch.setenv("PYTHONPATH", CHECKOUT)
+        build = tree.scons(executor(dying))
+    assert lost.exists()
+    assert (sorted(build.ran), build.errors) == (sorted(first.ran), "")
+    assert tree.artifacts() == alone.artifacts()
+
+
+def test_another_compiler_is_not_believed(tmp_path, running, here):
+    alone, first = here
+    tree = project(tmp_path)
+    with open(os.path.join(tree.copy_compiler(), "tileiras", "stages", "llvm.py"), "a", encoding="utf-8") as file:
+        file.write("\n# A remark.\n")
+    build = tree.scons(executor(running), "-j2")
+    (line,) = build.errors.splitlines()
+    assert "has another compiler, or other tools, for stage 'llvm'; stages run here for this build" in line
+    assert sorted(build.ran) == sorted(first.ran) and tree.artifacts() == alone.artifacts()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_a_scheduler_that_is_not_there_costs_one_warning(tmp_path, here):
+    alone, first = here
+    tree = project(tmp_path)
+    build = tree.scons(f"executor=dask://127.0.0.1:{free_port()}", "-j2")
+    (line,) = build.errors.splitlines()
+    assert line.startswith("warning: executor dask://127.0.0.1:") and line.endswith("stages run here for this build")
+    assert sorted(build.ran) == sorted(first.ran) and tree.artifacts() == alone.artifacts()
+
+
+def test_a_cluster_without_workers_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster_module, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_module, "ALONE_SECONDS", 0.3)
+    said: list[str] = []
+    with local_cluster(tmp_path / "workers", monkeypatch, workers=0) as empty:
+        client = Cluster(executor(empty).removeprefix("executor="), said.append)
+        assert client._ask(cluster_module.Work([], {})) is None
+        assert client._ask(cluster_module.Work([], {})) is None
+        client.close()
+    assert len(said) == 1 and "it has no workers; stages run here for this build" in said[0]
+
+
+@pytest.mark.parametrize("value", ["dask://host", "tcp://host:1", "dask://:8786", "dask://host:port", "dask://a:1/b"])
+def test_an_executor_that_is_none_is_refused(value):
+    with pytest.raises(BadVariable, match="accepted is dask://HOST:PORT"):
+        construction_variables({"executor": value})

@@ -1,0 +1,280 @@
+"""Stages on other machines: `executor=dask://HOST:PORT` sends them to a scheduler of dask.distributed.
+
+A worker is given everything as bytes and gives bytes back; it needs this package and no file of the build.  What it
+makes is taken only where its compiler and its tools are those that the key names.  As under `-j`, one trip runs the
+later stages of a kernel as well, as long as each makes something new.  Stages that read files besides their input (a
+Python source's imports) stay here.
+
+A worker that is lost costs time: the scheduler hands its work to another.  Whatever else is wrong with the cluster
+turns it off for this build with one warning, and the stages run here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tileiras import locations
+from tileiras.build.execute import Report, Session, Step, report
+from tileiras.build.fingerprint import stage_roots, tree_state
+from tileiras.build.produce import location_table, produce
+from tileiras.build.store import OFF, ArtifactStore, Record
+from tileiras.build.variables import scheduler_address
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.files import read_if_there
+
+MISSING_PACKAGE = "needs the package distributed: pip install 'tileiras[dask]'"
+
+CONNECT_SECONDS = 3.0
+
+LOOK_SECONDS = 2.0
+"""How often one looks whether there is still somebody to wait for."""
+
+ALONE_SECONDS = 10.0
+"""How long a cluster without workers is waited for: one that was lost may be started again meanwhile."""
+
+JOBS = 32
+"""Stages under way at once unless `-j` says otherwise: those who wait for a cluster take no processor here."""
+
+
+class Link(NamedTuple):
+    """One step of a chain."""
+
+    step: Step
+    signature: bytes
+    """`Session.signature` as it has to be where the stage runs."""
+    before: str | None
+    """The digest of what lies where its product goes: when that comes out, the chain ends."""
+
+
+class Work(NamedTuple):
+    links: list[Link]
+    files: dict[str, bytes | None]
+    """The first step's input and location files, by path."""
+
+
+class Made(NamedTuple):
+    """What came of one link: a record, or the diagnostics and the code of an error."""
+
+    record: bytes
+    diagnostics: dict[str, Any]
+    code: int
+
+
+class OtherCompiler(Exception):
+    """A worker has another compiler, or other tools, than the build."""
+
+
+# ---- in the worker ---------------------------------------------------------------------------------------------------
+
+
+class _Compiler:
+    """The compiler of this process, as it was when it was first asked for."""
+
+    def __init__(self) -> None:
+        import importlib
+
+        from tileiras import pipeline
+        from tileiras.codegen.bitcode_library import MemoryStore
+
+        self._session = Session(ArtifactStore(OFF, print))
+        self._package = os.path.join(self._session.code.root, "tileiras")
+        self._files = tree_state(self._package)
+        self.store = MemoryStore()
+        # What is loaded later could be another version than what is loaded now.
+        for row in pipeline.STAGES:
+            if not row.reads_files:
+                for module in self._session.code.closure(stage_roots(row))[0]:
+                    importlib.import_module(module)
+
+    def check(self, link: Link) -> None:
+        """Raises OtherCompiler."""
+        where = _host()
+        if tree_state(self._package) != self._files:
+            raise OtherCompiler(f"the compiler on {where} has changed since its worker was started")
+        if self._session.signature(link.step.stage, link.step.options) != link.signature:
+            raise OtherCompiler(f"{where} has another compiler, or other tools, for stage '{link.step.stage.name}'")
+
+
+def _host() -> str:
+    import socket
+
+    return socket.gethostname()
+
+
+_starting = threading.Lock()
+
+
+@functools.cache
+def _compiler() -> _Compiler:
+    return _Compiler()
+
+
+def perform_links(work: Work) -> list[Made]:
+    """Runs a chain: what each stage made, up to the first that fails or makes what is there already.
+
+    Raises OtherCompiler.
+    """
+    with _starting:
+        compiler = _compiler()
+    files = dict(work.files)
+    made: list[Made] = []
+    for link in work.links:
+        compiler.check(link)
+        step = link.step
+        data = files[step.input]
+        assert data is not None
+        table = location_table([files.get(path) for path in step.locations], step.source_name)
+        try:
+            record, _ = produce(step, data, table, compiler.store)
+        except CompileError as error:
+            diagnostics = locations.encode_diagnostics(error.diagnostics, step.source_name)
+            made.append(Made(b"", diagnostics, int(error.code)))
+            break
+        made.append(Made(record.to_bytes(), {}, 0))
+        for suffix in step.wanted:
+            files[step.stem + suffix] = record.artifacts[suffix]
+        if _digest(files[step.outputs[0]]) == link.before:
+            break
+    return made
+
+
+def _digest(data: bytes | None) -> str | None:
+    import xxhash
+
+    return None if data is None else xxhash.xxh3_128_hexdigest(data)
+
+
+# ---- in the build ----------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """A scheduler's client, connected at the first use."""
+
+    def __init__(self, executor: str, warn: Callable[[str], None]) -> None:
+        """Raises ValueError for an address that is none, ImportError without the package."""
+        import importlib.util
+
+        self.name = executor
+        self._address = scheduler_address(executor)
+        if importlib.util.find_spec("distributed") is None:
+            raise ImportError(f"executor={executor} {MISSING_PACKAGE}")
+        self._warn = warn
+        self._off = False
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def perform(self, session: Session, step: Step) -> list[Report] | None:
+        """A step and those of its successors that ran as well; None where it has to be performed here."""
+        if self._off or step.stage.reads_files:
+            return None
+        data = read_if_there(step.input)
+        if data is None:
+            return None
+        links: list[Link] = []
+        current: Step | None = step
+        while current is not None:
+            before = _digest(read_if_there(current.outputs[0]))
+            links.append(Link(_alone(current), session.signature(current.stage, current.options), before))
+            current = current.next
+        files = {path: read_if_there(path) for path in step.locations}
+        made = self._ask(Work(links, {**files, step.input: data}))
+        if made is None:
+            return None
+        return self._taken(session, step, data, made)
+
+    def _taken(self, session: Session, step: Step, data: bytes, made: list[Made]) -> list[Report]:
+        reports: list[Report] = []
+        current: Step | None = step
+        for item in made:
+            assert current is not None
+            result: Record | CompileError
+            if item.code:
+                table = location_table([read_if_there(path) for path in current.locations], current.source_name)
+                found = locations.decode_diagnostics(item.diagnostics, current.source_name, table)
+                result = CompileError(found, ExitCode(item.code))
+            else:
+                result = Record.from_bytes(item.record)
+            outcome = session.take(current, data, result)
+            reports.append(report(outcome, current))
+            if outcome.error is not None or outcome.cached or isinstance(result, CompileError):
+                break
+            data = result.artifacts[current.wanted[0]]
+            current = current.next
+        return reports
+
+    def _ask(self, work: Work) -> list[Made] | None:
+        """What the cluster makes of a chain; None when it cannot, after a warning."""
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            return self._result(self._connected().submit(perform_links, work, pure=False))
+        except KilledWorker:
+            return None  # several workers ended over it: what there is to say about that, a process here will
+        # Of what is wrong with a cluster there are many kinds: it is gone, has not this package, another Python.
+        except (Exception, CancelledError) as error:
+            self._turn_off(error)
+            return None
+
+    def _result(self, future: Any) -> Any:
+        """Waits as long as there is somebody who may answer."""
+        import time
+
+        from distributed import TimeoutError
+
+        alone_since = None
+        while True:
+            try:
+                return future.result(timeout=LOOK_SECONDS)
+            except TimeoutError:
+                if future.done():
+                    return future.result()
+            if self._client.nthreads():
+                alone_since = None
+            elif alone_since is None:
+                alone_since = time.monotonic()
+            elif time.monotonic() - alone_since > ALONE_SECONDS:
+                raise OSError("it has no workers")
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._off:
+                raise OSError("it is turned off")
+            if self._client is None:
+                import atexit
+                import logging
+
+                import dask
+                from distributed import Client
+
+                # What is to be said about the cluster is said here, once.
+                logging.getLogger("distributed").setLevel(logging.CRITICAL)
+                dask.config.set({"distributed.comm.timeouts.connect": CONNECT_SECONDS})
+                self._client = Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
+                atexit.register(self.close)
+            return self._client
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close(timeout=1)
+                self._client = None
+
+    def _turn_off(self, error: BaseException) -> None:
+        with self._lock:
+            if self._off:
+                return
+            self._off = True
+        said = str(error).splitlines()
+        self._warn(f"executor {self.name}: {said[0] if said else type(error).__name__}; stages run here for this build")
+
+
+def _alone(step: Step) -> Step:
+    """A step without its successors, which have links of their own."""
+    return Step(
+        step.stage, step.input, step.stem, step.wanted, step.source_name, step.source_path, step.options, step.entry,
+        step.locations,
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Running one stage: bytes in, a record of what it made out.  No file is read or written here, except by the stage."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tileiras import locations, pipeline, units
+from tileiras.build.store import Record
+from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.stages import ByteStore, StageContext
+
+if TYPE_CHECKING:
+    from tileiras.build.execute import Step
+
+_compiling = threading.Lock()
+"""Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""
+
+
+def produce(
+    step: Step, data: bytes, table: locations.LocationTable | None, store: ByteStore | None
+) -> tuple[Record, list[Diagnostic]]:
+    """What a step's stage makes of `data`, and what it said; raises CompileError with all that it said.
+
+    `table` is that of the input (see `location_table`), `store` for what the stage derives from its tools.
+    """
+    import time
+
+    context = StageContext(source_name=step.source_name, source_path=step.source_path, store=store)
+    if step.locations:
+        context.location = unit_location(table)
+    said = context.engine.diagnostics
+    works_on_ir = pipeline.takes_module(step.stage) or step.stage.unit == pipeline.FILE
+    try:
+        with _compiling if works_on_ir else contextlib.nullcontext(), pipeline.reported(step.stage, context):
+            start = time.perf_counter()
+            artifacts = _artifacts(step, data, table, context)
+            seconds = time.perf_counter() - start
+    except CompileError as error:
+        raise after(said, error) from None
+    missing = [suffix for suffix in step.wanted if suffix not in artifacts]
+    if missing:
+        message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"
+        raise after(said, CompileError.at(None, message))
+    base = os.path.dirname(os.path.realpath(step.source_path))
+    dependencies = tuple(os.path.relpath(path, base).replace(os.sep, "/") for path in context.dependencies)
+    diagnostics = locations.encode_diagnostics(said, step.source_name)
+    return Record(artifacts, diagnostics, dependencies, round(seconds, 4)), said
+
+
+def _artifacts(
+    step: Step, data: bytes, table: locations.LocationTable | None, context: StageContext
+) -> dict[str, bytes]:
+    """The artifacts of a stage by suffix."""
+    stage = step.stage
+    given: Any = data
+    if pipeline.takes_module(stage):
+        from tileiras.ir import parse_module
+
+        given = parse_module(data.decode(), step.input.replace(os.sep, "/"))
+        if table is not None:
+            table.attach(given)
+    result = pipeline.run_stage(stage, given, step.options, context)
+    artifacts = dict(result.artifacts)
+    if isinstance(result.output, bytes):
+        artifacts[stage.suffix] = result.output
+        return artifacts
+    artifacts[stage.suffix] = units.module_text(result.output)
+    artifacts[stage.location_suffix] = locations.table_of(
+        result.output, step.source_name, unit_name=step.entry
+    ).to_bytes()
+    if stage.unit == pipeline.FILE:
+        # What the next stage works on: an entry whose text is the same is not compiled again.
+        for name, module in units.entry_modules(result.output):
+            stem = "/" + units.file_stem(name)
+            artifacts[stem + stage.suffix] = units.module_text(module)
+            artifacts[stem + stage.location_suffix] = locations.table_of(
+                module, step.source_name, unit_name=name
+            ).to_bytes()
+    return artifacts
+
+
+def location_table(contents: Sequence[bytes | None], source_name: str) -> locations.LocationTable | None:
+    """The table of an input, leading to the source, from the contents of its location files, its own first.
+
+    None when there are none, or one is missing or no such table.
+    """
+    table = None
+    for content in reversed(contents):
+        if content is None:
+            return None
+        try:
+            table = locations.LocationTable.from_bytes(content, table, source_name)
+        except ValueError:
+            return None
+    return table
+
+
+def unit_location(table: locations.LocationTable | None) -> Any:
+    """Where the unit stands in the source; None without a table."""
+    while table is not None and table.parent is not None:
+        table = table.parent
+    return table.unit_location if table is not None else None
+
+
+def after(said: list[Diagnostic], error: CompileError) -> CompileError:
+    """The error with what was said before it."""
+    earlier = [diagnostic for diagnostic in said if diagnostic not in error.diagnostics]
+    return CompileError(earlier + error.diagnostics, error.code)
