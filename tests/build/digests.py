@@ -1,0 +1,85 @@
+"""Digests of the PTX of every example, as one process makes it; as a program, writes `digests.txt`.
+
+    python tests/build/digests.py
+
+To be run, and its result looked at, after a change of the generated code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable
+
+from project import CHECKOUT
+
+from tileiras import api, pipeline
+from tileiras.build import discover
+from tileiras.options import CompileOptions
+
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digests.txt")
+
+LOWEST = 90
+
+HEAD = "# sha256 of the PTX of the examples: python tests/build/digests.py\n"
+
+
+def tools() -> dict[str, str]:
+    """What decides about the bytes besides this package, by stage."""
+    import importlib
+
+    found = {}
+    for name in ("export", "ptx"):
+        row = pipeline.stage(name)
+        for tool in row.tools:
+            module, _, function = tool.partition(":")
+            identity = getattr(importlib.import_module(module), function)(row.select(CompileOptions({})))
+            found[name] = " ".join(identity.split())
+    return found
+
+
+def examples() -> dict[str, str]:
+    """Path in `examples/` -> the target that it is compiled for."""
+    found = {}
+    for name in discover.kernel_files(os.path.join(CHECKOUT, "examples")):
+        path = os.path.join(CHECKOUT, "examples", name)
+        least = discover.required_target(path) if name.endswith(".py") else None
+        found[name.replace(os.sep, "/")] = f"sm_{max(LOWEST, least or 0)}"
+    return found
+
+
+def digest(ptx: bytes) -> str:
+    return hashlib.sha256(ptx).hexdigest()
+
+
+def compiled(names: Iterable[str]) -> dict[str, str]:
+    """`PATH ENTRY TARGET` -> digest, compiled in this process without a store."""
+    targets = examples()
+    found = {}
+    for name in names:
+        target = targets[name]
+        path = os.path.join(CHECKOUT, "examples", *name.split("/"))
+        for kernel in api.compile(path, gpu_name=target, source_name=name).kernels:
+            found[f"{name} {kernel.name} {target}"] = digest(kernel.artifacts[".ptx"])
+    return found
+
+
+def read() -> tuple[dict[str, str], dict[str, str]]:
+    """The tools and the digests of the file."""
+    with open(PATH, encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file if not line.startswith("#")]
+    with_tools = dict(line.removeprefix("with ").split(": ", 1) for line in lines if line.startswith("with "))
+    return with_tools, dict(line.rsplit(" ", 1) for line in lines if not line.startswith("with "))
+
+
+def main() -> None:
+    rows = [f"with {name}: {identity}\n" for name, identity in tools().items()]
+    rows += [f"{key} {value}\n" for key, value in compiled(examples()).items()]
+    with open(PATH, "w", encoding="utf-8") as file:
+        file.writelines([HEAD, *rows])
+    print(f"{PATH}: {len(rows) - 2} kernels", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
