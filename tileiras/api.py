@@ -9,16 +9,19 @@ makes the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
-from tileiras.options import CompileOptions, lookup
+from tileiras.options import CompileOptions, lookup, unsupported_gpu
 from tileiras.stages import ByteStore, StageContext
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
+
+
+Keep = Callable[[str, str, bytes], None]
 
 
 class Kernel:
@@ -104,9 +107,7 @@ def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> C
     named = {lookup(name).name: value for name, value in options.items()}
     values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **named})
     if values["gpu-name"] is None:
-        raise CompileError.at(
-            None, "GPU architecture sm_0 is not supported by this version of tileiras.", ExitCode.CONFIGURATION
-        )
+        raise CompileError.at(None, unsupported_gpu("sm_0"), ExitCode.CONFIGURATION)
     return values
 
 
@@ -139,8 +140,13 @@ def compile_with(
     entry: str | None = None,
     source_name: str | None = None,
     store: ByteStore | None = None,
+    keep: Keep | None = None,
 ) -> Artifact:
-    """`compile` with checked options; `store` keeps what stages derive from their tools between runs."""
+    """`compile` with checked options; `store` keeps what stages derive from their tools between runs.
+
+    `keep` is given what every stage makes, as soon as it is made: (the source's stem or the entry's name, suffix,
+    bytes).
+    """
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
     dependencies: list[str] = []
@@ -159,11 +165,15 @@ def compile_with(
         # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
         isolation.start()
 
-    def run(row: pipeline.Stage, given: Any, location: Any = None) -> Any:
+    def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "") -> Any:
         context = StageContext(source_name=name, source_path=path, location=location, store=store)
         result = pipeline.run_stage(row, given, options, context)
         diagnostics.extend(context.engine.diagnostics)
         dependencies.extend(context.dependencies)
+        if keep is not None:
+            unit = unit or os.path.splitext(os.path.basename(name))[0]
+            for suffix, data in {row.suffix: _bytes(result.output), **result.artifacts}.items():
+                keep(unit, suffix, data)
         return result
 
     if kind == units.PYTHON:
@@ -186,28 +196,39 @@ def compile_with(
     if last.name == "read":
         kernels = [Kernel(units.entry_name(op), {}) for op in entries]
         return Artifact(units.module_text(module), suffix, kernels, diagnostics, dependencies)
-    if not entries:
+    stop = "ptx" if last.name == "cubin" else last.name
+    if not entries and stop != "ptx":
         raise CompileError.at(module.location, f"{name} has no entry to compile")
 
     kernels = []
-    stop = "ptx" if last.name == "cubin" else last.name
     for unit_name, unit in units.entry_modules(module, entry):
         location = next(op.location for op in units.entries_of(unit))
         artifacts: dict[str, bytes] = {}
         given: Any = unit
         for row in pipeline.stages_between("tileaa", stop):
-            result = run(row, given, location)
+            result = run(row, given, location, unit_name)
             given = result.output
             artifacts.update(result.artifacts)
-        artifacts[pipeline.stage(stop).suffix] = given if isinstance(given, bytes) else units.module_text(given)
+        artifacts[pipeline.stage(stop).suffix] = _bytes(given)
         kernels.append(Kernel(unit_name, artifacts))
-    product = join([kernel.artifacts[pipeline.stage(stop).suffix] for kernel in kernels], pipeline.stage(stop).suffix)
+    if entries:
+        stop_suffix = pipeline.stage(stop).suffix
+        product = join([kernel.artifacts[stop_suffix] for kernel in kernels], stop_suffix)
+    else:
+        # A module of nothing is what front ends try compilers with.
+        from tileiras.codegen import ptx
+
+        product = ptx.empty_module(options["gpu-name"], module.location).encode()
     if last.name == "cubin":
-        result = run(last, product, entries[0].location)
+        result = run(last, product, entries[0].location if entries else module.location)
         product = result.output
         for kernel in kernels:
             kernel.artifacts.update(result.artifacts)
     return Artifact(product, suffix, kernels, diagnostics, dependencies)
+
+
+def _bytes(output: Any) -> bytes:
+    return output if isinstance(output, bytes) else units.module_text(output)
 
 
 def join(products: list[bytes], suffix: str) -> bytes:

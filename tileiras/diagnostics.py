@@ -148,7 +148,7 @@ def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str] | None 
         lines.append(diagnostic._headline())
         position = diagnostic.position
         if position is not None and position.line > 0 and position[:3] != (shown and shown[:3]):
-            lines += _excerpt(position, sources)
+            lines += excerpt(position, sources)
         shown = position
     return "\n".join(lines)
 
@@ -173,7 +173,7 @@ def to_json(diagnostics: Iterable[Diagnostic]) -> str:
     return "".join(json.dumps(d.fields(), ensure_ascii=False) + "\n" for d in unique(diagnostics))
 
 
-def _excerpt(position: FilePosition, sources: Mapping[str, str] | None) -> list[str]:
+def excerpt(position: FilePosition, sources: Mapping[str, str] | None = None) -> list[str]:
     """The source line and a caret under the column, when the line can be had."""
     line = position.source_line
     if line is None:

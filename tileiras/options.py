@@ -73,6 +73,7 @@ OPTIONS: dict[str, Option] = {
         Option("ptx-version", str, None, "PTX ISA version; the lowest that suffices when absent", pattern=r"\d\.\d"),
         Option("tile-launch", bool, False, "mark kernels for the driver's tile launch, as the vendor's compiler does"),
         Option("emit-remarks", bool, False, "say what was chosen for accesses, products, loops and kernels, and why"),
+        Option("sanitize", str, None, "instrument memory accesses for the sanitizer tool named", ("memcheck",)),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
         Option("blob-linked-lib", list, (), "bitcode files to link what the kernel calls of", local=True),
@@ -135,10 +136,11 @@ class CompileOptions(Mapping[str, Any]):
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
         """Raises CompileError (code 2) for an unknown name or a value that is not accepted."""
-        values = {name: option.default for name, option in OPTIONS.items()}
-        for name, value in (given or {}).items():
-            option = lookup(name)
-            values[option.name] = _checked(option, value)
+        named = {lookup(name).name: value for name, value in (given or {}).items()}
+        # In the table's order: which of several mistakes is told does not depend on the order in which they were made.
+        values = {
+            name: _checked(option, named[name]) if name in named else option.default for name, option in OPTIONS.items()
+        }
         if values["opt-level"] != 0 and values["device-debug"]:
             raise _bad(
                 "optimized debugging is currently not supported, change the optimization level to 0 or disable full "
@@ -181,11 +183,22 @@ def _checked(option: Option, value: Any) -> Any:
     raise _bad(f"invalid value for option '{option.name}': {value!r}; accepted: {accepted(option)}")
 
 
+def unsupported_gpu(name: str, bytecode_version: str = "") -> str:
+    """The vendor's wording; no name at all is `sm_0`."""
+    text = f"GPU architecture {name} is not supported by this version of tileiras."
+    if bytecode_version:
+        text += (
+            " You may need a newer toolchain that supports this architecture "
+            f"(bytecode in file is version {bytecode_version})."
+        )
+    return text
+
+
 def _not_accepted(option: Option, value: Any) -> str:
     if option.name == "opt-level":  # the vendor's wording
         return f"invalid optimization level: {value}"
     if option.name == "gpu-name":
-        return f"GPU architecture {value} is not supported by this version of tileiras. Supported: {accepted(option)}"
+        return f"{unsupported_gpu(value)} Supported: {accepted(option)}"
     return f"invalid value for option '{option.name}': {value}; accepted: {accepted(option)}"
 
 

@@ -120,7 +120,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
-        ("opt-level", "ptxas", "ptxas-options", "emit-remarks", *DEBUG_OPTIONS),
+        ("opt-level", "ptxas", "ptxas-options", "sanitize", "emit-remarks", *DEBUG_OPTIONS),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
     ),

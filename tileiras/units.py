@@ -27,6 +27,19 @@ MLIR_BYTECODE_HINT = b"e IR byt"
 """Found in MLIR's own bytecode; the vendor's driver looks for the same run of characters."""
 
 
+def bytecode_version(data: bytes) -> str:
+    """The version in the header of bytecode, "13.1"; raises CompileError (code 3) for one that is not read."""
+    from tileiras.bytecode.versions import PREVIEW, supported
+
+    version = tuple(data[len(BYTECODE_MAGIC) : len(BYTECODE_MAGIC) + 2])
+    text = ".".join(map(str, version))
+    if len(version) < 2:
+        raise CompileError.at(None, "input does not correspond to Tile IR bytecode", ExitCode.INVALID_INPUT)
+    if version not in (*supported(), PREVIEW):
+        raise CompileError.at(None, f"unsupported Tile IR bytecode version: {text}", ExitCode.INVALID_INPUT)
+    return text
+
+
 class Source(NamedTuple):
     """One input: its bytes, the name that messages use, and the file it was read from."""
 
@@ -61,7 +74,7 @@ def kind_of(data: bytes, path: str = "") -> str:
     kind = SUFFIXES.get(os.path.splitext(path)[1].lower())
     if kind == PYTHON:
         return PYTHON
-    if kind == BYTECODE or b"\x00" in data[:4096] or not _is_utf8(data):
+    if kind == BYTECODE or BYTECODE_MAGIC.startswith(data) or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
         if MLIR_BYTECODE_HINT in data or data.startswith(b"ML\xefR"):
             message += " (it looks like MLIR bytecode instead)"

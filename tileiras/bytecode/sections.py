@@ -71,7 +71,7 @@ def read_sections(cursor: Cursor) -> dict[int, Cursor]:
             cursor.fail(f"duplicate {name} section", start)
         length = cursor.varint("section length")
         if length > cursor.remaining:
-            cursor.fail(f"section length {length} exceeds remaining data size {cursor.remaining}", start)
+            cursor.fail(f"section length {length} exceeds remaining data size {cursor.remaining}")
         alignment = 0
         if aligned:
             alignment = cursor.varint("section alignment")

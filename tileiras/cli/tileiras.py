@@ -1,47 +1,27 @@
 """tileiras IN --gpu-name sm_90 -O3 -o OUT [--emit ...]: the compiler as a program.
 
-Option spelling, messages and exit codes are those of the vendor's assembler where it has them (13.5): 0 success, 1 a
-command line that cannot be read or a file that cannot be, 2 a configuration that is refused, 3 input that does not
-parse or verify, 5 a kernel that does not compile.  Unlike it, text and cuTile Python are read as well, and every
-stage's artifact can be the product.
+Option spelling, messages, the order of the checks and exit codes are those of the vendor's assembler where it has them
+(13.5): 0 success, 1 a command line that cannot be read or a file that cannot be, 2 a configuration that is refused, 3
+input that does not parse or verify, 5 a kernel that does not compile.  Unlike it, text and cuTile Python are read as
+well, and every stage's artifact can be the product.  `docs/command-line.md` has the differences.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from tileiras.diagnostics import CompileError, ExitCode, render
-from tileiras.options import OPTIONS, Option, accepted, parse_value
+from tileiras.cli import driver_options
+from tileiras.cli.command_line import Stop, UsageError
+from tileiras.cli.driver_options import PROGRAM
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
+from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_gpu
 
-PROGRAM = "tileiras"
-
-ALIASES = {"arch": "gpu-name", "O": "opt-level", "o": "output-file", "g": "device-debug", "h": "help"}
-
-OWN_VALUES = ("output-file", "emit", "entry", "depfile")
-"""Options of the driver that take a value and are none of the compiler's."""
-
-OWN_FLAGS = ("help", "version", "print-pipeline", "list-versions")
-
-USAGE = """\
-OVERVIEW: tileiras: open compiler for CUDA Tile IR
-
-USAGE: tileiras [options] <bytecode, MLIR text or cuTile Python>
-
-OPTIONS:
-"""
-
-
-class UsageError(Exception):
-    """A command line that cannot be read; the message is printed as it is."""
-
-
-class Arguments(NamedTuple):
-    inputs: list[str]
-    options: dict[str, Any]
-    own: dict[str, str]
+DEFAULT_CUBIN = "elf.o"
+"""What the vendor's tool calls its output when nobody does."""
 
 
 def program() -> int:
@@ -61,12 +41,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _run(_parse(words))
+        try:
+            inputs, values = driver_options.command_line().parse(words)
+        except Stop as stop:
+            for error in stop.errors:
+                print(error, file=sys.stderr)
+            print(_ALONE[stop.name](), end="")
+            return ExitCode.SUCCESS
+        return _run(inputs, values)
     except UsageError as error:
         print(error, file=sys.stderr)
         return ExitCode.USAGE
     except CompileError as error:
-        _report(error)
+        if error.diagnostics:
+            print(error.render(), file=sys.stderr)
         return error.code
     except BrokenPipeError:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
@@ -74,62 +62,107 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.CONFIGURATION
 
 
-def _run(given: Arguments) -> int:
-    own = given.own
-    if "help" in own:
-        print(_help(), end="")
-        return ExitCode.SUCCESS
-    if "version" in own:
-        from tileiras import __version__
-
-        print(f"tileiras {__version__}")
-        return ExitCode.SUCCESS
-    if "print-pipeline" in own:
-        from tileiras.pipeline import describe
-
-        print(describe(), end="")
-        return ExitCode.SUCCESS
-    if "list-versions" in own:
-        print("\n".join(OPTIONS["bytecode-version"].choices))
-        return ExitCode.SUCCESS
-    if not given.inputs:
-        print(_help(), end="")
+def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
+    """Checks in the order of the vendor's tool: file, magic and version, GPU, level, debug, controls, then the rest of
+    the input, remarks, libraries, the compilation, the output."""
+    if not inputs or not inputs[0]:
+        print(driver_options.help_text(), end="")
         raise UsageError("error: no input file provided")
-    if len(given.inputs) > 1:
-        raise UsageError(
-            f"{PROGRAM}: Too many positional arguments specified!\n"
-            f"Can specify at most 1 positional arguments: See: {PROGRAM} --help"
-        )
+    from tileiras import api, pipeline, units
 
-    from tileiras import pipeline, units
-    from tileiras.build import library
-    from tileiras.options import CompileOptions
-
-    # The order of the checks is observable and the vendor's: file, its magic, GPU, level, debug.
-    name = given.inputs[0]
+    name = inputs[0]
     if name == "-":
         data = sys.stdin.buffer.read()
         source = units.Source(data, "<stdin>", None, units.kind_of(data))
     else:
         source = units.Source.read(name)
-    emit = own.get("emit", "cubin")
+    version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
+    emit = values.get("emit", "cubin")
     last, suffix = pipeline.emit_stage(emit)
-    if given.options.get("gpu-name") is None and last.name != "read":
-        raise CompileError.at(
-            None, "GPU architecture sm_0 is not supported by this version of tileiras: --gpu-name is needed",
-            ExitCode.CONFIGURATION,
-        )  # fmt: skip
-    options = CompileOptions(given.options)
-    artifact = library.compile_with(source, options, emit, entry=own.get("entry"))
-    if artifact.diagnostics:
-        print(render(artifact.diagnostics), file=sys.stderr)
-    output = own.get("output-file") or (_stem(name) + suffix if name != "-" else "-")
-    if "depfile" in own and output == "-":
+    given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
+    if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
+        raise CompileError.at(None, unsupported_gpu("sm_0", version), ExitCode.CONFIGURATION)
+    if emit == "cubin":
+        given.setdefault("tile-launch", True)
+    options = CompileOptions(given)
+    if "apply-controls" in values:
+        raise CompileError.at(None, "--apply-controls is not supported on this platform", ExitCode.CONFIGURATION)
+    output = values.get("output-file")
+    if output is None:
+        output = "-" if name == "-" else DEFAULT_CUBIN if emit == "cubin" else _stem(name) + suffix
+    if "depfile" in values and output == "-":
         raise UsageError(f"{PROGRAM}: --depfile needs an output file")
+    if "cache" in values:
+        os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
+    from tileiras.build import library
+    from tileiras.cli.messages import Report
+
+    report = Report(values, source.kind == units.BYTECODE)
+    if report.remarks.any:
+        options = options.replace(**{"emit-remarks": True})
+    refused = report.unwritable()
+    if refused is None and "l" in values:
+        refused = _no_libraries(values["l"], values.get("preview", ()))
+    try:
+        said = _hints(source, values)
+        if refused is not None:
+            # What is wrong with the input comes first.
+            library.compile_with(source, options, "cuda_tile")
+        elif values.get("save-temps"):
+            folder = os.path.dirname(output) if output != "-" else ""
+            artifact = api.compile_with(source, options, emit, entry=values.get("entry"), keep=_saver(folder))
+        else:
+            artifact = library.compile_with(source, options, emit, entry=values.get("entry"))
+    except CompileError as error:
+        report.failure(error)
+        return error.code
+    if refused is not None:
+        raise refused
+    report.success([*said, *artifact.diagnostics])
     _write(output, artifact.data)
-    if "depfile" in own:
-        _write(own["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
+    if "depfile" in values:
+        _write(values["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
     return ExitCode.SUCCESS
+
+
+def _of_compiler(name: str, value: Any) -> Any:
+    return parse_value(OPTIONS[name], value) if OPTIONS[name].kind is list else value
+
+
+def _hints(source: Any, values: Mapping[str, Any]) -> list[Diagnostic]:
+    """What is wrong with optimization hints, for those who ask; raises CompileError (code 3) where that is an error."""
+    if not values.get("Wunsupported-hints"):
+        return []
+    from tileiras import api
+    from tileiras.dialects.cuda_tile.hints import check_hints
+
+    engine = DiagnosticEngine()
+    check_hints(api.parse(source.data, source_name=source.name), engine, as_errors=bool(values.get("Werr-hints")))
+    engine.raise_if_errors(ExitCode.INVALID_INPUT)
+    return engine.diagnostics
+
+
+def _saver(folder: str) -> Callable[[str, str, bytes], None]:
+    """Writes what a stage made at once, so that it is there when a later stage fails."""
+    from tileiras.units import file_stem
+
+    def save(unit: str, suffix: str, data: bytes) -> None:
+        _write(os.path.join(folder, file_stem(unit) + suffix), data)
+
+    return save
+
+
+def _no_libraries(paths: Sequence[str], preview: Sequence[str]) -> CompileError:
+    """What is wrong with `-l`: there are no tile libraries here."""
+    if "simt" not in preview:
+        return CompileError.at(None, "libraries require the 'simt' preview feature")
+    try:
+        with open(paths[0], "rb") as file:
+            known = file.read(4) == b"\x7fELF"
+    except OSError as error:
+        return CompileError.at(None, f"failed to open tile library: {error.strerror}")
+    reason = "tile libraries are not supported" if known else "The file was not recognized as a valid object file"
+    return CompileError.at(None, f"failed to open tile library: {reason}")
 
 
 def _stem(path: str) -> str:
@@ -161,117 +194,44 @@ def _write(path: str, data: bytes) -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
+        if error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT):
+            raise CompileError.at(None, f"IO failure on output stream: {error.strerror}", ExitCode.USAGE) from None
         raise CompileError.at(
             None, f"unable to open output file '{path}': {error.strerror}", ExitCode.CONFIGURATION
         ) from None
 
 
-def _report(error: CompileError) -> None:
-    if error.diagnostics:
-        print(error.render(), file=sys.stderr)
-    if error.code == ExitCode.COMPILE_FAILURE:
-        print("error: failed to compile Tile IR program", file=sys.stderr)
+# ---- what the program does alone -------------------------------------------------------------------------------------
 
 
-# ---- the command line ------------------------------------------------------------------------------------------------
+def _version() -> str:
+    from tileiras import __version__
+    from tileiras.bytecode.versions import OLDEST, PREVIEW
+
+    return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\n"
 
 
-def _parse(words: Sequence[str]) -> Arguments:
-    """Reads a command line by the rules of LLVM's: one dash or two, `--name=value` or `--name value`, `-O3`."""
-    inputs: list[str] = []
-    options: dict[str, Any] = {}
-    own: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            inputs += rest
-            break
-        if not word.startswith("-") or word == "-":
-            inputs.append(word)
-            continue
-        spelled, separator, value = word.lstrip("-").partition("=")
-        if spelled[:1] in ("O", "o") and not word.startswith("--") and len(spelled) > 1 and spelled not in OPTIONS:
-            if spelled not in OWN_VALUES:
-                value, separator, spelled = word.lstrip("-")[1:].removeprefix("="), "=", spelled[0]
-        name = ALIASES.get(spelled, spelled)
-        if name in OWN_FLAGS:
-            own[name] = ""
-            continue
-        option = OPTIONS.get(name)
-        if option is None and name not in OWN_VALUES:
-            raise UsageError(_unknown(word, name))
-        if option is not None and option.kind is bool and not separator:
-            options[name] = True
-            continue
-        if not separator:
-            if not rest:
-                dashes = "-" if len(spelled) == 1 else "--"
-                raise UsageError(f"{PROGRAM}: for the {dashes}{spelled} option: requires a value!")
-            value = rest.pop(0)
-        if option is None:
-            own[name] = value
-        else:
-            options[name] = _value(option, value)
-    if own.get("emit") is not None:
-        from tileiras.pipeline import EMIT
+def _bytecode_versions() -> str:
+    from tileiras.bytecode.versions import PREVIEW, SUPPORTED
 
-        if own["emit"] not in EMIT:
-            raise UsageError(
-                f"{PROGRAM}: for the --emit option: Cannot find option named '{own['emit']}'!\n"
-                f"accepted: {', '.join(EMIT)}"
-            )
-    return Arguments(inputs, options, own)
+    return "".join(f"{version}\n" for version in (*SUPPORTED, PREVIEW))
 
 
-def _value(option: Option, text: str) -> Any:
-    if option.kind is str and option.choices and text not in option.choices:
-        raise UsageError(
-            f"{PROGRAM}: for the --{option.name} option: Cannot find option named '{text}'!\n"
-            f"accepted: {accepted(option)}"
-        )
-    try:
-        return parse_value(option, text)
-    except CompileError:
-        kind = {int: "integer", bool: "boolean"}.get(option.kind, "string")
-        raise UsageError(
-            f"{PROGRAM}: for the --{option.name} option: '{text}' value invalid for {kind} argument!"
-        ) from None
+def _pipeline() -> str:
+    from tileiras.pipeline import describe
+
+    return describe()
 
 
-def _unknown(word: str, name: str) -> str:
-    import difflib
-
-    known = [*OPTIONS, *OWN_VALUES, *OWN_FLAGS, "arch"]
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    text = f"{PROGRAM}: Unknown command line argument '{word}'.  Try: '{PROGRAM} --help'"
-    return f"{text}\n{PROGRAM}: Did you mean '--{near[0]}'?" if near else text
-
-
-def _help() -> str:
-    from tileiras.pipeline import EMIT
-
-    rows = [
-        ("-o, --output-file=<file>", "Name of the output file, - for standard output; IN with the product's suffix"),
-        ("--emit=<stage>", f"The product: {', '.join(EMIT)}; default cubin"),
-        ("--entry=<name>", "Compile only this entry"),
-        ("--depfile=<file>", "Write what the product is made from, as a rule for make"),
-        ("--print-pipeline", "Print the stages, what they make and what they read, and exit"),
-        ("--list-versions", "List all supported bytecode versions and exit"),
-        ("--version", "Display the version of this program"),
-        ("--help", "Display available options"),
-    ]
-    short = {"opt-level": "-O, ", "device-debug": "-g, "}
-    for option in OPTIONS.values():
-        value = "" if option.kind is bool else "=<value>"
-        doc = option.doc[0].upper() + option.doc[1:]
-        if option.choices and len(option.choices) < 20 and option.kind is not bool:
-            doc += f": {accepted(option)}"
-        if option.default not in (None, False, ()):
-            doc += f"; default {option.default}"
-        rows.append((f"{short.get(option.name, '')}--{option.name}{value}", doc))
-    width = max(len(spelling) for spelling, _ in rows)
-    return USAGE + "".join(f"  {spelling:<{width}} - {doc}\n" for spelling, doc in rows)
+_ALONE: dict[str, Callable[[], str]] = {
+    "help": driver_options.help_text,
+    "help-hidden": driver_options.help_text,
+    "help-list": driver_options.help_text,
+    "help-list-hidden": driver_options.help_text,
+    "version": _version,
+    "list-versions": _bytecode_versions,
+    "print-pipeline": _pipeline,
+}
 
 
 if __name__ == "__main__":

@@ -131,6 +131,14 @@ class PtxModule:
         return header + "".join(str(p) for p in self.pieces)
 
 
+def empty_module(gpu_name: str, location: Locatable | None = None) -> str:
+    """The PTX of a module without entries for a GPU such as `sm_90`, in the lowest version that its target needs."""
+    from tileiras.codegen.target_machine import processor
+
+    row = processor(gpu_name, location)
+    return str(PtxModule(row.ptx, row.chip, (), 64, []))
+
+
 _HEADER = re.compile(
     r"(?:[ \t]*(?://[^\n]*)?\n)*"
     r"\.version[ \t]+(\d+)\.(\d+)[ \t]*\n"

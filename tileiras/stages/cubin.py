@@ -11,11 +11,10 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
-    flags = [
-        flag
-        for name, flag in (("lineinfo", "--generate-line-info"), ("device-debug", "--device-debug"))
-        if options[name]
-    ]
+    # Full debug information has the line tables in it; ptxas warns of both options together.
+    flags = ["--device-debug"] if options.device_debug else ["--generate-line-info"] if options.lineinfo else []
+    if options.sanitize is not None:
+        flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
     text = source.decode()
     if f"\n.language {ptx.TILE_LANGUAGE}\n" in text:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.

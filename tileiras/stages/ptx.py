@@ -10,9 +10,16 @@ and emits in a helper process.
 
 from __future__ import annotations
 
-import re
-
-from tileiras.codegen import admission, bitcode_library, blobs, kernel_metadata, libdevice, llvm_pipeline, ptx
+from tileiras.codegen import (
+    admission,
+    bitcode_library,
+    blobs,
+    kernel_metadata,
+    libdevice,
+    llvm_pipeline,
+    ptx,
+    tile_launch,
+)
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -24,6 +31,10 @@ RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free")
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     ir = source.decode()
+    kernels = kernel_metadata.from_ir(ir)
+    if options.tile_launch:
+        shared_memory = max((kernel.shared_memory for kernel in kernels.values()), default=0)
+        ir = tile_launch.prepare(ir, shared_memory, processor(options.gpu_name, context.location).number)
     needs = admission.check(ir, processor(options.gpu_name, context.location), context.location)
     row = processor(options.gpu_name + needs.letter, context.location)
     externals = [name for name in llvm_pipeline.external_functions(ir) if name not in RUNTIME_FUNCTIONS]
@@ -42,9 +53,6 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         if found is None:
             raise libdevice.missing(wanted, context.location)
         libraries.append(found.closure(wanted, context.location, reflection))
-    kernels = kernel_metadata.from_ir(ir)
-    if options.tile_launch:
-        ir = _static_shared_memory(ir, max((kernel.shared_memory for kernel in kernels.values()), default=0))
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
@@ -62,18 +70,9 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         module.version = max(module.version, (8, 1))
     module.target = row.chip
     if options.tile_launch:
-        for entry in module.entries:
-            entry.directives["language"] = ptx.TILE_LANGUAGE
+        tile_launch.mark(module)
     document = kernel_metadata.describe(module, kernels, context.location)
     return StageResult(str(module).encode(), {".json": kernel_metadata.to_json(document).encode()})
-
-
-_DYNAMIC_SHARED = re.compile(r"^(@[\w$]+) = external addrspace\(3\) global \[0 x i8\]", re.MULTILINE)
-
-
-def _static_shared_memory(ir: str, size: int) -> str:
-    """The module with its shared memory of a fixed size: the driver's tile launch passes no dynamic size."""
-    return _DYNAMIC_SHARED.sub(rf"\1 = internal addrspace(3) global [{size} x i8] undef", ir)
 
 
 def _version(text: str | None) -> tuple[int, int] | None:

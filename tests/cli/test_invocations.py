@@ -1,0 +1,53 @@
+"""The command against the vendor's: exit codes, texts and files over a table of command lines."""
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from invocations import INVOCATIONS, OURS, RECORDED, answer, leave, make_inputs, normalized
+
+from tileiras.build import library
+from tileiras.cli.tileiras import main
+from tileiras.codegen import toolkit
+
+EXPECTED = json.loads(RECORDED.read_text())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("inputs")
+    make_inputs(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> str:
+    return str(tmp_path_factory.mktemp("store"))
+
+
+def test_every_command_line_has_its_answer():
+    assert list(EXPECTED) == INVOCATIONS and len(INVOCATIONS) >= 60
+    assert set(OURS) <= set(INVOCATIONS)
+
+
+@pytest.mark.parametrize("line", INVOCATIONS)
+def test_ours_answers_as_recorded(ptxas, folder, store, monkeypatch, capfd, line):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", store)
+    monkeypatch.setattr(library, "_sessions", {})
+    before = set(os.listdir())
+    code = main(shlex.split(line))
+    found = {"code": int(code), "error": normalized(capfd.readouterr().err), "files": leave(folder, before)}
+    expected = {**EXPECTED[line], **OURS.get(line, {})}
+    expected.pop("why", None)
+    assert found == expected
+
+
+@pytest.mark.parametrize("line", INVOCATIONS)
+def test_the_vendors_tool_still_answers_as_recorded(folder, line):
+    tool = toolkit.find_program("tileiras")
+    if tool is None:
+        pytest.skip("no vendor tool")
+    assert answer(tool, line, folder) == EXPECTED[line]

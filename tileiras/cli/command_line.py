@@ -1,0 +1,222 @@
+"""A command line by the rules of LLVM's `cl` library, which the vendor's assembler uses.
+
+One dash or two, `--name=value` or `--name value`; names of one letter group (`-gO0`), prefix options keep what follows
+as it stands (`-O=2` is the value `=2`); a value is the next word whatever that is; the last occurrence wins.  All
+mistakes are told, in the order of the words, before the program gives up.  The texts are those of LLVM's
+`lib/Support/CommandLine.cpp`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+FLAG = "flag"
+STOP = "stop"
+
+_TRUE = ("", "true", "TRUE", "True", "1")
+_FALSE = ("false", "FALSE", "False", "0")
+# What llvm::StringRef::getAsInteger takes with radix 0.
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+
+
+class Spec(NamedTuple):
+    """One option of a command line.
+
+    `kind` is FLAG (may have a boolean value), STOP (no value), int, str or a tuple of the accepted words.  The program
+    does what a STOP option says, or one with `stops` that is true, and ends.  `features` are the words a
+    comma-separated list may have.
+    """
+
+    name: str
+    kind: Any
+    doc: str
+    value: str = "value"
+    prefix: bool = False
+    hidden: bool = False
+    features: tuple[str, ...] = ()
+    repeated: bool = False
+    """Values of all occurrences are kept."""
+    stops: bool = False
+
+
+class UsageError(Exception):
+    """A command line that cannot be read; the message is printed as it is."""
+
+
+class Stop(Exception):
+    """An option that the program does alone; `name` says which, `errors` what was wrong in front of it."""
+
+    def __init__(self, name: str, errors: list[str]) -> None:
+        self.name = name
+        self.errors = errors
+
+
+class _Mistake(Exception):
+    """What is wrong with one word."""
+
+
+class CommandLine:
+    """Reads command lines for one table of options."""
+
+    def __init__(
+        self, program: str, specs: Iterable[Spec], aliases: Mapping[str, str], positional: int = 1
+    ) -> None:
+        self.program = program
+        self.specs = {spec.name: spec for spec in specs}
+        self.aliases = dict(aliases)
+        self.positional = positional
+
+    def parse(self, words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+        """The positional words and the values by option name.
+
+        Raises UsageError with every mistake there is, Stop when an option of that kind is met.
+        """
+        inputs: list[str] = []
+        values: dict[str, Any] = {}
+        errors: list[str] = []
+        rest = _expanded(words)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                inputs += rest
+                break
+            if not word.startswith("-") or word == "-":
+                inputs.append(word)
+                continue
+            try:
+                self._word(word, rest, values, errors)
+            except _Mistake as mistake:
+                errors.append(f"{self.program}: {mistake}")
+        if len(inputs) > self.positional:
+            errors.append(
+                f"{self.program}: Too many positional arguments specified!\n"
+                f"Can specify at most {self.positional} positional arguments: See: {self.program} --help"
+            )
+        if errors:
+            raise UsageError("\n".join(errors))
+        return inputs, values
+
+    def _find(self, name: str) -> Spec | None:
+        return self.specs.get(self.aliases.get(name, name))
+
+    def _word(self, word: str, rest: list[str], values: dict[str, Any], errors: list[str]) -> None:
+        name = word[2:] if word.startswith("--") else word[1:]
+        spelled, equals, text = name.partition("=")
+        spec = self._find(spelled)
+        value = text if equals else None
+        if spec is None or equals and spec.prefix and len(spelled) == 1:
+            spelled, value = self._grouped(name, values, errors)
+            spec = self._find(spelled)
+        if spec is None:
+            near = self._nearest(name.partition("=")[0])
+            if near:
+                near = f"\n{self.program}: Did you mean '{_dashed(near)}'?"
+            raise _Mistake(f"Unknown command line argument '{word}'.  Try: '{self.program} --help'{near}")
+        self._take(spec, spelled, value, rest, values, errors)
+
+    def _grouped(self, name: str, values: dict[str, Any], errors: list[str]) -> tuple[str, str | None]:
+        """The last of the one-letter options that `name` consists of, and its value; the others are taken here."""
+        while name:
+            spec = self._find(name[0])
+            if spec is None:
+                break
+            following = name[1:]
+            if not following or spec.prefix:
+                return name[0], following or None
+            if following[0] == "=":
+                return name[0], following[1:]
+            if spec.kind not in (FLAG, STOP):
+                errors.append(f"{self.program}: for the -{name[0]} option: may not occur within a group!")
+                break
+            self._take(spec, name[0], None, [], values, errors)
+            name = following
+        return "", None
+
+    def _take(
+        self, spec: Spec, spelled: str, value: str | None, rest: list[str], values: dict[str, Any], errors: list[str]
+    ) -> None:
+        if spec.kind == STOP:
+            if value is not None:
+                raise _Mistake(f"for the {_dashed(spelled)} option: does not allow a value! '{value}' specified.")
+            raise Stop(spec.name, errors)
+        if value is None and spec.kind != FLAG:
+            if not rest or spec.prefix and len(spelled) == 1:
+                raise _Mistake(f"for the {_dashed(spelled)} option: requires a value!")
+            value = rest.pop(0)
+        try:
+            read = _read(spec, value or "")
+        except ValueError as error:
+            raise _Mistake(f"for the {_dashed(spec.name)} option: {error}") from None
+        if spec.stops and read:
+            raise Stop(spec.name, errors)
+        if spec.repeated:
+            values.setdefault(spec.name, []).append(read)
+        else:
+            values[spec.name] = read
+
+    def _nearest(self, name: str) -> str:
+        import difflib
+
+        shown = [*(n for n, spec in self.specs.items() if not spec.hidden), *self.aliases]
+        return next(iter(difflib.get_close_matches(name, shown, 1, 0.5)), "")
+
+
+def _expanded(words: Sequence[str]) -> list[str]:
+    """The words, with those of `@FILE` in its place where there is such a file."""
+    import os
+
+    found: list[str] = []
+    for word in words:
+        if word.startswith("@") and os.path.isfile(word[1:]):
+            import shlex
+
+            with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
+                found += _expanded(shlex.split(file.read()))
+        else:
+            found.append(word)
+    return found
+
+
+def _dashed(name: str) -> str:
+    return ("--" if len(name) > 1 else "-") + name
+
+
+def _read(spec: Spec, text: str) -> Any:
+    """Raises ValueError with LLVM's words."""
+    kind = spec.kind
+    if kind == FLAG:
+        if text not in _TRUE + _FALSE:
+            raise ValueError(f"'{text}' is invalid value for boolean argument! Try 0 or 1")
+        return text in _TRUE
+    if kind is int:
+        match = _INTEGER.fullmatch(text)
+        number = _integer(text) if match else 2**31
+        if not -(2**31) <= number < 2**31:
+            raise ValueError(f"'{text}' value invalid for integer argument!")
+        return number
+    if spec.features:
+        for word in text.split(","):
+            if word not in spec.features:
+                raise ValueError(
+                    f"unknown {spec.name} feature '{word}'; supported features: {', '.join(spec.features)}"
+                )
+        return tuple(text.split(","))
+    if isinstance(kind, tuple) and text not in kind:
+        raise ValueError(f"Cannot find option named '{text}'!")
+    return text
+
+
+def _integer(text: str) -> int:
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if re.fullmatch(r"0[0-7]+", digits):
+        return sign * int(digits, 8)
+    return sign * int(digits, 0)
+
+
+def help_lines(rows: Sequence[tuple[str, str]]) -> str:
+    """Lines `  --name=<value> - text`."""
+    width = max(len(spelling) for spelling, _ in rows)
+    return "".join(f"  {spelling:<{width}} - {doc}\n" for spelling, doc in rows)
+

@@ -1,0 +1,103 @@
+"""What the command `tileiras` takes: the vendor's options of 13.5, with their names, aliases and texts, then ours.
+
+`docs/command-line.md` lists both for users; a test compares the first part with the vendor's tool.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, help_lines
+from tileiras.options import OPTIONS, Option, accepted
+from tileiras.pipeline import EMIT
+from tileiras.remarks import CATEGORIES, KINDS
+
+PROGRAM = "tileiras"
+
+ALIASES = {"O": "opt-level", "arch": "gpu-name", "g": "device-debug", "o": "output-file", "h": "help"}
+
+_CATEGORIES = ("none", "all", *CATEGORIES)
+
+VENDOR = (
+    Spec("apply-controls", str, "File of compiler controls; not supported on any platform here", "path"),
+    Spec("host-arch", ("x86_64", "aarch64"), "Architecture of the host code; there is none in our cubins"),
+    Spec("host-os", ("linux", "windows"), "Operating system of the host code; there is none in our cubins"),
+    Spec("l", str, "Tile libraries to load; requires the SIMT preview", "path", repeated=True),
+    Spec("list-versions", FLAG, "List all supported bytecode versions and exit", stops=True),
+    Spec("output-file", str, "Name of the output file, - for standard output; elf.o for a cubin", "file"),
+    Spec("preview", str, "Named preview features", "feature[,feature...]", features=("simt",)),
+    Spec("remark-format", ("command-line", "yaml"), "Print remarks, or write them to a YAML file"),
+    Spec("remarks", _CATEGORIES, "Remarks of all kinds about a category"),
+    *(Spec(f"remarks-{kind}", _CATEGORIES, f"Category of {kind} remarks") for kind in sorted(KINDS)),
+    Spec("remarks-output-file", str, "File of remarks in YAML; tileir_remarks.yaml when absent", "file"),
+    Spec("Wunsupported-hints", FLAG, "Warn of optimization hints that make no sense", hidden=True),
+    Spec("Werr-hints", FLAG, "With --Wunsupported-hints: they are errors", hidden=True),
+    # These three do nothing that could be seen in the vendor's tool, either.
+    Spec("w", FLAG, "Accepted", hidden=True),
+    Spec("print-options", FLAG, "Accepted", hidden=True),
+    Spec("print-all-options", FLAG, "Accepted", hidden=True),
+    Spec("help", STOP, "Display available options"),
+    Spec("help-hidden", STOP, "Display available options", hidden=True),
+    Spec("help-list", STOP, "Display available options", hidden=True),
+    Spec("help-list-hidden", STOP, "Display available options", hidden=True),
+    Spec("version", STOP, "Display the version of this program"),
+)
+"""Options of the vendor's driver that are none of the compiler's."""
+
+OWN = (
+    Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage"),
+    Spec("entry", str, "Compile only this entry", "name"),
+    Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
+    Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
+    Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
+    Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
+    Spec("print-pipeline", STOP, "Print the stages, what they make and what they read, and exit"),
+)
+"""Options of our driver that are none of the compiler's."""
+
+
+def _of_compiler(option: Option) -> Spec:
+    kind: Any = FLAG if option.kind is bool else option.kind
+    # The optimization level is checked after the input, so a number that is none is read here; names are not.
+    if option.kind is str and option.choices:
+        kind = option.choices
+    elif option.kind is list:
+        kind = str
+    return Spec(option.name, kind, option.doc, prefix=option.name == "opt-level")
+
+
+COMPILER = tuple(map(_of_compiler, OPTIONS.values()))
+
+
+def command_line() -> CommandLine:
+    return CommandLine(PROGRAM, (*VENDOR, *OWN, *COMPILER), ALIASES)
+
+
+def help_text() -> str:
+    short: dict[str, str] = {}
+    for alias, name in ALIASES.items():
+        short[name] = short.get(name, "") + ("-" if len(alias) == 1 else "--") + alias + ", "
+    rows = []
+    for spec in sorted((*VENDOR, *OWN, *COMPILER), key=lambda spec: spec.name):
+        if spec.hidden:
+            continue
+        value = "" if spec.kind in (FLAG, STOP) else f" <{spec.value}>" if len(spec.name) == 1 else f"=<{spec.value}>"
+        dashes = "-" if len(spec.name) == 1 else "--"
+        rows.append((f"{short.get(spec.name, '')}{dashes}{spec.name}{value}", _doc(spec)))
+    return (
+        "OVERVIEW: tileiras: open compiler for CUDA Tile IR\n\n"
+        "USAGE: tileiras [options] <bytecode, MLIR text or cuTile Python>\n\nOPTIONS:\n" + help_lines(rows)
+    )
+
+
+def _doc(spec: Spec) -> str:
+    doc = spec.doc[0].upper() + spec.doc[1:]
+    option = OPTIONS.get(spec.name)
+    if option is not None:
+        if option.choices and option.kind is not bool:
+            doc += f": {accepted(option)}"
+        if option.default not in (None, False, ()):
+            doc += f"; default {option.default}"
+    elif isinstance(spec.kind, tuple):
+        doc += f": {', '.join(spec.kind)}"
+    return doc

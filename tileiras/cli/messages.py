@@ -1,0 +1,128 @@
+"""What the command says while it compiles: warnings, errors, and the remarks that were asked for.
+
+About bytecode it speaks in the vendor's form, which front ends take apart:
+
+    loc("kernel.py":12:8): error: Incompatibility with architecture 'sm_80': unsupported type 'f8E4M3FN'
+        y = ct.load(x, ...)
+            ^
+    error: failed to compile Tile IR program
+
+Text has `kernel.mlir:12:8: error: ...` instead (`tileiras.diagnostics`).  A place is a line of the user's program where
+the bytecode has debug information; else a note has the byte that the operation starts at.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
+from tileiras.ir.location import BytecodeLoc
+from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
+
+CLOSING = {
+    ExitCode.COMPILE_FAILURE: ("failed to compile Tile IR program",),
+    ExitCode.INVALID_INPUT: ("input does not correspond to Tile IR bytecode",),
+    ExitCode.CONFIGURATION: (),
+    ExitCode.USAGE: (),
+}
+"""The line after the diagnostics, by exit code; the second one only where bytecode was read."""
+
+UNVERIFIED = "verification failed for deserialized cuda_tile::ModuleOp"
+
+DEFAULT_REMARKS = "tileir_remarks.yaml"
+
+
+class Report:
+    """Where the command's words go, by its options `values`."""
+
+    def __init__(self, values: Mapping[str, Any], bytecode: bool) -> None:
+        self.bytecode = bytecode
+        self.json = values.get("diagnostics") == "json"
+        asked = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
+        self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *asked] if c is not None)
+        self.remark_file: str | None = None
+        if self.remarks.any and values.get("remark-format") == "yaml":
+            self.remark_file = values.get("remarks-output-file", DEFAULT_REMARKS)
+
+    def unwritable(self) -> CompileError | None:
+        """What to raise (code 3, as the vendor has it) where the file for remarks cannot be written."""
+        if self.remark_file is None:
+            return None
+        folder = os.path.dirname(self.remark_file) or "."
+        if os.path.isdir(self.remark_file):
+            number = errno.EISDIR
+        elif not os.path.isdir(folder):
+            number = errno.ENOENT
+        elif not os.access(self.remark_file if os.path.exists(self.remark_file) else folder, os.W_OK):
+            number = errno.EACCES
+        else:
+            return None
+        # The vendor's tool writes the first line without a severity.
+        print(f"Error opening remark output file '{self.remark_file}': {os.strerror(number)}", file=sys.stderr)
+        return CompileError.at(None, "failed to enable optimization remarks", ExitCode.INVALID_INPUT)
+
+    def failure(self, error: CompileError) -> None:
+        """The error, and the line that says of which kind it is."""
+        diagnostics = list(error.diagnostics)
+        closing = CLOSING[error.code] if self.bytecode or error.code == ExitCode.COMPILE_FAILURE else ()
+        if error.code == ExitCode.INVALID_INPUT and not any(map(_is_damage, diagnostics)):
+            closing = (UNVERIFIED, *closing) if closing else ()
+        diagnostics += [Diagnostic(Severity.ERROR, None, line) for line in closing]
+        if error.code == ExitCode.COMPILE_FAILURE:
+            self._write_remarks([])
+        self._print(diagnostics, error.code)
+
+    def success(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Warnings, and the remarks asked for."""
+        diagnostics = list(diagnostics)
+        self._print([d for d in diagnostics if d.severity is not Severity.REMARK])
+        remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
+        if self.remark_file is not None:
+            self._write_remarks(remarks)
+        elif self.json:
+            print(to_json(remarks), end="", file=sys.stderr)
+        elif remarks:
+            print(render_command_line(remarks), end="", file=sys.stderr)
+
+    def _write_remarks(self, remarks: Iterable[Remark]) -> None:
+        if self.remark_file is not None:
+            with open(self.remark_file, "w", encoding="utf-8") as file:
+                file.write(to_yaml(remarks))
+
+    def _print(self, diagnostics: list[Diagnostic], code: int = ExitCode.SUCCESS) -> None:
+        if self.json:
+            print(to_json(diagnostics), end="", file=sys.stderr)
+        elif diagnostics:
+            text = render_for_bytecode(diagnostics, code) if self.bytecode else render(diagnostics)
+            print(text, file=sys.stderr)
+
+
+def _is_damage(diagnostic: Diagnostic) -> bool:
+    """Whether a diagnostic is about bytes that cannot be read, not about what was read."""
+    return isinstance(diagnostic.location, BytecodeLoc) and not diagnostic.location.section
+
+
+def render_for_bytecode(diagnostics: Iterable[Diagnostic], code: int = ExitCode.SUCCESS) -> str:
+    """Diagnostics about bytecode for a terminal; `code` is what the program exits with because of them."""
+    lines: list[str] = []
+    shown = None
+    pending = unique(diagnostics)[::-1]
+    while pending:
+        diagnostic = pending.pop()
+        pending += diagnostic.notes[::-1]
+        severity, location, position = diagnostic.severity.value, diagnostic.location, diagnostic.position
+        place = position[:3] if position is not None else location if isinstance(location, BytecodeLoc) else None
+        if position is not None:
+            lines.append(f'loc("{place[0]}":{place[1]}:{place[2]}): {severity}: {diagnostic.message}')
+            lines += excerpt(position) if position.line > 0 and place != shown else []
+        elif code == ExitCode.INVALID_INPUT and _is_damage(diagnostic):
+            lines.append(f"{severity}: error at offset {place.offset}: {diagnostic.message}")
+        else:
+            lines.append(f"{severity}: {diagnostic.message}")
+            lines += [f"note: in {place}"] if place is not None and place != shown else []
+        shown = place or shown
+    return "\n".join(lines)

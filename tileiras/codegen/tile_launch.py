@@ -1,0 +1,35 @@
+"""What the CUDA driver's tile launch asks of a kernel.
+
+A tile launch names a grid of tile blocks, each as one block of one thread; the driver starts the threads that
+`.reqntid` says.  It knows such a kernel by `.language 7`, which ptxas records in `.nv.info` (EIATTR_LANGUAGE, TILEIR),
+and passes nothing but the grid and the declared parameters: shared memory is static, parameters that a host would have
+to fill do not exist.  Observed in what the vendor's compiler makes (13.5).
+"""
+
+from __future__ import annotations
+
+import re
+
+from tileiras.codegen import ptx
+
+METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
+"""A variable that stands in every module of the vendor's compiler; the driver looks for its name."""
+
+CLUSTERS_SINCE = 90
+
+_DYNAMIC_SHARED = re.compile(r"^(@[\w$]+) = external addrspace\(3\) global \[0 x i8\]", re.MULTILINE)
+_BLOCK_ID = re.compile(r"\bllvm\.nvvm\.read\.ptx\.sreg\.(n?)ctaid\.")
+
+
+def prepare(ir: str, shared_memory: int, code: int) -> str:
+    """LLVM IR of a kernel for `sm_<code>`: its shared memory of a fixed size in bytes, and the tile block's id read
+    from the cluster where there are clusters, since the launch may make several blocks of one."""
+    ir = _DYNAMIC_SHARED.sub(rf"\1 = internal addrspace(3) global [{shared_memory} x i8] undef", ir)
+    return _BLOCK_ID.sub(r"llvm.nvvm.read.ptx.sreg.\1clusterid.", ir) if code >= CLUSTERS_SINCE else ir
+
+
+def mark(module: ptx.PtxModule) -> None:
+    """Marks every entry of a module."""
+    for entry in module.entries:
+        entry.directives["language"] = ptx.TILE_LANGUAGE
+    module.pieces.insert(0, f"\n{METADATA}\n")
