@@ -1,8 +1,10 @@
-"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N] [--round N]
-[--figures FILE] [--instructions FILE] [--jobs N].
+"""python tests/conformance [--families F,...] [--targets T,...] [--pairwise] [--every N] [--part K/N | --parts N]
+[--round N] [--figures FILE]... [--instructions FILE] [--jobs N].
 
 Ends with 1 when a kernel failed; every failure is printed in one line.  `--figures` keeps the counts of this run in a
 file beside those of earlier ones, so that the whole can be run in parts, and prints the sums of all that it holds.
+`--parts N --figures FILE` runs those of N parts that FILE does not have yet, and keeps each when it is done: what was
+interrupted goes on where it was.
 In round N of as many as there are targets, each module is for one of them, going round: the first round has every
 kernel once, all of them have every kernel on every target.
 `--instructions tests/sim/emulate/selected_instructions.txt` adds what LLVM selects to what the emulator's tests decode.
@@ -29,6 +31,8 @@ from case_modules import TARGETS, Kernel, Result, run_module  # noqa: E402
 
 from tileiras.codegen import toolkit  # noqa: E402
 
+Rows = dict[str, dict[str, Any]]
+"""Counts, the largest distance and the failures of each family."""
 COUNTS = ("kernels", "runs", "assembled", "emulated", "failed")
 
 
@@ -38,7 +42,7 @@ class Figures:
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
         self.worst: dict[str, float] = {}
-        self.failures: list[str] = []
+        self.failures: dict[str, list[str]] = {}
 
     def plan(self, kernels: list[Kernel], first: bool) -> None:
         """What is about to be run, and whether it is for the first time."""
@@ -56,18 +60,23 @@ class Figures:
         counts["failed"] += 1
         words = result.failure.message.replace("\n", " | ")
         where = " ".join(filter(None, (result.failure.target, result.failure.stage)))
-        self.failures.append(f"{result.failure.name} [{where}] {words}"[:600])
-        print(f"FAILED {self.failures[-1]}", flush=True)
+        line = f"{result.failure.name} [{where}] {words}"[:600]
+        self.failures.setdefault(family, []).append(line)
+        print(f"FAILED {line}", flush=True)
 
-    def rows(self) -> dict[str, dict[str, Any]]:
-        """What a file keeps of the run: a row per family."""
+    def rows(self) -> Rows:
+        """What a file keeps of the run."""
         return {
-            family: {**{name: counts[name] for name in COUNTS}, "worst": self.worst.get(family, 0.0)}
+            family: {
+                **{name: counts[name] for name in COUNTS},
+                "worst": self.worst.get(family, 0.0),
+                "failures": self.failures.get(family, []),
+            }
             for family, counts in self.counts.items()
         }
 
 
-def table(runs: list[dict[str, dict[str, Any]]]) -> str:
+def table(runs: list[Rows]) -> str:
     """The sums of several runs' rows, a line per family."""
     lines = [f"{'family':12}" + "".join(f"{name:>11}" for name in COUNTS) + f"{'worst ulps':>12}"]
     families = list(dict.fromkeys(family for run in runs for family in run))
@@ -120,37 +129,27 @@ def _part(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="conformance")
-    parser.add_argument("--families", help="only these, separated by commas")
-    parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--pairwise", action="store_true", help="the kernels that the tests run")
-    parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
-    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the Kth of N parts of the modules")
-    parser.add_argument("--round", type=int, metavar="N", help="one target per module; 0 to the number of targets - 1")
-    parser.add_argument("--figures", type=Path, metavar="FILE", help="where counts are kept from one run to the next")
-    parser.add_argument("--instructions", type=Path, metavar="FILE", help="where forms of instructions are added")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="run modules in so many processes")
-    options = parser.parse_args()
-    kernels = list(pairwise_kernels() if options.pairwise else all_kernels())
-    if options.families:
-        kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
-    groups = modules(kernels[:: options.every])
-    number, count = options.part
-    groups = groups[number - 1 :: count]
-    assembler = toolkit.find_program("ptxas")
-    figures = Figures()
+def _key(options: argparse.Namespace, part: tuple[int, int]) -> str:
+    """What a file of figures calls a part."""
+    key = f"{options.families or 'all'} {part[0]}/{part[1]} {options.targets}"
+    key += f" every {options.every}" * (options.every > 1) + " pairwise" * options.pairwise
+    return key if options.round is None else f"{key} round {options.round}"
+
+
+def run_part(groups: list[list[Kernel]], part: tuple[int, int], options: argparse.Namespace) -> Rows:
+    """Run every so many of the modules and print what fails."""
+    number, count = part
     targets = options.targets.split(",")
     plan = []
-    for place, group in enumerate(groups):
+    for place, group in enumerate(groups[number - 1 :: count]):
         chosen = targets
         if options.round is not None:
             # Counted through all parts, so that a part has the same targets however many there are.
             chosen = [targets[((number - 1) + place * count + options.round) % len(targets)]]
         plan.append((group, chosen))
+    figures = Figures()
     listing: set[str] | None = set() if options.instructions is not None else None
-    begin = time.monotonic()
-    for group, results, selected in run_all(plan, assembler, listing is not None, options.jobs):
+    for group, results, selected in run_all(plan, toolkit.find_program("ptxas"), listing is not None, options.jobs):
         figures.plan(group, not options.round)
         for family, result in results:
             figures.add(family, result)
@@ -160,18 +159,52 @@ def main() -> int:
         if options.instructions.exists():
             listing.update(options.instructions.read_text().splitlines())
         options.instructions.write_text("".join(f"{each}\n" for each in sorted(listing)))
-    runs = {}
-    if options.figures is not None and options.figures.exists():
-        runs = json.loads(options.figures.read_text())
-    key = f"{options.families or 'all'} {number}/{count} {options.targets}"
-    if options.round is not None:
-        key += f" round {options.round}"
-    runs[key] = figures.rows()
-    if options.figures is not None:
-        options.figures.write_text(json.dumps(runs, indent=1) + "\n")
+    return figures.rows()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="conformance")
+    parser.add_argument("--families", help="only these, separated by commas")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--pairwise", action="store_true", help="the kernels that the tests run")
+    parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
+    parser.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="the Kth of N parts of the modules")
+    parser.add_argument("--round", type=int, metavar="N", help="one target per module; 0 to the number of targets - 1")
+    parser.add_argument("--parts", type=int, metavar="N", help="all of N parts that the figures do not have yet")
+    parser.add_argument("--figures", type=Path, metavar="FILE", action="append", default=[],
+                        help="where counts are kept from one run to the next; more files are only read")  # fmt: skip
+    parser.add_argument("--instructions", type=Path, metavar="FILE", help="where forms of instructions are added")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="run modules in so many processes")
+    options = parser.parse_args()
+    kernels = list(pairwise_kernels() if options.pairwise else all_kernels())
+    if options.families:
+        kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
+    groups = modules(kernels[:: options.every])
+    runs: dict[str, Rows] = {}
+    for file in options.figures[::-1]:
+        runs.update(json.loads(file.read_text()) if file.exists() else {})
+    begin = time.monotonic()
+    parts = [options.part] if options.parts is None else [(n, options.parts) for n in range(1, options.parts + 1)]
+    for part in parts:
+        key = _key(options, part)
+        if options.parts is not None and key in runs:
+            continue
+        runs[key] = run_part(groups, part, options)
+        if options.figures:
+            file = options.figures[0]
+            kept = json.loads(file.read_text()) if file.exists() else {}
+            # A file that is written half, by a run that is interrupted, would lose all parts.
+            half = file.with_name(file.name + ".new")
+            half.write_text(json.dumps({**kept, key: runs[key]}, indent=1) + "\n")
+            half.replace(file)
+        if options.parts is not None:
+            print(f"part {part[0]} of {part[1]}: {time.monotonic() - begin:.0f} s", flush=True)
     print(f"\n{table(list(runs.values()))}")
-    print(f"{time.monotonic() - begin:.0f} s; assembler: {'ptxas' if assembler else 'none'}")
-    return bool(figures.failures)
+    failures = [line for rows in runs.values() for row in rows.values() for line in row.get("failures", ())]
+    for line in failures:
+        print(f"FAILED {line}")
+    print(f"{time.monotonic() - begin:.0f} s; assembler: {'ptxas' if toolkit.find_program('ptxas') else 'none'}")
+    return bool(failures)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ scalar            one pointer (tiles of rank 0)
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from case_values import DTYPES, is_integer
 from instruction_forms import forms
 
 import tileiras
-from tileiras.codegen import ptxas
+from tileiras.codegen import ptx_link, ptxas
 from tileiras.diagnostics import CompileError
 from tileiras.sim import emulate, interpret
 from tileiras.sim.errors import SimulationError
@@ -72,7 +73,10 @@ class Failure(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What one kernel did on one target; `emulated` is False where another target's code, the same, was run."""
+    """What one kernel did on one target.
+
+    `emulated` is False where another target's code, the same, was run; `assembled` where an older target's was taken.
+    """
 
     kernel: Kernel
     target: str
@@ -344,15 +348,28 @@ def _settle(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray], masks: S
             array[mask] = other[mask]
 
 
-def _bodies(ptx: str) -> dict[str, str]:
-    """Each entry's text behind what precedes all entries, without the target's name."""
-    head, *entries = re.split(r"(?=\.visible \.entry )", ptx)
-    head = re.sub(r"(?m)^(?:\.version|\.target|//).*\n", "", head)
-    return {match.group(1): head + text for text in entries if (match := re.search(r"\.entry (\w+)", text))}
+def _body(ptx: str, name: str) -> str:
+    """What is the same for an entry of another name or for another target."""
+    return re.sub(r"(?m)^(?:\.version|\.target|//).*\n", "", ptx).replace(name, "$entry")
+
+
+def _is_portable(ptx: str) -> bool:
+    """Whether every newer target takes the same text (PTX ISA, `.target`: what is for sm_90a is for it alone)."""
+    return re.search(r"(?m)^\.target\s+sm_\d+\s*$", ptx) is not None
 
 
 def _failed(kernel: Kernel, target: str, stage: str, message: str) -> Result:
     return Result(kernel, target, False, False, 0.0, Failure(kernel.family, kernel.name, target, stage, message))
+
+
+class _Known(NamedTuple):
+    """What one body came to: how far off it was, and for which target ptxas took it, None for none or one alone."""
+
+    ulps: float
+    assembled_for: int | None
+
+    def taken_by(self, number: int) -> bool:
+        return self.assembled_for is not None and self.assembled_for <= number
 
 
 def run_module(
@@ -360,7 +377,8 @@ def run_module(
 ) -> Iterator[Result]:
     """Run all kernels of one module on `targets`; `assembler` is ptxas's path, None to do without.
 
-    The forms of all instructions are added to `listing`.
+    Code that is the same for two targets is emulated once, and assembled for the older of them: newer ones take it as
+    well.  The forms of all instructions are added to `listing`.
     """
     expected: list[Expected] = []
     sound: list[Kernel] = []
@@ -376,49 +394,52 @@ def run_module(
         expected.append(outputs)
     if not sound:
         return
-    text = module_text(sound)
-    seen: dict[tuple[int, str], float] = {}
+    module = tileiras.parse(module_text(sound), source_name="kernel.mlir")
+    known: dict[tuple[int, str], _Known] = {}
     for target in targets:
-        yield from _run_target(sound, text, expected, target, assembler, seen, listing)
+        yield from _run_target(sound, module, expected, target, assembler, known, listing)
 
 
 def _run_target(
     kernels: Sequence[Kernel],
-    text: str,
+    module: Any,
     expected: list[Expected],
     target: str,
     assembler: str | None,
-    seen: dict[tuple[int, str], float],
+    known: dict[tuple[int, str], _Known],
     listing: set[str] | None,
 ) -> Iterator[Result]:
+    names = [f"k{number}" for number in range(len(kernels))]
+    number = int(target.removeprefix("sm_"))
     try:
-        artifact = tileiras.compile(text, gpu_name=target, source_name="kernel.mlir", legalize_types=True)
-        if assembler is not None:
-            ptxas.assemble(artifact.text, target, ptxas=assembler)
+        artifact = tileiras.compile(module, gpu_name=target, source_name="kernel.mlir", legalize_types=True)
+        texts = [info.artifacts[".ptx"].decode() for info in artifact.kernels]
+        keys = [(id(kernel), _body(ptx, name)) for kernel, name, ptx in zip(kernels, names, texts)]
+        fresh = [key not in known or not known[key].taken_by(number) for key in keys]
+        if assembler is not None and any(fresh):
+            ptxas.assemble(ptx_link.link(list(itertools.compress(texts, fresh))), target, ptxas=assembler)
     except CompileError as error:
         if len(kernels) == 1:
             yield _failed(kernels[0], target, "compile", str(error))
             return
         for kernel, outputs in zip(kernels, expected):
-            yield from _run_target([kernel], module_text([kernel]), [outputs], target, assembler, {}, listing)
+            single = tileiras.parse(module_text([kernel]), source_name="kernel.mlir")
+            yield from _run_target([kernel], single, [outputs], target, assembler, known, listing)
         return
     if listing is not None:
         listing.update(forms(artifact.text))
-    bodies = _bodies(artifact.text)
-    metadata = {info.name: json.loads(info.artifacts[".json"]) for info in artifact.kernels}
-    for number, kernel in enumerate(kernels):
-        key = (number, bodies[f"k{number}"])
-        known = seen.get(key)
-        if known is not None:
-            yield Result(kernel, target, assembler is not None, False, known, None)
+    for place, (kernel, key, (arrays, printed, masks)) in enumerate(zip(kernels, keys, expected)):
+        assembled = assembler is not None and fresh[place]
+        if key in known:
+            yield Result(kernel, target, assembled, False, known[key].ulps, None)
             continue
+        metadata = json.loads(artifact.kernels[place].artifacts[".json"])
         parameters, compared = arguments(kernel)
         try:
-            run = emulate(artifact.text, f"k{number}", kernel.grid, parameters, metadata=metadata[f"k{number}"])
+            run = emulate(texts[place], names[place], kernel.grid, parameters, metadata=metadata)
         except SimulationError as error:
             yield _failed(kernel, target, "emulate", f"{type(error).__name__}: {error}")
             continue
-        arrays, printed, masks = expected[number]
         _settle(compared, arrays, masks)
         wrong = compare(kernel, f"{target} against what is expected", compared, arrays)
         if kernel.prints and run.output != printed:
@@ -426,8 +447,6 @@ def _run_target(
         if wrong:
             yield _failed(kernel, target, "compare", wrong)
             continue
-        worst = max(
-            (float(np.max(distance(*pair), initial=0)) for pair in zip(compared, arrays)), default=0.0
-        )
-        seen[key] = worst
-        yield Result(kernel, target, assembler is not None, True, worst, None)
+        worst = max((float(np.max(distance(*pair), initial=0)) for pair in zip(compared, arrays)), default=0.0)
+        known[key] = _Known(worst, number if assembled and _is_portable(texts[place]) else None)
+        yield Result(kernel, target, assembled, True, worst, None)
