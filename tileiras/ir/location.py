@@ -168,6 +168,10 @@ class CallSiteLoc(_ValueLocation):
         return f"loc(callsite({self.callee!r} at {self.caller!r}))"
 
 
+LIMIT = 16
+"""How many locations a fusion keeps: a constant may have been merged a thousand times."""
+
+
 class FusedLoc(_ValueLocation):
     """Several locations that became one; `metadata` is an attribute or None."""
 
@@ -179,11 +183,19 @@ class FusedLoc(_ValueLocation):
 
     @staticmethod
     def of(*locations: Location) -> Location:
-        """The fusion of `locations`, without the unknown ones and without repetition."""
-        known = list(dict.fromkeys(x for x in locations if not isinstance(x, UnknownLoc)))
-        if not known:
-            return UNKNOWN_LOC
-        return known[0] if len(known) == 1 else FusedLoc(known)
+        """The fusion of `locations`, without the unknown ones and without repetition, at most `LIMIT` of them.
+
+        Fusions without metadata are taken apart.
+        """
+        known: dict[Location, None] = {}
+        for location in locations:
+            if type(location) is FusedLoc and location.metadata is None:
+                known.update(dict.fromkeys(location.locations))
+            elif not isinstance(location, UnknownLoc):
+                known[location] = None
+        if len(known) < 2:
+            return next(iter(known), UNKNOWN_LOC)
+        return FusedLoc(tuple(known)[:LIMIT])
 
     def resolve(self) -> FilePosition | None:
         for location in self.locations:

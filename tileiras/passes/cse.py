@@ -5,12 +5,12 @@
 
 Only operations without effects and without regions are merged, and only into one that dominates them: a nested region
 sees what its enclosing blocks have computed before it, unless it is isolated.  Two loads are never one: tokens and
-other tile blocks decide what each of them sees.
+other tile blocks decide what each of them sees.  What stays has the locations of both, its own first.
 """
 
 from __future__ import annotations
 
-from tileiras.ir import Block, Convergent, IsolatedFromAbove, NoMemoryEffect, Operation, Pass
+from tileiras.ir import Block, Convergent, FusedLoc, IsolatedFromAbove, NoMemoryEffect, Operation, Pass
 
 
 class CommonSubexpressionElimination(Pass):
@@ -38,5 +38,7 @@ def _merge(block: Block, known: list[dict]) -> None:
         if first is None:
             scope[key] = op
         else:
+            if op.location is not first.location:
+                first.location = FusedLoc.of(first.location, op.location)
             op.replace_all_uses_with(first.results)
             op.erase()

@@ -51,11 +51,13 @@ MODULE_FLAG = 'i32 2, !"Debug Info Version", i32 3'
 class DebugMetadata:
     """The debug metadata of one module; `node` numbers a metadata node given as text."""
 
-    __slots__ = ("level", "units", "_node", "_scopes", "_locations", "_subprogram")
+    __slots__ = ("level", "unit", "_node", "_scopes", "_locations", "_subprogram")
 
     def __init__(self, level: DebugLevel, node: Callable[[str], str]) -> None:
         self.level = level
-        self.units: dict[str, None] = {}
+        self.unit: str | None = None
+        """The node of the one compile unit, that of the first function.  ptxas (13.5) ends with an internal error on
+        references from one unit's section to another's, which functions inlined from another unit would be."""
         self._node = node
         self._scopes: dict[Any, str] = {}
         self._locations: dict[Location, str | None] = {}
@@ -119,17 +121,15 @@ class DebugMetadata:
         )
 
     def _unit(self, unit: Any) -> str:
-        found = self._scopes.get(unit)
-        if found is None:
+        if self.unit is None:
             file = self._file(unit.file.filename, unit.file.directory)
             # Debuggers know no language whose expressions are those of Tile IR; C's are the plainest.
-            found = self._scopes[unit] = self._node(
+            self.unit = self._node(
                 f'distinct !DICompileUnit(language: DW_LANG_C, file: {file}, producer: "{PRODUCER}", '
                 f"isOptimized: {str(self.level.optimized).lower()}, runtimeVersion: 0, "
                 f"emissionKind: {self.level.emission_kind})"
             )
-            self.units[found] = None
-        return found
+        return self.unit
 
     def _file(self, name: str, directory: str) -> str:
         return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')

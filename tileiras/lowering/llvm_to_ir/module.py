@@ -136,9 +136,9 @@ class ModuleTranslation:
         parts += [text + "\n" for text in self._declarations.values()]
         flags = [self.metadata('i32 4, !"nvvm-reflect-ftz", i32 1')] if flush_to_zero else []
         named = []
-        if self.debug is not None and self.debug.units:
+        if self.debug is not None and self.debug.unit is not None:
             flags.append(self.metadata(MODULE_FLAG))
-            named.append(f"!llvm.dbg.cu = !{{{', '.join(self.debug.units)}}}\n")
+            named.append(f"!llvm.dbg.cu = !{{{self.debug.unit}}}\n")
         if flags:
             named.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
         if approximate:

@@ -14,7 +14,7 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import DenseElementsAttr, Operation, StringAttr, TensorType, UnitAttr, i8
+from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.targets import Target
 
 from . import (
@@ -82,7 +82,7 @@ def convert_tileas_to_llvm(
     engine = engine if engine is not None else DiagnosticEngine()
     body = module.regions[0].blocks[0]
     declared: dict[str, Operation] = {}
-    needs_shared = False
+    needs_shared: Location | None = None
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
             alloca.place_in_shared(op)
@@ -91,8 +91,9 @@ def convert_tileas_to_llvm(
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)
             for text, name in lowering.strings.items():
-                body.insert_before(_string_constant(name, text), op)
-            needs_shared |= lowering.shared_bytes > 0
+                body.insert_before(_string_constant(name, text, op.location), op)
+            if needs_shared is None and lowering.shared_bytes > 0:
+                needs_shared = op.location
         elif isinstance(op, aa.GlobalOp):
             body.insert_before(_global(op), op)
         else:
@@ -103,13 +104,13 @@ def convert_tileas_to_llvm(
     if approximate:
         module.attributes["nvvm.reflect_approx"] = UnitAttr()
     first = body.first
-    if needs_shared:
-        body.insert_before(_shared_arena(), first)
+    if needs_shared is not None:
+        body.insert_before(_shared_arena(needs_shared), first)
     for declaration in declared.values():
         body.append(declaration)
 
 
-def _shared_arena() -> Operation:
+def _shared_arena(location: Location) -> Operation:
     """Aligned for the widest swizzle; a size of zero makes it extern in PTX, sized by the launch."""
     return llvm.GlobalOp(
         sym_name=StringAttr(SHARED_ARENA),
@@ -117,6 +118,7 @@ def _shared_arena() -> Operation:
         linkage=llvm.LinkageAttr("external"),
         addr_space=3,
         alignment=1024,
+        location=location,
     )
 
 
@@ -144,7 +146,7 @@ def _global(op: Any) -> Operation:
     )
 
 
-def _string_constant(name: str, text: str) -> Operation:
+def _string_constant(name: str, text: str, location: Location) -> Operation:
     data = text + "\0"
     return llvm.GlobalOp(
         sym_name=StringAttr(name),
@@ -154,6 +156,7 @@ def _string_constant(name: str, text: str) -> Operation:
         value=StringAttr(data),
         addr_space=1,
         alignment=1,
+        location=location,
     )
 
 

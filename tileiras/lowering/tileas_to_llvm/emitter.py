@@ -37,12 +37,15 @@ Number = Value | int
 
 
 class Emitter:
-    """Emits into `block`, with `location` on every operation."""
+    """Emits into `block`, with `location` on every operation.
 
-    def __init__(self, block: Block) -> None:
+    What is made once, in the prologue, has the location of whoever asked for it first.
+    """
+
+    def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
         self.block = block
         self.prologue = Block()
-        self.location: Location = UNKNOWN_LOC
+        self.location = location
         self._constants: dict[Any, Value] = {}
         self._numbers: dict[Value, int] = {}
         self._special: dict[Any, Value] = {}
@@ -59,11 +62,10 @@ class Emitter:
     def in_prologue(self):
         """What is emitted inside depends on constants and the thread's numbers only."""
         block, self.block = self.block, self.prologue
-        location, self.location = self.location, UNKNOWN_LOC
         try:
             yield self
         finally:
-            self.block, self.location = block, location
+            self.block = block
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """The value made by `make` in the prologue, remembered under `key`."""
@@ -80,6 +82,7 @@ class Emitter:
         found = self._constants.get(key)
         if found is None:
             op = llvm.ConstantOp(attribute, type)
+            op.location = self.location
             self.prologue.append(op)
             found = self._constants[key] = op.results[0]
             if isinstance(attribute, IntegerAttr):

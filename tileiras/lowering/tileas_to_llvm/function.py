@@ -110,7 +110,7 @@ class FunctionLowering:
             location=func.location,
         )
         self.entry = self.result.body.blocks[0]
-        self.emit = Emitter(self.entry)
+        self.emit = Emitter(self.entry, func.location)
         self.synchronization = Synchronization(self)
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -220,7 +220,9 @@ class FunctionLowering:
     def _declare(self, name: str, args: Sequence[Value], result: Any) -> None:
         if name not in self.declared:
             types = [a.type for a in args]
-            self.declared[name] = llvm.LLVMFuncOp.declare(name, types, llvm.void if result is None else result)
+            declared = llvm.LLVMFuncOp.declare(name, types, llvm.void if result is None else result)
+            declared.location = self.emit.location
+            self.declared[name] = declared
 
     def string(self, text: str) -> SymbolRefAttr:
         """The symbol of a zero-terminated string of this function."""

@@ -1,0 +1,48 @@
+"""With line information a moved line runs what carries locations, and nothing else; without, nothing."""
+
+from pathlib import Path
+
+import pytest
+from project import CHECKOUT, Project, axpy, module
+
+import tileiras
+
+ARGUMENTS = ("lineinfo=1", "emit=ptx")
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
+    return made
+
+
+def move(project: Project, before: str) -> None:
+    text = project.read("kernels/k.mlir").decode()
+    assert before in text
+    project.write("kernels/k.mlir", text.replace(before, "\n// moved\n" + before, 1))
+
+
+def test_moved_lines_run_the_stages_that_carry_locations(project):
+    project.scons(*ARGUMENTS)
+    ptx = project.read("build/sm_90/O3/kernels/k/second.ptx")
+    assert b'"kernels/k.mlir"' in ptx
+    move(project, "  entry @second")
+    build = project.scons(*ARGUMENTS)
+    # The other kernel stays where it was; layouts of this one are served: their text does not say where it is from.
+    assert sorted(build.stages) == ["llvm", "ptx", "read", "tileaa"]
+    assert project.read("build/sm_90/O3/kernels/k/second.ptx") != ptx
+    assert project.scons(*ARGUMENTS).stages == []
+
+
+def test_live_modules_and_artifacts_lead_to_the_same_lines(project):
+    bytecode = Path(CHECKOUT, "examples/bytecode/softmax.tileirbc").read_bytes()
+    Path(project.path("kernels/s.tileirbc")).write_bytes(bytecode)
+    project.scons(*ARGUMENTS)
+    text = project.read("kernels/k.mlir").decode()
+    for source, name, stem in ((text, "first", "k"), (text, "second", "k"), (bytecode, "softmax", "s")):
+        made = tileiras.compile(
+            source, gpu_name="sm_90", emit="ptx", entry=name, source_name=f"kernels/{stem}.mlir", lineinfo=True
+        )
+        assert b".loc" in made.data
+        assert made.data == project.read(f"build/sm_90/O3/kernels/{stem}/{name}.ptx")

@@ -1,0 +1,101 @@
+"""Cubins read back: every instruction that stands for an operation maps to that operation's line of the source."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from line_table import line_table
+
+import tileiras
+from tileiras import bytecode
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError
+from tileiras.locations import settle
+from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.mlir"))
+PYTHON = ["vector_add.py", "softmax.py", "matmul_f16.py"]
+
+# Machine instructions that stand for one operation, and how the text names it.
+OPERATIONS = {
+    "LDG": r"load_|atomic_",
+    "LDGSTS": r"load_",
+    "STG": r"store_",
+    "ATOM": r"atomic_",
+    "ATOMG": r"atomic_",
+    "RED": r"atomic_",
+    "HMMA": r"mmaf",
+}
+
+
+def compiled(name: str, ptxas: str, **options) -> bytes:
+    try:
+        return tileiras.compile(
+            EXAMPLES / name, gpu_name="sm_90", emit="cubin", source_name=name, ptxas=ptxas, **options
+        ).data
+    except CompileError as error:
+        if "cuTile" in str(error):
+            pytest.skip(str(error))
+        raise
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_accesses_map_to_their_own_lines(name, ptxas, tmp_path):
+    lines = (EXAMPLES / name).read_text().split("\n")
+    rows = line_table(compiled(name, ptxas, lineinfo=True), tmp_path)
+    assert rows
+    seen = set()
+    for row in rows:
+        # An instruction before the first position belongs to none.
+        if row.file:
+            assert row.file == name and 1 <= row.line <= len(lines) and lines[row.line - 1].strip(), row
+        wanted = OPERATIONS.get(row.instruction.partition(".")[0])
+        if wanted is not None:
+            assert re.search(rf"\b({wanted})", lines[row.line - 1]), (row, lines[row.line - 1])
+            seen.add(row.line)
+    written = {number for number, text in enumerate(lines, 1) if re.search(r"= (load|store|atomic)_\w+_tko", text)}
+    assert written <= seen
+
+
+def test_debug_code_maps_every_statement(ptxas, tmp_path):
+    rows = line_table(compiled("saxpy.mlir", ptxas, opt_level=0, device_debug=True), tmp_path)
+    lines = (EXAMPLES / "saxpy.mlir").read_text().split("\n")
+    starts = {lines[row.line - 1].strip().split(" = ")[0] for row in rows if row.file}
+    assert {"%block, %block_y, %block_z", "%index", "%mask", "%xs, %x_token", "%sum", "%done", "return"} <= starts
+
+
+# Lines of the vendor's table that are not in ours, and why.
+EXPLAINED = {
+    "softmax.py": {11: "the function's own line: barriers that the vendor's plan sets up there"},
+    "matmul_f16.py": {
+        11: "the function's own line: barriers that the vendor's plan sets up there",
+        21: "behind the last statement",
+    },
+}
+
+
+@pytest.mark.parametrize("name", [*PYTHON, "saxpy.mlir", "transpose.mlir", "kernels/prefix_sum.mlir"])
+def test_every_line_of_the_vendors_table_is_in_ours(name, ptxas, tmp_path):
+    vendor = toolkit.find_program("tileiras")
+    if vendor is None or not os.path.isfile(os.path.join(os.path.dirname(vendor), "tileirdisasm")):
+        pytest.skip("no vendor's tileiras")
+    source = tmp_path / "kernel.tileirbc"
+    if name.endswith(".py"):
+        source.write_bytes(tileiras.compile(EXAMPLES / name, gpu_name="sm_90", emit="bytecode", source_name=name).data)
+    else:
+        module = tileiras.api.parse(EXAMPLES / name, source_name=name)
+        settle(module, name)
+        SynthesizeDebugInfoScopes().run(module, None)
+        source.write_bytes(bytecode.write_module(module))
+    theirs = tmp_path / "theirs.cubin"
+    command = [vendor, "--gpu-name", "sm_90", "--lineinfo", str(source), "-o", str(theirs)]
+    subprocess.run(command, check=True, capture_output=True)
+    expected = {(row.file, row.line) for row in line_table(theirs.read_bytes(), tmp_path) if row.file}
+    found = {(row.file, row.line) for row in line_table(compiled(name, ptxas, lineinfo=True), tmp_path) if row.file}
+    missing = {line for file, line in expected - found if os.path.basename(file) == os.path.basename(name)}
+    assert missing <= EXPLAINED.get(name, {}).keys()
+    assert {os.path.basename(file) for file, _ in expected} == {os.path.basename(file) for file, _ in found}

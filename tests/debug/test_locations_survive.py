@@ -1,0 +1,34 @@
+"""No operation loses its location on the way from text to LLVM IR."""
+
+from pathlib import Path
+
+import pytest
+
+from tileiras import api, pipeline, units
+from tileiras.ir import UnknownLoc
+from tileiras.options import CompileOptions
+from tileiras.stages import StageContext
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TEXT = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.mlir"))
+
+
+def lost(module):
+    """The names of operations without a location; a module that a stage makes stands for no operation."""
+    return [op.name for op in module.walk() if isinstance(op.location, UnknownLoc) and op.name != "builtin.module"]
+
+
+@pytest.mark.parametrize("name", TEXT)
+@pytest.mark.parametrize("options", [{}, {"lineinfo": True}, {"opt-level": 0, "device-debug": True}])
+def test_every_operation_keeps_a_location(name, options):
+    module = api.parse(EXAMPLES / name, source_name=name)
+    assert lost(module) == []
+    values = CompileOptions({"gpu-name": "sm_90", **options})
+    for _, unit in units.entry_modules(module):
+        given = unit
+        for stage in ("tileaa", "tileas", "llvm"):
+            context = StageContext(source_name=name)
+            result = pipeline.run_stage(pipeline.stage(stage), given, values, context).output
+            # The last stage makes text; it worked on the module that it was given.
+            given = given if isinstance(result, bytes) else result
+            assert lost(given) == [], stage

@@ -1,0 +1,51 @@
+"""Without line or debug information an artifact does not depend on what its input says about places."""
+
+from pathlib import Path
+
+import pytest
+
+import tileiras
+from tileiras import api
+from tileiras.ir import UNKNOWN_LOC, FileLineColLoc
+from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def variants(name):
+    """The same kernel as it is, without locations, and with others."""
+    yield api.parse(EXAMPLES / name)
+    bare = api.parse(EXAMPLES / name)
+    for op in bare.walk():
+        op.location = UNKNOWN_LOC
+    yield bare
+    moved = api.parse(EXAMPLES / name)
+    for number, op in enumerate(moved.walk()):
+        op.location = FileLineColLoc("moved.py", 7 * number, 1)
+    SynthesizeDebugInfoScopes().run(moved, None)
+    yield moved
+
+
+KERNELS = ["bytecode/softmax.tileirbc", "bytecode/matmul_f16.tileirbc", "kernels/spin_lock.mlir"]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_artifacts_are_the_same_with_and_without_locations(name, opt_level):
+    artifacts = []
+    for module in variants(name):
+        made = {
+            emit: tileiras.compile(module, gpu_name="sm_90", emit=emit, opt_level=opt_level)
+            for emit in ("tileaa", "tileas", "ptx")
+        }
+        artifacts.append([(a.data, a.kernels[0].artifacts) for a in made.values()])
+    assert artifacts[0] == artifacts[1] == artifacts[2]
+
+
+def test_bytecode_without_debug_information_gets_none(tmp_path):
+    module = api.parse(EXAMPLES / "bytecode/softmax.tileirbc")
+    for op in module.walk():
+        op.location = UNKNOWN_LOC
+    data = tileiras.compile(module, gpu_name="sm_90", emit="bytecode").data
+    plain = tileiras.compile(data, gpu_name="sm_90", emit="ptx").data
+    assert tileiras.compile(data, gpu_name="sm_90", emit="ptx", lineinfo=True).data == plain
