@@ -60,6 +60,13 @@ def write(folder: str, name: str, text: str) -> None:
         file.write(text)
 
 
+def environment(folder: str) -> dict[str, str]:
+    """What builds of a folder run with: this checkout, and a store of their own."""
+    found = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return {**found, "PYTHONPATH": root, "TILEIRAS_CACHE_DIR": os.path.join(folder, "store")}
+
+
 class Run(NamedTuple):
     wall: float
     processors: float
@@ -69,15 +76,12 @@ class Run(NamedTuple):
 
 def scons(folder: str, *arguments: str) -> Run:
     """One run; ends the program when it fails."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    environment.update(PYTHONPATH=root, TILEIRAS_CACHE_DIR=os.path.join(folder, "store"))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "SCons", *arguments],
         cwd=folder,
-        env=environment,
+        env=environment(folder),
         capture_output=True,
         text=True,
         check=False,

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from bench.null_build import kernel, numbers, write
+from bench.null_build import environment, kernel, numbers, write
 from tileiras.build.watch import QUIET
 
 KERNELS = 200
@@ -25,15 +25,12 @@ _LINE = re.compile(r"ptx  \d+ ms, (\d+) ms in stages")
 
 def measure(count: int, saves: int) -> tuple[list[float], list[float]]:
     """Seconds from each save to the new PTX besides stages and quiet time, and those in stages."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
-        environment.update(PYTHONPATH=root, TILEIRAS_CACHE_DIR=os.path.join(folder, "store"))
         for number in range(count):
             write(folder, f"kernels/k{number}.mlir", kernel(number))
         process = subprocess.Popen(
             [sys.executable, "-m", "tileiras.cli.tileiras_watch", "kernels"],
-            cwd=folder, env=environment, stdout=subprocess.PIPE, text=True,
+            cwd=folder, env=environment(folder), stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout is not None
         try:

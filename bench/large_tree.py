@@ -1,0 +1,88 @@
+"""A tree of 10,000 kernels whose first build is served from the store: time and memory of each kind of build.
+
+    python -m bench.large_tree [KERNELS]
+
+The kernels have few distinct contents, so that the stages of each run once; every kernel has nodes and artifacts of its
+own.  No build may take more than LIMIT_GIB of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bench.null_build import TREE, environment, kernel, numbers, write
+
+KERNELS = 10_000
+DISTINCT = 20
+FOLDER = 100
+"""Kernels in one folder."""
+
+LIMIT_GIB = 3.0
+
+_SUMMARY = re.compile(r"^tileiras: (\d+) stages? run in .*?(?:, (\d+) from the store|$)", re.MULTILINE)
+
+
+class Row(NamedTuple):
+    name: str
+    seconds: float
+    gib: float
+    """The most memory that one process of the build had."""
+    ran: int
+    served: int
+
+
+def build(folder: str, name: str, *arguments: str) -> Row:
+    """One run of scons; raises RuntimeError with its output when it fails."""
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "SCons", *arguments],
+            cwd=folder, env=environment(folder), stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - start
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if process.returncode or "Error" in text:
+        raise RuntimeError(text[-4000:])
+    found = _SUMMARY.search(text)
+    counts = (int(found[1]), int(found[2] or 0)) if found is not None else (0, 0)
+    return Row(name, seconds, usage.ru_maxrss / (1 << 20), *counts)
+
+
+def measure(count: int, folder: str) -> list[Row]:
+    """The rows of a tree of `count` kernels, made in `folder`."""
+    write(folder, "SConstruct", TREE)
+    for number in range(count):
+        write(folder, f"kernels/{number // FOLDER:03d}/k{number}.mlir", kernel(number % DISTINCT))
+    rows = [build(folder, "first build")]
+    rows.append(build(folder, "null"))
+    rows.append(build(folder, "null again"))
+    write(folder, "kernels/000/k0.mlir", kernel(0, "// edited"))
+    rows.append(build(folder, "one leaf"))
+    rows.append(build(folder, "null, whole graph", "tile_full=1"))
+    return rows
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    (count,) = numbers("large_tree", arguments, kernels=KERNELS)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = measure(count, folder)
+    print(f"{count} kernels")
+    for row in rows:
+        told = f"{row.ran} stages run, {row.served} served" if row.ran or row.served else "nothing to do"
+        print(f"  {row.name:<20}{row.seconds:8.1f} s {row.gib:7.2f} GiB   {told}")
+    if max(row.gib for row in rows) > LIMIT_GIB:
+        sys.exit(f"more than {LIMIT_GIB:g} GiB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
