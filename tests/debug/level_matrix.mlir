@@ -1,17 +1,17 @@
 // What each level of debug information puts into the PTX of an input with scopes: nothing, positions, everything.
 
 // RUN: tileiras %s --gpu-name sm_90 --emit ptx -o - | FileCheck %s --check-prefix=NONE
-// RUN: tileiras %s --gpu-name sm_90 -O 0 --emit ptx -o - | FileCheck %s --check-prefix=NONE
+// RUN: tileiras %s --gpu-name sm_90 -O0 --emit ptx -o - | FileCheck %s --check-prefix=NONE
 // RUN: tileiras %s --gpu-name sm_90 --lineinfo --emit ptx -o - | FileCheck %s --check-prefix=LINES
-// RUN: tileiras %s --gpu-name sm_90 -O 0 --lineinfo --emit ptx -o - | FileCheck %s --check-prefix=LINES
-// RUN: tileiras %s --gpu-name sm_90 -O 0 -g --emit ptx -o - | FileCheck %s --check-prefix=DEBUG
-// RUN: tileiras %s --gpu-name sm_90 -O 0 -g --lineinfo --emit ptx -o - | FileCheck %s --check-prefix=DEBUG
+// RUN: tileiras %s --gpu-name sm_90 -O0 --lineinfo --emit ptx -o - | FileCheck %s --check-prefix=LINES
+// RUN: tileiras %s --gpu-name sm_90 -O0 -g --emit ptx -o - | FileCheck %s --check-prefix=DEBUG
+// RUN: tileiras %s --gpu-name sm_90 -O0 -g --lineinfo --emit ptx -o - | FileCheck %s --check-prefix=DEBUG
 // RUN: not tileiras %s --gpu-name sm_90 -g --emit ptx -o - 2>&1 | FileCheck %s --check-prefix=OPTIMIZED
 
 // RUN: tileiras %s --gpu-name sm_90 --emit llvm -o - | FileCheck %s --check-prefix=NO-METADATA
 // RUN: tileiras %s --gpu-name sm_90 --lineinfo --emit llvm -o - | FileCheck %s --check-prefix=DIRECTIVES
-// RUN: tileiras %s --gpu-name sm_90 -O 0 --lineinfo --emit llvm -o - | FileCheck %s --check-prefix=UNOPTIMIZED
-// RUN: tileiras %s --gpu-name sm_90 -O 0 -g --emit llvm -o - | FileCheck %s --check-prefix=FULL
+// RUN: tileiras %s --gpu-name sm_90 -O0 --lineinfo --emit llvm -o - | FileCheck %s --check-prefix=UNOPTIMIZED
+// RUN: tileiras %s --gpu-name sm_90 -O0 -g --emit llvm -o - | FileCheck %s --check-prefix=FULL
 
 #file = #cuda_tile.di_file<"kernel.py" in "src">
 #unit = #cuda_tile.di_compile_unit<file = #file>

@@ -1,7 +1,7 @@
 // What every kind of location becomes in LLVM IR and in PTX.
 
 // RUN: tileiras %s --gpu-name sm_90 --lineinfo --emit llvm -o - | FileCheck %s
-// RUN: tileiras %s --gpu-name sm_90 -O 0 -g --emit ptx -o - | FileCheck %s --check-prefix=PTX
+// RUN: tileiras %s --gpu-name sm_90 -O0 -g --emit ptx -o - | FileCheck %s --check-prefix=PTX
 
 #file = #cuda_tile.di_file<"k.py" in "">
 #lib = #cuda_tile.di_file<"lib.py" in "">

@@ -28,8 +28,8 @@ def entry_names(data, filename="<bytecode>"):
     return names(data, filename)
 
 
-def write_module(module, version=CURRENT):
+def write_module(module, version=CURRENT, *, strict_locations=False):
     """The bytes of a verified `cuda_tile.module`; see `writer.write_module`."""
     from .writer import write_module as write
 
-    return write(module, version)
+    return write(module, version, strict_locations=strict_locations)

@@ -6,6 +6,7 @@ wherever the format leaves no choice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
@@ -35,23 +36,27 @@ from .write_attributes import OutputTables, write_tagged, writer_of
 PRODUCER_SINCE = Version(13, 3)
 
 
-def write_module(module: Operation, version: Version = CURRENT) -> bytes:
+def write_module(module: Operation, version: Version = CURRENT, *, strict_locations: bool = False) -> bytes:
     """The bytecode of a verified `cuda_tile.module`.
 
-    Raises CompileError (code 3), located at what the version cannot say; ValueError for a version that is not written.
+    Of locations the format keeps those with a scope and call sites of such.  Names and fusions are reduced to what they
+    wrap, or with `strict_locations` are errors, as they are for the reference's translation tool.  Raises CompileError
+    (code 3), located at what the version cannot say; ValueError for a version that is not written.
     """
     if version not in supported():
         raise ValueError(f"unsupported version requested {version}, must be in range [{OLDEST}, {CURRENT}]")
-    return _ModuleWriter(module, version).run()
+    return _ModuleWriter(module, version, writable_location if strict_locations else reduced_location).run()
 
 
 class DebugNumbering:
     """Debug-info entries numbered from 1 in order of first use, what one refers to before it.  0 is unknown."""
 
-    __slots__ = ("tables", "entries", "per_function", "_known")
+    __slots__ = ("tables", "entries", "per_function", "keep", "_known")
 
-    def __init__(self, tables: OutputTables) -> None:
+    def __init__(self, tables: OutputTables, keep: Callable[[Location], Location]) -> None:
         self.tables = tables
+        self.keep = keep
+        """What the format keeps of a location."""
         self.entries = Numbering(first=1)
         self.per_function: list[list[int]] = []
         self._known: dict[Any, int] = {}
@@ -59,7 +64,7 @@ class DebugNumbering:
     def of(self, entry: Any) -> int:
         """The number of an attribute or location, which is reduced to what the format can keep."""
         if isinstance(entry, Location):
-            entry = writable_location(entry)
+            entry = self.keep(entry)
             if entry is UNKNOWN_LOC:
                 return 0
         found = self._known.get(entry)
@@ -116,6 +121,13 @@ class DebugNumbering:
         return out
 
 
+def reduced_location(location: Location) -> Location:
+    """What the format keeps of a location, unknown for one without a scope."""
+    from tileiras.dialects.cuda_tile.debug_info import supported_location
+
+    return supported_location(location) or UNKNOWN_LOC
+
+
 def writable_location(location: Location) -> Location:
     """What the format keeps of a location: one with a scope, or a call site of such; a file position has no scope.
 
@@ -139,11 +151,11 @@ def writable_location(location: Location) -> Location:
 class _ModuleWriter:
     __slots__ = ("module", "version", "tables", "debug", "plans", "values")
 
-    def __init__(self, module: Operation, version: Version) -> None:
+    def __init__(self, module: Operation, version: Version, keep: Callable[[Location], Location]) -> None:
         self.module = module
         self.version = version
         self.tables = OutputTables(version)
-        self.debug = DebugNumbering(self.tables)
+        self.debug = DebugNumbering(self.tables, keep)
         self.plans: dict[type[Operation], _WritePlan] = {}
         self.values: dict[Value, int] = {}
 
@@ -199,7 +211,7 @@ class _ModuleWriter:
         self.tables.types.location = entry.location
         for op in entry.walk():
             try:
-                writable_location(op.location)
+                self.debug.keep(op.location)
             except VerifyError as error:
                 raise CompileError([diagnose(op, error)], ExitCode.INVALID_INPUT) from None
         location = self.debug.of(entry.location)
@@ -209,7 +221,7 @@ class _ModuleWriter:
         kernel = KERNEL if entry.name == "cuda_tile.entry" else 0
         out.append(kernel | (HAS_HINTS if hints is not None else 0))
         has_debug = location != 0 or any(
-            writable_location(op.location) is not UNKNOWN_LOC for op in entry.walk()
+            self.debug.keep(op.location) is not UNKNOWN_LOC for op in entry.walk()
         )
         if has_debug:
             self.debug.per_function.append([location])

@@ -159,7 +159,7 @@ def _translate(
             check_hints(module, engine, as_errors="Werr-hints" in flags)
             if engine.has_errors:
                 raise CompileError((), ExitCode.INVALID_INPUT)
-        written = bytecode.write_module(module, version)
+        written = bytecode.write_module(module, version, strict_locations=True)
         if options.direction == "mlir-to-cudatilebc":
             return written
         module = bytecode.read_module(written, name)

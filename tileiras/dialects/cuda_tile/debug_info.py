@@ -263,6 +263,27 @@ def with_metadata(location: FusedLoc) -> tuple[Location, ...]:
     return location.locations
 
 
+def supported_location(location: Location) -> DILoc | CallSiteLoc | None:
+    """What debug information keeps of a location: one with a scope, or a call site of such; None is unknown.
+
+    A fusion is the first of its locations that is kept, a name and an opaque location are what they wrap.
+    """
+    if isinstance(location, DILoc):
+        return location
+    if isinstance(location, CallSiteLoc):
+        callee, caller = supported_location(location.callee), supported_location(location.caller)
+        if callee is location.callee and caller is location.caller:
+            return location
+        return None if callee is None or caller is None else CallSiteLoc(callee, caller)
+    if isinstance(location, FusedLoc):
+        return next(filter(None, map(supported_location, with_metadata(location))), None)
+    if isinstance(location, NameLoc):
+        return supported_location(location.child)
+    if isinstance(location, OpaqueLoc):
+        return supported_location(location.fallback)
+    return None
+
+
 def subprogram_of(location: Location) -> DISubprogramAttr | None:
     """The function of the source that a location belongs to."""
     found = debug_location(location)

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
-from tileiras.dialects.cuda_tile.debug_info import subprogram_of, with_metadata
-from tileiras.ir import CallSiteLoc, FusedLoc, Location, NameLoc, OpaqueLoc
+from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
+from tileiras.ir import CallSiteLoc, Location
 
 from .literals import escaped
 
@@ -77,7 +77,7 @@ class DebugMetadata:
             return self._locations[location]
         except KeyError:
             pass
-        found = first_supported(location)
+        found = supported_location(location)
         if found is not None and subprogram_of(found) is not self._subprogram:
             found = None
         node = self._locations[location] = self._location(found) if found is not None else None
@@ -133,22 +133,6 @@ class DebugMetadata:
 
     def _file(self, name: str, directory: str) -> str:
         return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
-
-
-def first_supported(location: Location) -> DILoc | CallSiteLoc | None:
-    """What debug information keeps of a location: one with a scope, or a call site of such."""
-    if isinstance(location, DILoc):
-        return location
-    if isinstance(location, CallSiteLoc):
-        callee, caller = first_supported(location.callee), first_supported(location.caller)
-        return None if callee is None or caller is None else CallSiteLoc(callee, caller)
-    if isinstance(location, FusedLoc):
-        return next((found for part in with_metadata(location) if (found := first_supported(part)) is not None), None)
-    if isinstance(location, NameLoc):
-        return first_supported(location.child)
-    if isinstance(location, OpaqueLoc):
-        return first_supported(location.fallback)
-    return None
 
 
 def _same_file(name: str, file: Any) -> bool:
