@@ -12,6 +12,7 @@ _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
     "Artifact": "tileiras.api",
+    "Program": "tileiras.program",
     "CompileError": "tileiras.diagnostics",
     "Diagnostic": "tileiras.diagnostics",
 }
@@ -20,6 +21,13 @@ _SUBMODULES = ("runtime", "sim")
 """Packages that are reached as attributes without being imported by name first."""
 
 __all__ = ["__version__", *_LAZY]
+
+
+def c_folder() -> str:
+    """The folder of `tileiras.h` and `tileiras.c`, the compiler for C programs (`env.TileCompiler` builds it)."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "c")
 
 
 def cpp_folder() -> str:

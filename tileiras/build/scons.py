@@ -27,7 +27,7 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline, units
-from tileiras.build import cpp, discover, dispatch, gating, plan, watch
+from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, watch
 from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
@@ -505,6 +505,7 @@ def generate(env: Any, **keywords: Any) -> None:
     env.AddMethod(tile_tree, "TileTree")
     env.AddMethod(tile_watch, "TileWatch")
     cpp.add_methods(env, tile_kernel)
+    compiler_library.add_method(env)
 
 
 def exists(env: Any) -> bool:

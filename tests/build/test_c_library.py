@@ -1,0 +1,173 @@
+"""The compiler as a C library: built by SCons with its example, and called through ctypes."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+from project import CHECKOUT, axpy, module
+
+from tileiras import c_folder
+from tileiras.program import Program
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None or os.name == "nt", reason="no C compiler")
+
+
+class Config(ctypes.Structure):
+    _fields_ = [
+        ("input", ctypes.c_char_p), ("size", ctypes.c_size_t), ("gpu", ctypes.c_int), ("level", ctypes.c_int),
+        ("debug", ctypes.c_int), ("lineinfo", ctypes.c_int), ("host_arch", ctypes.c_int), ("host_os", ctypes.c_int),
+        ("sanitize", ctypes.c_int), ("output", ctypes.c_char_p), ("root", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+TEXT = module(axpy("first")).encode()
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """The folder of the built example."""
+    folder = tmp_path_factory.mktemp("c") / "c_app"
+    shutil.copytree(os.path.join(CHECKOUT, "examples", "c_app"), folder, ignore=shutil.ignore_patterns("build", ".s*"))
+    done = subprocess.run(
+        [sys.executable, "-m", "SCons", "-Q", "CCFLAGS=-Werror"], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": CHECKOUT}, check=False,
+    )  # fmt: skip
+    if "no shared library" in done.stderr:
+        pytest.skip("Python has no shared library")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stdout + done.stderr
+    return folder / "build"
+
+
+class Library:
+    """The C functions, and what they said."""
+
+    def __init__(self, path: str) -> None:
+        self.functions = ctypes.CDLL(path)
+        self.said: list[str] = []
+        self._handler = HANDLER(lambda text, _: self.said.append(text.decode()))
+        self.functions.tileirasSetMessageHandler(self._handler, None)
+
+    def create(self, handle, **changes) -> int:
+        fields = {"input": TEXT, "size": len(TEXT), "gpu": 90, "level": 3, **changes}
+        return self.functions.tileirasProgramCreate(ctypes.byref(handle), ctypes.byref(Config(**fields)))
+
+    def output(self, handle) -> tuple[int, bytes]:
+        buffer = Buffer()
+        code = self.functions.tileirasProgramGetOutput(handle, ctypes.byref(buffer))
+        return code, ctypes.string_at(buffer.data, buffer.size) if buffer.data else b""
+
+
+@pytest.fixture
+def library(example):
+    made = Library(str(example / "libtileiras.so"))
+    yield made
+    made.functions.tileirasSetMessageHandler(HANDLER(0), None)
+
+
+def test_the_example_compiles_a_file(ptxas, example, tmp_path):
+    (tmp_path / "k.mlir").write_bytes(TEXT)
+    words = [example / "compile", "k.mlir", "90", "k.cubin", "2"]
+    # Its Python is the one that built it, whatever the environment has.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    program = Program.create(TEXT, gpu_name="sm_90", opt_level=2)
+    program.compile()
+    assert (tmp_path / "k.cubin").read_bytes() == program.get_output()
+    assert done.stdout == f"k.cubin: {len(program.get_output())} bytes for sm_90\n"
+
+
+@pytest.mark.parametrize("gpu, level, code, message", [
+    ("91", "3", 2, "error: GPU architecture sm_91 is not supported by this version of tileiras.\n"),
+    ("90", "4", 2, "error: invalid optimization level: 4\n"),
+])  # fmt: skip
+def test_the_example_ends_with_the_functions_code(example, tmp_path, gpu, level, code, message):
+    (tmp_path / "k.mlir").write_bytes(TEXT)
+    words = [example / "compile", "k.mlir", gpu, "k.cubin", level]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, message)
+    assert os.listdir(tmp_path) == ["k.mlir"]
+
+
+def test_the_four_functions_in_a_process_that_runs_python(ptxas, library):
+    handle = ctypes.c_void_p()
+    assert library.create(handle) == 0 and handle.value
+    assert library.output(handle) == (4, b"")
+    assert library.said == ["error: program has not been compiled"]
+    assert library.functions.tileirasProgramCompile(handle) == 0
+    code, cubin = library.output(handle)
+    assert code == 0 and cubin.startswith(b"\x7fELF")
+    assert library.functions.tileirasProgramRelease(handle) == 0
+    assert len(library.said) == 1
+
+
+def test_null_pointers_are_refused_with_their_codes(library):
+    functions, handle = library.functions, ctypes.c_void_p()
+    assert functions.tileirasProgramCreate(None, None) == 4
+    assert functions.tileirasProgramCreate(ctypes.byref(handle), None) == 2
+    assert library.create(handle, input=None) == 2
+    assert functions.tileirasProgramCompile(None) == 4
+    assert functions.tileirasProgramGetOutput(None, None) == 4
+    assert functions.tileirasProgramRelease(None) == 4
+    assert library.create(handle) == 0
+    assert functions.tileirasProgramGetOutput(handle, None) == 4
+    assert functions.tileirasProgramRelease(handle) == 0
+    assert library.said == [
+        "error: program is null", "error: configuration is null", "error: input buffer is null",
+        "error: program is null", "error: program is null", "error: program is null", "error: output pointer is null",
+    ]  # fmt: skip
+
+
+def test_a_refused_configuration_leaves_no_handle(library):
+    handle = ctypes.c_void_p(1)
+    assert library.create(handle, host_os=2) == 2
+    assert handle.value is None
+    assert library.said == ["error: unsupported host operating system"]
+
+
+def test_messages_have_their_place_in_the_source(library):
+    handle = ctypes.c_void_p()
+    text = TEXT.replace(b"f32", b"f8E4M3FN")
+    assert library.create(handle, input=text, size=len(text), gpu=80) == 0
+    code = library.functions.tileirasProgramCompile(handle)
+    assert code in (3, 5) and library.said[0].startswith("<input>:")
+    library.functions.tileirasProgramRelease(handle)
+
+
+def test_threads_have_programs_of_their_own(ptxas, library):
+    made: dict[int, bytes] = {}
+
+    def work(gpu: int) -> None:
+        handle = ctypes.c_void_p()
+        library.create(handle, gpu=gpu)
+        library.functions.tileirasProgramCompile(handle)
+        made[gpu] = library.output(handle)[1]
+        library.functions.tileirasProgramRelease(handle)
+
+    threads = [threading.Thread(target=work, args=(gpu,)) for gpu in (80, 90)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert library.said == []
+    for gpu, cubin in made.items():
+        program = Program.create(TEXT, gpu_name=f"sm_{gpu}")
+        program.compile()
+        assert cubin == program.get_output()
+
+
+def test_the_header_is_cpp_as_well(tmp_path):
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler")
+    (tmp_path / "a.cpp").write_text('#include "tileiras.h"\nint main() { return tileirasProgramRelease(nullptr); }\n')
+    words = ["c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{c_folder()}", "a.cpp"]
+    subprocess.run(words, cwd=tmp_path, check=True)

@@ -1,0 +1,112 @@
+"""The cuTile Python front end with our command in the place of the vendor's: cubins of its samples, no GPU needed.
+
+    by_command.py CHECKOUT [--targets sm_80,sm_90,...] [--samples MatMul,...]
+
+The front end looks for the vendor's package, which is hidden from it, then for `tileiras` on PATH, where ours is first;
+it tries bytecode versions with it, compiles, and reads the cubin.  Prints a line per sample and target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2])]
+
+from device import Device, Record  # noqa: E402
+from driver import library  # noqa: E402
+from run_samples import run_script  # noqa: E402
+
+
+def hide_vendor(folder: Path) -> None:
+    """Makes the front end find our command, put into `folder`, first and only."""
+    from cuda.tile import _compile
+
+    program = folder / "tileiras"
+    command = f'PYTHONPATH="{HERE.parents[2]}" exec "{sys.executable}" -m tileiras.cli.tileiras "$@"'
+    program.write_text(f"#!/bin/sh\n{command}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    _compile._find_pip_tileiras = lambda: None
+
+
+class CommandDevice(Device):
+    """Kernels are compiled by the command, and launched nowhere."""
+
+    def __init__(self, target: str, folder: Path) -> None:
+        super().__init__(target, "compile")
+        self.folder = folder
+
+    def install(self) -> None:
+        from cuda.tile import _compile
+
+        kept = {name: getattr(_compile, name) for name in ("_get_max_supported_bytecode_version", "_find_compiler_bin")}
+        self.command = _compile.compile_cubin
+        super().install()
+        for name, function in kept.items():
+            setattr(_compile, name, function)
+        hide_vendor(self.folder)
+
+    def _compile_cubin(self, path: str, options: Any, sm_arch: str, *rest: Any, **more: Any) -> str:
+        record = Record(self.origin, os.path.basename(path), sm_arch)
+        self.records.append(record)
+        try:
+            cubin = self.command(path, options, sm_arch, *rest, **more)
+            record.assembled = Path(cubin).read_bytes().startswith(b"\x7fELF")
+        except Exception as error:  # one kernel's failure is a row of the table
+            record.error = f"{type(error).__name__}: {error}".split("\n")[0]
+            cubin = Path(path).with_suffix(".cubin")
+        # The driver that stands in for libcuda interprets bytecode.
+        Path(cubin).write_bytes(library(Path(path).read_bytes()))
+        return cubin
+
+
+def one(checkout: Path, name: str, target: str) -> int:
+    """One sample in this process; prints its line."""
+    import small_samples
+
+    sys.modules.update(small_samples.stand_ins())
+    folder = checkout / "samples"
+    sys.path.insert(0, str(folder))
+    with tempfile.TemporaryDirectory() as commands:
+        device = CommandDevice(target, Path(commands))
+        device.install()
+        sys.modules.pop("__main__", None)
+        path = folder / f"{name}.py"
+        result = run_script(path if path.exists() else folder / "quickstart" / f"{name}.py")
+    made = sum(record.assembled for record in device.records)
+    errors = sorted({record.error for record in device.records if record.error}) or [result["said"]]
+    print(f"{name:<24} {target:<8} {made}/{len(device.records)} cubins  {errors[0][:150]}", flush=True)
+    return 0 if made == len(device.records) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--targets", default="sm_80,sm_90,sm_100,sm_120")
+    parser.add_argument("--samples", default="")
+    given = parser.parse_args()
+    found = sorted(path.stem for path in given.checkout.glob("samples/[A-Z]*.py"))
+    names = given.samples.split(",") if given.samples else found
+    targets = given.targets.split(",")
+    if len(names) == len(targets) == 1:
+        return one(given.checkout, names[0], targets[0])
+    # A sample is a script: each runs in a process of its own.
+    command = [sys.executable, __file__, str(given.checkout)]
+    codes = [
+        subprocess.run([*command, "--samples", name, "--targets", target], check=False).returncode
+        for target in targets
+        for name in names
+    ]
+    return int(any(codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

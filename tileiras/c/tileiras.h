@@ -1,0 +1,90 @@
+/* tileiras.h: the compiler for CUDA Tile IR in a C program.
+
+   A program (the handle) is created from a configuration, compiled, asked for its cubin and released:
+
+       tileirasProgramConfig config = {.inputBuffer = data, .inputSize = size, .gpu = 90, .optLevel = 3};
+       tileirasProgram program;
+       tileirasBuffer cubin;
+       if (tileirasProgramCreate(&program, &config) == TILEIRAS_SUCCESS) {
+           if (tileirasProgramCompile(program) == TILEIRAS_SUCCESS
+               && tileirasProgramGetOutput(program, &cubin) == TILEIRAS_SUCCESS)
+               ...
+           tileirasProgramRelease(program);
+       }
+
+   Functions return a tileirasResult and may be called from any thread. What they have to say (errors with their place
+   in the source, warnings) goes to standard error, or to a handler. The library embeds Python, or joins the one of the
+   process that it is loaded into. */
+#ifndef TILEIRAS_H
+#define TILEIRAS_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define TILEIRAS_API __declspec(dllexport)
+#else
+#define TILEIRAS_API __attribute__((visibility("default")))
+#endif
+
+typedef enum tileirasResult {
+    TILEIRAS_SUCCESS = 0,
+    TILEIRAS_ERROR_OUT_OF_MEMORY = 1,         /* also: no Python with the package can be started */
+    TILEIRAS_ERROR_INVALID_CONFIGURATION = 2,
+    TILEIRAS_ERROR_INVALID_INPUT = 3,         /* the input is no Tile IR, or damaged */
+    TILEIRAS_ERROR_INVALID_PROGRAM = 4,       /* a null handle or pointer, or nothing compiled yet */
+    TILEIRAS_ERROR_COMPILATION = 5
+} tileirasResult;
+
+typedef struct tileirasProgram_st *tileirasProgram;
+
+typedef enum tileirasHostArch {
+    TILEIRAS_HOST_ARCH_X86_64 = 0,
+    TILEIRAS_HOST_ARCH_AARCH64 = 1,
+    TILEIRAS_HOST_ARCH_ARM64EC = 2
+} tileirasHostArch;
+typedef enum tileirasHostOS { TILEIRAS_HOST_OS_LINUX = 0, TILEIRAS_HOST_OS_WINDOWS = 1 } tileirasHostOS;
+typedef enum tileirasSanitize { TILEIRAS_SANITIZE_NONE = 0, TILEIRAS_SANITIZE_MEMCHECK = 1 } tileirasSanitize;
+
+typedef struct tileirasProgramConfig {
+    const void *inputBuffer;    /* bytecode, or MLIR text; copied */
+    size_t inputSize;           /* in bytes */
+    int gpu;                    /* 90 for sm_90 */
+    int optLevel;               /* 0 to 3 */
+    int deviceDebug;            /* full debug information; at level 0 only */
+    int lineInfo;               /* line tables */
+    int hostArch;               /* tileirasHostArch; checked, and without effect: there is no host code */
+    int hostOS;                 /* tileirasHostOS */
+    int sanitize;               /* tileirasSanitize */
+    const char *outputFile;     /* may be null; nothing is written */
+    const char *cudaRoot;       /* toolkit with ptxas and libdevice; null looks for them */
+} tileirasProgramConfig;
+
+typedef struct tileirasBuffer {
+    const void *data;
+    size_t size;                /* in bytes */
+} tileirasBuffer;
+
+/* Checks the configuration and makes a handle. On failure *program is null. */
+TILEIRAS_API int tileirasProgramCreate(tileirasProgram *program, const tileirasProgramConfig *config);
+
+/* Makes the cubin. May be called again. */
+TILEIRAS_API int tileirasProgramCompile(tileirasProgram program);
+
+/* The cubin, which belongs to the program until its next compilation or its release. */
+TILEIRAS_API int tileirasProgramGetOutput(tileirasProgram program, tileirasBuffer *output);
+
+TILEIRAS_API int tileirasProgramRelease(tileirasProgram program);
+
+/* Gives what is said to `handler` instead of standard error, for all threads; null restores standard error. */
+typedef void (*tileirasMessageHandler)(const char *text, void *user);
+TILEIRAS_API void tileirasSetMessageHandler(tileirasMessageHandler handler, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,190 @@
+"""The program handle: the vendor's four entry points, and what its C interface stands on.
+
+    program = tileiras.Program.create(bytecode, gpu_name="sm_90")
+    program.compile()
+    cubin = program.get_output()
+    program.release()
+
+Every call either does its work or raises CompileError with the code that its C function returns (`ExitCode`): 1 out of
+memory, 2 a configuration that is refused, 3 an input that is no Tile IR, 4 a handle in the wrong state, 5 a kernel that
+does not compile.  Checks come in the vendor's order, and a program that was created is complete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render
+
+HOST_ARCHITECTURES = ("x86_64", "aarch64", "arm64ec")
+HOST_SYSTEMS = ("linux", "windows")
+SANITIZERS = (None, "memcheck")
+
+
+class Configuration(NamedTuple):
+    """What a program is made from; the fields of the C interface's structure, in its order.
+
+    `input` is bytecode, or MLIR text.  `gpu` is the number of `sm_<gpu>`.  `host_arch`, `host_os` and `sanitize` are
+    places in `HOST_ARCHITECTURES`, `HOST_SYSTEMS` and `SANITIZERS`.  There is no host code in our cubins, so that the
+    host changes nothing.  `cuda_root` is the toolkit with ptxas and libdevice, where it shall not be looked for.
+    `output_file` is a name for whoever writes the output; nothing is written here.
+    """
+
+    input: bytes | None
+    gpu: int = 0
+    opt_level: int = 3
+    device_debug: bool = False
+    lineinfo: bool = False
+    host_arch: int = 0
+    host_os: int = 0
+    sanitize: int = 0
+    output_file: str = "elf.o"
+    cuda_root: str | None = None
+
+
+class Program:
+    """One input for one GPU: created, compiled, asked for its cubin, released."""
+
+    __slots__ = ("configuration", "_source", "_options", "_output", "diagnostics")
+
+    def __init__(self, configuration: Configuration, source: Any, options: Any) -> None:
+        """`create` makes programs."""
+        self.configuration = configuration
+        self._source = source
+        self._options = options
+        self._output: bytes | None = None
+        self.diagnostics: list[Diagnostic] = []
+        """Warnings and remarks of the last compilation."""
+
+    @classmethod
+    def create(
+        cls, configuration: Configuration | bytes | None, *, gpu_name: str = "", options: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> "Program":  # fmt: skip
+        """From a configuration, or from an input and the other fields of one by name; `gpu_name` may stand for `gpu`.
+
+        `options` are further options of the compilation, by name; cubins are for the driver's tile launch unless
+        `tile-launch` says otherwise.  Raises CompileError with code 2 or 3.
+        """
+        from tileiras import units
+        from tileiras.options import GPU_NAMES, CompileOptions, unsupported_gpu
+
+        if isinstance(configuration, (bytes, bytearray, memoryview)) or fields or gpu_name:
+            number = gpu_name.removeprefix("sm_")
+            gpu = {"gpu": int(number) if number.isdigit() else -1} if gpu_name else {}
+            configuration = Configuration(configuration, **{**gpu, **fields})
+        if configuration is None:
+            raise _refused("configuration is null")
+        if configuration.input is None:
+            raise _refused("input buffer is null")
+        data = bytes(configuration.input)
+        source = units.Source(data, "<input>", None, units.kind_of(data))
+        version = units.bytecode_version(data) if source.kind == units.BYTECODE else ""
+        name = f"sm_{configuration.gpu}"
+        if name not in GPU_NAMES:
+            raise _refused(unsupported_gpu(name, version))
+        checked = CompileOptions({
+            "tile-launch": True,
+            **(options or {}),
+            "gpu-name": name,
+            "opt-level": configuration.opt_level,
+            "device-debug": bool(configuration.device_debug),
+            "lineinfo": bool(configuration.lineinfo),
+            **_toolkit(configuration.cuda_root),
+        })  # fmt: skip
+        if configuration.host_arch not in range(len(HOST_ARCHITECTURES)):
+            raise _refused("unsupported host architecture")
+        if configuration.host_os not in range(len(HOST_SYSTEMS)):
+            raise _refused("unsupported host operating system")
+        if configuration.sanitize not in range(len(SANITIZERS)):
+            raise _refused("unsupported sanitizer")
+        checked = checked.replace(sanitize=SANITIZERS[configuration.sanitize])
+        return cls(configuration, source, checked)
+
+    def compile(self) -> None:
+        """Makes the cubin.  Raises CompileError with code 3 or 5 (4 after release); then there is no output."""
+        from tileiras import api
+
+        self._check()
+        self._output = None
+        self.diagnostics = []
+        try:
+            artifact = api.compile_with(self._source, self._options, "cubin")
+        except CompileError as error:
+            if error.code == ExitCode.COMPILE_FAILURE:
+                closing = Diagnostic(Severity.ERROR, None, "failed to compile Tile IR program")
+                raise CompileError([*error.diagnostics, closing], error.code) from None
+            raise
+        self._output = artifact.data
+        self.diagnostics = artifact.diagnostics
+
+    def get_output(self) -> bytes:
+        """The cubin.  Raises CompileError with code 4 before a successful compilation."""
+        self._check()
+        if self._output is None:
+            raise CompileError.at(None, "program has not been compiled", ExitCode.HANDLE)
+        return self._output
+
+    def release(self) -> None:
+        """Gives up input and output; whatever is called afterwards raises CompileError with code 4."""
+        self._check()
+        self._source = self._options = self._output = None
+
+    def _check(self) -> None:
+        if self._source is None:
+            raise CompileError.at(None, "program is null", ExitCode.HANDLE)
+
+
+def _refused(message: str) -> CompileError:
+    return CompileError.at(None, message, ExitCode.CONFIGURATION)
+
+
+def _toolkit(root: str | None) -> dict[str, str]:
+    """The tools of a toolkit as options; what it has not is looked for as ever."""
+    if root is None:
+        return {}
+    program = "ptxas.exe" if os.name == "nt" else "ptxas"
+    found = {
+        "ptxas": os.path.join(root, "bin", program),
+        "libdevice": os.path.join(root, "nvvm", "libdevice", "libdevice.10.bc"),
+    }
+    return {name: path for name, path in found.items() if os.path.isfile(path)}
+
+
+# ---- what the C library calls ----------------------------------------------------------------------------------------
+#
+# Each function gives (code, result, messages); no exception leaves them, and no process ends in them.
+
+
+def c_create(*fields: Any) -> tuple[int, Program | None, str]:
+    """`fields` are those of `Configuration`."""
+    return _guarded(lambda: Program.create(Configuration(*fields)))
+
+
+def c_compile(program: Program) -> tuple[int, None, str]:
+    code, _, messages = _guarded(program.compile)
+    if code == ExitCode.SUCCESS:
+        messages = render(d for d in program.diagnostics if d.severity is not Severity.REMARK)
+    return code, None, messages
+
+
+def c_output(program: Program) -> tuple[int, bytes | None, str]:
+    return _guarded(program.get_output)
+
+
+def c_release(program: Program) -> tuple[int, None, str]:
+    return _guarded(program.release)
+
+
+def _guarded(call: Callable[[], Any]) -> tuple[int, Any, str]:
+    try:
+        return int(ExitCode.SUCCESS), call(), ""
+    except CompileError as error:
+        return error.code, None, error.render()
+    except MemoryError:
+        return int(ExitCode.USAGE), None, "error: failed to allocate memory for program"
+    # Whatever it is: the caller is a C program, which cannot catch it.
+    except Exception as error:
+        return int(ExitCode.COMPILE_FAILURE), None, f"error: internal error: {type(error).__name__}: {error}"
