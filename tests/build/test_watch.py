@@ -138,6 +138,32 @@ env.TileWatch()
     assert watching.end() == 0
 
 
+def test_what_a_graph_makes_of_the_kernels_follows(project, running):
+    project.write("SConstruct", """\
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ)
+env.Default(env.Command("all.txt", env.TileTree("kernels", emit="tileaa"), "cat $SOURCES > $TARGET"))
+env.TileWatch()
+""")  # fmt: skip
+    watching = running(project, "SCons", "-Q", "watch")
+    lines = watching.until("what is made of the kernels")
+    assert [line for line in lines if line.startswith("cat ")] != [] and b"addf" in project.read("all.txt")
+    project.write("kernels/k.mlir", module(axpy("first", operation="mulf")))
+    assert watching.until("what is made of the kernels") == [
+        "kernels/k.mlir sm_90: read, tileaa",
+        "cat build/sm_90/O3/kernels/k/first.tileaa.mlir > all.txt", "what is made of the kernels is up to date",
+    ]  # fmt: skip
+    assert b"mulf" in project.read("all.txt")
+    # An error is said once, and by the watch.
+    project.write("kernels/k.mlir", module(axpy("first").replace("iota", "iotta")))
+    watching.until("failed")
+    project.write("kernels/k.mlir", module(axpy("first")))
+    assert watching.until("what is made of the kernels")[0] == "kernels/k.mlir sm_90: read (cached), tileaa (cached)"
+    assert watching.end() == 0
+    assert "cat" not in project.scons("-Q").output
+
+
 def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeypatch):
     from tileiras.cli.tileiras_watch import main
 

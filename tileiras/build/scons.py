@@ -22,6 +22,7 @@ import SCons.Action
 import SCons.Builder
 import SCons.Errors
 import SCons.Node
+import SCons.Node.FS
 import SCons.Scanner
 import SCons.Script
 import SCons.Util
@@ -31,6 +32,7 @@ from tileiras.build import compiler_library, cpp, discover, dispatch, gating, pl
 from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
+from tileiras.build.follow import Follower
 from tileiras.build.history import SAME_KEY, History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.build.variables import OWN_NAMES
@@ -255,6 +257,7 @@ def tile_kernel(
             path = node.srcnode().abspath
             _note(watch.Single(path, _name(node), values, product, _build_folder(env), entries))
             nodes += _declare(env, node, values, product, entries).products
+    _products.update(nodes)
     return nodes
 
 
@@ -296,8 +299,13 @@ def tile_tree(
     base = top.srcnode()
     _note(watch.Tree(base.abspath, _named(base.path), variants, _build_folder(env), entries))
     with _collector_off():
-        return _declare_tree(env, top, variants, entries)
+        nodes = _declare_tree(env, top, variants, entries)
+    _products.update(nodes)
+    return nodes
 
+
+_products: set[Any] = set()
+"""The nodes that TileKernel and TileTree returned."""
 
 _watched: list[watch.Tree | watch.Single] = []
 _scripts: dict[str, None] = {}
@@ -316,8 +324,11 @@ def _build_folder(env: Any) -> str:
 
 
 def tile_watch(env: Any, name: str = "watch") -> list[Any]:
-    """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`."""
+    """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
 
+    Where the graph makes something of the kernels, scons is run beside, with the rest of the command line, whenever
+    they were built.
+    """
     jobs = SCons.Script.GetOption("num_jobs")
     if name in SCons.Script.COMMAND_LINE_TARGETS:
         # Serially SCons runs actions in the main thread, the only one that an interrupt ends.  SetOption would leave
@@ -331,12 +342,32 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
         try:
             # Started again as SCons was, from the folder that it was called in.
             command = [sys.executable, *sys.orig_argv[1:]]
-            watching = watch.Watch(_watched, session(env), list(_scripts), jobs)
+            follower = None
+            if _has_consumers(env):
+                rest = [word for word in command if word != name]
+                follower = Follower([*rest, "-Q"], SCons.Script.GetLaunchDir(), _write_line)
+            watching = watch.Watch(_watched, session(env), list(_scripts), jobs, follower=follower)
             return watch.forever(watching, SCons.Script.GetLaunchDir(), command)
         finally:
             signal.signal(signal.SIGINT, kept)
 
     return env.AlwaysBuild(env.Alias(name, [], SCons.Action.Action(action, cmdstr=None)))
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _has_consumers(env: Any) -> bool:
+    """Whether anything but our own stages is made from a kernel's product."""
+    for node in list(env.Dir("#").root._lookupDict.values()):
+        # What is not known to be a file yet is an Entry.
+        if not isinstance(node, SCons.Node.FS.Dir) and node.has_builder():
+            own = isinstance(getattr(node.get_builder(), "action", None), StageAction)
+            if not own and not _products.isdisjoint(node.sources):
+                return True
+    return False
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from tileiras import pipeline
 from tileiras.build import discover, dispatch, plan
 from tileiras.build.execute import Report, Session, Step, content_digest
 from tileiras.build.fingerprint import tree_state
+from tileiras.build.follow import Follower
 from tileiras.diagnostics import CompileError
 from tileiras.options import CompileOptions
 from tileiras.units import Source
@@ -85,14 +86,19 @@ class Watch:
         jobs: int = 1,
         out: Callable[[str], None] | None = None,
         error: Callable[[str], None] | None = None,
+        follower: Follower | None = None,
     ) -> None:
-        """`scripts` are files whose change makes all of this another build: see Restart."""
+        """`scripts` are files whose change makes all of this another build: see Restart.
+
+        `follower` is asked whenever kernels were built.
+        """
         self._watched = watched
         self._session = session
         session.keep_equal = True
         self._jobs = jobs
         self._out = out or _writer(sys.stdout)
         self._error = error or _writer(sys.stderr)
+        self._follower = follower
         self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._imports: dict[str, tuple[str, list[str]]] = {}
         self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
@@ -195,6 +201,8 @@ class Watch:
         else:
             for kernel, done in results:
                 self._out(_line(kernel, done, time.perf_counter() - start))
+        if self._follower is not None and not failed:
+            self._follower.ask()
         return not failed
 
     def _tried(self, kernel: Single, jobs: int) -> Done:
@@ -268,6 +276,11 @@ class Watch:
                 if changed:
                     self.build(changed, start)
 
+    def close(self) -> None:
+        """Ends what runs beside the watch."""
+        if self._follower is not None:
+            self._follower.close()
+
     def _load(self) -> None:
         """Loads what the stages consist of, so that the first save need not wait for it."""
         import importlib
@@ -294,7 +307,10 @@ class Watch:
 def forever(watch: Watch, folder: str, command: Sequence[str], poll: bool = False) -> int:
     """Runs a watch until it is interrupted.  What it cannot take in replaces this process with `command`."""
     try:
-        watch.run(poll)
+        try:
+            watch.run(poll)
+        finally:
+            watch.close()
     except KeyboardInterrupt:
         return 0
     except Restart as reason:

@@ -1,0 +1,71 @@
+"""What watch mode leaves to the build: headers, objects and whatever else a graph makes of the kernels.
+
+When kernels were built, the build that declared them is run beside, as a process of its own, while the next save is
+waited for.  Saves that come meanwhile are followed by one more run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+_LEFT_OUT = ("scons: `", "tileiras: ")
+"""Beginnings of lines that say nothing new: the watch has told what the stages did."""
+
+
+class Follower:
+    """Runs a command in a folder whenever it is asked to, one at a time."""
+
+    def __init__(self, command: Sequence[str], folder: str, out: Callable[[str], None]) -> None:
+        self._command = list(command)
+        self._folder = folder
+        self._out = out
+        self._asked = threading.Event()
+        self._closed = False
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._run, name="tileiras-follow", daemon=True)
+        self._thread.start()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def close(self) -> None:
+        """Ends what is running."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.terminate()
+        self._asked.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            if self._closed:
+                return
+            self._once()
+
+    def _once(self) -> None:
+        start = time.perf_counter()
+        self._process = subprocess.Popen(
+            self._command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        made = 0
+        for line in self._process.stdout:
+            line = line.rstrip("\n")
+            if line and not line.startswith(_LEFT_OUT) and not line.endswith(" (cached)"):
+                made += 1
+                self._out(line)
+        code = self._process.wait()
+        self._process = None
+        if self._closed:
+            return
+        if code:
+            self._out(f"the build ended with exit code {code}")
+        elif made:
+            self._out(f"what is made of the kernels is up to date  {time.perf_counter() - start:.1f} s")
