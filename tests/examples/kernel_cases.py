@@ -315,6 +315,7 @@ CASES = [
     _matmul("matmul_bf16", BF16, BF16, F32, (64, 40, 72), (64, 64)),
     _matmul("matmul_f32", F32, F32, F32, (33, 19, 50), (16, 32)),
     _matmul("matmul_tf32", F32, F32, F32, (40, 36, 44), (32, 32)),
+    _matmul("matmul_tf32", F32, F32, F32, (40, 20, 44), (32, 32), note="few steps"),
     _matmul("matmul_f64", F64, F64, F64, (20, 37, 30), (16, 16)),
     _matmul("matmul_i8", I8, I8, I32, (40, 80, 48), (32, 32)),
     _matmul("matmul_u8_i8", U8, I8, I32, (19, 37, 21), (16, 16)),

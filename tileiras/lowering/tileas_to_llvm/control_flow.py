@@ -103,6 +103,7 @@ def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     end = _body(op.before.block, lowering)
     passed = _values(end.args, lowering)
     emit.location = op.location
+    lowering.synchronization.leave_condition()
     _conditional(lowering.value(end.condition), body, done, lowering)
     emit.block = body
     _bind(op.after.block.arguments, passed, lowering)

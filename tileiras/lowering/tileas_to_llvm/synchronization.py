@@ -14,6 +14,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm, scf
 from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, TensorType, Value
+from tileiras.ir import Region as IRRegion
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -36,14 +37,17 @@ class Region:
 
 
 class _Loop:
-    """A loop being lowered: when it was entered, and stores to scratch that an earlier iteration's loads may meet."""
+    """A loop being lowered: what was so when it was entered, and stores to scratch that loads of an earlier iteration
+    may meet.  `tested` is what was so behind the first part of a `while`: the barrier, and when regions were read."""
 
-    __slots__ = ("entered", "op", "pending", "saved_barrier")
+    __slots__ = ("entered", "op", "pending", "reads", "saved_barrier", "tested")
 
-    def __init__(self, op: Operation, entered: int, saved_barrier: int) -> None:
+    def __init__(self, op: Operation, entered: int, saved_barrier: int, reads: dict[Region, int]) -> None:
         self.op = op
         self.entered = entered
         self.saved_barrier = saved_barrier
+        self.reads = reads
+        self.tested: tuple[int, dict[Region, int]] = (saved_barrier, {})
         self.pending: list[tuple[Block, Operation | None, Region]] = []
 
 
@@ -128,6 +132,8 @@ class Synchronization:
 
         `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
         """
+        if self._by_one_thread(first) and self._by_one_thread(second):
+            return False
         # What one thread's acquire has seen, and what its release hands on, is all threads' business.
         if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
             return True
@@ -158,6 +164,15 @@ class Synchronization:
             return carried or first.pointer is not second.pointer or not self._distinct(first.pointer)
         return True
 
+    def _by_one_thread(self, op: Any) -> bool:
+        """Whether the first thread alone executes the access: of a single element, unless all load it."""
+        if isinstance(op, _ASYNCHRONOUS):
+            return False
+        if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
+            return False
+        layout = self._lowering.layout(op.pointer if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data)
+        return all(size == 1 for size in layout.shape)
+
     def _distinct(self, pointer: Value) -> bool:
         """Whether the pointers of a tile are surely different from each other."""
         shape = pointer.type.shape if isinstance(pointer.type, TensorType) else ()
@@ -172,19 +187,48 @@ class Synchronization:
         for inner in op.walk():
             if isinstance(inner, _MEMORY):
                 self._emitted[inner] = self._time
-        self._loops.append(_Loop(op, self._time, self._barrier))
+        self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
+
+    def leave_condition(self) -> None:
+        """Behind the first part of a `while`, which is the last that runs of it."""
+        self._loops[-1].tested = self._barrier, self._reads()
 
     def leave_loop(self) -> None:
-        """After the body of a loop, which may not run at all."""
+        """After the body of a loop, which may not run at all (the first part of a `while` runs)."""
         loop = self._loops.pop()
         self._settle(loop)
         if isinstance(loop.op, scf.ForOp):
-            # What an iteration did before its last barrier is over after the loop, if it was done at all.  (The first
-            # part of a `while` runs once more than the barriers of the second.)
-            for inner in loop.op.walk():
-                if self._emitted.get(inner, 0) <= self._barrier:
+            # What an iteration did before its last barrier is over after the loop, if it was done at all.
+            self._forget(loop.op.body, self._barrier)
+            self._restore_reads(loop.reads, self._barrier)
+            self._barrier = loop.saved_barrier
+            return
+        # The first part ran once more than the second, and whatever barrier is in it stands behind all of the second.
+        barrier, reads = loop.tested
+        if barrier > loop.entered:
+            self._forget(loop.op.after, self._time)
+            self._restore_reads(reads, self._time)
+            self._barrier = barrier
+        else:
+            self._forget(loop.op.after, self._barrier)
+            self._barrier = loop.saved_barrier
+
+    def _reads(self) -> dict[Region, int]:
+        return {region: region.last_read for region in self._regions}
+
+    def _restore_reads(self, reads: dict[Region, int], until: int) -> None:
+        """Regions that were read again no later than `until` were last read when `reads` says."""
+        for region in self._regions:
+            before = reads.get(region, 0)
+            if before < region.last_read <= until:
+                region.last_read = before
+
+    def _forget(self, part: IRRegion, until: int) -> None:
+        """No operation after the loop has to mind those of this part that were emitted no later than `until`."""
+        for op in part.block.operations:
+            for inner in op.walk():
+                if self._emitted.get(inner, 0) <= until:
                     self._emitted.pop(inner, None)
-        self._barrier = loop.saved_barrier
 
     def branch_state(self) -> int:
         return self._barrier
