@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.options import CompileOptions, lookup, unsupported_gpu
-from tileiras.stages import ByteStore, StageContext
+from tileiras.stages import ByteStore, StageContext, StageResult
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
@@ -25,7 +25,10 @@ Keep = Callable[[str, str, bytes], None]
 
 
 class Kernel:
-    """One entry of an artifact: its name and everything its stages wrote, by suffix (`.ptx`, `.json`)."""
+    """One entry of an artifact: its name, and by suffix what the stage that made the product wrote (`.ptx`, `.json`).
+
+    Of a cubin that is what both of its last stages wrote.
+    """
 
     __slots__ = ("name", "artifacts")
 
@@ -203,14 +206,11 @@ def compile_with(
     kernels = []
     for unit_name, unit in units.entry_modules(module, entry):
         location = next(op.location for op in units.entries_of(unit))
-        artifacts: dict[str, bytes] = {}
-        given: Any = unit
+        result = StageResult(unit)
         for row in pipeline.stages_between("tileaa", stop):
-            result = run(row, given, location, unit_name)
-            given = result.output
-            artifacts.update(result.artifacts)
-        artifacts[pipeline.stage(stop).suffix] = _bytes(given)
-        kernels.append(Kernel(unit_name, artifacts))
+            result = run(row, result.output, location, unit_name)
+        own = {pipeline.stage(stop).suffix: _bytes(result.output)}
+        kernels.append(Kernel(unit_name, {**result.artifacts, **own}))
     if entries:
         stop_suffix = pipeline.stage(stop).suffix
         product = join([kernel.artifacts[stop_suffix] for kernel in kernels], stop_suffix)

@@ -168,7 +168,7 @@ def _compile(
 
     from tileiras.codegen.target_machine import processor, target_machine
 
-    clock = time.perf_counter
+    clock = time.process_time
     phases: dict[str, float] = {}
     start = clock()
 

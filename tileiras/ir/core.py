@@ -116,6 +116,7 @@ class Operation:
     successor_fields: ClassVar[tuple[Field, ...]] = ()
     trait_instances: ClassVar[tuple[Trait, ...]] = ()
     _trait_classes: ClassVar[frozenset[type]] = frozenset()
+    _signature: "ClassVar[_Signature | None]" = None
 
     __slots__ = ("_operands", "_results", "attributes", "_regions", "_successors", "location", "parent", "prev",
                  "next", "_order")  # fmt: skip
@@ -138,6 +139,7 @@ class Operation:
             cls._trait_classes = frozenset(base for t in instances for base in type(t).__mro__)
         if "name" in cls.__dict__ and cls.name:
             registry.OPERATIONS[cls.name] = cls
+        cls._signature = None
 
     @classmethod
     def _declare_fields(cls, own: dict[str, Field]) -> None:
@@ -168,14 +170,21 @@ class Operation:
         unit attribute.
         """
         cls = type(self)
-        flat, operand_sizes = _gather(cls, cls.operand_fields, operands, named)
+        signature = cls._signature or _Signature.of(cls)
+        flat: Any = operands
+        sizes = signature.ones
+        if len(operands) != signature.operands or None in operands:
+            flat, sizes = _gather(cls, cls.operand_fields, operands, named)
         attributes: dict[str, Attribute] = {}
-        for field in cls.attribute_fields:
-            value = _as_attribute(field, named.pop(field.accessor, None))
-            if value is not None:
-                attributes[field.name] = value
-        if cls._trait_classes and AttrSizedOperandSegments in cls._trait_classes:
-            attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, operand_sizes)
+        if named:
+            for accessor, name, field in signature.attributes:
+                value = named.pop(accessor, None)
+                if value is not None:
+                    value = value if isinstance(value, Attribute) else _as_attribute(field, value)
+                    if value is not None:
+                        attributes[name] = value
+        if signature.sized_operands:
+            attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
         regions: list[Region] = []
         for field in cls.region_fields:
             given = named.pop(field.accessor, None)
@@ -187,10 +196,12 @@ class Operation:
         for field in cls.successor_fields:
             given = named.pop(field.accessor)
             successors += given if field.variadic else (given,)
-        if any(field.accessor in named for field in cls.result_fields):
+        if named and any(accessor in named for accessor in signature.results):
             types, result_sizes = _gather(cls, cls.result_fields, (), named)
-            if AttrSizedResultSegments in cls._trait_classes:
+            if signature.sized_results:
                 attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, result_sizes)
+        elif signature.typed_as is not None and signature.typed_as < len(flat):
+            types = [flat[signature.typed_as].type] * len(signature.results)
         else:
             types = cls.infer_result_types(flat, attributes)
         if named:
@@ -212,12 +223,18 @@ class Operation:
         self._setup(operands, result_types, {} if attributes is None else attributes, regions, successors, location)
         return self
 
-    def _setup(self, operands: Any, types: Any, attributes: dict, regions: Any, successors: Any, location: Any) -> None:
+    def _setup(
+        self, operands: Any, types: Sequence[Any], attributes: dict, regions: Any, successors: Any, location: Any
+    ) -> None:
         operands = self._operands = tuple(operands)
         for value in operands:
             uses = value._uses
             uses[self] = uses.get(self, 0) + 1
-        self._results = tuple([OpResult(type, self, index) for index, type in enumerate(types)])
+        # Nearly all operations have one result or none.
+        if len(types) == 1:
+            self._results = (OpResult(types[0], self, 0),)
+        else:
+            self._results = tuple([OpResult(type, self, index) for index, type in enumerate(types)])
         self.attributes = attributes
         if regions:
             self._regions = tuple(regions)
@@ -235,13 +252,9 @@ class Operation:
         """Types of the results, for operations where they follow from the operands and attributes."""
         if not cls.result_fields:
             return []
-        for trait in cls.trait_instances:
-            if isinstance(trait, SameOperandsAndResultType) and operands:
-                return [operands[0].type for _ in cls.result_fields]
-            if isinstance(trait, AllTypesMatch) and all(field.name in trait.fields for field in cls.result_fields):
-                for position, field in enumerate(cls.operand_fields):
-                    if field.name in trait.fields and position < len(operands):
-                        return [operands[position].type for _ in cls.result_fields]
+        position = _typed_as(cls)
+        if position is not None and position < len(operands):
+            return [operands[position].type for _ in cls.result_fields]
         raise TypeError(f"{cls.__name__} needs its result types: they do not follow from its operands")
 
     # ---- parts -------------------------------------------------------------------------------------------------------
@@ -304,10 +317,10 @@ class Operation:
 
     def operand_spans(self) -> tuple[tuple[int, int], ...] | None:
         """(start, end) per operand field; None when the operand count does not fit the declaration."""
-        return segments(self.operand_fields, len(self._operands), _sizes(self, OPERAND_SEGMENTS))
+        return segments(self.operand_fields, len(self._operands), _sizes(self.attributes.get(OPERAND_SEGMENTS)))
 
     def result_spans(self) -> tuple[tuple[int, int], ...] | None:
-        return segments(self.result_fields, len(self._results), _sizes(self, RESULT_SEGMENTS))
+        return segments(self.result_fields, len(self._results), _sizes(self.attributes.get(RESULT_SEGMENTS)))
 
     # ---- hooks -------------------------------------------------------------------------------------------------------
 
@@ -582,6 +595,39 @@ class Region:
 # ---- set-up of operation classes -------------------------------------------------------------------------------------
 
 
+class _Signature:
+    """What the constructor asks of a class each time, found when the first of its operations is made."""
+
+    __slots__ = ("operands", "ones", "attributes", "results", "typed_as", "sized_operands", "sized_results")
+
+    @classmethod
+    def of(cls, op: type[Operation]) -> "_Signature":
+        self = op._signature = cls()
+        # A number that no list of operands has stands for operands that are optional or several.
+        self.operands = len(op.operand_fields) if all_required(op.operand_fields) else -1
+        self.ones = [1] * len(op.operand_fields)
+        self.attributes = [(field.accessor, field.name, field) for field in op.attribute_fields]
+        self.results = [field.accessor for field in op.result_fields]
+        self.sized_operands = AttrSizedOperandSegments in op._trait_classes
+        self.sized_results = AttrSizedResultSegments in op._trait_classes
+        # The operand whose type all results have.
+        self.typed_as = None
+        if op.infer_result_types.__func__ is Operation.infer_result_types.__func__:  # type: ignore[attr-defined]
+            self.typed_as = _typed_as(op)
+        return self
+
+
+def _typed_as(op: type[Operation]) -> int | None:
+    for trait in op.trait_instances if op.result_fields else ():
+        if isinstance(trait, SameOperandsAndResultType):
+            return 0
+        if isinstance(trait, AllTypesMatch) and all(field.name in trait.fields for field in op.result_fields):
+            for position, field in enumerate(op.operand_fields):
+                if field.name in trait.fields:
+                    return position
+    return None
+
+
 def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:
     """How `op.<field>` reads the operation's lists."""
     kind, name = field.kind, field.name
@@ -620,8 +666,9 @@ def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> proper
     return property(read, doc=field.doc)
 
 
-def _sizes(op: Operation, attribute: str) -> tuple[int, ...] | None:
-    value = op.attributes.get(attribute)
+def _sizes(value: Attribute | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
     return value.elements if isinstance(value, DenseArrayAttr) and value.element_type is i32 else None
 
 

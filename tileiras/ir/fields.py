@@ -100,7 +100,7 @@ class Field:
     field under and `name` what the IR calls it: the same, unless Python or the core has the name for itself.
     """
 
-    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "position", "_fitting")
+    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "position", "fitting")
 
     def __init__(
         self,
@@ -121,15 +121,16 @@ class Field:
         self.name = name
         self.accessor = ""
         self.position = -1
-        self._fitting: set[Any] = set()
+        self.fitting: set[Any] = set()
+        """Types that are known to fulfil the constraint."""
 
     def fits(self, type: Any) -> bool:
         """Whether a type fulfils the constraint; being immutable, what once did always does."""
-        if type in self._fitting:
+        if type in self.fitting:
             return True
         if not satisfies(self.constraint, type):
             return False
-        self._fitting.add(type)
+        self.fitting.add(type)
         return True
 
     def default_of(self, op: Any) -> Any:
@@ -206,7 +207,6 @@ def variadic_successor(doc: str = "", *, since: str | None = None) -> Any:
     return Field("successor", None, doc, "variadic", since)
 
 
-@functools.lru_cache(maxsize=4096)  # every look at an operation asks, and few operations differ in this
 @functools.lru_cache(maxsize=4096)
 def all_required(fields: tuple[Field, ...]) -> bool:
     """Whether each field takes exactly one value."""
@@ -224,7 +224,7 @@ def segments(
     return _segments_by_count(fields, total) if sizes is None else _segments_of_sizes(fields, total, sizes)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)  # every look at an operation asks, and few operations differ in this
 def _segments_by_count(fields: tuple[Field, ...], total: int) -> tuple[tuple[int, int], ...] | None:
     flexible = sum(field.arity != "one" for field in fields)
     if flexible > 1:
@@ -233,6 +233,7 @@ def _segments_by_count(fields: tuple[Field, ...], total: int) -> tuple[tuple[int
     return _segments_of_sizes(fields, total, tuple(1 if field.arity == "one" else spare for field in fields))
 
 
+@functools.lru_cache(maxsize=4096)
 def _segments_of_sizes(
     fields: tuple[Field, ...], total: int, sizes: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...] | None:

@@ -6,14 +6,16 @@ operation's location.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tileiras.diagnostics import Diagnostic, DiagnosticEngine, ExitCode, Severity
 
 from .attributes import VerifyError
-from .core import Block, BlockArgument, Operation, Region
+from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, Operation, Region, Value
 from .dominance import DominanceInfo
-from .fields import Field, describe, satisfies
+from .fields import Field, all_required, describe, satisfies
 from .location import Location
-from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, Terminator
+from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, Terminator, Trait
 
 
 def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = ExitCode.INVALID_INPUT) -> None:
@@ -22,7 +24,7 @@ def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = Ex
     Raises CompileError with `code` and every diagnostic found; with an engine, emits there and does not raise.
     """
     own = DiagnosticEngine() if engine is None else engine
-    _verify_tree(op, own, DominanceInfo())
+    _Verification(own).tree(op)
     if engine is None:
         own.raise_if_errors(code)
 
@@ -35,64 +37,150 @@ def diagnose(op: Operation, error: VerifyError) -> Diagnostic:
     return Diagnostic(Severity.ERROR, location, message, notes)
 
 
-def _verify_tree(op: Operation, engine: DiagnosticEngine, dominance: DominanceInfo) -> None:
-    # Operations inside are checked even when their parent is wrong, but an operation that is itself malformed is not
-    # asked for more, since its own rules may rely on its declared shape.
-    try:
-        _verify_structure(op)
-        for trait in op.trait_instances:
-            trait.verify(op)
-        op.verify_op()
-        if op.warnings is not None:
-            for text in op.warnings():
-                engine.warning(op.location, text)
-    except VerifyError as error:
-        engine.emit(diagnose(op, error))
-        for message in error.also:
-            engine.error(op.location, f"'{op.name}' op {message}")
-        return
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                _verify_operands(inner, engine, dominance)
-                _verify_tree(inner, engine, dominance)
-    if op.has_trait(IsolatedFromAbove):
-        _verify_isolation(op, engine)
+class _Rules:
+    """What the verifier looks at of a class, found when it meets the first of its operations."""
+
+    __slots__ = ("operands", "results", "attributes", "shaped", "traits", "own", "warns", "isolated")
+
+    _of_class: dict[type[Operation], _Rules] = {}
+
+    def __init__(self, cls: type[Operation]) -> None:
+        # None where a field may take no value or several: these need the spans.
+        self.operands = cls.operand_fields if all_required(cls.operand_fields) else None
+        self.results = cls.result_fields if all_required(cls.result_fields) else None
+        self.attributes = [
+            (field.name, field.arity == "one", field.constraint if isinstance(field.constraint, type) else None, field)
+            for field in cls.attribute_fields
+        ]
+        self.shaped = bool(cls.region_fields or cls.successor_fields)
+        self.traits = [trait for trait in cls.trait_instances if type(trait).verify is not Trait.verify]
+        self.own = cls.verify_op is not Operation.verify_op
+        self.warns = cls.warnings is not None
+        self.isolated = cls.has_trait(IsolatedFromAbove)
+        self._of_class[cls] = self
 
 
-def _verify_structure(op: Operation) -> None:
-    spans = op.operand_spans()
-    operands, results = op.operands, op.results
-    if spans is None:
-        raise VerifyError(_count_message("operand", op.operand_fields, len(operands)))
-    for field, (start, end) in zip(op.operand_fields, spans):
-        for number in range(start, end):
-            type = operands[number].type
-            if not field.fits(type):
-                raise VerifyError(f"operand #{number} must be {_wanted(field)}, but got '{type}'")
-    spans = op.result_spans()
-    if spans is None:
-        raise VerifyError(_count_message("result", op.result_fields, len(results)))
-    for field, (start, end) in zip(op.result_fields, spans):
-        for number in range(start, end):
-            type = results[number].type
-            if not field.fits(type):
-                raise VerifyError(f"result #{number} must be {_wanted(field)}, but got '{type}'")
-    for field in op.attribute_fields:
-        value = op.attributes.get(field.name)
+class _Verification:
+    """One walk over an operation and everything inside it."""
+
+    __slots__ = ("engine", "dominance", "open", "leaks")
+
+    def __init__(self, engine: DiagnosticEngine) -> None:
+        self.engine = engine
+        self.dominance = DominanceInfo()
+        # The regions around the operation that is looked at, up to the nearest one isolated from above.
+        self.open: set[Region] = set()
+        # Whether a value was used that is from none of them.
+        self.leaks = False
+
+    def tree(self, op: Operation) -> None:
+        # Operations inside are checked even when their parent is wrong, but an operation that is itself malformed is
+        # not asked for more, since its own rules may rely on its declared shape.
+        cls = type(op)
+        rules = _Rules._of_class.get(cls) or _Rules(cls)
+        try:
+            _verify_structure(op, rules)
+            for trait in rules.traits:
+                trait.verify(op)
+            if rules.own:
+                op.verify_op()
+            if rules.warns:
+                for text in op.warnings():  # type: ignore[misc]
+                    self.engine.warning(op.location, text)
+        except VerifyError as error:
+            # What is inside is not looked at, so it may leak.
+            self.leaks = True
+            self.engine.emit(diagnose(op, error))
+            for message in error.also:
+                self.engine.error(op.location, f"'{op.name}' op {message}")
+            return
+        if op.regions:
+            self.regions(op, rules.isolated)
+
+    def regions(self, op: Operation, isolated: bool) -> None:
+        around, leaked = self.open, self.leaks
+        if isolated:
+            self.open, self.leaks = set(), False
+        for region in op.regions:
+            self.open.add(region)
+            for block in region.blocks:
+                for inner in block.operations:
+                    self.operands(inner)
+                    self.tree(inner)
+            self.open.discard(region)
+        if isolated:
+            if self.leaks:
+                _verify_isolation(op, self.engine)
+            self.open, self.leaks = around, self.leaks or leaked
+
+    def operands(self, op: Operation) -> None:
+        block = op.parent
+        for number, value in enumerate(op.operands):
+            # The common case is a definition earlier in the same block.
+            definition = value.defining_op
+            if definition is not None:
+                home = definition.parent
+                if home is block and definition is not op and definition.is_before_in_block(op):
+                    continue
+            else:
+                home = value.block  # type: ignore[attr-defined]
+                if home is block:
+                    continue
+            if home is None or home.parent not in self.open:
+                self.leaks = True
+            if (definition is None or home is not block) and self.dominance.value_dominates(value, op):
+                continue
+            if definition is not None:
+                notes = [Diagnostic.note(definition.location, "operand defined here")]
+            else:
+                notes = [Diagnostic.note(getattr(value, "location", None), "operand defined as a block argument")]
+            self.engine.error(op.location, f"operand #{number} does not dominate this use", notes)
+
+
+def _verify_structure(op: Operation, rules: _Rules) -> None:
+    operands, results, attributes = op.operands, op.results, op.attributes
+    fields = rules.operands
+    if fields is not None and len(fields) == len(operands) and OPERAND_SEGMENTS not in attributes:
+        for field, value in zip(fields, operands):
+            if value.type not in field.fitting:
+                _verify_types("operand", op.operand_fields, op.operand_spans(), operands)
+    else:
+        _verify_types("operand", op.operand_fields, op.operand_spans(), operands)
+    fields = rules.results
+    if fields is not None and len(fields) == len(results) and RESULT_SEGMENTS not in attributes:
+        for field, value in zip(fields, results):
+            if value.type not in field.fitting:
+                _verify_types("result", op.result_fields, op.result_spans(), results)
+    else:
+        _verify_types("result", op.result_fields, op.result_spans(), results)
+    for name, required, wanted, field in rules.attributes:
+        value = attributes.get(name)
         if value is None:
-            if field.arity == "one":
-                raise VerifyError(f"requires attribute '{field.name}'")
-        elif not satisfies(field.constraint, value):
-            raise VerifyError(f"attribute '{field.name}' failed to satisfy constraint: {describe(field.constraint)}")
-    if op.region_fields or op.regions:
-        _verify_count(op, "region", op.region_fields, len(op.regions))
-    if op.successor_fields or op.successors:
-        _verify_count(op, "successor", op.successor_fields, len(op.successors))
-    for number, region in enumerate(op.regions):
-        _verify_region(op, number, region)
-    if op.successors and op.next is not None:
-        raise VerifyError("must be the last operation in the parent block")
+            if required:
+                raise VerifyError(f"requires attribute '{name}'")
+        elif not (isinstance(value, wanted) if wanted is not None else satisfies(field.constraint, value)):
+            raise VerifyError(f"attribute '{name}' failed to satisfy constraint: {describe(field.constraint)}")
+    if rules.shaped or op.regions or op.successors:
+        if op.region_fields or op.regions:
+            _verify_count(op, "region", op.region_fields, len(op.regions))
+        if op.successor_fields or op.successors:
+            _verify_count(op, "successor", op.successor_fields, len(op.successors))
+        for number, region in enumerate(op.regions):
+            _verify_region(op, number, region)
+        if op.successors and op.next is not None:
+            raise VerifyError("must be the last operation in the parent block")
+
+
+def _verify_types(
+    kind: str, fields: tuple[Field, ...], spans: tuple[tuple[int, int], ...] | None, values: Sequence[Value]
+) -> None:
+    if spans is None:
+        raise VerifyError(_count_message(kind, fields, len(values)))
+    for field, (start, end) in zip(fields, spans):
+        for number in range(start, end):
+            type = values[number].type
+            if type not in field.fitting and not field.fits(type):
+                raise VerifyError(f"{kind} #{number} must be {_wanted(field)}, but got '{type}'")
 
 
 def _wanted(field: Field) -> str:
@@ -128,25 +216,6 @@ def _verify_region(op: Operation, number: int, region: Region) -> None:
             raise VerifyError("empty block: expect at least a terminator", prefix=False)
         if not last.has_trait(Terminator):
             raise VerifyError("block with no terminator, has " + f'"{last.name}"', location=last.location, prefix=False)
-
-
-def _verify_operands(op: Operation, engine: DiagnosticEngine, dominance: DominanceInfo) -> None:
-    block = op.parent
-    for number, value in enumerate(op.operands):
-        # The common case is a definition earlier in the same block.
-        definition = value.defining_op
-        if definition is not None and definition.parent is block and definition is not op:
-            if definition.is_before_in_block(op):
-                continue
-        elif isinstance(value, BlockArgument) and value.block is block:
-            continue
-        elif dominance.value_dominates(value, op):
-            continue
-        if definition is not None:
-            notes = [Diagnostic.note(definition.location, "operand defined here")]
-        else:
-            notes = [Diagnostic.note(getattr(value, "location", None), "operand defined as a block argument")]
-        engine.error(op.location, f"operand #{number} does not dominate this use", notes)
 
 
 def _verify_isolation(op: Operation, engine: DiagnosticEngine) -> None:

@@ -13,7 +13,7 @@ in `source`, in the options it declares in the pipeline, in the tools it declare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tileiras.diagnostics import DiagnosticEngine, Locatable
@@ -93,11 +93,19 @@ class StageContext:
 class StageResult:
     """What a stage makes: `output` goes to the next stage, `artifacts` (suffix -> bytes) beside it to the user.
 
-    `output` is a module operation, which is printed where an artifact is wanted, or bytes.
+    `output` is a module operation, which is printed where an artifact is wanted, or bytes.  An artifact may be given as
+    the function that makes it: a compilation in one process takes few of them.
     """
 
-    __slots__ = ("output", "artifacts")
+    __slots__ = ("output", "_artifacts")
 
-    def __init__(self, output: Operation | bytes, artifacts: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, output: Operation | bytes, artifacts: Mapping[str, bytes | Callable[[], bytes]] | None = None
+    ) -> None:
         self.output = output
-        self.artifacts = dict(artifacts or {})
+        self._artifacts = artifacts or {}
+
+    @property
+    def artifacts(self) -> dict[str, bytes]:
+        """To be taken before the next stage changes `output`."""
+        return {suffix: made() if callable(made) else made for suffix, made in self._artifacts.items()}

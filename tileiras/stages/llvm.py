@@ -13,7 +13,8 @@ With line or debug information the LLVM IR says where its instructions come from
 
 from __future__ import annotations
 
-from tileiras.ir import Operation, print_op, verify
+from tileiras import units
+from tileiras.ir import Operation, verify
 from tileiras.locations import settle
 from tileiras.lowering.llvm_to_ir import DIRECTIVES_ONLY, FULL, DebugLevel, translate_module
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
@@ -34,4 +35,4 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     )
     verify(source)
     text = translate_module(source, options.gpu_name, debug)
-    return StageResult(text.encode(), {".llvm.mlir": print_op(source).encode()})
+    return StageResult(text.encode(), {".llvm.mlir": lambda: units.module_text(source)})
