@@ -33,10 +33,11 @@ cuda_tile.module @m {
     // A call site is the callee's position, inlined at the caller's.
     %2 = addi %1, %v : tile<i32> loc(callsite(#in_helper at #in_kernel))
     // CHECK: add i32 {{.*}}, !dbg ![[CALLED:[0-9]+]]
-    // PTX: .loc{{\s}}2 71 3
+    // PTX: .loc{{\s}}2 71 3, function_name $L__info_string0, inlined_at 1 30 3
     %3 = muli %2, %v : tile<i32> loc(callsite(#in_deeper at callsite(#in_helper at #in_block)))
     // CHECK: mul i32 {{.*}}, !dbg ![[TWICE:[0-9]+]]
-    // PTX: .loc{{\s}}2 81 3
+    // PTX: .loc{{\s}}2 71 3, function_name $L__info_string0, inlined_at 1 31 3
+    // PTX-NEXT: .loc{{\s}}2 81 3, function_name $L__info_string1, inlined_at 2 71 3
     %4 = addi %3, %v : tile<i32> loc(callsite(#in_helper at unknown))
     // CHECK: add i32 {{[^!\n]*$}}
     %5 = muli %4, %v : tile<i32> loc(callsite(unknown at #in_kernel))
@@ -72,6 +73,18 @@ cuda_tile.module @m {
   } loc(#cuda_tile.di_loc<loc("k.py":1:1) in #kernel>)
 } loc(unknown)
 
+// The names of inlined functions, zero-terminated.
+// PTX: .section{{\s}}.debug_str
+// PTX: $L__info_string0:
+// PTX-NEXT: .b8 104
+// PTX-NEXT: .b8 101
+// PTX-NEXT: .b8 108
+// PTX-NEXT: .b8 112
+// PTX-NEXT: .b8 101
+// PTX-NEXT: .b8 114
+// PTX-NEXT: .b8 0
+// PTX-NEXT: $L__info_string1:
+
 // CHECK-DAG: ![[FILE:[0-9]+]] = !DIFile(filename: "k.py", directory: "")
 // CHECK-DAG: ![[LIB:[0-9]+]] = !DIFile(filename: "lib.py", directory: "")
 // CHECK-DAG: ![[OTHER:[0-9]+]] = !DIFile(filename: "generated.py", directory: "")
@@ -85,7 +98,7 @@ cuda_tile.module @m {
 // CHECK-DAG: ![[IN_INNER]] = !DILocation(line: 32, column: 3, scope: ![[INNER]])
 // CHECK-DAG: ![[CALLED]] = !DILocation(line: 71, column: 3, scope: ![[HELPER]], inlinedAt: ![[IN_KERNEL]])
 // CHECK-DAG: ![[TWICE]] = !DILocation(line: 81, column: 3, scope: ![[DEEPER]], inlinedAt: ![[ONCE:[0-9]+]])
-// CHECK-DAG: ![[ONCE]] = !DILocation(line: 71, column: 3, scope: ![[HELPER]], inlinedAt: ![[IN_BLOCK]])
+// CHECK-DAG: ![[ONCE]] = !DILocation(line: 71, column: 65535, scope: ![[HELPER]], inlinedAt: ![[IN_BLOCK]])
 // CHECK-DAG: ![[FUSED_SCOPE]] = !DILocation(line: 33, column: 3, scope: ![[KERNEL]])
 // CHECK-DAG: ![[ELSEWHERE]] = !DILocation(line: 9, column: 3, scope: ![[IN_OTHER:[0-9]+]])
 // CHECK-DAG: ![[IN_OTHER]] = !DILexicalBlockFile(scope: ![[KERNEL]], file: ![[OTHER]], discriminator: 0)

@@ -7,7 +7,7 @@ import pytest
 from line_table import line_table
 
 import tileiras
-from tileiras.codegen import ptx_link, toolkit
+from tileiras.codegen import ptx_debug, ptx_link, toolkit
 
 SCOPES = """
 #a = #cuda_tile.di_file<"a.py" in "src">
@@ -78,6 +78,26 @@ def test_debug_sections_stay_readable(ptxas, tmp_path):
     assert len(offsets) == 2
     named = re.findall(r"Offset into \.debug_info section:\s+(\w+)", shown)
     assert [int(text, 0) for text in named] == [int(text, 0) for text in offsets]
+
+
+def test_inlined_code_says_where(ptxas, tmp_path):
+    rows = line_table(tileiras.compile(TEXT, gpu_name="sm_90", emit="cubin", ptxas=ptxas, lineinfo=True).data, tmp_path)
+    inlined = {(row.function, row.file, row.line, row.inlined) for row in rows if row.inlined}
+    assert inlined == {("second", "src/a.py", 30, (("src/b.py", 21),))}
+
+
+def test_an_older_ptx_version_goes_without():
+    options = {"gpu_name": "sm_75", "entry": "second", "lineinfo": True}
+    text = tileiras.compile(TEXT, ptx_version="7.1", **options).text
+    assert ".loc\t2 30 1\n" in text and "inlined_at" not in text
+    text = tileiras.compile(TEXT, **options).text
+    assert ".version 7.2\n" in text and ".loc\t2 30 1, function_name $L__info_string0, inlined_at 1 21 1\n" in text
+
+
+def test_names_survive_quoting():
+    for name in ('a "quoted" name', "back\\slash", "ümlaut", "tab\there"):
+        assert ptx_debug.unescape(f'"{ptx_debug.escape(name)}"') == name
+    assert ptx_debug.unescape(r'"\303\274\t\\t"') == "ü\t\\t"
 
 
 def test_modules_without_debug_information_are_joined_as_before():

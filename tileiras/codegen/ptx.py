@@ -1,8 +1,8 @@
-"""The PTX module header and entry headers: parsed, changed, written.  Bodies are never edited.
+"""The PTX module header and entry headers: parsed, changed, written.  Of bodies only `.loc` lines are ever touched.
 
 A module is its header (`.version`, `.target`, `.address_size`), then text, then entries with text between them
 (PTX ISA, "Directives").  An entry is its linkage, name, parameters, performance-tuning directives and a body that is
-kept byte for byte.
+kept byte for byte (but see `ptx_debug`).
 """
 
 from __future__ import annotations

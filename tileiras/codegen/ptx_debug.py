@@ -1,4 +1,7 @@
-"""Debug directives of PTX modules that become one: `.file`, `.loc`, labels and DWARF sections.
+"""Debug directives of PTX modules: what LLVM leaves out, and `.file`, `.loc`, labels and sections of several as one.
+
+LLVM 22 prints `.loc` for inlined code without saying where it was inlined; `add_inlining` does, from metadata of the
+module.  It changes no other line of a body.
 
 Every module numbers its files and labels from the start and has sections of its own.  In the one module files of one
 name have one number, labels say which module they are from, and sections of one name follow each other: references to
@@ -9,9 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
+from tileiras.codegen.ptx import PtxEntry, PtxModule
+from tileiras.targets.nvptx import INLINED_METADATA
+
+INLINED_PTX = (7, 2)
+"""PTX ISA, ".loc": function_name and inlined_at."""
 
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+("(?:[^"\\]|\\.)*")[^\n]*\n?', re.MULTILINE)
 _LOC = re.compile(r"^([ \t]*\.loc[ \t]+)(\d+)(?=[ \t])|(\binlined_at[ \t]+)(\d+)(?=[ \t])", re.MULTILINE)
+_POSITION = re.compile(r"^([ \t]*\.loc[ \t]+)(\d+)[ \t]+(\d+)[ \t]+(\d+)", re.MULTILINE)
 _LABEL = re.compile(r"\$L__[\w$]+")
 _SECTION = re.compile(r"^[ \t]*\.section[ \t]+(\.\w+)[ \t]*\n?[ \t]*\{(.*?)\}[ \t]*\n?", re.MULTILINE | re.DOTALL)
 _DATUM = re.compile(r"^\.b(8|16|32|64)[ \t]+(.+?)[ \t]*(?://[^\n]*)?$")
@@ -21,6 +33,100 @@ _FORMS = {0x01: 8, 0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x0C: 1, 0x11: 1, 0x12: 2
 """Sizes in bytes of DWARF 2's forms of fixed size (DWARF 2, 7.5.4): what LLVM writes for NVPTX, addresses 8 bytes."""
 _STRING, _BLOCK1 = 0x08, 0x0A
 _UNIT_HEADER = 11
+
+
+class Inlined(NamedTuple):
+    """How a position is written, which function it is in, and which position that was inlined at."""
+
+    column: int
+    function: bytes
+    call: tuple[str, int, int]
+
+
+def inlined_positions(ir: str) -> dict[tuple[str, int, int], Inlined]:
+    """What a module of LLVM IR says in `!tileiras.inlined`, by file, line and column as LLVM prints them."""
+    found: dict[tuple[str, int, int], Inlined] = {}
+    start = ir.rfind(f"\n!{INLINED_METADATA} = ")
+    if start < 0:
+        return found
+    ir = ir[start:]
+    for node in ir[ir.index("{") + 1 : ir.index("}")].split(", "):
+        row = re.search(rf"^{re.escape(node)} = !\{{(.*)\}}$", ir, re.MULTILINE)
+        assert row is not None
+        path, function, call = map(unescaped_bytes, STRING_OPERAND.findall(row[1]))
+        line, printed, column, call_line, call_column = map(int, re.findall(r"(?<=i32 )\d+", row[1]))
+        found[path.decode(), line, printed] = Inlined(column, function, (call.decode(), call_line, call_column))
+    return found
+
+
+def add_inlining(module: PtxModule, positions: dict[tuple[str, int, int], Inlined]) -> None:
+    """Says of inlined code which function it is from and where that was inlined (PTX ISA, ".loc")."""
+    numbers = {
+        unescape(match[2]): int(match[1])
+        for piece in module.pieces
+        if isinstance(piece, str)
+        for match in _FILE.finditer(piece)
+    }
+    files = {number: name for name, number in numbers.items()}
+    labels: dict[bytes, str] = {}
+    added: dict[str, int] = {}
+
+    def number(name: str) -> int:
+        if name not in numbers:
+            numbers[name] = added[name] = len(numbers) + 1
+        return numbers[name]
+
+    def written(key: tuple[str, int, int]) -> str:
+        name, line, column = key
+        row = positions.get(key)
+        if row is None:
+            return f"{number(name)} {line} {column}"
+        label = labels.setdefault(row.function, f"$L__info_string{len(labels)}")
+        called, call_line, call_column = row.call
+        column_of_call = positions[row.call].column if row.call in positions else call_column
+        place = f"{number(called)} {call_line} {column_of_call}"
+        return f"{number(name)} {line} {row.column}, function_name {label}, inlined_at {place}"
+
+    for piece in module.pieces:
+        if not isinstance(piece, PtxEntry):
+            continue
+        said: set[tuple[str, int, int]] = set()
+
+        def directive(match: re.Match[str], said: set[tuple[str, int, int]] = said) -> str:
+            key = (files[int(match[2])], int(match[3]), int(match[4]))
+            # ptxas takes a place for inlined_at from an earlier .loc only: calls first, from the outside in.
+            chain = [key]
+            while (row := positions.get(chain[-1])) is not None:
+                chain.append(row.call)
+            lines = [f"{match[1]}{written(call)}\n" for call in reversed(chain[1:]) if call not in said]
+            said.update(chain)
+            return "".join(lines) + match[1] + written(key)
+
+        piece.body = _POSITION.sub(directive, piece.body)
+    tail = "".join(f'\t.file\t{n} "{escape(name)}"\n' for name, n in added.items())
+    if labels:
+        strings = "".join(
+            f"{label}:\n" + "".join(f".b8 {byte}\n" for byte in (*name, 0)) for name, label in labels.items()
+        )
+        tail += f"\t.section\t.debug_str\n\t{{\n{strings}\t}}\n"
+    module.pieces.append(tail)
+
+
+_LETTERS = {b"t": b"\t", b"n": b"\n", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
+
+
+def unescape(text: str) -> str:
+    """A quoted string of a directive as LLVM writes it: octal numbers for bytes, letters for some of them."""
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        given = match[1]
+        return bytes([int(given, 8)]) if len(given) == 3 else _LETTERS.get(given, given)
+
+    return re.sub(rb"\\([0-7]{3}|.)", byte, text[1:-1].encode()).decode(errors="surrogateescape")
+
+
+def escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 class DebugMerge:

@@ -18,6 +18,7 @@ from tileiras.codegen import (
     libdevice,
     llvm_pipeline,
     ptx,
+    ptx_debug,
     tile_launch,
 )
 from tileiras.codegen.target_machine import processor
@@ -69,6 +70,11 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if options.ptx_version is None and widest > PARAMETER_BYTES:
         module.version = max(module.version, (8, 1))
     module.target = row.chip
+    inlined = ptx_debug.inlined_positions(ir)
+    # An older version that was asked for has no way to say it.
+    if inlined and (options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX):
+        ptx_debug.add_inlining(module, inlined)
+        module.version = max(module.version, ptx_debug.INLINED_PTX)
     if options.tile_launch:
         tile_launch.mark(module)
     document = kernel_metadata.describe(module, kernels, context.location)

@@ -22,3 +22,8 @@ BLOBS_METADATA = "tileiras.blobs"
 KERNELS_METADATA = "tileiras.kernels"
 """Named metadata that carries what a launcher must know: per kernel `!{!"name", i64 shared bytes, parameters...}`, a
 parameter being `!"name", !"type", !"how it is filled"` with empty strings where there is nothing to say."""
+
+INLINED_METADATA = "tileiras.inlined"
+"""Named metadata that tells positions of inlined code where they were inlined, which LLVM 22 does not print: per
+position `!{!"file", i32 line, i32 column in the PTX, i32 column, !"function"}` and file, line and column of the call,
+in the same spelling."""

@@ -9,6 +9,9 @@
 | file and line without a scope, unknown | none |
 
 A location whose outermost scope is not the function's is left out: LLVM refuses such functions.
+
+LLVM 22 prints the position of inlined code and not where it was inlined.  `inlined` has that, by what LLVM prints;
+where one position was inlined at several places, all but the first get columns that no source has.
 """
 
 from __future__ import annotations
@@ -48,16 +51,32 @@ MODULE_FLAG = 'i32 2, !"Debug Info Version", i32 3'
 """LLVM drops the metadata of modules without it (LLVM source level debugging guide, "Debug info version")."""
 
 
+COLUMNS = 1 << 16
+"""LLVM has 16 bits for a column."""
+
+
+class _Call(NamedTuple):
+    """A position as LLVM prints it, with its node."""
+
+    node: str
+    path: str
+    line: int
+    column: int
+
+
 class DebugMetadata:
     """The debug metadata of one module; `node` numbers a metadata node given as text."""
 
-    __slots__ = ("level", "unit", "_node", "_scopes", "_locations", "_subprogram")
+    __slots__ = ("level", "unit", "inlined", "_columns", "_node", "_scopes", "_locations", "_subprogram")
 
     def __init__(self, level: DebugLevel, node: Callable[[str], str]) -> None:
         self.level = level
         self.unit: str | None = None
         """The node of the one compile unit, that of the first function.  ptxas (13.5) ends with an internal error on
         references from one unit's section to another's, which functions inlined from another unit would be."""
+        self.inlined: dict[str, None] = {}
+        """The content of the nodes of `!tileiras.inlined`."""
+        self._columns: dict[tuple, int] = {}
         self._node = node
         self._scopes: dict[Any, str] = {}
         self._locations: dict[Location, str | None] = {}
@@ -83,16 +102,45 @@ class DebugMetadata:
         node = self._locations[location] = self._location(found) if found is not None else None
         return node
 
-    def _location(self, location: DILoc | CallSiteLoc, inlined_at: str | None = None) -> str:
+    def _location(self, location: DILoc | CallSiteLoc, call: _Call | None = None) -> str:
+        return self._call(location, call).node
+
+    def _call(self, location: DILoc | CallSiteLoc, call: _Call | None) -> _Call:
         if isinstance(location, CallSiteLoc):
-            return self._location(location.callee, self._location(location.caller, inlined_at))  # type: ignore[arg-type]
+            return self._call(location.callee, self._call(location.caller, call))  # type: ignore[arg-type]
         at = location.source
-        scope = self.scope(location.scope)
-        if not _same_file(at.filename, location.scope.file):
-            file = self._file(at.filename, "")
-            scope = self._node(f"!DILexicalBlockFile(scope: {scope}, file: {file}, discriminator: 0)")
-        inlined = f", inlinedAt: {inlined_at}" if inlined_at is not None else ""
-        return self._node(f"!DILocation(line: {at.line}, column: {_column(at.column)}, scope: {scope}{inlined})")
+        scope, own = self.scope(location.scope), location.scope.file
+        path = posixpath.join(own.directory, own.filename)
+        if at.filename not in (own.filename, path):
+            path = at.filename
+            scope = self._node(f"!DILexicalBlockFile(scope: {scope}, file: {self._file(path, '')}, discriminator: 0)")
+        column = _column(at.column)
+        printed = self._printed_column(path, at.line, column, call)
+        if call is not None:
+            self.inlined[self._row(location, path, column, printed, call)] = None
+        inlined = f", inlinedAt: {call.node}" if call is not None else ""
+        node = self._node(f"!DILocation(line: {at.line}, column: {printed}, scope: {scope}{inlined})")
+        return _Call(node, path, at.line, printed)
+
+    def _printed_column(self, path: str, line: int, column: int, call: _Call | None) -> int:
+        """The column for one way of getting to a position."""
+        known = self._columns.get((path, line, column, call))
+        if known is None:
+            first = (path, line, column)
+            used = self._columns.setdefault(first, 0)
+            self._columns[first] = used + 1
+            # From the last column that LLVM has room for downwards.
+            known = self._columns[(*first, call)] = column if used == 0 else COLUMNS - used
+        return known
+
+    @staticmethod
+    def _row(location: DILoc, path: str, column: int, printed: int, call: _Call) -> str:
+        function = subprogram_of(location)
+        name = escaped(function.subprogram_name) if function is not None else ""
+        return (
+            f'!"{escaped(path)}", i32 {location.source.line}, i32 {printed}, i32 {column}, !"{name}", '
+            f'!"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
+        )
 
     def scope(self, scope: Any) -> str:
         """The node of a subprogram or lexical block."""
@@ -135,10 +183,6 @@ class DebugMetadata:
         return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
 
 
-def _same_file(name: str, file: Any) -> bool:
-    return name in (file.filename, posixpath.join(file.directory, file.filename))
-
-
 def _column(column: int) -> int:
-    """LLVM has 16 bits for a column; 0 is none."""
-    return column if column < 1 << 16 else 0
+    """0 is none, for LLVM and where LLVM has no room."""
+    return column if column < COLUMNS - 256 else 0

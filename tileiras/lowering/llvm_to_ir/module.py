@@ -24,6 +24,7 @@ from tileiras.ir import (
 )
 from tileiras.targets.nvptx import (
     BLOBS_METADATA,
+    INLINED_METADATA,
     KERNELS_METADATA,
     MIN_PTX_METADATA,
     MODULE_HEADER,
@@ -139,6 +140,8 @@ class ModuleTranslation:
         if self.debug is not None and self.debug.unit is not None:
             flags.append(self.metadata(MODULE_FLAG))
             named.append(f"!llvm.dbg.cu = !{{{self.debug.unit}}}\n")
+            if self.debug.inlined:
+                named.append(f"!{INLINED_METADATA} = !{{{', '.join(map(self.metadata, self.debug.inlined))}}}\n")
         if flags:
             named.append(f"!llvm.module.flags = !{{{', '.join(flags)}}}\n")
         if approximate:
