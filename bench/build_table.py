@@ -1,10 +1,14 @@
 """Builds against builds: this tool's, and ninja's and make's with the vendor's compiler as the command, in one run.
 
-    python -m bench.build_table [KERNELS [TURNS]]      scons bench-build
+    python -m bench.build_table [KERNELS [SMALL [TURNS]]]      scons bench-build
 
-Every tool builds the same kernels, one file each: here PTX through five stages a kernel, there a cubin through one
-command.  Times are medians on the clock; what a tool cannot do has a dash.  ccache is asked for the cost of a hit on a
-small C++ file.
+Every tool builds the same kernels in graphs of the same shape: five nodes a kernel, one behind the other.  Here they
+are the stages from text to PTX; there four commands hand the bytecode on (`cp`) and the fifth is the vendor's compiler,
+which makes a cubin.  `scons alone` is an SConstruct that only makes an Environment with the default tools.  ccache,
+which knows no graph, is asked for the cost of a hit on a small C++ file.
+
+Everything is a median of TURNS on the clock.  Rows in which everything is compiled again are those of SMALL kernels.  A
+dash is what a tool cannot be asked.
 """
 
 from __future__ import annotations
@@ -19,16 +23,17 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench import watch
-from bench.null_build import TREE, kernel, numbers, scons, write
+from bench.null_build import EMPTY, TREE, kernel, numbers, scons, write
 from tileiras import api
 from tileiras.codegen import toolkit
 from tileiras.options import CompileOptions
 
-KERNELS = 100
+KERNELS = 1000
+SMALL = 50
 TURNS = 5
 
-ROWS = ("cold", "null", "one leaf", "option change", "back-switch", "save to PTX", "hit cost")
-"""`save to PTX` is watch mode's, stages and quiet time included; `hit cost` is that of one stage, or of one file."""
+NODES = 5
+"""Of a kernel."""
 
 Times = dict[str, float]
 
@@ -47,96 +52,188 @@ def median(function: Callable[[int], float], turns: int) -> float:
     return statistics.median(function(turn) for turn in range(turns))
 
 
-def ours(folder: str, count: int, turns: int) -> Times:
-    target = "ENV=os.environ, TILE_SM=ARGUMENTS.get('sm', 'sm_90'))"
-    write(folder, "SConstruct", TREE.replace("ENV=os.environ)", target))
-    for number in range(count):
-        write(folder, f"kernels/k{number}.mlir", kernel(number))
-    times = {"cold": scons(folder).wall}
-    scons(folder)
+def remove(folder: str, *names: str) -> None:
+    for name in names:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.exists(path):
+            os.unlink(path)
 
-    def leaf(turn: int) -> float:
-        write(folder, "kernels/k0.mlir", kernel(0).replace("0.0>", f"{turn + 1}000.0>"))
-        return scons(folder).wall
 
-    def hit(turn: int) -> float:
-        shutil.rmtree(os.path.join(folder, "build"))
-        return max(0.0, scons(folder).wall - times["null"]) / (5 * count)
+class Ours:
+    """A tree of kernels that scons builds."""
 
-    times["null"] = median(lambda turn: scons(folder).wall, turns)
-    times["one leaf"] = median(leaf, turns)
-    scons(folder)
-    times["option change"] = scons(folder, "sm=sm_80").wall
-    scons(folder, "sm=sm_80")
-    # Switching to and fro: what was built for the other target is there, and was made by nobody else since.
-    times["back-switch"] = median(lambda turn: scons(folder, "sm=sm_90" if turn % 2 == 0 else "sm=sm_80").wall, turns)
-    scons(folder)
-    times["hit cost"] = median(hit, min(turns, 2))
+    name = "tileiras"
+
+    def __init__(self, folder: str, count: int) -> None:
+        self.folder = os.path.join(folder, self.name)
+        self.count = count
+        target = "ENV=os.environ, TILE_SM=ARGUMENTS.get('sm', 'sm_90'))"
+        write(self.folder, "SConstruct", TREE.replace("ENV=os.environ)", target))
+        for number in range(count):
+            write(self.folder, f"kernels/k{number}.mlir", kernel(number))
+
+    def build(self, sm: str = "sm_90") -> float:
+        return scons(self.folder, f"sm={sm}").wall
+
+    def forget(self) -> None:
+        remove(self.folder, "build", "store", ".sconsign.dblite")
+
+    def settle(self) -> None:
+        """The first build after the stages ran looks again at files that are as young as the manifest."""
+        time.sleep(2.1)
+        self.build()
+
+    def edit(self, turn: int) -> None:
+        write(self.folder, "kernels/k0.mlir", kernel(0).replace("0.0>", f"{turn + 1}000.0>"))
+
+    def hit(self, null: float) -> float:
+        """Seconds of a stage that the store answers for."""
+        remove(self.folder, "build")
+        return max(0.0, self.build() - null) / (NODES * self.count)
+
+
+class Theirs:
+    """The same kernels in a file for ninja or make; an option is a part of the command, as people write them."""
+
+    def __init__(self, folder: str, count: int, name: str, vendor: str) -> None:
+        self.folder = os.path.join(folder, name)
+        self.name = name
+        self.count = count
+        self.vendor = vendor
+        os.makedirs(self.folder)
+        for number in range(count):
+            self.source(number, kernel(number))
+
+    def source(self, number: int, text: str) -> None:
+        data = api.compile_with(text.encode(), CompileOptions({"gpu-name": "sm_90"}), "bytecode").data
+        with open(os.path.join(self.folder, f"k{number}.tileirbc"), "wb") as file:
+            file.write(data)
+
+    def build(self, sm: str = "sm_90") -> float:
+        getattr(self, f"_{self.name}_file")(sm)
+        return timed([self.name, "-j1"], self.folder)
+
+    def _ninja_file(self, sm: str) -> None:
+        lines = ["rule hand_on", "  command = cp $in $out", "rule cubin"]
+        lines.append(f"  command = {self.vendor} --gpu-name {sm} -o $out $in")
+        for number in range(self.count):
+            names = [f"k{number}.tileirbc", *(f"k{number}.{step}" for step in range(1, NODES))]
+            lines += [f"build {after}: hand_on {before}" for before, after in zip(names, names[1:], strict=False)]
+            lines.append(f"build k{number}.cubin: cubin {names[-1]}")
+        self._write("build.ninja", "\n".join(lines) + "\n")
+
+    def _make_file(self, sm: str) -> None:
+        wanted = " ".join(f"k{number}.cubin" for number in range(self.count))
+        rules = [f"all: {wanted}", ".SECONDARY:", f"%.cubin: %.{NODES - 1} Makefile"]
+        rules.append(f"\t@{self.vendor} --gpu-name {sm} -o $@ $<")
+        suffixes = ["tileirbc", *map(str, range(1, NODES))]
+        for before, after in zip(suffixes, suffixes[1:], strict=False):
+            rules += [f"%.{after}: %.{before}", "\t@cp $< $@"]
+        self._write("Makefile", "\n".join(rules) + "\n")
+
+    def _write(self, name: str, text: str) -> None:
+        """Only what differs: these tools go by times."""
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+            write(self.folder, name, text)
+
+    def forget(self) -> None:
+        for name in os.listdir(self.folder):
+            if not name.endswith((".tileirbc", ".ninja", "Makefile")) or name.startswith(".ninja"):
+                remove(self.folder, name)
+
+    def settle(self) -> None:
+        self.build()
+
+    def edit(self, turn: int) -> None:
+        self.source(0, kernel(0).replace("0.0>", f"{turn + 1}000.0>"))
+
+
+def whole_rows(tool: Ours | Theirs, turns: int) -> Times:
+    """Rows in which everything is compiled."""
+
+    def cold(_: int) -> float:
+        tool.forget()
+        return tool.build()
+
+    def switch(turn: int) -> float:
+        """To an option that nothing was built with before: what was is forgotten in between."""
+        if turn:
+            tool.forget()
+            tool.build()
+        taken = tool.build("sm_80")
+        back.append(tool.build("sm_90"))
+        return taken
+
+    back: list[float] = []
+    times = {"cold": median(cold, turns), "option change": median(switch, turns)}
+    times["back-switch"] = statistics.median(back)
+    if isinstance(tool, Ours):
+        tool.settle()
+        null = median(lambda _: tool.build(), turns)
+        times["hit cost"] = median(lambda _: tool.hit(null), turns)
     return times
 
 
-def theirs(tool: str, folder: str, count: int, turns: int, vendor: str) -> Times:
-    """ninja or make with one command a kernel; an option is a part of the command, as in the files people write."""
-    options = CompileOptions({"gpu-name": "sm_90"})
-    for number in range(count):
-        text = kernel(number).encode()
-        path = os.path.join(folder, f"k{number}.tileirbc")
-        os.makedirs(folder, exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(api.compile_with(text, options, "bytecode").data)
-
-    def script(sm: str) -> None:
-        if tool == "ninja":
-            lines = [f"rule cubin\n  command = {vendor} --gpu-name {sm} -o $out $in"]
-            lines += [f"build k{n}.cubin: cubin k{n}.tileirbc" for n in range(count)]
-            write(folder, "build.ninja", "\n".join(lines) + "\n")
-        else:
-            write(folder, "Makefile", "all: " + " ".join(f"k{n}.cubin" for n in range(count)) + "\n"
-                  f"%.cubin: %.tileirbc Makefile\n\t@{vendor} --gpu-name {sm} -o $@ $<\n")  # fmt: skip
-
-    command = [tool, *(["-j1"] if tool == "ninja" else [])]
-    script("sm_90")
-    times = {"cold": timed(command, folder)}
+def small_rows(tool: Ours | Theirs, turns: int) -> Times:
+    """Rows in which little is."""
+    tool.build()
+    tool.settle()
 
     def leaf(turn: int) -> float:
-        os.utime(os.path.join(folder, "k0.tileirbc"))
-        return timed(command, folder)
+        tool.edit(turn)
+        return tool.build()
 
-    times["null"] = median(lambda turn: timed(command, folder), turns)
-    times["one leaf"] = median(leaf, turns)
-    script("sm_80")
-    times["option change"] = timed(command, folder)
-    script("sm_90")
-    times["back-switch"] = timed(command, folder)
-    return times
+    return {"null": median(lambda _: tool.build(), turns), "one leaf": median(leaf, turns)}
 
 
 def ccache(folder: str, turns: int) -> Times:
     write(folder, "t.cpp", "#include <vector>\nint main() { return int(std::vector<int>(3).size()); }\n")
     os.environ["CCACHE_DIR"] = os.path.join(folder, "ccache")
     command = ["ccache", "c++", "-c", "t.cpp", "-o", "t.o"]
-    return {"cold": timed(command, folder), "hit cost": median(lambda turn: timed(command, folder), turns)}
+
+    def cold(_: int) -> float:
+        remove(folder, "ccache")
+        return timed(command, folder)
+
+    return {"cold": median(cold, turns), "hit cost": median(lambda _: timed(command, folder), turns)}
+
+
+def vendor_compiler() -> str | None:
+    paths = (os.path.join(root, "bin", "tileiras") for root in toolkit.wheel_roots())
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    count, turns = numbers("build_table", arguments, kernels=KERNELS, turns=TURNS)
-    vendor = next((path for root in toolkit.wheel_roots()
-                   if os.access(path := os.path.join(root, "bin", "tileiras"), os.X_OK)), None)  # fmt: skip
+    count, small, turns = numbers("build_table", arguments, kernels=KERNELS, small=SMALL, turns=TURNS)
+    vendor = vendor_compiler()
+    others = [name for name in ("ninja", "make") if vendor is not None and shutil.which(name)]
     columns: dict[str, Times] = {}
+    for size, rows in ((small, whole_rows), (count, small_rows)):
+        with tempfile.TemporaryDirectory() as folder:
+            tools: list[Ours | Theirs] = [Ours(folder, size)]
+            tools += [Theirs(folder, size, name, vendor) for name in others if vendor is not None]
+            for tool in tools:
+                columns.setdefault(tool.name, {}).update(rows(tool, turns))
+    overheads, stages = watch.measure(watch.KERNELS, 4 * turns)
+    columns["tileiras"]["save to PTX"] = statistics.median(overheads) + watch.QUIET + statistics.median(stages)
+    columns["tileiras"]["of it overhead"] = statistics.median(overheads)
     with tempfile.TemporaryDirectory() as folder:
-        columns["tileiras"] = ours(os.path.join(folder, "scons"), count, turns)
-        overheads, stages = watch.measure(count, turns)
-        columns["tileiras"]["save to PTX"] = statistics.median(overheads) + watch.QUIET + statistics.median(stages)
-        for tool in ("ninja", "make"):
-            if vendor is not None and shutil.which(tool):
-                columns[tool] = theirs(tool, os.path.join(folder, tool), count, turns, vendor)
-        if shutil.which("ccache"):
-            columns["ccache"] = ccache(os.path.join(folder, "cpp"), turns)
-    print(f"{count} kernels, medians of {turns}, in milliseconds")
-    print("  " + " " * 14 + "".join(f"{name:>12}" for name in columns))
-    for row in ROWS:
+        write(folder, "SConstruct", EMPTY)
+        columns["scons alone"] = {"null": median(lambda _: scons(folder).wall, turns)}
+    if shutil.which("ccache"):
+        with tempfile.TemporaryDirectory() as folder:
+            columns["ccache"] = ccache(folder, turns)
+    print(f"medians of {turns}, in milliseconds; {NODES} nodes a kernel")
+    print("  " + f"{'':<16}{'kernels':>8}" + "".join(f"{name:>12}" for name in columns))
+    sizes = {"cold": small, "null": count, "one leaf": count, "option change": small, "back-switch": small,
+             "save to PTX": watch.KERNELS, "of it overhead": watch.KERNELS, "hit cost": small}  # fmt: skip
+    for row, size in sizes.items():
         cells = (f"{times[row] * 1000:>12.1f}" if row in times else f"{'-':>12}" for times in columns.values())
-        print(f"  {row:<14}" + "".join(cells))
+        print(f"  {row:<16}{size:>8}" + "".join(cells))
+    print("  save to PTX: with the quiet time and the stages.  hit cost: of one stage, or of one file through ccache.")
 
 
 if __name__ == "__main__":
