@@ -59,8 +59,9 @@ OPTIONS: dict[str, Option] = {
             str,
             "unspecialize",
             "whether loads run ahead of the loop that uses them",
-            ("none", "unspecialize"),
+            ("none", "unspecialize", "warp-specialize"),
         ),
+        Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization"),
         Option(
             "unspecialized-pipeline-num-stages",
             int,

@@ -101,7 +101,7 @@ STAGES: tuple[Stage, ...] = (
         "tileas", ENTRY, ".tileas.mlir", (),
         (
             "gpu-name", "opt-level", "num-warps", "pipeline-strategy", "unspecialized-pipeline-num-stages",
-            "emit-remarks",
+            "rrt-size-threshold", "emit-remarks",
         ),
         "layouts, memory, schedule and launch shape",
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),

@@ -11,7 +11,7 @@ LAYERS = [
     {"bytecode", "analysis", "targets", "layout"},
     {"passes", "lowering", "schedule", "codegen", "units", "locations", "options", "stages_interface"},
     {"stages"},
-    {"pipeline", "api", "program"},
+    {"pipeline", "tileir_pipeline", "api", "program"},
     {"cli", "build", "runtime"},
 ]
 

@@ -19,6 +19,7 @@ from tileiras.ir import (
     i64,
     parse_module,
 )
+from tileiras.ir.pass_instrumentation import IRPrinter
 from tileiras.ir.pass_manager import parse_pipeline
 from tileiras.ir.types import IntegerType
 from tileiras.passes import lookup_pass
@@ -154,11 +155,11 @@ class Break(Pass):
 def test_the_verifier_names_the_pass_after_which_the_ir_is_broken() -> None:
     root = module("%a = arith.addi %n, %n : i32\n" + STORE.format("%a"))
     seen: list[str] = []
-    manager = PassManager([Break()], print_after=lambda banner, op: seen.append(banner))
+    manager = PassManager([Break()], instrumentation=[IRPrinter(seen.append, after=True)])
     with pytest.raises(CompileError) as caught:
         manager.run(root)
     assert caught.value.diagnostics[-1].message == "between-pass verifier rejected IR after 'break'"
-    assert seen == ["*** IR Dump After break ***"]
+    assert [text.split("\n")[0] for text in seen] == ["// *** IR Dump After break ***"]
 
 
 def test_pipelines_nest_and_carry_options() -> None:

@@ -17,8 +17,14 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --mlir-print-op-generic        print in the generic form
     --mlir-print-debuginfo         print locations
     --mlir-print-local-scope       print without aliases: each line says all
-    --mlir-print-ir-after-all      print the module to standard error after every pass
+    --mlir-print-ir-before-all     print the module to standard error before every pass; before=PASS,PASS: before those
+    --mlir-print-ir-after-all      after every pass; after=PASS,PASS: after those
+    --mlir-print-ir-after-change   leave out what a pass left as it was
+    --mlir-print-ir-after-failure  print what a pass that fails leaves behind
     --mlir-timing                  print the time of every pass to standard error
+    --mlir-print-stacktrace-on-diagnostic  say in a note where in the compiler a diagnostic was made
+    --diagnostics=json             print diagnostics as JSON, one object a line
+    --remarks                      say what passes chose, and why
     --list-passes                  list the passes and stop
 
 Exit status: 0; 1 bad command line, or diagnostics other than the expected ones; 2 unknown pass or option; 3 the input
@@ -27,10 +33,11 @@ does not parse or verify; 5 a pass failed.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any, Callable
 
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
 
 SPLIT_MARKER = "// -----"
 
@@ -47,9 +54,17 @@ _FLAGS = {
     "mlir-print-op-generic",
     "mlir-print-debuginfo",
     "mlir-print-local-scope",
+    "mlir-print-ir-before-all",
     "mlir-print-ir-after-all",
+    "mlir-print-ir-after-change",
+    "mlir-print-ir-after-failure",
     "mlir-timing",
+    "mlir-print-stacktrace-on-diagnostic",
+    "remarks",
 }
+
+_WORDS = ("mlir-print-ir-before", "mlir-print-ir-after", "diagnostics")
+"""Options with a value."""
 
 
 class UsageError(Exception):
@@ -59,12 +74,14 @@ class UsageError(Exception):
 class Options:
     """The parsed command line."""
 
-    __slots__ = ("input", "output", "flags", "passes", "list_passes")
+    __slots__ = ("input", "output", "flags", "words", "passes", "pipeline_options", "list_passes")
 
     def __init__(self) -> None:
         self.input = "-"
         self.output = "-"
         self.flags: set[str] = set()
+        self.words: dict[str, str] = {}
+        self.pipeline_options: dict[str, Any] = {}
         self.passes: list[Any] = []
         self.list_passes = False
 
@@ -75,6 +92,14 @@ def parse_arguments(argv: list[str]) -> Options:
     from tileiras.passes import lookup_pass
 
     options = Options()
+
+    def tileir(braces: str) -> list[Any]:
+        from tileiras.tileir_pipeline import TileIRPipelineOptions, build
+
+        given = TileIRPipelineOptions.parse("{" + braces + "}")
+        options.pipeline_options = dict(given)
+        return build(given)
+
     seen_input = False
     arguments = iter(argv)
     for argument in arguments:
@@ -94,12 +119,13 @@ def parse_arguments(argv: list[str]) -> Options:
                 options.flags.discard(name)
             else:
                 options.flags.add(name)
+        elif name in _WORDS:
+            options.words[name] = value
         elif name == "list-passes":
             options.list_passes = True
-        elif name == "pass-pipeline":
-            options.passes += parse_pipeline(value, lookup_pass)
         else:
-            options.passes += parse_pipeline(name + ("{" + value + "}" if value else ""), lookup_pass)
+            text = value if name == "pass-pipeline" else name + ("{" + value + "}" if value else "")
+            options.passes += parse_pipeline(text, lookup_pass, {"tileir": tileir})
     return options
 
 
@@ -132,12 +158,13 @@ def _module(part: str | bytes, filename: str, flags: set[str]) -> Any:
 def _process(part: str | bytes, filename: str, options: Options, emit: Callable[[str], None]) -> list[Diagnostic]:
     """Handles one part; returns its warnings and remarks.  Raises CompileError."""
     from tileiras.ir import verify
-    from tileiras.ir.pass_manager import PassContext, PassManager
 
     flags = options.flags
     module = _module(part, filename, flags)
     checked = "no-verify" not in flags
     engine = DiagnosticEngine()
+    engine.remarks = "remarks" in flags
+    engine.trace = "mlir-print-stacktrace-on-diagnostic" in flags
     if checked:
         verify(module, engine)
         if "Wunsupported-hints" in flags:
@@ -145,18 +172,9 @@ def _process(part: str | bytes, filename: str, options: Options, emit: Callable[
 
             check_hints(module, engine, as_errors="Werr-hints" in flags)
         engine.raise_if_errors(ExitCode.INVALID_INPUT)
-    timing: list[tuple[str, float]] | None = [] if "mlir-timing" in flags else None
     if options.passes:
         module = anchored(module, options.passes)
-        manager = PassManager(
-            options.passes,
-            verify_each=checked,
-            print_after=_print_after if "mlir-print-ir-after-all" in flags else None,
-            timing=timing,
-        )
-        manager.run(module, PassContext(engine))
-    for name, seconds in timing or ():
-        print(f"{seconds:9.6f} s  {name}", file=sys.stderr)
+        _run_passes(module, options, checked, engine)
     if "verify-roundtrip" in flags:
         _verify_roundtrip(module, flags)
     emit(_text(module, flags))
@@ -193,10 +211,61 @@ def _verifies(module: Any) -> bool:
     return True
 
 
-def _print_after(banner: str, op: Any) -> None:
-    from tileiras.ir import print_op
+def _run_passes(module: Any, options: Options, checked: bool, engine: DiagnosticEngine) -> None:
+    from tileiras.ir.pass_instrumentation import PassTimer, PassTrace
+    from tileiras.ir.pass_manager import PassContext, PassManager
 
-    print(f"// -----// {banner.strip('* ')} //----- //\n{print_op(op)}", file=sys.stderr)
+    flags = options.flags
+    watchers = _printers(options)
+    timer = PassTimer() if "mlir-timing" in flags else None
+    trace = None
+    path = options.pipeline_options.get("schedule-trace-file")
+    if path:
+        with contextlib.suppress(OSError):  # documented: a file that cannot be opened is no trace, and no error
+            file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+            trace = PassTrace(file.write, lambda: engine.diagnostics)
+    watchers += [watcher for watcher in (timer, trace) if watcher is not None]
+    try:
+        PassManager(options.passes, verify_each=checked, instrumentation=watchers).run(module, PassContext(engine))
+    finally:
+        if timer is not None:
+            print(timer.report(), file=sys.stderr, end="")
+        if trace is not None:
+            trace.close()
+            file.close()
+
+
+SNAPSHOTS = {
+    "frontend": {"after": frozenset({"convert-cudatile-to-tileaa"})},
+    "tileas": {"before": frozenset({"convert-tileas-to-llvm"})},
+}
+"""Value of `emit-line-info` -> the snapshot, with locations, that it stands for."""
+
+
+def _printers(options: Options) -> list[Any]:
+    """What prints IR to standard error."""
+    from tileiras.ir.pass_instrumentation import IRPrinter
+
+    flags, found = options.flags, []
+    chosen: dict[str, Any] = {}
+    for when in ("before", "after"):
+        names = options.words.get(f"mlir-print-ir-{when}")
+        if f"mlir-print-ir-{when}-all" in flags or names is not None:
+            chosen[when] = frozenset(names.split(",")) if names else True
+    if "mlir-print-ir-after-change" in flags:
+        chosen |= {"changed_only": True, "after": chosen.get("after", True)}
+    if "mlir-print-ir-after-failure" in flags:
+        chosen["on_failure"] = True
+    if chosen:
+        found.append(IRPrinter(_dump, **chosen))
+    snapshot: Any = SNAPSHOTS.get(options.pipeline_options.get("emit-line-info", "none"))
+    if snapshot is not None:
+        found.append(IRPrinter(_dump, locations=True, **snapshot))
+    return found
+
+
+def _dump(text: str) -> None:
+    print(text, file=sys.stderr, end="")
 
 
 def _verify_roundtrip(module: Any, flags: set[str]) -> None:
@@ -243,6 +312,8 @@ def _run(options: Options) -> int:
         try:
             diagnostics = _process(part, filename, options, output.append)
         except CompileError as error:
+            if "mlir-print-stacktrace-on-diagnostic" in options.flags:
+                error.attach_trace()
             diagnostics = error.diagnostics
             part_code = error.code
         if "verify-diagnostics" in options.flags:
@@ -253,7 +324,9 @@ def _run(options: Options) -> int:
             for failure in failures:
                 print(failure.render({filename: text}), file=sys.stderr)
         else:
-            if diagnostics:
+            if diagnostics and options.words.get("diagnostics") == "json":
+                print(to_json(diagnostics), file=sys.stderr, end="")
+            elif diagnostics:
                 _complain(render(diagnostics, {filename: text}))
         code = code or part_code
     _write(options.output, f"\n{SPLIT_MARKER}\n".join(output))

@@ -10,17 +10,21 @@ A pass is a class named as on the command line; its options are annotated class 
         def run(self, op, context): ...
 
 `canonicalize` lives in `tileiras/passes/canonicalize.py`, `fuse-fma` in `fuse_fma.py`: the name leads to the file.
+
+A pass that cannot do its work, without the program being wrong, fails softly: it says why in a remark, sets its bit and
+returns (`signal_soft_failure`).  The manager clears the bits before a run and notes them after every pass; a pass added
+`after` another is skipped when that one has failed softly.  The exit code knows nothing of it.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from typing import Any, Callable, ClassVar, Iterable, Sequence
+from typing import Any, Callable, ClassVar, Iterable, Mapping, Sequence
 
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 
 from .core import Operation
+from .pass_instrumentation import PassInstrumentation, instrumented
 from .traits import IsolatedFromAbove
 from .verifier import verify
 
@@ -31,7 +35,12 @@ class Pass:
     name: ClassVar[str] = ""
     anchor: ClassVar[str] = ""
 
+    SOFT_FAILURE = 4
+    """Bit of `state`: the pass has left undone what it is for."""
+
     def __init__(self, **options: Any) -> None:
+        self.state = 0
+        self._after = ""
         known = self.options()
         for key, value in options.items():
             field = key.replace("-", "_")
@@ -49,50 +58,59 @@ class Pass:
         """Changes `op` in place; errors go to `context.engine` or are raised as CompileError."""
         raise TypeError(f"pass '{self.name}' does not say what it does")
 
+    def after(self, name: str) -> "Pass":
+        """This pass, whose work depends on what the pass `name` has done: not run when that one failed softly."""
+        self._after = name
+        return self
+
+    def signal_soft_failure(self, context: "PassContext", location: Locatable | None = None, message: str = "") -> None:
+        """Says why in a remark, unless that has been said, then sets the bit."""
+        if message:
+            context.engine.remark(location, message)
+        self.state |= self.SOFT_FAILURE
+
 
 class PassContext:
     """What passes share: diagnostics, and whatever the pipeline's owner hands through (target, options)."""
 
-    __slots__ = ("engine", "data")
+    __slots__ = ("engine", "data", "soft_failures")
 
     def __init__(self, engine: DiagnosticEngine | None = None, data: Any = None) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
         self.data = data
+        self.soft_failures: set[str] = set()
+        """Passes of this run that failed softly."""
 
 
 class PassManager:
     """Runs passes in order on an operation.
 
-    `verify_each` checks the IR after every pass; `print_after` is called with a banner and the operation; `timing`
-    collects (pass name, seconds).
+    `verify_each` checks the IR after every pass; `instrumentation` watches.
     """
 
     def __init__(
-        self,
-        passes: Sequence[Pass],
-        *,
-        verify_each: bool = True,
-        print_after: Callable[[str, Operation], None] | None = None,
-        timing: list[tuple[str, float]] | None = None,
+        self, passes: Sequence[Pass], *, verify_each: bool = True, instrumentation: Sequence[PassInstrumentation] = ()
     ) -> None:
         self.passes = list(passes)
         self.verify_each = verify_each
-        self.print_after = print_after
-        self.timing = timing
+        self.instrumentation = list(instrumentation)
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
         """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
         context = context if context is not None else PassContext()
+        context.soft_failures.clear()
         for item in self.passes:
-            started = time.perf_counter()
-            for target in _anchored(item, op):
-                item.run(target, context)
-            if self.timing is not None:
-                self.timing.append((item.name, time.perf_counter() - started))
-            context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
-            # The snapshot comes before the check, so that it can be read when the check fails.
-            if self.print_after is not None:
-                self.print_after(f"*** IR Dump After {item.name} ***", op)
+            item.state = 0
+        for item in self.passes:
+            if item._after in context.soft_failures:
+                continue
+            with instrumented(item.name, op, self.instrumentation):
+                for target in _anchored(item, op):
+                    item.run(target, context)
+                context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+            if item.state & Pass.SOFT_FAILURE:
+                context.soft_failures.add(item.name)
+            # Snapshots come before the check, so that they can be read when it fails.
             if self.verify_each:
                 self._verify(op, item)
 
@@ -114,19 +132,25 @@ def _anchored(item: Pass, op: Operation) -> Iterable[Operation]:
 _ELEMENT = re.compile(r"\s*([\w.$-]+)\s*(\{[^}]*\})?\s*(\()?")
 
 
-def parse_pipeline(text: str, lookup: Callable[[str], type[Pass]]) -> list[Pass]:
-    """The passes of a textual pipeline, `anchor(pass{key=value ...},other)`.
+Pipelines = Mapping[str, Callable[[str], list[Pass]]]
+"""Name of a pipeline -> what makes its passes from the text between its braces."""
+
+
+def parse_pipeline(text: str, lookup: Callable[[str], type[Pass]], pipelines: Pipelines | None = None) -> list[Pass]:
+    """The passes of a textual pipeline, `anchor(pass{key=value ...},pipeline{key=value ...})`.
 
     Raises CompileError (code 2) for an unknown pass or option or a mistake in the text.
     """
     passes: list[Pass] = []
-    end = _parse_list(text, 0, "", lookup, passes)
+    end = _parse_list(text, 0, "", lookup, passes, pipelines or {})
     if text[end:].strip():
         raise CompileError.at(None, f"expected end of pipeline, got '{text[end:]}'", ExitCode.CONFIGURATION)
     return passes
 
 
-def _parse_list(text: str, at: int, anchor: str, lookup: Callable[[str], type[Pass]], passes: list[Pass]) -> int:
+def _parse_list(
+    text: str, at: int, anchor: str, lookup: Callable[[str], type[Pass]], passes: list[Pass], pipelines: Pipelines
+) -> int:
     while True:
         match = _ELEMENT.match(text, at)
         if match is None:
@@ -135,10 +159,12 @@ def _parse_list(text: str, at: int, anchor: str, lookup: Callable[[str], type[Pa
         at = match.end()
         if opened:
             _check_anchor(name)
-            at = _parse_list(text, at, name, lookup, passes)
+            at = _parse_list(text, at, name, lookup, passes, pipelines)
             if text[at : at + 1] != ")":
                 raise CompileError.at(None, f"expected ')' after the passes of '{name}'", ExitCode.CONFIGURATION)
             at += 1
+        elif name in pipelines:
+            passes += pipelines[name]((options or "{}")[1:-1])
         else:
             item = lookup(name)(**_parse_options(options))
             if anchor and item.anchor and item.anchor != anchor and anchor != "builtin.module":

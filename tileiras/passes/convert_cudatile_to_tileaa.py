@@ -16,15 +16,18 @@ class ConvertCudaTileToTileAA(Pass):
     num_warps: int = 0
     num_ctas: int = 0
 
+    @property
+    def target(self) -> TargetSpec:
+        return TargetSpec(self.compute_capability, self.num_warps or None, self.num_ctas or None)
+
     def run(self, op: Operation, context: PassContext) -> None:
-        target = TargetSpec(self.compute_capability, self.num_warps or None, self.num_ctas or None)
         block = op.regions[0].block
         # The names of the modules go with them.
         kept = [inner for inner in block.operations if inner.name != "cuda_tile.module"]
         names = {symbol.attributes.get("sym_name"): symbol for symbol in kept if symbol.has_trait(Symbol)}
         for inner in block.operations:
             if inner.name == "cuda_tile.module":
-                converted = convert_to_tileaa(inner, target, context.engine)
+                converted = convert_to_tileaa(inner, self.target, context.engine)
                 for symbol in list(converted.regions[0].block.operations):
                     if not symbol.has_trait(Symbol):
                         continue  # outside of functions nothing runs

@@ -13,6 +13,9 @@ class ConvertTileASToLLVM(Pass):
     anchor = "builtin.module"
 
     compute_capability: str = "sm_90"
+    ftz: bool = False
+    approx: bool = False
 
     def run(self, op: Operation, context: PassContext) -> None:
-        convert_tileas_to_llvm(op, target(self.compute_capability), context.engine)
+        gpu = target(self.compute_capability)
+        convert_tileas_to_llvm(op, gpu, context.engine, flush_to_zero=self.ftz, approximate=self.approx)

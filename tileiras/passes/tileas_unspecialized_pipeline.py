@@ -1,7 +1,10 @@
 """`tileas-unspecialized-pipeline`: loops whose loads run ahead of the dots that consume them, all warps alike.
 
 `num-stages` says how many iterations' tiles shared memory holds, the one that is computed included; 0 chooses by the
-hints of the loads and by what fits.
+hints of the loads and by what fits.  `instead-of` names the variant of warp specialization, `light` or `heavy`, whose
+place this schedule takes.
+
+Fails softly when loads could have run ahead and no loop has the room.
 """
 
 from __future__ import annotations
@@ -19,7 +22,19 @@ class UnspecializedPipeline(Pass):
 
     compute_capability: str = "sm_90"
     num_stages: int = 0
+    instead_of: str = ""
 
     def run(self, op: Operation, context: PassContext) -> None:
+        pipelined = refused = 0
         for func in [inner for inner in op.walk() if isinstance(inner, aa.FuncOp)]:
-            pipeline_loops(func, target(self.compute_capability), self.num_stages or None, context.engine)
+            if self.instead_of:
+                context.engine.remark(
+                    func.location,
+                    f"warp-specialize ({self.instead_of}): the warps of this kernel are not specialized, its loops get "
+                    "the unspecialized pipeline",
+                )
+            done = pipeline_loops(func, target(self.compute_capability), self.num_stages or None, context.engine)
+            pipelined += done.pipelined
+            refused += done.refused
+        if refused and not pipelined:
+            self.signal_soft_failure(context)

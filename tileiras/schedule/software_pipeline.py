@@ -14,7 +14,7 @@ it is overwritten.  A group is committed in every iteration, copies or not, so t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
@@ -48,18 +48,27 @@ MAX_STEP = 1 << 16
 """Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
 
 
+class Outcome(NamedTuple):
+    """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
+
+    pipelined: int = 0
+    refused: int = 0
+
+
 def pipeline_loops(
     func: Any, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
-) -> None:
+) -> Outcome:
     """Pipelines the loops of a function of nv_tileas, in place; `stages` overrides the number chosen for each."""
     atom = _asynchronous_copy(target)
     if atom is None:
-        return
+        return Outcome()
+    outcomes: list[bool | None] = []
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
         found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
         if found and _can_look_ahead(loop):
-            _pipeline(loop, found, func, target, atom, stages, engine)
+            outcomes.append(_pipeline(loop, found, func, target, atom, stages, engine))
+    return Outcome(outcomes.count(True), outcomes.count(False))
 
 
 def _asynchronous_copy(target: Target) -> CopyAtom | None:
@@ -100,7 +109,8 @@ def _pipeline(
     atom: CopyAtom,
     stages: int | None,
     engine: DiagnosticEngine | None,
-) -> None:
+) -> bool | None:
+    """Whether the loop got its pipeline; None when it is not worth one."""
     budget = target.shared_per_cta
     if func.kernel_spec.occupancy:
         budget = min(budget, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
@@ -110,7 +120,7 @@ def _pipeline(
     if trips is not None:
         wanted = min(wanted, trips)
     if wanted < 2:
-        return
+        return None
     staged = list(found)
     while staged:
         fitting = (budget - _scratch_bytes(loop, staged)) // sum(s.stage_bytes for s in staged)
@@ -124,11 +134,12 @@ def _pipeline(
             f"{len(found) - len(staged)} of {len(found)} loads do not run ahead: no shared memory is left",
         )
     if not staged:
-        return
+        return False
     number = min(wanted, fitting)
     if engine is not None and number < wanted:
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
     _Pipeline(loop, staged, number, atom.name).run()
+    return True
 
 
 def _live_bytes(loop: Any) -> int:

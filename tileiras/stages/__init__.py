@@ -13,13 +13,14 @@ in `source`, in the options it declares in the pipeline, in the tools it declare
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tileiras.diagnostics import DiagnosticEngine, Locatable
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
+    from tileiras.ir.pass_instrumentation import PassInstrumentation
 
 
 class UndeclaredOption(Exception):
@@ -63,7 +64,7 @@ class ByteStore(Protocol):
 class StageContext:
     """What a stage is told besides its input and options."""
 
-    __slots__ = ("engine", "location", "source_name", "source_path", "store", "dependencies")
+    __slots__ = ("engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation")
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class StageContext:
         source_name: str = "<input>",
         source_path: str | None = None,
         store: ByteStore | None = None,
+        instrumentation: Sequence[PassInstrumentation] = (),
     ) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
         self.location = location
@@ -83,6 +85,8 @@ class StageContext:
         """The user's file on disk, None when the source never was a file."""
         self.store = store
         self.dependencies: list[str] = []
+        self.instrumentation = instrumentation
+        """What watches the passes inside the stage."""
 
     def depends_on(self, path: str) -> None:
         """Says that the result also depends on the content of `path` (an imported module)."""

@@ -14,13 +14,25 @@ With line or debug information the LLVM IR says where its instructions come from
 from __future__ import annotations
 
 from tileiras import units
-from tileiras.ir import Operation, verify
+from tileiras.ir import Operation, Pass, verify
+from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.locations import settle
 from tileiras.lowering.llvm_to_ir import DIRECTIVES_ONLY, FULL, DebugLevel, translate_module
-from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
+from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
+from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
 from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
+from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.stages import StageContext, StageOptions, StageResult
-from tileiras.targets import target
+
+
+def passes(options: StageOptions) -> list[Pass]:
+    gpu = options.gpu_name
+    debug: list[Pass] = [InsertDebugScope()] if options.lineinfo or options.device_debug else []
+    return [
+        *debug,
+        VerifyOpsAnalysis(compute_capability=gpu),
+        ConvertTileASToLLVM(compute_capability=gpu, ftz=options.ftz, approx=options.approx),
+    ]
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
@@ -29,10 +41,9 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     if options.lineinfo or options.device_debug:
         debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
         settle(source, context.source_name)
-        InsertDebugScope().run(source, context)
-    convert_tileas_to_llvm(
-        source, target(options.gpu_name), context.engine, flush_to_zero=options.ftz, approximate=options.approx
-    )
+    checked = [*passes(options), NVVMIRVerifier(compute_capability=options.gpu_name)]
+    manager = PassManager(checked, verify_each=False, instrumentation=context.instrumentation)
+    manager.run(source, PassContext(context.engine))
     verify(source)
     text = translate_module(source, options.gpu_name, debug)
     return StageResult(text.encode(), {".llvm.mlir": lambda: units.module_text(source)})

@@ -172,7 +172,7 @@ class LLVMFuncOp(LLVMOp):
         if parser.parse_optional_keyword("attributes"):
             attributes.update(parser.parse_optional_attr_dict())
         regions = [parser.parse_region(arguments)] if parser.peek("{") else [Region()]
-        return cls.create((), (), attributes, regions)
+        return cls.create((), (), attributes, regions, location=parser.location)
 
 
 class ReturnOp(LLVMOp):
@@ -251,7 +251,7 @@ class GlobalOp(LLVMOp):
         attributes.update(parser.parse_optional_attr_dict())
         parser.parse_punctuation(":")
         attributes["global_type"] = parser.parse_type()
-        return cls.create((), (), attributes)
+        return cls.create((), (), attributes, location=parser.location)
 
 
 class CallOp(LLVMOp):

@@ -156,7 +156,7 @@ def _check_atomic(op: Any, forbidden: tuple[str, ...]) -> None:
 def _check_scope(scope: StringAttr | None) -> None:
     # Any other name is fatal in the NVPTX back end.
     if scope is not None and scope.value not in SYNC_SCOPES:
-        raise VerifyError(f"unsupported synchronization scope '{scope.value}'")
+        raise VerifyError(f"unsupported NVPTX synchronization scope '{scope.value}'")
 
 
 class LoadOp(_AtomicClause):

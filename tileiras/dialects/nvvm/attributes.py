@@ -2,7 +2,76 @@
 
 from __future__ import annotations
 
-from tileiras.ir import EnumAttr
+from typing import Any
+
+from tileiras.ir import Attribute, DictAttr, EnumAttr, IntegerAttr, UnitAttr, VerifyError, i1
+
+TRIPLE = "nvptx64-nvidia-cuda"
+UNROLL_THRESHOLD = 9900000
+"""Above every loop: what the scheduler has left rolled stays so by its own decision."""
+
+
+class NVVMTargetAttr(Attribute):
+    """What a gpu.module is compiled for: `#nvvm.target<O = 3, chip = "sm_90", flags = {"-fma=0", ...}>`.
+
+    `O` is the optimization level, 2 where the text does not say; features are empty and nothing is linked.
+    """
+
+    name = "nvvm.target"
+    parameters = ("O", "triple", "chip", "features", "flags")
+
+    def __new__(
+        cls, O: int = 2, triple: str = TRIPLE, chip: str = "sm_75", features: str = "", flags: Any = None  # noqa: E741
+    ) -> NVVMTargetAttr:
+        return cls.intern((O, triple, chip, features, flags if flags is not None else DictAttr()))  # type: ignore[return-value]
+
+    @classmethod
+    def of(cls, chip: str, opt_level: int, *, debug: bool = False, nvgpucomp: bool = False) -> NVVMTargetAttr:
+        """The target of a chip with the flags that go with it."""
+        words = ["-Xopt", f"-pragma-unroll-threshold={UNROLL_THRESHOLD}", "-fma=0"] + (["-g"] if debug else [])
+        flags: dict[str, Attribute] = {word: UnitAttr() for word in words}
+        if nvgpucomp:
+            flags["libNVVMUseNVGpuComp"] = IntegerAttr(1, i1)
+        return cls(opt_level, TRIPLE, chip, "", DictAttr(flags))
+
+    def verify(self) -> None:
+        if not 0 <= self.O <= 3:
+            raise VerifyError("optimization level must be a number between 0 and 3", prefix=False)
+        if not self.triple:
+            raise VerifyError("target triple cannot be empty", prefix=False)
+        if not self.chip:
+            raise VerifyError("target chip cannot be empty", prefix=False)
+
+    def print_parameters(self, printer: Any) -> None:
+        parts = [] if self.O == 2 else [f"O = {self.O}"]
+        parts += [] if self.triple == TRIPLE else [f'triple = "{self.triple}"']
+        parts.append(f'chip = "{self.chip}"')
+        parts += [f'features = "{self.features}"'] if self.features else []
+        printer.write(f"<{', '.join(parts)}")
+        if self.flags.items:
+            printer.write(", flags = ")
+            printer.print_attribute(self.flags)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> NVVMTargetAttr:
+        found: dict[str, Any] = {}
+
+        def item() -> None:
+            start = parser.offset
+            key = parser.parse_any_keyword()
+            parser.parse_punctuation("=")
+            if key == "O":
+                found[key] = parser.parse_integer()
+            elif key == "flags":
+                found[key] = parser.parse_attribute()
+            elif key in cls.parameters:
+                found[key] = parser.parse_string()
+            else:
+                parser.error(start, f"#nvvm.target has no parameter '{key}'")
+
+        parser.parse_comma_separated(item, "<", ">")
+        return cls(**found)
 
 
 class FPRoundingModeAttr(EnumAttr):

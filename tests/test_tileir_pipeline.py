@@ -1,0 +1,247 @@
+"""`tileir{...}`: options, their layers, levels, and that it is the stages' pipeline."""
+
+import json
+
+import pytest
+
+from tileiras import api
+from tileiras.cli import tileiras_opt
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.ir import Pass, PassManager, parse_module, print_op
+from tileiras.ir.pass_instrumentation import PassInstrumentation
+from tileiras.ir.pass_manager import PassContext
+from tileiras.passes import lookup_pass
+from tileiras.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
+
+KERNEL = """\
+cuda_tile.module @m {
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+    %aligned = assume div_by<16>, %a : tile<ptr<f16>>
+    %va = make_tensor_view %aligned, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf16, strides=[128,1]>
+    %vc = make_tensor_view %c, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
+    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<128x128xf16, strides=[128,1]>>
+    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<128x128xf32, strides=[128,1]>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %lb = constant <i32: 0> : tile<i32>
+    %ub = constant <i32: 4> : tile<i32>
+    %st = constant <i32: 1> : tile<i32>
+    %zero = constant <f32: 0.0> : tile<64x64xf32>
+    %acc = for %i in (%lb to %ub, step %st) : tile<i32> iter_values(%s = %zero) -> (tile<64x64xf32>) {
+      %ta, %ka = load_view_tko weak %pa[%x, %i] : partition_view<tile=(64x64), tensor_view<128x128xf16,\
+ strides=[128,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %n = mmaf %ta, %ta, %s : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      continue %n : tile<64x64xf32>
+    }
+    %t = store_view_tko weak %acc, %pc[%x, %y] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x128xf32,\
+ strides=[128,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "k.mlir"
+    path.write_text(KERNEL)
+    return str(path)
+
+
+def opt(capsys, *arguments):
+    code = tileiras_opt.main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_every_documented_option_has_type_default_and_consumer():
+    documented = {
+        "num-warps": 4, "num-ctas": 1, "compute-capability": "sm_80", "opt-level": 2, "v2-opt-level": 0,
+        "pipeline-strategy": "none", "index-bitwidth": 32, "unspecialized-pipeline-num-stages": 4, "approx": False,
+        "ftz": False, "use-nvgpucomp-libnvvm": False, "emit-line-info": "none", "dynamic-persistent": False,
+        "schedule-trace-file": "", "enable-random-delay": False, "rrt-size-threshold": 4096,
+        "max-constraint-iterations": 10, "enable-debug-logging": False, "host-triple": "native", "dump-host": "",
+    }  # fmt: skip
+    assert dict(TileIRPipelineOptions()) == documented
+    assert all(option.consumer and option.ours for option in OPTIONS.values())
+
+
+def test_defaults_are_layered_and_the_command_line_is_on_top():
+    options = TileIRPipelineOptions.parse(
+        "tileir{opt-level=1, ftz num-warps=8 compute-capability=sm_90}", {"opt-level": 3, "lineinfo": True}
+    )
+    assert (options["opt-level"], options["ftz"], options["num-warps"]) == (3, True, 8)
+    assert options["num-ctas"] == 1
+    values = options.compiler_options()
+    assert values["gpu-name"] == "sm_90" and values["num-warps"] == 8
+    assert "num-ctas" not in values, "a default that nobody asked for does not force what is chosen better"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("tileir{speed=3}", "'tileir' has no option 'speed'"),
+        ("tileir{num-warp=3}", r"did you mean 'num-warps'\?"),
+        ("tileir{num-warps=four}", "'four' value invalid for option 'num-warps' of 'tileir'; accepted: an integer"),
+        ("tileir{rrt-size-threshold=-1}", "accepted: an integer that is not negative"),
+        ("tileir{ftz=perhaps}", "accepted: true, false"),
+        ("tileir{pipeline-strategy=fast}", "accepted: none, unspecialize, warp-specialize"),
+        ("tileir(ftz)", r"expected 'tileir\{key=value ...\}'"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text, message):
+    with pytest.raises(CompileError, match=message) as error:
+        TileIRPipelineOptions.parse(text)
+    assert error.value.code == 2
+
+
+@pytest.mark.parametrize("text", ["opt-level=4", "num-warps=3", "compute-capability=sm_42"])
+def test_values_out_of_range_exit_with_2(capsys, source, text):
+    code, _, errors = opt(capsys, source, f"--tileir={text}")
+    assert code == 2 and "error: " in errors
+
+
+@pytest.mark.parametrize(
+    "level, dialects",
+    [
+        (0, {"cuda_tile"}),
+        (1, {"builtin", "arith", "scf", "nv_tileaa"}),
+        (2, {"builtin", "llvm", "nvvm"}),
+        (3, {"builtin", "gpu", "llvm", "nvvm"}),
+    ],
+)
+def test_levels_end_where_they_are_documented_to(capsys, source, level, dialects):
+    code, text, errors = opt(
+        capsys, source, f"--pass-pipeline=builtin.module(tileir{{opt-level={level} compute-capability=sm_90}})"
+    )
+    assert (code, errors) == (0, "")
+    module = parse_module(text)
+    module = module.regions[0].block.first if level == 0 and module.name == "builtin.module" else module
+    assert {op.dialect for op in module.walk()} == dialects
+
+
+@pytest.mark.parametrize("strategy, stages", [("none", 0), ("unspecialize", 3)])
+def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages):
+    options = f"opt-level=2 compute-capability=sm_90 pipeline-strategy={strategy} dump-host=nowhere v2-opt-level=7"
+    if stages:
+        options += f" unspecialized-pipeline-num-stages={stages}"
+    code, text, _ = opt(capsys, source, f"--tileir={options}")
+    assert code == 0
+    forced = {"unspecialized_pipeline_num_stages": stages} if stages else {}
+    made = api.compile(source, gpu_name="sm_90", opt_level=2, emit="llvm", pipeline_strategy=strategy, **forced)
+    # The stage names an entry's module as the file does not.
+    assert text == made.kernels[0].artifacts[".llvm.mlir"].decode()
+
+
+def test_warp_specialization_is_chosen_as_documented_and_says_what_it_is(capsys, source):
+    for threshold, variant in ((0, "light"), (4096, "heavy")):
+        _, text, errors = opt(
+            capsys, source, f"--tileir=compute-capability=sm_90 pipeline-strategy=warp-specialize"
+            f" rrt-size-threshold={threshold}",
+        )  # fmt: skip
+        said = f"k.mlir:2:3: remark: warp-specialize ({variant}): the warps of this kernel are not specialized"
+        assert said in errors
+    plain = opt(capsys, source, "--tileir=compute-capability=sm_90 pipeline-strategy=unspecialize")
+    assert plain == (0, text, "")
+
+
+def test_documented_rows_name_passes_that_exist_or_a_reason():
+    for row in ROWS:
+        assert row.ours or row.remark, row
+        for name in row.ours:
+            if name not in ("verifier", "snapshot printer"):
+                assert lookup_pass(name).name == name
+    levels = [row.level for row in ROWS]
+    assert levels == sorted(levels)
+    assert describe(1).count("\n") == 2 + sum(level <= 1 for level in levels)
+
+
+def test_our_passes_of_the_rows_are_those_of_the_pipeline():
+    named = {name for row in ROWS for name in row.ours} - {"verifier", "snapshot printer"}
+    run = {
+        item.name
+        for item in build(TileIRPipelineOptions.parse("tileir{opt-level=3 pipeline-strategy=unspecialize}"))
+    }
+    assert run <= named
+    assert named - run == {"tileir-insert-debug-scope", "synthesize-debug-info-scopes"}, "with debug information only"
+
+
+def test_snapshots_for_line_information_have_locations(capsys, source):
+    for stage, banner, op in (
+        ("frontend", "// *** IR Dump After convert-cudatile-to-tileaa ***", "nv_tileaa.tiled_load"),
+        ("tileas", "// *** IR Dump Before convert-tileas-to-llvm ***", "nv_tileas.tiled_load"),
+    ):
+        _, _, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 emit-line-info={stage}")
+        assert errors.count("IR Dump") == 1
+        assert banner in errors and op in errors and 'k.mlir":14:' in errors
+
+
+def test_the_trace_has_an_event_for_every_pass_and_remark(capsys, source, tmp_path):
+    file = tmp_path / "trace.json"
+    options = f"compute-capability=sm_90 pipeline-strategy=warp-specialize schedule-trace-file={file}"
+    opt(capsys, source, f"--tileir={options}")
+    events = json.loads(file.read_text())["traceEvents"]
+    passes = [event["name"] for event in events if event["ph"] == "X"]
+    assert passes[0] == "convert-cudatile-to-tileaa" and "tileas-unspecialized-pipeline" in passes
+    assert [event["args"]["line"] for event in events if event["ph"] == "i"] == [2]
+    code, _, errors = opt(capsys, source, f"--tileir={options}/no/such/folder")
+    assert code == 0 and "error" not in errors
+
+
+# ---- passes that fail softly -----------------------------------------------------------------------------------------
+
+
+class Names(PassInstrumentation):
+    """Notes which passes run."""
+
+    def __init__(self):
+        self.seen = []
+
+    def after_pass(self, name, op):
+        self.seen.append(name)
+
+
+class Reluctant(Pass):
+    name = "reluctant"
+
+    def run(self, op, context):
+        self.signal_soft_failure(context, op.location, "not this one")
+        self.signal_soft_failure(context, op.location, "nor that one")
+
+
+class Dependent(Pass):
+    name = "dependent"
+    runs = 0
+
+    def run(self, op, context):
+        type(self).runs += 1
+
+
+def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
+    module = parse_module("module {}")
+    engine = DiagnosticEngine()
+    context = PassContext(engine)
+    reluctant = Reluctant()
+    manager = PassManager([reluctant, Dependent().after("reluctant"), Dependent().after("cse"), Dependent()])
+    Dependent.runs = 0
+    manager.run(module, context)
+    assert [d.message for d in engine.diagnostics] == ["not this one", "nor that one"]
+    assert not engine.has_errors and reluctant.state == Pass.SOFT_FAILURE
+    assert context.soft_failures == {"reluctant"} and Dependent.runs == 2
+    PassManager([Dependent().after("reluctant")]).run(module, context)
+    assert Dependent.runs == 3, "the bits of an earlier run are gone"
+
+
+def test_a_loop_without_room_fails_softly():
+    """Two stages of a 256x256 tile do not fit into shared memory."""
+    text = KERNEL.replace("64x64", "256x256").replace("128", "512")
+    module = tileiras_opt.anchored(parse_module(text, "k.mlir"), build(TileIRPipelineOptions()))
+    engine = DiagnosticEngine()
+    context = PassContext(engine)
+    passes = build(TileIRPipelineOptions.parse("tileir{compute-capability=sm_90 pipeline-strategy=unspecialize}"))
+    del passes[[item.name for item in passes].index("tileir-verify-ops-analysis") :]
+    watcher = Names()
+    PassManager(passes, instrumentation=[watcher]).run(module, context)
+    assert context.soft_failures == {"tileas-unspecialized-pipeline"}
+    assert "1 of 1 loads do not run ahead: no shared memory is left" in [d.message for d in engine.diagnostics]
+    assert watcher.seen[-1] == "tileas-unspecialized-pipeline", "the clean-up behind it is not run"
+    assert "alloc_tensor" not in print_op(module)

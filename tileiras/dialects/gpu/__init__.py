@@ -1,0 +1,54 @@
+"""The gpu dialect: the module that one target's code stands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.ir import (
+    ArrayAttr,
+    Attribute,
+    IsolatedFromAbove,
+    NoTerminator,
+    Operation,
+    SingleBlock,
+    StringAttr,
+    Symbol,
+    SymbolTable,
+    attribute,
+    region,
+)
+
+
+class GPUModuleOp(Operation):
+    """Kernels and globals of one compilation, with the targets that they are compiled for.
+
+        gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90">] { ... }
+    """
+
+    name = "gpu.module"
+    traits = (IsolatedFromAbove, SymbolTable, Symbol, SingleBlock, NoTerminator)
+    sym_name = attribute(StringAttr)
+    targets = attribute(ArrayAttr, "what to compile for; none until it is attached", optional=True)
+    bodyRegion = region("llvm.func and llvm.mlir.global; one block without terminator")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_symbol_name(self.sym_name.value)
+        if self.targets is not None:
+            printer.write(" ")
+            printer.print_attribute(self.targets)
+        printer.print_optional_attr_dict(self.attributes, ("sym_name", "targets"), keyword=True)
+        printer.write(" ")
+        printer.print_region(self.bodyRegion, entry_arguments=False)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> GPUModuleOp:
+        attributes: dict[str, Attribute] = {"sym_name": StringAttr(parser.parse_symbol_name())}
+        if parser.peek("["):
+            attributes["targets"] = parser.parse_attribute()
+        if parser.parse_optional_keyword("attributes"):
+            attributes.update(parser.parse_optional_attr_dict())
+        return cls.create((), (), attributes, [parser.parse_region()], location=parser.location)
+
+
+__all__ = ["GPUModuleOp"]

@@ -1,0 +1,169 @@
+"""What watches passes: hooks before and after each, printers of the IR, times, traces.
+
+Hooks before a pass are called in the order in which they were given, those after it in reverse.  They see the IR and
+must leave it alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .core import Operation
+
+
+class PassInstrumentation:
+    """Called around every pass; `op` is what the pipeline runs on."""
+
+    def before_pass(self, name: str, op: Operation) -> None: ...
+
+    def after_pass(self, name: str, op: Operation) -> None: ...
+
+    def after_failure(self, name: str, op: Operation) -> None: ...
+
+
+class Step:
+    """A pass that is running; one that makes a new operation of the old puts it into `op`."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Operation) -> None:
+        self.op = op
+
+
+@contextlib.contextmanager
+def instrumented(name: str, op: Operation, watchers: Sequence[PassInstrumentation]) -> Iterator[Step]:
+    """Runs its block as the pass `name`."""
+    step = Step(op)
+    for watcher in watchers:
+        watcher.before_pass(name, op)
+    try:
+        yield step
+    except Exception:
+        for watcher in reversed(watchers):
+            watcher.after_failure(name, step.op)
+        raise
+    for watcher in reversed(watchers):
+        watcher.after_pass(name, step.op)
+
+
+class IRPrinter(PassInstrumentation):
+    """Snapshots of the IR below a banner with the pass's name, for `write`.
+
+    `before` and `after` name passes, or are True for all; `changed_only` leaves out what a pass left as it was.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], Any],
+        *,
+        before: bool | frozenset[str] = False,
+        after: bool | frozenset[str] = False,
+        changed_only: bool = False,
+        on_failure: bool = False,
+        locations: bool = False,
+    ) -> None:
+        self._write = write
+        self._before = before
+        self._after = after
+        self._changed_only = changed_only
+        self._on_failure = on_failure
+        self._locations = locations
+        self._text = ""
+
+    def _print(self, when: str, name: str, text: str) -> None:
+        self._write(f"// *** IR Dump {when} {name} ***\n{text}\n")
+
+    def _text_of(self, op: Operation) -> str:
+        from .printer import print_op
+
+        return print_op(op, locations=self._locations)
+
+    def before_pass(self, name: str, op: Operation) -> None:
+        wanted = _names(self._before, name)
+        if wanted or self._changed_only:
+            self._text = self._text_of(op)
+        if wanted:
+            self._print("Before", name, self._text)
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        if _names(self._after, name):
+            text = self._text_of(op)
+            if not self._changed_only or text != self._text:
+                self._print("After", name, text)
+
+    def after_failure(self, name: str, op: Operation) -> None:
+        if self._on_failure:
+            from .printer import print_op
+
+            # What a failed pass leaves behind may be invalid; the generic form can say it.
+            self._print("After", f"{name} Failed", print_op(op, generic=True, locations=self._locations))
+
+
+def _names(which: bool | frozenset[str], name: str) -> bool:
+    return which if isinstance(which, bool) else name in which
+
+
+class PassTimer(PassInstrumentation):
+    """Seconds of every pass, in the order in which they ran."""
+
+    def __init__(self) -> None:
+        self.seconds: list[tuple[str, float]] = []
+        self._started = 0.0
+
+    def before_pass(self, name: str, op: Operation) -> None:
+        self._started = time.perf_counter()
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        self.seconds.append((name, time.perf_counter() - self._started))
+
+    after_failure = after_pass
+
+    def report(self) -> str:
+        """A table of wall times."""
+        total = sum(seconds for _, seconds in self.seconds)
+        rows = [*self.seconds, ("Total", total)]
+        lines = ["   ---Wall Time---   ---Name---"]
+        lines += [f"   {seconds:9.6f} s ({100 * seconds / (total or 1):3.0f} %)  {name}" for name, seconds in rows]
+        return "\n".join(lines) + "\n"
+
+
+class PassTrace(PassInstrumentation):
+    """Events for a timeline viewer, one for every pass and one for each remark made meanwhile (Chrome's trace format).
+
+    `remarks` gives the diagnostics so far; `write` takes the whole document, from `close`.
+    """
+
+    def __init__(self, write: Callable[[str], Any], remarks: Callable[[], Sequence[Any]] = tuple) -> None:
+        self._write = write
+        self._remarks = remarks
+        self._events: list[dict[str, Any]] = []
+        self._origin = time.perf_counter()
+        self._started = 0.0
+        self._seen = 0
+
+    def _now(self) -> float:
+        return round((time.perf_counter() - self._origin) * 1e6, 1)
+
+    def before_pass(self, name: str, op: Operation) -> None:
+        self._started = self._now()
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        now = self._now()
+        place = {"pid": 0, "tid": 0}
+        duration = round(now - self._started, 1)
+        self._events.append({"name": name, "ph": "X", "ts": self._started, "dur": duration, **place})
+        said = self._remarks()
+        for remark in said[self._seen :]:
+            event = {"name": remark.message, "ph": "i", "ts": now, "s": "t", "args": remark.fields(), **place}
+            self._events.append(event)
+        self._seen = len(said)
+
+    after_failure = after_pass
+
+    def close(self) -> None:
+        import json
+
+        self._write(json.dumps({"traceEvents": self._events}, indent=1) + "\n")

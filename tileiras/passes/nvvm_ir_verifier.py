@@ -1,0 +1,173 @@
+"""`nvvm-ir-verifier`: rules about kernels that LLVM leaves to ptxas, or to chance, with the operation's place.
+
+The size of the parameter space, the forms of launch attributes, clusters from sm_90 on (PTX ISA, "Cluster Dimension
+Directives"), the state spaces of what barriers and printing are given, and launches from the device.
+
+A module in a gpu.module is checked for its own target when it has one, otherwise for the option's.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tileiras.diagnostics import DiagnosticEngine, Locatable
+from tileiras.dialects import llvm
+from tileiras.dialects.gpu import GPUModuleOp
+from tileiras.dialects.llvm.layout import parameter_space_bytes
+from tileiras.ir import BlockArgument, DenseArrayAttr, IntegerAttr, Operation, Pass, Value
+from tileiras.ir.pass_manager import PassContext
+from tileiras.targets import target
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, PARAMETER_BYTES, PARAMETER_BYTES_PTX81
+
+DIMENSIONS = ("nvvm.maxntid", "nvvm.reqntid", "nvvm.cluster_dim")
+CONSTANTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.cluster_max_blocks")
+CLUSTER = ("nvvm.cluster_dim", "nvvm.blocksareclusters", "nvvm.cluster_max_blocks")
+MAX_CLUSTER = 16
+"""CTAs of a cluster that is not portable (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+
+LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
+"""What a kernel calls to start another one; the first operand is the kernel, the second its parameters' buffer."""
+
+SHARED, LOCAL = 3, 5
+
+
+class NVVMIRVerifier(Pass):
+    name = "nvvm-ir-verifier"
+    anchor = "builtin.module"
+
+    compute_capability: str = "sm_90"
+    ptx_version: str = ""
+    """Version of the PTX that will be written; empty for as new a one as the parameters need."""
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        for inner in op.regions[0].block.operations:
+            if isinstance(inner, GPUModuleOp):
+                targets = inner.targets
+                chip = targets.elements[0].chip if targets is not None and len(targets) else self.compute_capability
+                self._verify(inner, chip, context.engine)
+        self._verify(op, self.compute_capability, context.engine)
+
+    def _verify(self, module: Operation, chip: str, engine: DiagnosticEngine) -> None:
+        symbols = {op.sym_name.value: op for op in module.regions[0].block.operations if isinstance(op, _SYMBOLS)}
+        gpu = target(chip)
+        launches = any(name in symbols for name in LAUNCH_FUNCTIONS)
+        prints = "vprintf" in symbols
+        for function in symbols.values():
+            if not isinstance(function, llvm.LLVMFuncOp) or function.is_declaration:
+                continue
+            if function.is_kernel:
+                _check_parameters(function, _ceiling(self.ptx_version), engine)
+                _check_launch_attributes(function, gpu.number, engine)
+            for op in function.walk():
+                if op.dialect == "nvvm":
+                    if op.name.startswith("nvvm.mbarrier"):
+                        _check_barrier(op, engine)
+                elif (launches or prints) and isinstance(op, llvm.CallOp):
+                    _check_call(op, symbols, engine)
+
+
+_SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
+
+
+def _ceiling(version: str) -> int:
+    major, _, minor = version.partition(".")
+    return PARAMETER_BYTES if version and (int(major), int(minor or 0)) < (8, 1) else PARAMETER_BYTES_PTX81
+
+
+def _check_parameters(function: Any, limit: int, engine: DiagnosticEngine) -> None:
+    attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
+    size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
+    if size > limit:
+        engine.error(function.location, parameter_overflow(size, limit, function.sym_name.value))
+
+
+def parameter_overflow(size: int, limit: int, function: str) -> str:
+    return (
+        f"Formal parameter space overflowed ({size} bytes required, max {limit} bytes allowed) in function {function}"
+    )
+
+
+def _check_launch_attributes(function: Any, sm: int, engine: DiagnosticEngine) -> None:
+    attributes = function.attributes
+
+    def wrong(name: str, text: str) -> None:
+        engine.error(function.location, f"'{name}' attribute {text}")
+
+    for name in DIMENSIONS:
+        value = attributes.get(name)
+        if value is not None and (not isinstance(value, DenseArrayAttr) or not 1 <= len(value.elements) <= 3):
+            wrong(name, "must be integer array with maximum 3 index")
+            return
+    for name in CONSTANTS:
+        if name in attributes and not isinstance(attributes[name], IntegerAttr):
+            wrong(name, "must be integer constant")
+    threads = attributes.get("nvvm.reqntid")
+    if threads is not None and not 1 <= prod(threads.elements) <= MAX_THREADS_PER_CTA:
+        wrong("nvvm.reqntid", f"asks for {prod(threads.elements)} threads; a CTA has 1 to {MAX_THREADS_PER_CTA}")
+    if "nvvm.reqntid" in attributes and "nvvm.maxntid" in attributes:
+        wrong("nvvm.maxntid", "cannot be used along with 'nvvm.reqntid'")
+    used = [name for name in CLUSTER if name in attributes]
+    if used and sm < 90:
+        wrong(used[0], f"needs sm_90 or newer, not sm_{sm}")
+    cluster = attributes.get("nvvm.cluster_dim")
+    if cluster is not None:
+        sizes = cluster.elements
+        if any(size < 1 or size & size - 1 for size in sizes) or prod(sizes) > MAX_CLUSTER:
+            wrong("nvvm.cluster_dim", f"must be powers of two with a product of at most {MAX_CLUSTER}")
+    if "nvvm.blocksareclusters" in attributes and not ("nvvm.reqntid" in attributes and cluster is not None):
+        wrong("nvvm.blocksareclusters", "must be used along with 'nvvm.reqntid' and 'nvvm.cluster_dim'")
+
+
+def _check_barrier(op: Operation, engine: DiagnosticEngine) -> None:
+    type = op.operands[0].type if op.operands else None
+    if isinstance(type, llvm.LLVMPointerType) and type.address_space != SHARED:
+        engine.error(op.location, f"'{op.name}' op mbarrier requires shared-memory operand")
+
+
+def _check_call(op: Any, symbols: dict[str, Any], engine: DiagnosticEngine) -> None:
+    callee = op.callee.root
+    if callee == "vprintf" and op.operands:
+        _check_format(_origin(op.operands[0]), symbols, op.location, engine)
+    elif callee in LAUNCH_FUNCTIONS and op.operands:
+        launched = symbols.get(_symbol(_origin(op.operands[0])))
+        if isinstance(launched, llvm.LLVMFuncOp) and not launched.is_kernel:
+            engine.error(op.location, "a function that is not __global__ cannot be launched")
+        for value in op.operands[1:]:
+            if _is_local(value):
+                engine.warning(op.location, LOCAL_LAUNCH_ARGUMENT)
+
+
+LOCAL_LAUNCH_ARGUMENT = (
+    "A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. "
+    "Dereferencing this within the launch is undefined"
+)
+
+
+def _check_format(origin: Value, symbols: dict[str, Any], location: Locatable, engine: DiagnosticEngine) -> None:
+    held = symbols.get(_symbol(origin))
+    if not isinstance(held, llvm.GlobalOp) or held.constant is None:
+        engine.error(location, "printf format string must be a constant address space pointer")
+
+
+def _origin(value: Value) -> Value:
+    """What a pointer was made from, through casts and offsets."""
+    while isinstance(value.defining_op, (llvm.AddrSpaceCastOp, llvm.GEPOp)):
+        value = value.defining_op.operands[0]
+    return value
+
+
+def _symbol(value: Value) -> str:
+    op = value.defining_op
+    return op.global_name.root if isinstance(op, llvm.AddressOfOp) else ""
+
+
+def _is_local(value: Value) -> bool:
+    """Whether a value is a pointer to the launching thread's own memory, or one of which nothing is known."""
+    if not isinstance(value.type, llvm.LLVMPointerType):
+        return False
+    origin = _origin(value)
+    if isinstance(origin.defining_op, llvm.AllocaOp):
+        return True
+    space = origin.type.address_space
+    return space == LOCAL or space == 0 and isinstance(origin, BlockArgument)

@@ -1,0 +1,266 @@
+"""`tileir{...}`: the documented pipeline of the Tile IR compiler as text, its options and its pass list beside ours.
+
+    tileiras-opt kernel.mlir --pass-pipeline="builtin.module(tileir{opt-level=3 compute-capability=sm_90})"
+
+`OPTIONS` has every documented option with its type, default and consumer, and says what reads it here.  `ROWS` has
+every pass that the documentation lists for a level, in its order, with the passes that do the same here or the reason
+why there is none.  `build` makes the passes of our own pipeline: those that the stages run, in their order.
+
+Defaults are laid down in three layers, of which a later one wins: the table's, the braces', the driver's command line.
+An option whose consumer does not run is passed over in silence, as is one that nothing reads here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tileiras.diagnostics import CompileError, ExitCode
+
+if TYPE_CHECKING:
+    from tileiras.ir import Pass
+
+
+class PipelineOption(NamedTuple):
+    """One option: `consumer` is who reads it in the documentation, `ours` who does here; `compiler` is the name of the
+    compiler's own option that it stands for, if any.  `unset` says that a default which nobody asked for is not passed
+    on, since we choose better."""
+
+    name: str
+    kind: str
+    default: Any
+    consumer: str
+    ours: str
+    compiler: str = ""
+    choices: tuple[str, ...] = ()
+    unset: bool = False
+
+
+_CHOSEN = "`tileaa`, `tileas`; chosen from tile sizes when nobody says"
+
+OPTIONS: dict[str, PipelineOption] = {
+    option.name: option
+    for option in (
+        PipelineOption("num-warps", "int", 4, "convert-cudatile-to-tileaa, tileas-generate-schedule-constraints",
+                       _CHOSEN, "num-warps", unset=True),
+        PipelineOption("num-ctas", "int", 1, "convert-cudatile-to-tileaa, tileir-gpu-module-prepare",
+                       "`tileaa`; the kernel's hint when nobody says", "num-ctas", unset=True),
+        PipelineOption("compute-capability", "string", "sm_80", "convert-target-to-nvvm, tileir-post-nvvm-finalize",
+                       "all conversions, `convert-target-to-nvvm`", "gpu-name"),
+        PipelineOption("opt-level", "int", 2, "pipeline builder", "pipeline builder, `#nvvm.target`", "opt-level"),
+        PipelineOption("v2-opt-level", "int", 0, "tileas-generate-schedule-constraints, tileas-materialize-schedule",
+                       "nothing: there is one scheduler"),
+        PipelineOption("pipeline-strategy", "enum", "none", "pipeline builder", "`tileas`", "pipeline-strategy",
+                       ("none", "unspecialize", "warp-specialize")),
+        PipelineOption("index-bitwidth", "int", 32, "convert-tileas-to-llvm, convert-to-llvm, convert-memref-to-llvm",
+                       "nothing: indices in a tile have 32 bits, addresses 64"),
+        PipelineOption("unspecialized-pipeline-num-stages", "int", 4, "unspecialized-pipeline",
+                       "`tileas-unspecialized-pipeline`; chosen for each loop when nobody says",
+                       "unspecialized-pipeline-num-stages", unset=True),
+        PipelineOption("approx", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "approx"),
+        PipelineOption("ftz", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "ftz"),
+        PipelineOption("use-nvgpucomp-libnvvm", "bool", False, "serialisation", "`convert-target-to-nvvm`: a flag"),
+        PipelineOption("emit-line-info", "enum", "none", "snapshot printers", "snapshot printers",
+                       choices=("none", "frontend", "tileas")),
+        PipelineOption("dynamic-persistent", "bool", False, "tileir-gpu-module-prepare",
+                       "nothing: a tile block computes one tile"),
+        PipelineOption("schedule-trace-file", "string", "", "trace instrumentation", "trace instrumentation"),
+        PipelineOption("enable-random-delay", "bool", False, "tileas-generate-schedule-constraints",
+                       "nothing: the emulator interleaves at random instead"),
+        PipelineOption("rrt-size-threshold", "unsigned", 4096, "pipeline builder, resource constraint builder",
+                       "`tileas`: 0 selects the light variant of warp-specialize", "rrt-size-threshold"),
+        PipelineOption("max-constraint-iterations", "unsigned", 10, "tileas-generate-schedule-constraints",
+                       "nothing: constraints are solved in one go"),
+        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper", "nothing: no host code"),
+        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "nothing: no host code"),
+        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper", "nothing: no host code"),
+    )
+}  # fmt: skip
+
+DRIVER = {"gpu-name": "compute-capability", "opt-level": "opt-level"}
+"""Options of the command line -> those of the pipeline that they override."""
+
+
+class Row(NamedTuple):
+    """A documented row: the level from which on it runs, its pass, ours in the order in which they run, and what there
+    is to say, always when there is none."""
+
+    level: int
+    documented: str
+    ours: tuple[str, ...]
+    remark: str = ""
+
+
+ROWS: tuple[Row, ...] = (
+    Row(0, "verifier slots", ("verifier",), "every operation is checked when a module is read"),
+    Row(1, "convert-cudatile-to-tileaa", ("convert-cudatile-to-tileaa",)),
+    Row(1, "snapshot printer", ("snapshot printer",), "with emit-line-info=frontend"),
+    Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "with line or debug information"),
+    Row(1, "canonicalize", ("canonicalize", "cse")),
+    Row(2, "convert-tileaa-to-tileas", ("convert-tileaa-to-tileas", "cse", "dce")),
+    Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; no host code is emitted"),
+    Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
+    Row(2, "cse", (), "LLVM does that to its own IR"),
+    Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas, before convert-tileas-to-llvm"),
+    Row(2, "convert-tileas-to-nvgpu", (), "accesses and products become nvvm operations without a level between"),
+    Row(3, "tileir-verify-ops-analysis", ("tileir-verify-ops-analysis",), "before convert-tileas-to-llvm"),
+    Row(3, "host-device-assert-enable", (), "assert is lowered by convert-tileas-to-llvm at every level"),
+    Row(3, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "as above, before convert-tileas-to-llvm"),
+    Row(3, "tileir-gpu-module-prepare", (), "cluster and occupancy stand in kernel_spec; one entry is one module"),
+    Row(3, "canonicalize", (), "the conversion folds what it emits"),
+    Row(3, "cse", (), "LLVM does that to its own IR"),
+    Row(3, "unspecialized-pipeline", ("tileas-unspecialized-pipeline", "cse"), "on nv_tileas, from level 2 on"),
+    Row(3, "test-convert-to-llvm", (), "a test pass"),
+    Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
+    Row(3, "tileir-finalize-llvm-kernel", (), "as the row before"),
+    Row(3, "convert-to-llvm", (), "convert-tileas-to-llvm has the rules for arith, math and scf as well"),
+    Row(3, "canonicalize", (), "as above"),
+    Row(3, "convert-nvgpu-to-nvvm", (), "there is no nvgpu"),
+    Row(3, "convert-vector-to-llvm", (), "what a thread holds of a tile is an LLVM vector from the start"),
+    Row(3, "convert-math-to-funcs", (), "math becomes instructions or libdevice calls in convert-tileas-to-llvm"),
+    Row(3, "arith-expand", (), "convert-tileas-to-llvm expands where a target has no instruction"),
+    Row(3, "convert-memref-to-llvm", (), "views are pointers, sizes and strides since nv_tileaa"),
+    Row(3, "synthesize-debug-info-scopes", ("synthesize-debug-info-scopes",), "on cuda_tile, for line tables"),
+    Row(3, "convert-target-to-nvvm", ("convert-target-to-nvvm",)),
+    Row(3, "canonicalize", (), "LLVM does that to its own IR"),
+    Row(3, "cse", (), "as the row before"),
+    Row(3, "tileir-post-nvvm-finalize", ("nvvm-ir-verifier",), "launch bounds are written with the PTX headers"),
+)
+"""The documented pass list, each level holding those before it."""
+
+
+class TileIRPipelineOptions(Mapping[str, Any]):
+    """Checked values of all options of `tileir{...}`; `given` has those that somebody asked for."""
+
+    __slots__ = ("_values", "given")
+
+    def __init__(self, braces: Mapping[str, Any] | None = None, driver: Mapping[str, Any] | None = None) -> None:
+        """`braces` are values of this pipeline's options, `driver` those of the command line, by its names.  Raises
+        CompileError (code 2) for an option that there is not and a value that does not fit."""
+        self.given: dict[str, Any] = {}
+        for name, value in (braces or {}).items():
+            if name not in OPTIONS:
+                import difflib
+
+                near = difflib.get_close_matches(name, OPTIONS, 1)
+                hint = f" (did you mean '{near[0]}'?)" if near else ""
+                raise _bad(f"'tileir' has no option '{name}'{hint}")
+            self.given[name] = _checked(OPTIONS[name], value)
+        for name, value in (driver or {}).items():
+            own = DRIVER.get(name, name)
+            if own in OPTIONS:
+                self.given[own] = _checked(OPTIONS[own], value)
+        self._values = {name: option.default for name, option in OPTIONS.items()} | self.given
+
+    @classmethod
+    def parse(cls, text: str, driver: Mapping[str, Any] | None = None) -> TileIRPipelineOptions:
+        """From `tileir`, `tileir{key=value key=value}` or what stands in the braces."""
+        match = re.fullmatch(r"\s*(?:tileir\s*)?(?:\{([^{}]*)\})?\s*", text)
+        if match is None:
+            raise _bad(f"expected 'tileir{{key=value ...}}', got '{text}'")
+        braces: dict[str, Any] = {}
+        for item in re.split(r"[\s,]+", (match.group(1) or "").strip()):
+            name, _, value = item.partition("=")
+            if name:
+                braces[name] = value
+        return cls(braces, driver)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def compiler_options(self) -> dict[str, Any]:
+        """The values of the compiler's own options (`tileiras.options`) that these stand for."""
+        return {
+            option.compiler: self[name]
+            for name, option in OPTIONS.items()
+            if option.compiler and (name in self.given or not option.unset)
+        }
+
+
+def _checked(option: PipelineOption, value: Any) -> Any:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if option.kind == "bool":
+        if text in ("", "true", "1"):
+            return True
+        if text in ("false", "0"):
+            return False
+    elif option.kind in ("int", "unsigned"):
+        if re.fullmatch(r"-?\d+" if option.kind == "int" else r"\d+", text):
+            return int(text)
+    elif option.kind == "enum":
+        if text in option.choices:
+            return text
+    else:
+        return text
+    accepted = {"bool": "true, false", "int": "an integer", "unsigned": "an integer that is not negative"}
+    raise _bad(
+        f"'{text}' value invalid for option '{option.name}' of 'tileir'; accepted: "
+        + accepted.get(option.kind, ", ".join(option.choices))
+    )
+
+
+def _bad(message: str) -> CompileError:
+    return CompileError.at(None, message, ExitCode.CONFIGURATION)
+
+
+def build(options: TileIRPipelineOptions) -> list[Pass]:
+    """The passes of our pipeline at the level asked for; raises CompileError (code 2) for values out of range."""
+    from tileiras.options import CompileOptions
+    from tileiras.pipeline import stage
+
+    level = options["opt-level"]
+    values = CompileOptions({**options.compiler_options(), "opt-level": max(0, min(level, 3))})
+    if level not in (0, 1, 2, 3):
+        raise _bad(f"invalid optimization level: {level}")
+    passes: list[Pass] = []
+    if level >= 1:
+        from tileiras.stages import tileaa
+
+        passes += tileaa.passes(stage("tileaa").select(values))
+    if level >= 2:
+        from tileiras.stages import llvm, tileas
+
+        passes += tileas.passes(stage("tileas").select(values))
+        passes += llvm.passes(stage("llvm").select(values))
+    if level >= 3:
+        from tileiras.passes.convert_target_to_nvvm import ConvertTargetToNVVM
+        from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
+
+        passes.append(
+            ConvertTargetToNVVM(
+                compute_capability=values["gpu-name"],
+                opt_level=level,
+                use_nvgpucomp_libnvvm=options["use-nvgpucomp-libnvvm"],
+            )
+        )
+        passes.append(NVVMIRVerifier(compute_capability=values["gpu-name"]))
+    return passes
+
+
+def describe(level: int = 3) -> str:
+    """The documented pass list up to a level beside ours, as `--print-pipeline` shows it."""
+    rows = [row for row in ROWS if row.level <= level]
+    left = max(len(row.documented) for row in rows)
+    ours = [", ".join(row.ours) or "-" for row in rows]
+    right = max(map(len, ours))
+    lines = ["tileir: the documented passes, ours, and what there is to say", ""]
+    lines += [
+        f"O{row.level}  {row.documented:<{left}}  {names:<{right}}  {row.remark}".rstrip()
+        for row, names in zip(rows, ours)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def option_rows() -> Iterable[tuple[str, str, str, str, str]]:
+    """(name, type, default, consumer in the documentation, consumer here) of every option, for the documentation."""
+    for option in OPTIONS.values():
+        kind = option.kind if option.kind != "enum" else ", ".join(option.choices)
+        default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+        yield option.name, kind, default or "empty", option.consumer, option.ours
