@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import json
 import multiprocessing
 import sys
@@ -180,6 +181,8 @@ def main() -> int:
     if options.families:
         kernels = [kernel for kernel in kernels if kernel.family in options.families.split(",")]
     groups = modules(kernels[:: options.every])
+    # Half a million objects that stay: every collection would look at them, in every process.
+    gc.freeze()
     runs: dict[str, Rows] = {}
     for file in options.figures[::-1]:
         runs.update(json.loads(file.read_text()) if file.exists() else {})

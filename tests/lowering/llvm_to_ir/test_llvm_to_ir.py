@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tileiras.codegen import admission, libdevice, llvm_pipeline, ptxas
+from tileiras.codegen import admission, kernel_metadata, libdevice, llvm_pipeline, ptx, ptxas
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import llvm, nvvm
@@ -121,12 +121,50 @@ def test_a_kernel_with_a_loop_shared_memory_and_libdevice_assembles_everywhere()
     assert "phi i32 [0, %entry], [%" in ir
     assert "phi <4 x float> [splat (float 0x4000000000000000), %entry]" in ir
     assert "br label %bb4" not in ir, "an unreachable block is left out"
-    for ptx in assemble(ir).values():
-        assert ".extern .shared .align 1024 .b8 smem[];" in ptx
+    for text in assemble(ir).values():
+        assert ".extern .shared .align 1024 .b8 smem[];" in text
         # sm_100 keeps pairs of floats in 64-bit registers.
-        assert "ld.global.v4.b32" in ptx or "ld.global.v2.b64" in ptx
-        assert "bar.sync" in ptx and "ex2.approx.ftz.f32" in ptx
-        assert ".ptr .global .align 16 scale_param_0" in ptx
+        assert "ld.global.v4.b32" in text or "ld.global.v2.b64" in text
+        assert "bar.sync" in text and "ex2.approx.ftz.f32" in text
+        assert ".ptr .global .align 16 scale_param_0" in text
+
+
+BY_VALUE = """\
+llvm.func @k(%out: !llvm.ptr<1> {tileiras.name = "out", tileiras.type = "ptr<i32>"},
+             %map: !llvm.ptr {llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, nvvm.grid_constant,
+                              tileiras.hidden = "tensor_map 0"})
+    attributes {nvvm.kernel, nvvm.reqntid = array<i32: 32, 1, 1>, tileiras.shared_memory = 0 : i64} {
+  %tid = nvvm.read.ptx.sreg.tid.x : i32
+  %p = llvm.getelementptr %map[%tid] : (!llvm.ptr, i32) -> !llvm.ptr, i32
+  %x = llvm.load %p {alignment = 4 : i64} : !llvm.ptr -> i32
+  %q = llvm.getelementptr %out[%tid] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, i32
+  llvm.store %x, %q {alignment = 4 : i64} : i32, !llvm.ptr<1>
+  llvm.return
+}
+"""
+
+
+def test_an_aggregate_by_value_stays_where_the_launch_put_it():
+    ir = translate(BY_VALUE)
+    assert 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %1' in ir
+    for text in assemble(ir).values():
+        assert ".param .align 64 .b8 k_param_1[128]" in text and ".local" not in text
+        (kernel,) = kernel_metadata.describe(ptx.parse(text), kernel_metadata.from_ir(ir))["kernels"]
+        assert kernel["parameters"] == [{"name": "out", "type": "ptr<i32>", "offset": 0, "size": 8}]
+        (hidden,) = kernel["hidden_parameters"]
+        assert (hidden["offset"], hidden["size"], hidden["fill"]) == (64, 128, "tensor_map 0")
+
+
+@pytest.mark.parametrize(
+    ("given", "taken", "message"),
+    [
+        ("llvm.byval = !llvm.array<128 x i8>, ", "", "requires the argument to also have 'llvm.byval'"),
+        ("nvvm.kernel, ", "", "must be present only on kernel arguments"),
+    ],
+)
+def test_what_nobody_passes_by_value_is_no_grid_constant(given, taken, message):
+    with pytest.raises(CompileError, match=message):
+        translate(BY_VALUE.replace(given, taken))
 
 
 def test_the_text_does_not_depend_on_names_or_locations():
@@ -224,8 +262,8 @@ def test_mma(shape, kind, accumulator, a, b, operand, element, instruction):
     build.insert(llvm.ReturnOp())
     module = module_of(function)
     verify(module)
-    for ptx in assemble(translate_module(module)).values():
-        assert instruction in ptx
+    for text in assemble(translate_module(module)).values():
+        assert instruction in text
 
 
 def module_of(*operations):
@@ -255,9 +293,9 @@ module {
 }
 """
     )
-    for ptx in assemble(ir).values():
-        assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in ptx
-        assert "cp.async.cg.shared.global" in ptx and "cp.async.wait_group" in ptx
+    for text in assemble(ir).values():
+        assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text
+        assert "cp.async.cg.shared.global" in text and "cp.async.wait_group" in text
 
 
 NVVM = """\

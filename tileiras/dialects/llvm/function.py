@@ -42,6 +42,10 @@ SHARED_MEMORY = "tileiras.shared_memory"
 PARAMETER_NAME, PARAMETER_TYPE = "tileiras.name", "tileiras.type"
 """String attributes of a kernel's arguments, as the source has them; they go to NAME.json."""
 
+GRID_CONSTANT = "nvvm.grid_constant"
+"""Unit attribute of a kernel's by-value argument that nothing writes: it is used where the launch put it, in parameter
+space.  Without it, LLVM copies an aggregate whose address is taken to local memory, which no tensor map may be in."""
+
 HIDDEN_PARAMETER = "tileiras.hidden"
 """String attribute of an argument that the host fills by itself; says how."""
 
@@ -107,6 +111,12 @@ class LLVMFuncOp(LLVMOp):
             raise VerifyError(f"expects argument attribute array to have {len(inputs)} elements")
         if self.is_kernel and not isinstance(self.function_type.result, LLVMVoidType):
             raise VerifyError("Kernel functions do not support return with operands")
+        for number in range(len(inputs)):
+            given = self.argument_attributes(number)
+            if GRID_CONSTANT in given and not self.is_kernel:
+                raise VerifyError(f"'{GRID_CONSTANT}' attribute must be present only on kernel arguments")
+            if GRID_CONSTANT in given and "llvm.byval" not in given:
+                raise VerifyError(f"'{GRID_CONSTANT}' attribute requires the argument to also have 'llvm.byval'")
         if self.is_declaration:
             return
         entry = self.regions[0].blocks[0]
