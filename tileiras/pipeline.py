@@ -73,8 +73,10 @@ class Stage(NamedTuple):
         return StageOptions(self.name, self.reads(options), options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
-        """Whether source positions reach this stage's output: with line or debug information, while there is IR."""
-        return bool(self.dialects) and any(name in self.options and options[name] for name in DEBUG_OPTIONS)
+        """Whether source positions reach this stage's output: with line or debug information, while there is IR, and
+        in what a sanitizer says."""
+        names = (*DEBUG_OPTIONS, "sanitize")
+        return bool(self.dialects) and any(name in self.options and options[name] for name in names)
 
 
 _MIDDLE = ("builtin", "arith", "math", "scf")
@@ -93,7 +95,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "tileaa", ENTRY, ".tileaa.mlir", (),
-        ("gpu-name", "num-warps", "num-ctas", "legalize-types", *DEBUG_OPTIONS),
+        ("gpu-name", "num-warps", "num-ctas", "legalize-types", "sanitize", *DEBUG_OPTIONS),
         "views to pointers and masks, alias and divisibility facts",
         dialects=(*_MIDDLE, "cuda_tile", "nv_tileaa"),
     ),

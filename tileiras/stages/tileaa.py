@@ -46,6 +46,11 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
         check_supported_types(source, gpu(options.gpu_name))
     convert, *cleanup = passes(options)
     watchers = context.instrumentation
+    if options.sanitize == "memcheck":
+        from tileiras.passes.instrument_memcheck import InstrumentMemcheck
+
+        checks = PassManager([InstrumentMemcheck()], verify_each=False, instrumentation=watchers)
+        checks.run(source, PassContext(context.engine))
     with instrumented(convert.name, source, watchers) as step:
         module = step.op = convert_to_tileaa(source, convert.target, context.engine)
     PassManager(cleanup, verify_each=False, instrumentation=watchers).run(module, PassContext(context.engine))
