@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from project import Project, axpy, module
+from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import remote
 from tileiras.build.remote import BadReply, Remote, action_result, from_environment, output_digest
@@ -184,9 +184,7 @@ def test_bytes_that_are_others_turn_it_off_and_bytes_that_are_gone_are_a_miss(se
 def test_a_team_builds_once(server, tmp_path, jobs):
     ci = project(tmp_path / "ci", server)
     ci.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_MODE="read-write")
-    deadline = time.monotonic() + 10
-    while len(server.files("ac")) < 5 and time.monotonic() < deadline:
-        time.sleep(0.05)  # workers upload on while the build's process ends
+    # The build's end has waited for what its workers upload.
     assert len(server.files("ac")) == 5
     developer = project(tmp_path / "developer", server)
     build = developer.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
@@ -219,6 +217,39 @@ def test_a_server_that_accepts_and_never_answers_costs_one_warning(monkeypatch):
         both.put("key", b"value")
         both.close()
     assert len(said) == 1 and "timed out" in said[0]
+
+
+IMPATIENT = "import tileiras.build.remote as remote\nremote.READ_SECONDS = 1.0\n"
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path, jobs):
+    tree = project(tmp_path, None)
+    tree.write("kernels/other.mlir", module(axpy("second"), axpy("third", operation="mulf")))
+    tree.write("sitecustomize.py", IMPATIENT)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+        build = tree.scons(
+            jobs, TILEIRAS_REMOTE_CACHE=url, TILEIRAS_REMOTE_MODE="read-write",
+            PYTHONPATH=os.pathsep.join([tree.folder, CHECKOUT]),
+        )  # fmt: skip
+        asked = count_connections(silent)
+    assert build.errors == f"warning: remote cache {url}: timed out; done without for this build\n"
+    assert build.cached == [] and len(build.stages) == 14
+    # Lookups that were under way at the same time, and nobody afterwards.
+    assert 1 <= asked <= int(jobs[2])
+
+
+def count_connections(listening: socket.socket) -> int:
+    """How many have connected to a socket since it listens."""
+    listening.setblocking(False)
+    found = 0
+    while True:
+        try:
+            listening.accept()[0].close()
+        except BlockingIOError:
+            return found
+        found += 1
 
 
 def test_a_connection_that_was_closed_meanwhile_is_made_again(tmp_path):

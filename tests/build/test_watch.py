@@ -3,11 +3,13 @@
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 from project import Project, axpy, module
@@ -25,9 +27,10 @@ ALL = "read, tileaa, tileas, llvm, ptx"
 class Running:
     """A watch in a process of its own, and what it says."""
 
-    def __init__(self, project: Project, *command: str) -> None:
+    def __init__(self, project: Project, *command: str, before: Sequence[str] = ()) -> None:
+        """`before` is what the command is an argument of."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [*before, sys.executable, "-m", *command],
             cwd=project.folder,
             env={**os.environ, "PYTHONPATH": project.compiler, "TILEIRAS_CACHE_DIR": project.store},
             stdout=subprocess.PIPE,
@@ -59,8 +62,8 @@ class Running:
 def running():
     started = []
 
-    def start(project: Project, *command: str) -> Running:
-        started.append(Running(project, *command))
+    def start(project: Project, *command: str, before: Sequence[str] = ()) -> Running:
+        started.append(Running(project, *command, before=before))
         return started[-1]
 
     yield start
@@ -249,6 +252,28 @@ def test_without_watches_of_the_system_files_are_looked_at(project, quiet_watch,
         watching.run()
     assert "raise fs.inotify.max_user_watches" in said[0]
     assert [len(changed) for changed, _ in turns[:3]] == [1, 0, 1]
+
+
+FEW_WATCHES = "echo 3 > /proc/sys/user/max_inotify_watches"
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "--user", "--map-root-user", "sh", "-c", FEW_WATCHES], capture_output=True).returncode
+    != 0,
+    reason="this system lets no program limit its watches",
+)
+def test_a_system_that_is_out_of_watches_is_told_and_files_are_looked_at(project, running):
+    command = f'{FEW_WATCHES} && exec "$@"'
+    watching = running(
+        project, "tileiras.cli.tileiras_watch", "kernels", "emit=tileaa", "-j1",
+        before=["unshare", "--user", "--map-root-user", "sh", "-c", command, "sh"],
+    )  # fmt: skip
+    first, *_ = watching.until("watching")
+    assert first.startswith("warning: the system gives no more watches (") and "fs.inotify.max_user_watches" in first
+    project.write("kernels/k.mlir", module(axpy("first", operation="mulf")))
+    assert watching.until("k.mlir") == ["kernels/k.mlir sm_90: read, tileaa"]
+    assert watching.end() == 0
 
 
 def test_a_burst_is_one_batch_and_does_not_wait_for_ever():

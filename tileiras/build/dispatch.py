@@ -48,9 +48,12 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
     build = session.history.build if session.history is not None else os.getcwd()
     place = Place(store.directory, store.mode, store.limit, build)
     try:
-        reply = _workers(jobs).run(Request(place, os.getcwd(), step))
+        failure = store.remote.failure if store.remote is not None else None
+        reply = _workers(jobs).run(Request(place, os.getcwd(), step, failure))
     except WorkerDied as error:
         return report(session.fail(step, str(error)), step)
+    if reply.remote_failure is not None and store.remote is not None:
+        store.remote.turn_off(reply.remote_failure)
     for message in reply.warnings:
         store.warn_once(message)
     return _first_of(reply.reports)
@@ -70,5 +73,8 @@ def _workers(jobs: int) -> Pool:
 
     with _lock:
         if _pool is None:
+            import atexit
+
             _pool = Pool(jobs)
+            atexit.register(_pool.close)
         return _pool

@@ -147,9 +147,10 @@ class Remote:
         # The environment's token only: one in the address would be printed with it.
         self.name = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{self._prefix}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._warn = warn
+        self.warn = warn
         self._writes = writes
-        self._off = False
+        self.failure: str | None = None
+        """Why it is off, once it is."""
         self._lock = threading.Lock()
         self._local = threading.local()
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
@@ -158,7 +159,7 @@ class Remote:
         """The bytes that somebody put under `key`, their sha256 checked."""
         import hashlib
 
-        if self._off:
+        if self.failure is not None:
             return None
         try:
             message = self._ask("GET", "/ac/" + _name(key))
@@ -172,12 +173,12 @@ class Remote:
                 raise BadReply(f"/cas/{digest} is something else")
             return value
         except (OSError, BadReply) as error:
-            self._turn_off(error)
+            self.turn_off(str(error) or type(error).__name__)
             return None
 
     def put(self, key: str, value: bytes) -> None:
         """Has bytes uploaded, sooner or later; left out when too many wait."""
-        if self._off or not self._writes:
+        if self.failure is not None or not self._writes:
             return
         with self._lock:
             if self._uploads is None:
@@ -198,7 +199,7 @@ class Remote:
             return
         deadline = time.monotonic() + DRAIN_SECONDS
         with uploads.all_tasks_done:
-            while uploads.unfinished_tasks and not self._off and time.monotonic() < deadline:
+            while uploads.unfinished_tasks and self.failure is None and time.monotonic() < deadline:
                 uploads.all_tasks_done.wait(0.05)
 
     def _upload(self) -> None:
@@ -209,13 +210,13 @@ class Remote:
         while True:
             key, value = uploads.get()
             try:
-                if not self._off:
+                if self.failure is None:
                     digest = hashlib.sha256(value).hexdigest()
                     # The bytes first: a record must not name what is not there yet.
                     self._ask("PUT", "/cas/" + digest, value)
                     self._ask("PUT", "/ac/" + _name(key), action_result(digest, len(value)))
             except (OSError, BadReply) as error:
-                self._turn_off(error)
+                self.turn_off(str(error) or type(error).__name__)
             finally:
                 uploads.task_done()
 
@@ -248,12 +249,13 @@ class Remote:
             return data
         raise BadReply("no reply")
 
-    def _turn_off(self, error: BaseException) -> None:
+    def turn_off(self, failure: str) -> None:
+        """Does without it from now on, with a warning that says why."""
         with self._lock:
-            if self._off:
+            if self.failure is not None:
                 return
-            self._off = True
-        self._warn(f"remote cache {self.name}: {str(error) or type(error).__name__}; done without for this build")
+            self.failure = failure
+        self.warn(f"remote cache {self.name}: {failure}; done without for this build")
 
 
 def _name(key: str) -> str:

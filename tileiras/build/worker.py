@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tileiras.build.execute import Report, Session, Step, report
 from tileiras.build.history import History
+from tileiras.build.remote import DRAIN_SECONDS
 from tileiras.build.store import ArtifactStore
 from tileiras.files import read_if_there
 
@@ -38,12 +39,16 @@ class Request(NamedTuple):
     folder: str
     """The folder that paths of steps start from."""
     step: Step
+    remote_failure: str | None = None
+    """Why the build does without the team's server, if it does."""
 
 
 class Reply(NamedTuple):
     reports: list[Report]
     """Of the step that was asked for, and of those of its successors that ran as well."""
     warnings: list[str]
+    remote_failure: str | None = None
+    """Why the team's server is off, for the build to say it once and tell the other workers."""
 
 
 # ---- in the worker ---------------------------------------------------------------------------------------------------
@@ -67,6 +72,10 @@ def perform_chain(session: Session, step: Step, wanted: Callable[[], bool] = lam
     return reports
 
 
+def _say_nothing(message: str) -> None:
+    pass
+
+
 def serve(connection: Any) -> None:
     """A worker's life: requests until the other end is closed."""
     import signal
@@ -88,16 +97,27 @@ def serve(connection: Any) -> None:
         if session is None:
             store = ArtifactStore(place.directory, warnings.append, place.mode, place.limit)
             session = sessions[place] = Session(store, history=History(place.build))
+        remote = session.store.remote
+        if remote is not None:
+            # The build says it, for all of its processes.
+            remote.warn = _say_nothing
+            if request.remote_failure is not None:
+                remote.turn_off(request.remote_failure)
         # There is nothing to receive meanwhile but the end of a build that was killed.
         reports = perform_chain(session, request.step, lambda: not connection.poll())
+        failure = remote.failure if remote is not None else None
         try:
-            connection.send(Reply(reports, list(warnings)))
+            connection.send(Reply(reports, list(warnings), failure))
         except OSError:
             return
         warnings.clear()
 
 
 # ---- in the build ----------------------------------------------------------------------------------------------------
+
+
+END_SECONDS = DRAIN_SECONDS + 2
+"""How long the end of a process is waited for."""
 
 
 class _Worker:
@@ -115,7 +135,7 @@ class _Worker:
     def end(self) -> str:
         """Waits for the process and tells how it ended."""
         self.connection.close()
-        self.process.join(5)
+        self.process.join(END_SECONDS)
         code = self.process.exitcode
         if code is not None and code < 0:
             import signal
@@ -154,8 +174,10 @@ class Pool:
             raise WorkerDied(f"the process that compiled it ended twice: {', '.join(ends)}")
 
     def close(self) -> None:
-        """Ends the workers that are idle."""
+        """Ends the workers that are idle, once they have uploaded what they made."""
         with self._lock:
+            for worker in self._idle:
+                worker.connection.close()
             for worker in self._idle:
                 worker.end()
             self._idle.clear()
