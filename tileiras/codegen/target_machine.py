@@ -119,6 +119,9 @@ def initialize() -> None:
         return
     import llvmlite.binding as llvm
 
+    # Loop strength reduction keeps a pointer for every access of a loop that steps through memory: in the kernels'
+    # loops, whose registers are full of fragments, that is what spills.  ptxas sees what is left to share.
+    llvm.set_option("tileiras", "-disable-lsr")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     _initialized = True

@@ -20,14 +20,15 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Builder, IntegerAttr, Pure, Region, TensorType, Value, i32, i64
+from tileiras.ir import Block, Builder, IntegerAttr, Region, TensorType, Value, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
 from tileiras.layout.shared import SharedPlan
 from tileiras.targets import COPY_ATOMS, CopyAtom, Target
 
-from .staging import LOADS, StagedLoad, read_in, staged_load
+from .resident_factors import keep_factors
+from .staging import LOADS, StagedLoad, erase_unused, read_in, staged_load
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -62,6 +63,7 @@ def pipeline_loops(
     atom = _asynchronous_copy(target)
     if atom is None:
         return Outcome()
+    keep_factors(func, atom, _shared_budget(func, target), engine)
     outcomes: list[bool | None] = []
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
@@ -78,6 +80,13 @@ def _asynchronous_copy(target: Target) -> CopyAtom | None:
         if atom.asynchronous and moves and target.meets(atom.requires):
             return atom
     return None
+
+
+def _shared_budget(func: Any, target: Target) -> int:
+    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
+    if not func.kernel_spec.occupancy:
+        return target.shared_per_cta
+    return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
 
 
 def _number(value: Value) -> int | None:
@@ -111,10 +120,7 @@ def _pipeline(
     engine: DiagnosticEngine | None,
 ) -> bool | None:
     """Whether the loop got its pipeline; None when it is not worth one."""
-    budget = target.shared_per_cta
-    if func.kernel_spec.occupancy:
-        budget = min(budget, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
-    budget -= _live_bytes(loop)
+    budget = _shared_budget(func, target) - _live_bytes(loop)
     wanted = stages or _wanted_stages(found)
     trips = _trips(loop)
     if trips is not None:
@@ -356,7 +362,7 @@ class _Pipeline:
                 value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
                 leaf.convert.replace_all_uses_with((value,))
                 leaf.convert.erase()
-            _erase_unused(load.data)
+            erase_unused(load.data)
             if load.data.has_uses:
                 load.data.replace_all_uses_with(reading(staged.writer))
             token = tileas.JoinMemTokenOp.create(
@@ -367,12 +373,3 @@ class _Pipeline:
             load.parent.insert_before(token, load)
             load.result_token.replace_all_uses_with(token.results[0])
             load.erase()
-
-
-def _erase_unused(value: Value) -> None:
-    """Erases users of `value` that nobody uses any more."""
-    for user in list(value.users):
-        for result in user.results:
-            _erase_unused(result)
-        if user.results and user.has_trait(Pure) and not any(r.has_uses for r in user.results):
-            user.erase()

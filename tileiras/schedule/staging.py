@@ -61,8 +61,8 @@ class StagedLoad(NamedTuple):
         return type.num_elements * type.element_type.width // 8
 
 
-def staged_load(load: Any, loop: Any, atom: CopyAtom) -> StagedLoad | None:
-    """How a load in the body of `loop` can be staged by `atom`; None when it cannot or need not."""
+def copied_vector(load: Any, atom: CopyAtom) -> tuple[int, ...] | None:
+    """The tile positions of the bits within one copy when `atom` can bring what a load brings; None when it cannot."""
     type = load.data.type
     if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
         return None
@@ -73,14 +73,19 @@ def staged_load(load: Any, loop: Any, atom: CopyAtom) -> StagedLoad | None:
         return None
     if load.atom.vector_size * element.width // 8 not in atom.widths or not _pads_with_zero(load):
         return None
-    writer = layout_of(type)
-    vector = _vector_positions(load, writer)
+    return _vector_positions(load, layout_of(type))
+
+
+def staged_load(load: Any, loop: Any, atom: CopyAtom) -> StagedLoad | None:
+    """How a load in the body of `loop` can be staged by `atom`; None when it cannot or need not."""
+    vector = copied_vector(load, atom)
     if vector is None or not all(_follows_counter(v, loop) for v in _addresses(load)):
         return None
     tokens = tokens_from_outside(load.token, loop)
     if tokens is None:
         return None
-    leaves = tuple(_leaves(load.data, loop.body.block))
+    element, writer = load.data.type.element_type, layout_of(load.data.type)
+    leaves = tuple(leaves_of(load.data, loop.body.block))
     if not any(_moves(leaf, writer, element.width) for leaf in leaves):
         return None
     readers = dict.fromkeys(leaf.layout for leaf in leaves)
@@ -213,7 +218,7 @@ def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
     return layout
 
 
-def _leaves(value: Value, block: Block) -> list[Leaf]:
+def leaves_of(value: Value, block: Block) -> list[Leaf]:
     """The conversions that the data of a load reaches, directly or through operations that move with conversions."""
     found = []
     for user in value.users:
@@ -222,7 +227,7 @@ def _leaves(value: Value, block: Block) -> list[Leaf]:
         if isinstance(user, tileas.ConvertLayoutOp):
             found.append(Leaf(user, layout_of(user.result.type)))
         elif moves_with_conversion(user):
-            found += [Leaf(op, operand_layout(user, layout)) for op, layout in _leaves(user.results[0], block)]
+            found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves_of(user.results[0], block)]
     return found
 
 
@@ -240,16 +245,27 @@ def _reaches_dot(op: Operation) -> bool:
     return False
 
 
-def read_in(value: Value, layout: LinearLayout, load: Any, read: Any) -> Value:
-    """`value`, which is made from the data of `load` by operations that move with conversions, made again in `layout`.
+def read_in(value: Value, layout: LinearLayout, load: Any, read: Any, before: Operation | None = None) -> Value:
+    """`value`, which is made from the data of `load` by operations that move with conversions, made again in `layout`,
+    where it was or before some other operation.
 
     `read(layout)` gives the load's tile in a layout.
     """
     if value is load.data:
         return read(layout)
     op = value.defining_op
-    operand = read_in(op.operands[0], operand_layout(op, layout), load, read)
+    operand = read_in(op.operands[0], operand_layout(op, layout), load, read, before)
     result = with_layout(op.results[0].type, layout)
     new = type(op).create((operand,), (result,), dict(op.attributes), location=op.location)
-    op.parent.insert_before(new, op)
+    place = op if before is None else before
+    place.parent.insert_before(new, place)
     return new.results[0]
+
+
+def erase_unused(value: Value) -> None:
+    """Erases users of `value` that nobody uses any more."""
+    for user in list(value.users):
+        for result in user.results:
+            erase_unused(result)
+        if user.results and user.has_trait(Pure) and not any(r.has_uses for r in user.results):
+            user.erase()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
@@ -129,25 +129,45 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
 # ---- through shared memory ------------------------------------------------------------------------------------------
 
 
+class Place(NamedTuple):
+    """Where a tile is in shared memory: `start` bytes after `base`, which is at a multiple of `alignment`."""
+
+    base: Value
+    alignment: int
+    start: Number = 0
+
+
 def shared_addresses(
-    access: SharedAccess | MatrixAccess, size: int, base: Value, lowering: FunctionLowering, start: Number = 0
+    access: SharedAccess | MatrixAccess, size: int, place: Place, lowering: FunctionLowering
 ) -> list[tuple[Value, int]]:
-    """(pointer, bytes to add) for each access to a buffer `start` bytes after `base`.  The thread's part is computed
-    once; a register's part is XORed into it where they share bits, and added as an immediate where they do not."""
+    """(pointer, bytes to add) for each access.  The thread's part is computed once; a register's part is XORed into it
+    where they share bits, and added as an immediate where they do not.
+
+    Below the place's alignment the sum of both has the bits of the thread's part, so that what is XORed is one
+    instruction of each access, and no register that is held all the time.
+    """
     emit = lowering.emit
     shared_bits = access.thread_bits()
     moved: dict[int, Value] = {}
     result = []
+
+    def thread_pointer(mixed: int) -> Value:
+        def make() -> Value:
+            thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
+            return emit.gep(place.base, emit.mul(thread, size))
+
+        key = ("shared address", access.lane_map, access.warp_map, mixed, size, place.base)
+        return emit.gep(emit.once(key, make), place.start)
+
     for offset in access.offsets:
         mixed, plain = offset & shared_bits, offset & ~shared_bits
-
-        def make(mixed: int = mixed) -> Value:
-            thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
-            return emit.gep(base, emit.mul(thread, size))
-
         if mixed not in moved:
-            key = ("shared address", access.lane_map, access.warp_map, mixed, size, base)
-            moved[mixed] = emit.gep(emit.once(key, make), start)
+            if not mixed or mixed * size >= place.alignment:
+                moved[mixed] = thread_pointer(mixed)
+            else:
+                if 0 not in moved:
+                    moved[0] = thread_pointer(0)
+                moved[mixed] = emit.xor_address(moved[0], mixed * size)
         result.append((moved[mixed], plain * size))
     return result
 
@@ -192,15 +212,10 @@ def read_group(
 
 
 def read_shared(
-    access: SharedAccess | MatrixAccess,
-    element: Any,
-    base: Value,
-    registers: int,
-    lowering: FunctionLowering,
-    start: Number = 0,
+    access: SharedAccess | MatrixAccess, element: Any, place: Place, registers: int, lowering: FunctionLowering
 ) -> Value:
-    """A fragment of `registers` elements from a buffer `start` bytes after `base`."""
-    addresses = shared_addresses(access, element.width // 8, base, lowering, start)
+    """A fragment of `registers` elements."""
+    addresses = shared_addresses(access, element.width // 8, place, lowering)
     parts = [read_group(access, element, pointer, offset, lowering) for pointer, offset in addresses]
     return lowering.emit.assemble(access.registers, parts, registers)
 
@@ -213,17 +228,16 @@ class StagedFragment:
     def __init__(
         self,
         access: SharedAccess | MatrixAccess,
-        base: Value,
+        place: Place,
         region: Region,
         element: Any,
         lowering: FunctionLowering,
-        start: Number = 0,
     ) -> None:
         self._access = access
         self._region = region
         self._element = element
         self._lowering = lowering
-        self._places = shared_addresses(access, element.width // 8, base, lowering, start)
+        self._places = shared_addresses(access, element.width // 8, place, lowering)
         self._where = {
             register: (number, position)
             for number, group in enumerate(access.registers)
@@ -267,15 +281,17 @@ class _Exchange:
         self._registers = registers
         self._held = element_of(value.type)
         self._data = as_data(value, lowering)
-        self._base, self._region = lowering.scratch(plan.bytes)
+        base, self._region = lowering.scratch(plan.bytes)
+        self._place = Place(base, self._region.alignment)
 
     def store(self) -> None:
         lowering, access = self._lowering, self._plan.store
         emit = lowering.emit
         lowering.synchronization.before_scratch(self._region)
         size = element_of(self._data.type).width // 8
+        addresses = shared_addresses(access, size, self._place, lowering)
         if isinstance(access, MatrixAccess):
-            for group, (pointer, offset) in zip(access.registers, shared_addresses(access, size, self._base, lowering)):
+            for group, (pointer, offset) in zip(access.registers, addresses):
                 _store_matrices(access, pointer, offset, emit.shuffle(self._data, group), lowering)
             return
         # A thread bit with a condition does not tell copies apart but the parts of the tile.
@@ -284,13 +300,13 @@ class _Exchange:
             masks[condition.dim] &= ~(1 << condition.bit)
         holder = emit.thread_is_representative(masks["lane"], masks["warp"])
         predicate = emit.both(holder, holds(self._conditions, lowering))
-        for group, (pointer, offset) in zip(access.registers, shared_addresses(access, size, self._base, lowering)):
+        for group, (pointer, offset) in zip(access.registers, addresses):
             store_vector(lowering, pointer, offset, emit.shuffle(self._data, group), predicate)
 
     def load(self) -> Value:
         lowering = self._lowering
         element = element_of(self._data.type)
-        whole = read_shared(self._plan.load, element, self._base, self._registers, lowering)
+        whole = read_shared(self._plan.load, element, self._place, self._registers, lowering)
         lowering.synchronization.scratch_read(self._region)
         return from_data(whole, self._held, lowering)
 
@@ -298,7 +314,7 @@ class _Exchange:
     def steps(self) -> StagedFragment:
         """Instead of load(), for a product that comes next."""
         element = element_of(self._data.type)
-        return StagedFragment(self._plan.load, self._base, self._region, element, self._lowering)
+        return StagedFragment(self._plan.load, self._place, self._region, element, self._lowering)
 
 
 def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value | None:
@@ -389,6 +405,7 @@ PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}
 
 __all__ = [
     "PATTERNS",
+    "Place",
     "StagedFragment",
     "as_data",
     "convert",

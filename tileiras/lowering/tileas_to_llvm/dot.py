@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, IntegerType, Value, element_type_of
+from tileiras.ir import Block, FloatType, IntegerType, Value, element_type_of
 from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import layout_of
 from tileiras.targets import Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
 from .conversions import from_f32, to_f32
@@ -44,6 +45,28 @@ def reads_steps(op: Any, value: Value) -> bool:
     if not isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)):
         return False
     return all(operand is not value for operand in op.operands[2:])
+
+
+def feeds_steps(value: Value, block: Block) -> bool:
+    """Whether only products in `block` use a tile, as a factor and perhaps under another shape."""
+    for user in value.users:
+        if user.parent is not block:
+            return False
+        renames = isinstance(user, RENAMING) and renamed_layout(user) == layout_of(user.results[0].type)
+        if not (feeds_steps(user.results[0], block) if renames else reads_steps(user, value)):
+            return False
+    return True
+
+
+RENAMING = (tileas.ViewOp, tileas.PermuteOp)
+
+
+def renamed_layout(op: Any) -> LinearLayout:
+    """The layout of the operand of a view or permutation, with the result's coordinates."""
+    layout = layout_of(op.operand.type)
+    if isinstance(op, tileas.PermuteOp):
+        return layout.permute(op.permutation.elements)
+    return layout.reshape(op.result.type.shape)
 
 
 # ---- multiply-add ---------------------------------------------------------------------------------------------------

@@ -351,6 +351,12 @@ class Emitter:
             offset = self.integer(known, i64)
         return self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds))
 
+    def xor_address(self, pointer: Value, bits: int) -> Value:
+        """A pointer into shared memory with some bits of its address turned over."""
+        address = self.insert(llvm.PtrToIntOp(pointer, res=i32))
+        turned = self.insert(llvm.XOrOp(address, self.integer(bits)))
+        return self.insert(llvm.IntToPtrOp(turned, res=pointer.type))
+
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     @property

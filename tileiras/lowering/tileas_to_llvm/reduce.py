@@ -53,9 +53,17 @@ def reduce(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values
 
 
 def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowering: FunctionLowering) -> Values:
-    """Neighbours against each other, all result registers at once: a tree, the same in every thread."""
+    """Neighbours against each other, all result registers at once: a tree, the same in every thread.
+
+    Large trees are written one half after the other, so that few partial results wait at a time.
+    """
     emit = lowering.emit
     length = len(groups[0])
+    if length > TREE_AT_ONCE:
+        middle = length // 2
+        halves = [_in_thread(op, values, [group[side] for group in groups], lowering)
+                  for side in (slice(middle), slice(middle, length))]  # fmt: skip
+        return combine(op, *halves, lowering)
     # Register order: element j of every group, then element j + 1 of every group.
     current = [emit.shuffle(v, [group[j] for j in range(length) for group in groups]) for v in values]
     results = len(groups)
@@ -67,6 +75,10 @@ def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowerin
         current = combine(op, left, right, lowering)
         length //= 2
     return current
+
+
+TREE_AT_ONCE = 8
+"""Elements of a row whose tree is written level by level."""
 
 
 # Combiners that one instruction applies to the lanes of a warp (PTX ISA, "redux.sync"), and whether narrow operands

@@ -10,7 +10,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
 
-from .convert_layout import convert
+from .convert_layout import StagedFragment, convert
+from .dot import renamed_layout
 from .function import FunctionLowering
 from .types import scalar_type
 
@@ -54,14 +55,11 @@ def make_range(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Va
     return coordinate(lowering.layout(op.result), 0, scalar_type(op.result.type.element_type), lowering)
 
 
-def view(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    source = lowering.layout(op.operand).reshape(op.result.type.shape)
-    return convert(args[0], source, lowering.layout(op.result), lowering)
-
-
-def permute(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    source = lowering.layout(op.operand).permute(op.permutation.elements)
-    return convert(args[0], source, lowering.layout(op.result), lowering)
+def rename(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
+    """Views and permutations: the same elements under other coordinates."""
+    if isinstance(args[0], StagedFragment):
+        return args  # in the result's layout already
+    return convert(args[0], renamed_layout(op), lowering.layout(op.result), lowering)
 
 
 def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -98,8 +96,8 @@ PATTERNS: dict[type, Any] = {
     tileas.SplatOp: splat,
     tileas.UnsplatOp: unsplat,
     tileas.MakeRangeOp: make_range,
-    tileas.ViewOp: view,
-    tileas.PermuteOp: permute,
+    tileas.ViewOp: rename,
+    tileas.PermuteOp: rename,
     tileas.BroadcastOp: broadcast,
     tileas.GetProgramIdOp: program_id,
     tileas.GetNumProgramsOp: num_programs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 from typing import Any, NamedTuple
 
 from tileiras.dialects import nv_tileas as tileas
@@ -14,9 +15,8 @@ from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import load_access, store_access
 
 from .access import copy_async
-from .convert_layout import StagedFragment, read_shared, shared_addresses
-from .dot import reads_steps
-from .emitter import Number
+from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
+from .dot import feeds_steps
 from .function import FunctionLowering
 from .memory import in_registers
 from .synchronization import Region
@@ -44,9 +44,10 @@ def dealloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> 
     lowering.release(op.buffer)
 
 
-def _stage(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Number:
-    """Bytes from the buffer's start to a stage."""
-    return lowering.emit.mul(stage, buffer.stage_bytes)
+def _stage(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
+    """Where a stage of a buffer is."""
+    alignment = gcd(buffer.region.alignment, buffer.stage_bytes)
+    return Place(buffer.pointer, alignment, lowering.emit.mul(stage, buffer.stage_bytes))
 
 
 def _copies(
@@ -69,9 +70,7 @@ def _copies(
     if access is None or access.vector != vector:
         raise VerifyError(f"expects {vector} neighbouring elements in shared memory")
     holder = emit.thread_is_representative(access.lane_mask, access.warp_mask)
-    targets = shared_addresses(
-        access, size, buffer.pointer, lowering, _stage(buffer, lowering.value(op.stage), lowering)
-    )
+    targets = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
     for group, (target, target_offset) in zip(access.registers, targets):
         pointer, offset, count = source(group[0], vector)
         kept = None if count is None else emit.value(emit.mul(count, size))
@@ -126,10 +125,10 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
         access = load_access(layout, offsets_of(tile), element.width)
     except ValueError as error:
         raise VerifyError(str(error)) from None
-    start = _stage(buffer, lowering.value(op.stage), lowering)
-    if all(user.parent is op.parent and reads_steps(user, op.result) for user in op.result.users):
-        return [StagedFragment(access, buffer.pointer, buffer.region, element, lowering, start)]
-    value = read_shared(access, element, buffer.pointer, layout.registers, lowering, start)
+    place = _stage(buffer, lowering.value(op.stage), lowering)
+    if feeds_steps(op.result, op.parent):
+        return [StagedFragment(access, place, buffer.region, element, lowering)]
+    value = read_shared(access, element, place, layout.registers, lowering)
     lowering.synchronization.scratch_read(buffer.region)
     return in_registers(value, scalar_type(tile.element_type), lowering)
 

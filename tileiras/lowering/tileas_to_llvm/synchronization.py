@@ -35,6 +35,15 @@ class Region:
         self.end = end
         self.last_read = 0
 
+    @property
+    def alignment(self) -> int:
+        """What the address of its start is a multiple of."""
+        return self.start & -self.start or ARENA_ALIGNMENT
+
+
+ARENA_ALIGNMENT = 1024
+"""Of the arena, which the launch places."""
+
 
 class _Loop:
     """A loop being lowered: what was so when it was entered, and stores to scratch that loads of an earlier iteration

@@ -1,0 +1,176 @@
+"""Factors of products that a loop needs in every iteration, kept in shared memory when registers are short.
+
+    %q = tiled_load ...                           %b = alloc_tensor;  async.tiled_load ... into %b;  async.wait
+    %a = convert_layout %q                  ->    for ...:
+    for ...:                                        %a = copy %b[0]
+      %s = dot %a, ...                              %s = dot %a, ...
+
+A product reads its factors from shared memory a step at a time, so that few registers hold parts of the tile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Builder, IntegerAttr, Operation, TensorType, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
+from tileiras.layout.staging import buffer_offsets
+from tileiras.targets import CopyAtom
+
+from .registers import exceeds
+from .staging import LOADS, Leaf, copied_vector, erase_unused, leaves_of, read_in
+
+_RENAMING = (tileas.ViewOp, tileas.PermuteOp)
+
+
+class Resident(NamedTuple):
+    """A load, where its tile leaves for products in loops, and these products."""
+
+    load: Any
+    leaves: tuple[Leaf, ...]
+    products: tuple[Any, ...]
+    offsets: tuple[int, ...]
+
+
+def keep_factors(func: Any, atom: CopyAtom, budget: int, engine: DiagnosticEngine | None = None) -> None:
+    """Rewrites loads of a function of nv_tileas, in place, where a loop takes more registers than a thread has.
+
+    `budget`: bytes of shared memory, of which at most half go to tiles that stay.
+    """
+    short = {loop for loop in func.walk() if isinstance(loop, scf.ForOp) and exceeds(loop, func) > 0}
+    if not short:
+        return
+    left = budget // 2
+    by_block: dict[Any, list[Resident]] = {}
+    for load in [op for op in func.walk() if isinstance(op, LOADS)]:
+        resident = _resident(load, atom)
+        if resident is None or not any(_loops_around(p, load) & short for p in resident.products):
+            continue
+        type = load.data.type
+        size = type.num_elements * type.element_type.width // 8
+        if size > left:
+            continue
+        left -= size
+        by_block.setdefault(load.parent, []).append(resident)
+        if engine is not None:
+            shape = "x".join(map(str, type.shape))
+            engine.remark(load.location, f"the {shape} tile stays in shared memory: the loop needs its registers")
+    for found in by_block.values():
+        _keep(found, atom)
+
+
+def _loops_around(op: Operation, load: Operation) -> set[Operation]:
+    """The loops between an operation and the block of a load."""
+    found = set()
+    current = op.parent_op
+    while current is not None and op.parent is not load.parent:
+        if isinstance(current, scf.ForOp):
+            found.add(current)
+        if current.parent is load.parent:
+            break
+        current = current.parent_op
+    return found
+
+
+def _resident(load: Any, atom: CopyAtom) -> Resident | None:
+    vector = copied_vector(load, atom)
+    if vector is None:
+        return None
+    leaves, products = leaves_of(load.data, load.parent), []
+    if not leaves or not _only_renamed(load.data, {leaf.convert for leaf in leaves}):
+        return None
+    for leaf in leaves:
+        found = _products(leaf.convert.results[0])
+        if found is None or any(product.parent is load.parent for product in found):
+            return None
+        products += found
+    type = load.data.type
+    readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves))
+    offsets = buffer_offsets(layout_of(type), vector, readers, type.element_type.width)
+    return Resident(load, tuple(leaves), tuple(products), offsets)
+
+
+def _only_renamed(value: Value, converts: set[Operation]) -> bool:
+    """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
+    return all(
+        user in converts or isinstance(user, _RENAMING) and _only_renamed(user.results[0], converts)
+        for user in value.users
+    )
+
+
+def _products(value: Value) -> list[Any] | None:
+    """The products that take a value as a factor; None when something else uses it."""
+    for user in value.users:
+        product = isinstance(user, (tileas.DotOp, tileas.BlockScaledMmaOp))
+        if not product or any(operand is value for operand in user.operands[2:]):
+            return None
+    return list(value.users)
+
+
+def _keep(found: list[Resident], atom: CopyAtom) -> None:
+    """The rewriting of the loads of one block."""
+    end: Operation | None = None
+    buffers = []
+    for resident in found:
+        load, type = resident.load, resident.load.data.type
+        builder = Builder.before(load)
+        builder.location = load.location
+        tile = TensorType(type.shape, type.element_type, encode_offsets(resident.offsets, type.shape))
+        buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, tile))).results[0]
+        stage = builder.insert(arith.ConstantOp.create((), (i32,), {"value": IntegerAttr(0, i32)})).results[0]
+        _start_copy(builder, load, buffer, stage, load.token, atom.name)
+        builder.insert(tileas.AsyncCommitGroupOp())
+        wait = builder.insert(tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType()))
+        load.result_token.replace_all_uses_with(wait.results[0])
+        buffers.append(buffer)
+        for leaf in resident.leaves:
+            for product in leaf.convert.results[0].users:
+                last = _outermost(product, load)
+                if end is None or end.is_before_in_block(last):
+                    end = last
+                _read_before(product, leaf, load, buffer, stage)
+            leaf.convert.erase()
+        erase_unused(load.data)
+        load.erase()
+    assert end is not None
+    after = Builder.before(end.next)  # type: ignore[arg-type]
+    after.location = end.location
+    for buffer in reversed(buffers):
+        after.insert(tileas.DeallocTensorOp(buffer))
+
+
+def _start_copy(builder: Builder, load: Any, buffer: Value, stage: Value, token: Value | None, atom: str) -> None:
+    """The asynchronous copy that does what a load does."""
+    named = {"buffer": buffer, "stage": stage, "token": token,
+             "atom": tileas.CopyAtomAttr(atom, load.atom.vector_size)}  # fmt: skip
+    if isinstance(load, tileas.TiledLoadOp):
+        layout = encode(layout_of(load.data.type))
+        builder.insert(tileas.AsyncTiledLoadOp(view=load.view, coords=load.coords, layout=layout, **named))
+    else:
+        builder.insert(tileas.AsyncLoadOp(pointer=load.pointer, mask=load.mask, **named))
+
+
+def _outermost(op: Operation, load: Operation) -> Operation:
+    """The operation of the load's block that `op` is inside of."""
+    current = op
+    while current.parent is not load.parent:
+        assert current.parent_op is not None
+        current = current.parent_op
+    return current
+
+
+def _read_before(product: Any, leaf: Leaf, load: Any, buffer: Value, stage: Value) -> None:
+    """Has a product take its factor from the buffer."""
+    old = leaf.convert.results[0]
+
+    def read(layout: LinearLayout) -> Value:
+        copy = tileas.CopyOp(buffer, stage, result=with_layout(load.data.type, layout), location=load.location)
+        product.parent.insert_before(copy, product)
+        return copy.results[0]
+
+    old.replace_uses_in(read_in(leaf.convert.operands[0], layout_of(old.type), load, read, product), [product])
