@@ -227,6 +227,16 @@ def test_a_script_that_changed_ends_it(project, quiet_watch):
         watching.scan()
 
 
+@pytest.mark.parametrize("name", ["SConscript", "more/SConscript", "kernels/deep/er/SConscript"])
+def test_scripts_that_appear_and_disappear_end_it(project, quiet_watch, name):
+    for expected in ("new", "gone"):
+        watching, _ = quiet_watch(quiet_watch.tree, scripts=[project.path("SConstruct")])
+        watching.scan()
+        project.write(name, "") if expected == "new" else os.unlink(project.path(name))
+        with pytest.raises(Restart, match=f"{name} is {expected}"):
+            watching.scan()
+
+
 def test_without_watches_of_the_system_files_are_looked_at(project, quiet_watch, monkeypatch):
     import watchdog.observers
 

@@ -105,6 +105,7 @@ class Watch:
         self._keys: dict[tuple[str, str], str] = {}
         self._plans: dict[tuple[str, str], tuple[str, plan.Plan]] = {}
         self._scripts = {path: self._digest(path) for path in scripts}
+        self._script_files = self._find_scripts()
         self._package = os.path.join(session.code.root, "tileiras")
         self._code = tree_state(self._package)
 
@@ -115,6 +116,8 @@ class Watch:
         for path, digest in self._scripts.items():
             if self._digest(path) != digest:
                 raise Restart(f"{os.path.relpath(path)} changed")
+        for path in sorted(self._script_files ^ self._find_scripts()):
+            raise Restart(f"{os.path.relpath(path)} is {'new' if os.path.exists(path) else 'gone'}")
         if tree_state(self._package) != self._code:
             raise Restart("the compiler changed")
         now: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
@@ -129,6 +132,22 @@ class Watch:
         gone = [kernel for key, (kernel, _) in self._kernels.items() if key not in now]
         self._kernels = now
         return changed, gone
+
+    def _find_scripts(self) -> set[str]:
+        """SConscripts that a script may look for: in its own folder, one further down, and among the kernels."""
+        if not self._scripts:
+            return set()
+        folders = {os.path.dirname(path) for path in self._scripts}
+        for folder in list(folders):
+            folders.update(_folders_in(folder))
+        for item in self._watched:
+            if isinstance(item, Tree):
+                below = [item.directory]
+                while below:
+                    folder = below.pop()
+                    folders.add(folder)
+                    below += _folders_in(folder)
+        return {path for folder in folders if os.path.isfile(path := os.path.join(folder, "SConscript"))}
 
     def _listed(self) -> Iterator[Single]:
         for item in self._watched:
@@ -354,6 +373,14 @@ def _kernel_files(directory: str) -> list[str]:
         return discover.kernel_files(directory)
     except OSError:
         return []  # between one branch and another the folder may not be there
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.path for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
 
 
 def _outermost(folders: Sequence[str]) -> list[str]:
