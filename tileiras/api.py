@@ -9,6 +9,7 @@ makes the same bytes.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from tileiras.stages import ByteStore, StageContext, StageResult
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
+    from tileiras.ir.pass_instrumentation import PassInstrumentation
 
 
 Keep = Callable[[str, str, bytes], None]
@@ -144,11 +146,13 @@ def compile_with(
     source_name: str | None = None,
     store: ByteStore | None = None,
     keep: Keep | None = None,
+    instrumentation: Sequence[PassInstrumentation] = (),
+    times: list[tuple[str, float]] | None = None,
 ) -> Artifact:
     """`compile` with checked options; `store` keeps what stages derive from their tools between runs.
 
     `keep` is given what every stage makes, as soon as it is made: (the source's stem or the entry's name, suffix,
-    bytes).
+    bytes).  `instrumentation` watches the passes of all stages; `times` gets the seconds of the stages that have none.
     """
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
@@ -169,8 +173,13 @@ def compile_with(
         isolation.start()
 
     def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "") -> Any:
-        context = StageContext(source_name=name, source_path=path, location=location, store=store)
+        context = StageContext(
+            source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation
+        )
+        started = time.perf_counter()
         result = pipeline.run_stage(row, given, options, context)
+        if times is not None and row.name in ("export", "read", "ptx", "cubin"):
+            times.append((f"{row.name}: {row.doc}", time.perf_counter() - started))
         diagnostics.extend(context.engine.diagnostics)
         dependencies.extend(context.dependencies)
         if keep is not None:

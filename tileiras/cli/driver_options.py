@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, help_lines
 from tileiras.options import OPTIONS, Option, accepted
 from tileiras.pipeline import EMIT
@@ -51,6 +52,9 @@ OWN = (
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
     Spec("diagnostics", ("text", "json"), "Form of what is said; JSON has one object a line"),
     Spec("save-temps", FLAG, "Write what every stage makes beside the output"),
+    Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
+    *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
+    *(Spec(name, str, doc, "passes") for name, doc in instrumentation.WORDS.items()),
     Spec("print-pipeline", STOP, "Print the stages, what they make and what they read, and exit"),
 )
 """Options of our driver that are none of the compiler's."""

@@ -79,7 +79,9 @@ class Report:
     def success(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Warnings, and the remarks asked for."""
         diagnostics = list(diagnostics)
-        self._print([d for d in diagnostics if d.severity is not Severity.REMARK])
+        # Remarks without a category are for whoever asks for any.
+        spoken = (Severity.WARNING, Severity.REMARK) if self.remarks.any else (Severity.WARNING,)
+        self._print([d for d in diagnostics if d.severity in spoken and not isinstance(d, Remark)])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
         if self.remark_file is not None:
             self._write_remarks(remarks)

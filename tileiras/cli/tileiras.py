@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tileiras.cli import driver_options
+from tileiras.cli import driver_options, instrumentation
 from tileiras.cli.command_line import Stop, UsageError
 from tileiras.cli.driver_options import PROGRAM
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
@@ -80,6 +81,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     emit = values.get("emit", "cubin")
     last, suffix = pipeline.emit_stage(emit)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
+    layered = _pipeline_options(values, given)
     if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
         raise CompileError.at(None, unsupported_gpu("sm_0", version), ExitCode.CONFIGURATION)
     if emit == "cubin":
@@ -108,12 +110,20 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         if refused is not None:
             # What is wrong with the input comes first.
             library.compile_with(source, options, "cuda_tile")
-        elif values.get("save-temps"):
+        elif values.get("save-temps") or any(values.get(name) for name in WATCHED) or layered:
             folder = os.path.dirname(output) if output != "-" else ""
-            artifact = api.compile_with(source, options, emit, entry=values.get("entry"), keep=_saver(folder))
+            keep = _saver(folder) if values.get("save-temps") else None
+            with instrumentation.watching(
+                {name for name in instrumentation.FLAGS if values.get(name)}, values, layered, list
+            ) as (watchers, times):
+                artifact = api.compile_with(
+                    source, options, emit, entry=values.get("entry"), keep=keep, instrumentation=watchers, times=times
+                )
         else:
             artifact = library.compile_with(source, options, emit, entry=values.get("entry"))
     except CompileError as error:
+        if values.get("mlir-print-stacktrace-on-diagnostic"):
+            error.attach_trace()
         report.failure(error)
         return error.code
     if refused is not None:
@@ -123,6 +133,30 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     if "depfile" in values:
         _write(values["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
     return ExitCode.SUCCESS
+
+
+WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
+"""Options with which passes are watched, and so have to run: nothing comes out of the store."""
+
+
+def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> Mapping[str, Any]:
+    """The options of `--pass-pipeline=tileir{...}`, of which those of the compiler go below what is `given` by name.
+
+    Raises CompileError (code 2) for another pipeline: those are for tileiras-opt.
+    """
+    text = values.get("pass-pipeline")
+    if text is None:
+        return {}
+    from tileiras.tileir_pipeline import TileIRPipelineOptions
+
+    inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
+    # The driver hands its own optimization level through, its default as well.
+    parsed = TileIRPipelineOptions.parse(inner.group(1) if inner else text, {"opt-level": 3, **given})
+    layered = parsed.compiler_options()
+    if "compute-capability" not in parsed.given:
+        del layered["gpu-name"]
+    given.update({**layered, **given})
+    return parsed
 
 
 def _of_compiler(name: str, value: Any) -> Any:
@@ -218,9 +252,9 @@ def _bytecode_versions() -> str:
 
 
 def _pipeline() -> str:
-    from tileiras.pipeline import describe
+    from tileiras import pipeline, tileir_pipeline
 
-    return describe()
+    return f"{pipeline.describe()}\n{tileir_pipeline.describe()}"
 
 
 _ALONE: dict[str, Callable[[], str]] = {

@@ -33,10 +33,10 @@ does not parse or verify; 5 a pass failed.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import Any, Callable
 
+from tileiras.cli import instrumentation
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
 
 SPLIT_MARKER = "// -----"
@@ -63,7 +63,7 @@ _FLAGS = {
     "remarks",
 }
 
-_WORDS = ("mlir-print-ir-before", "mlir-print-ir-after", "diagnostics")
+_WORDS = (*instrumentation.WORDS, "diagnostics")
 """Options with a value."""
 
 
@@ -212,60 +212,11 @@ def _verifies(module: Any) -> bool:
 
 
 def _run_passes(module: Any, options: Options, checked: bool, engine: DiagnosticEngine) -> None:
-    from tileiras.ir.pass_instrumentation import PassTimer, PassTrace
     from tileiras.ir.pass_manager import PassContext, PassManager
 
-    flags = options.flags
-    watchers = _printers(options)
-    timer = PassTimer() if "mlir-timing" in flags else None
-    trace = None
-    path = options.pipeline_options.get("schedule-trace-file")
-    if path:
-        with contextlib.suppress(OSError):  # documented: a file that cannot be opened is no trace, and no error
-            file = open(path, "w", encoding="utf-8")  # noqa: SIM115
-            trace = PassTrace(file.write, lambda: engine.diagnostics)
-    watchers += [watcher for watcher in (timer, trace) if watcher is not None]
-    try:
+    given = (options.flags, options.words, options.pipeline_options)
+    with instrumentation.watching(*given, lambda: engine.diagnostics) as (watchers, _):
         PassManager(options.passes, verify_each=checked, instrumentation=watchers).run(module, PassContext(engine))
-    finally:
-        if timer is not None:
-            print(timer.report(), file=sys.stderr, end="")
-        if trace is not None:
-            trace.close()
-            file.close()
-
-
-SNAPSHOTS = {
-    "frontend": {"after": frozenset({"convert-cudatile-to-tileaa"})},
-    "tileas": {"before": frozenset({"convert-tileas-to-llvm"})},
-}
-"""Value of `emit-line-info` -> the snapshot, with locations, that it stands for."""
-
-
-def _printers(options: Options) -> list[Any]:
-    """What prints IR to standard error."""
-    from tileiras.ir.pass_instrumentation import IRPrinter
-
-    flags, found = options.flags, []
-    chosen: dict[str, Any] = {}
-    for when in ("before", "after"):
-        names = options.words.get(f"mlir-print-ir-{when}")
-        if f"mlir-print-ir-{when}-all" in flags or names is not None:
-            chosen[when] = frozenset(names.split(",")) if names else True
-    if "mlir-print-ir-after-change" in flags:
-        chosen |= {"changed_only": True, "after": chosen.get("after", True)}
-    if "mlir-print-ir-after-failure" in flags:
-        chosen["on_failure"] = True
-    if chosen:
-        found.append(IRPrinter(_dump, **chosen))
-    snapshot: Any = SNAPSHOTS.get(options.pipeline_options.get("emit-line-info", "none"))
-    if snapshot is not None:
-        found.append(IRPrinter(_dump, locations=True, **snapshot))
-    return found
-
-
-def _dump(text: str) -> None:
-    print(text, file=sys.stderr, end="")
 
 
 def _verify_roundtrip(module: Any, flags: set[str]) -> None:
