@@ -94,6 +94,7 @@ def test_the_driver_is_told_what_the_vendors_compiler_tells_it(ptxas, tmp_path, 
     # Both say how many threads a tile block has; how many is each compiler's choice.
     threads = [struct.unpack("<III", information(made)[REQUIRED_THREADS][0]) for made in (image, vendor)]
     assert all(y == z == 1 and x % 32 == 0 for x, y, z in threads)
+    assert {name for name in set(sections(vendor)) ^ set(sections(image)) if "nv.host" not in name} == set()
     assert (CLUSTER in information(image)) is (ctas == "2" and gpu != "sm_80")
 
 
