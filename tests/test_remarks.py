@@ -1,13 +1,25 @@
 """Remarks: their formats, filters, and the way through the artifact store."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tileiras import locations
-from tileiras.diagnostics import CompileError, Diagnostic, Severity, to_json
+from tileiras import api, locations
+from tileiras.codegen import ptx, toolkit
+from tileiras.codegen.kernel_remarks import remark_on_kernels
+from tileiras.codegen.ptxas import Resources
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity, to_json
 from tileiras.ir import FileLineColLoc
 from tileiras.remarks import Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
+
+
+@pytest.fixture
+def ptxas():
+    path = toolkit.find_program("ptxas")
+    if path is None:
+        pytest.skip("needs ptxas")
+    return path
 
 
 def load(line, column, function="k", **more):
@@ -117,3 +129,46 @@ def test_remarks_come_back_from_the_store_as_they_were():
     assert [(str(d), d.stored(), [str(n) for n in d.notes]) for d in found] == [
         (str(d), d.stored(), [str(n) for n in d.notes]) for d in made
     ]
+
+
+SAXPY = Path(__file__).parents[1] / "examples" / "saxpy.mlir"
+
+
+def test_remarks_change_nothing_and_are_asked_for():
+    silent = api.compile(SAXPY, gpu_name="sm_90", emit="ptx")
+    told = api.compile(SAXPY, gpu_name="sm_90", emit="ptx", emit_remarks=True)
+    assert silent.data == told.data and silent.diagnostics == []
+    assert {remark.name for remark in remarks_of(told.diagnostics)} == {
+        "RemarkMemoryLoadInstructionSelected",
+        "RemarkMemoryStoreInstructionSelected",
+    }
+
+
+def test_kernels_say_what_they_take(ptxas):
+    made = api.compile(SAXPY, gpu_name="sm_90", emit="cubin", emit_remarks=True)
+    found = {remark.name: remark for remark in remarks_of(made.diagnostics) if remark.category == "kernel"}
+    used = json.loads(made.kernels[0].artifacts[".resources.json"])["kernels"]["saxpy"]
+    resources = found["RemarkKernelResources"]
+    assert resources.text == f"Kernel resources: {used['registers']} registers a thread, 0 bytes of shared memory"
+    assert resources.position.line == 7 and resources.function == "saxpy"
+    assert "Occupancy: " in found["RemarkKernelOccupancy"].text
+
+
+def test_spills_are_missed_registers():
+    text = (
+        ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() .reqntid 1024 {\nret;\n}\n"
+        ".visible .entry alone() {\nret;\n}\n"
+    )
+    engine = DiagnosticEngine()
+    used = {"k": Resources(64, 16, 8, 12, 1, 0, 0), "alone": Resources(255, 16, 4, 4, 0, 1024, 0)}
+    remark_on_kernels(ptx.parse(text), used, {"k": 200 * 1024}, engine, {"k": FileLineColLoc("k.py", 7, 1)})
+    said = [(remark.function, remark.kind, remark.text, remark.reason) for remark in engine.diagnostics]
+    assert said == [
+        ("k", "analysis", "Kernel resources: 64 registers a thread, 204800 bytes of shared memory", ""),
+        ("k", "missed", "Registers spilled: 8 bytes stored, 12 bytes loaded",
+         "1024 threads a CTA leave 64 registers to each"),
+        ("k", "analysis", "Occupancy: 32 of 64 warps", "limited by 64 registers a thread"),
+        ("alone", "analysis", "Kernel resources: 255 registers a thread, 1024 bytes of shared memory", ""),
+        ("alone", "missed", "Registers spilled: 4 bytes stored, 4 bytes loaded",
+         "a thread has at most 255 registers"),
+    ]  # fmt: skip

@@ -172,9 +172,9 @@ def compile_with(
         # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
         isolation.start()
 
-    def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "") -> Any:
+    def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "", **known: Any) -> Any:
         context = StageContext(
-            source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation
+            source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation, **known
         )
         started = time.perf_counter()
         result = pipeline.run_stage(row, given, options, context)
@@ -229,7 +229,12 @@ def compile_with(
 
         product = ptx.empty_module(options["gpu-name"], module.location).encode()
     if last.name == "cubin":
-        result = run(last, product, entries[0].location if entries else module.location)
+        known: dict[str, Any] = {}
+        if options["emit-remarks"]:
+            launches = {kernel.name: kernel.metadata for kernel in kernels}
+            known["launch_memory"] = {unit: launch["shared_memory"] for unit, launch in launches.items() if launch}
+            known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
+        result = run(last, product, entries[0].location if entries else module.location, **known)
         product = result.output
         for kernel in kernels:
             kernel.artifacts.update(result.artifacts)

@@ -89,6 +89,11 @@ class Diagnostic:
     def position(self) -> FilePosition | None:
         return self.location.resolve() if self.location is not None else None
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What makes two diagnostics one, besides their notes."""
+        return (self._headline(),)
+
     def word(self, child: bool = False) -> int:
         """Severity and flags in 16 bits: the class in the low byte, bit 8 for an operation's name in front, bit 9 for
         a child of another diagnostic."""
@@ -160,7 +165,7 @@ def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """
 
     def key(diagnostic: Diagnostic) -> tuple:
-        return (diagnostic._headline(), *map(key, diagnostic.notes))
+        return (*diagnostic.identity, *map(key, diagnostic.notes))
 
     given = list(diagnostics)
     return given if len(given) < 2 else list({key(diagnostic): diagnostic for diagnostic in given}.values())

@@ -89,6 +89,10 @@ class Remark(Diagnostic):
     def category(self) -> str:
         return NAMES[self.name].category
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return (*super().identity, self.function)
+
     def moved(self, location: Locatable | None, notes: Iterable[Diagnostic]) -> "Remark":
         return Remark.restored(self.stored(), location, notes)
 

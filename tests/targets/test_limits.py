@@ -9,7 +9,7 @@ import pytest
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.options import GPU_NAMES
-from tileiras.targets import sm, target
+from tileiras.targets import occupancy, sm, target
 
 PTX = (9, 4)
 
@@ -64,3 +64,19 @@ def test_parameter_space(gpu, version, limit, ptxas):
 
     assert said(gpu, entry(limit), ptxas, version) is None
     assert said(gpu, entry(limit + 4), ptxas, version) is not None
+
+
+@pytest.mark.parametrize(
+    "gpu, threads, registers, shared, ctas, limit",
+    [
+        ("sm_90", 128, 80, 24576, 6, "80 registers a thread"),
+        ("sm_90", 128, 32, 100 * 1024, 2, "102400 bytes of shared memory a CTA"),
+        ("sm_90", 1024, 32, 0, 2, "2048 threads an SM"),
+        ("sm_90", 32, 16, 0, 32, "32 CTAs an SM"),
+        ("sm_86", 256, 40, 0, 6, "1536 threads an SM"),
+        ("sm_75", 256, 128, 0, 2, "128 registers a thread"),
+        ("sm_120", 256, 255, 99 * 1024, 1, "255 registers a thread"),
+    ],
+)
+def test_occupancy_is_what_the_calculator_says(gpu, threads, registers, shared, ctas, limit):
+    assert occupancy(target(gpu), threads, registers, shared) == (ctas, limit)

@@ -64,7 +64,10 @@ class ByteStore(Protocol):
 class StageContext:
     """What a stage is told besides its input and options."""
 
-    __slots__ = ("engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation")
+    __slots__ = (
+        "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
+        "launch_memory", "entry_locations",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -75,6 +78,8 @@ class StageContext:
         source_path: str | None = None,
         store: ByteStore | None = None,
         instrumentation: Sequence[PassInstrumentation] = (),
+        launch_memory: Mapping[str, int] | None = None,
+        entry_locations: Mapping[str, Locatable] | None = None,
     ) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
         self.location = location
@@ -87,6 +92,10 @@ class StageContext:
         self.dependencies: list[str] = []
         self.instrumentation = instrumentation
         """What watches the passes inside the stage."""
+        self.launch_memory = launch_memory or {}
+        """Bytes of shared memory that launches provide, by entry, where an earlier stage has said so."""
+        self.entry_locations = entry_locations or {}
+        """Where entries stand, for stages that work on several."""
 
     def depends_on(self, path: str) -> None:
         """Says that the result also depends on the content of `path` (an imported module)."""

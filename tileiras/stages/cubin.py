@@ -16,13 +16,14 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if options.sanitize is not None:
         flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
     text = source.decode()
+    module = ptx.parse(text, context.location)
     if f"\n.language {ptx.TILE_LANGUAGE}\n" in text:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
         flags += ["--enable-extended-smem", "true"]
     assembled = ptxas.assemble(
         text,
         # The GPU asked for, in the form that the kernel's instructions need.
-        ptx.parse(text, context.location).target,
+        module.target,
         # ptxas refuses -g with optimisation.
         opt_level=0 if options.device_debug else options.opt_level,
         options=(*flags, *options.ptxas_options),
@@ -30,5 +31,14 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         engine=context.engine,
         location=context.location,
     )
+    if context.engine.remarks:
+        from tileiras.codegen.kernel_remarks import remark_on_kernels
+
+        known = context.launch_memory
+        if f"\n.language {ptx.TILE_LANGUAGE}\n" in text or ".extern .shared" not in text:
+            known = {entry.name: 0 for entry in module.entries}
+        remark_on_kernels(
+            module, assembled.resources, known, context.engine, context.entry_locations, context.location
+        )
     resources = ptxas.resources_json(assembled.resources)
     return StageResult(assembled.cubin, {".resources.json": resources.encode()})

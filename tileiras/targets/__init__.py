@@ -11,8 +11,9 @@ from tileiras.targets.mma_atoms import (
     find_scaled_mma_atom,
     mma_atom,
     scaled_mma_atom,
+    why_no_better_atom,
 )
-from tileiras.targets.sm import TARGETS, Target, target
+from tileiras.targets.sm import TARGETS, Occupancy, Target, occupancy, target
 
 __all__ = [
     "COPY_ATOMS",
@@ -22,6 +23,7 @@ __all__ = [
     "CopyAtom",
     "Fragment",
     "MmaAtom",
+    "Occupancy",
     "ScaledMmaAtom",
     "Target",
     "copy_atom",
@@ -29,6 +31,8 @@ __all__ = [
     "find_scaled_mma_atom",
     "has_copy_atom",
     "mma_atom",
+    "occupancy",
     "scaled_mma_atom",
     "target",
+    "why_no_better_atom",
 ]

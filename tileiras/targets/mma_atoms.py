@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tileiras.requirements import spelled
 from tileiras.targets.sm import Target
 
 Basis = tuple[int, int]
@@ -249,13 +250,7 @@ def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n:
     The depth of the tile is a multiple of the atom's.  Rows and columns that the tile lacks are computed again, so the
     atom that repeats least comes first, and among equals the one with most work per instruction.
     """
-    fitting = [
-        atom
-        for atom in MMA_ATOMS.values()
-        if (atom.a_type, atom.b_type, atom.c_type) == (a_type, b_type, c_type)
-        and on.meets(atom.requires)
-        and atom.shape[2] <= k
-    ]
+    fitting = [atom for atom in _atoms_of(a_type, b_type, c_type) if on.meets(atom.requires) and atom.shape[2] <= k]
 
     def rank(atom: MmaAtom) -> tuple[int, int, str]:
         rows, columns, depth = atom.shape
@@ -263,3 +258,32 @@ def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n:
         return repeated, -rows * columns * depth, atom.name
 
     return sorted(fitting, key=rank)
+
+
+def _atoms_of(a_type: str, b_type: str, c_type: str) -> list[MmaAtom]:
+    return [atom for atom in MMA_ATOMS.values() if (atom.a_type, atom.b_type, atom.c_type) == (a_type, b_type, c_type)]
+
+
+ASYNCHRONOUS = {"tcgen05": "tcgen05.mma", "wgmma": "wgmma.mma_async"}
+"""Feature -> products that are larger than any of this table, for which there are no atoms."""
+
+
+def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> str:
+    """Why `find_mma_atoms` has nothing larger to put first; empty when it puts the largest there is."""
+    chosen = next(iter(find_mma_atoms(on, a_type, b_type, c_type, m, n, k)), None)
+    types = f"{a_type} x {b_type} + {c_type}"
+    known = _atoms_of(a_type, b_type, c_type)
+    if not known:
+        return f"no tensor-core instruction multiplies {types}"
+    largest = max(known, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
+    if largest is not chosen:
+        if not any(on.meets(atom.requires) for atom in known):
+            least = spelled(min(atom.requires for atom in known))
+            return f"{on.name} has no tensor-core instruction for {types}, which needs {least}"
+        if not on.meets(largest.requires):
+            return f"m{{}}n{{}}k{{}} needs {spelled(largest.requires)}".format(*largest.shape)
+        if largest.shape[2] > k:
+            return "m{}n{}k{} is deeper than the tile's K of {}".format(*largest.shape, k)
+        return "m{}n{}k{} would repeat rows or columns of a {} x {} tile".format(*largest.shape, m, n)
+    larger = next((name for feature, name in ASYNCHRONOUS.items() if on.has(feature)), None)
+    return f"{larger} is not generated" if larger is not None else ""

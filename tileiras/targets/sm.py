@@ -104,10 +104,41 @@ class Target(NamedTuple):
         return 256 if self.has("wide_global_access") else 128
 
 
+class Occupancy(NamedTuple):
+    """How many CTAs of a kernel an SM holds at once, and what keeps it from holding one more."""
+
+    ctas: int
+    limit: str
+
+
+def occupancy(on: Target, threads: int, registers: int, shared: int) -> Occupancy:
+    """The occupancy of a kernel with so many threads in a CTA, registers a thread, and bytes of shared memory a CTA.
+
+    Registers are allocated to warps in units of 256, to four warps at a time, shared memory in units of 128 bytes
+    (CUDA Occupancy Calculator, "GPU Data").
+    """
+    warps = -(-threads // WARP_SIZE)
+    per_warp = -(-registers * WARP_SIZE // REGISTER_UNIT) * REGISTER_UNIT
+    bounds = [
+        (on.threads // (warps * WARP_SIZE), f"{on.threads} threads an SM"),
+        (on.ctas, f"{on.ctas} CTAs an SM"),
+    ]
+    if per_warp:
+        held = REGISTERS_PER_SM // per_warp // WARP_UNIT * WARP_UNIT
+        bounds.append((held // warps, f"{registers} registers a thread"))
+    bytes = -(-(shared + on.shared_reserved) // SHARED_UNIT) * SHARED_UNIT
+    if bytes:
+        bounds.append((on.shared_per_sm // bytes, f"{shared} bytes of shared memory a CTA"))
+    return Occupancy(*min(bounds, key=lambda bound: bound[0]))
+
+
 # Equal on every SM of this table.
 WARP_SIZE = 32
 REGISTERS_PER_SM = 64 * 1024
 REGISTERS_PER_THREAD = 255
+REGISTER_UNIT = 256
+WARP_UNIT = 4
+SHARED_UNIT = 128
 MAX_THREADS_PER_CTA = 1024
 NAMED_BARRIERS = 16
 STATIC_SHARED_LIMIT = 48 * 1024  # of a statically sized array; ptxas refuses more on every target

@@ -79,13 +79,16 @@ def convert_tileaa_to_tileas(
         expand_scaled_products(func, dots)
         slice_tiles(func, warps, engine)
         facts = DivisibilityAnalysis(func)
-        assignment = LayoutAssignment(MemoryLayouts(func, facts, warps), dots)
+        remarks = engine is not None and engine.remarks
+        assignment = LayoutAssignment(MemoryLayouts(func, facts, warps, remarks), dots)
         apply_conversion(
             func,
             patterns,
             legal,
             TypeConverter({}),
-            make_data=lambda rewriter, assignment=assignment: Layouts(assignment, rewriter),
+            make_data=lambda rewriter, assignment=assignment, name=func.sym_name.value: Layouts(
+                assignment, rewriter, engine, name
+            ),
             failure=FAILURE,
             engine=engine,
         )

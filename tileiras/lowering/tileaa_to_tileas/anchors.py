@@ -12,7 +12,7 @@ from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
-from tileiras.layout.memory import ACCESS_BITS, coalesced, dimension_order, vector_registers
+from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
 
 MEMORY_OPS = (
     aa.TiledLoadOp,
@@ -40,17 +40,18 @@ def data_of(op: Operation) -> Value:
     return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data  # type: ignore[attr-defined]
 
 
-def access_of(op: Operation, facts: DivisibilityAnalysis) -> Access | None:
-    """The access of a memory operation; None when it moves a scalar."""
+def access_of(op: Operation, facts: DivisibilityAnalysis, why: list[str] | None = None) -> Access | None:
+    """The access of a memory operation; None when it moves a scalar.  What bounds the aligned run, the tightest bound
+    last, goes to `why`."""
     type = data_of(op).type
     if not isinstance(type, TensorType):
         return None
     if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp)):
-        return _tiled_access(op, type, facts)
-    return _pointer_access(op, type, facts)
+        return _tiled_access(op, type, facts, why)
+    return _pointer_access(op, type, facts, why)
 
 
-def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> Access:
+def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
     view = op.view.type
     source = view.source
     memref = op.view.defining_op.source.defining_op
@@ -59,30 +60,49 @@ def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> Acc
     order = dimension_order([None if stride == DYNAMIC else stride for stride in strides])
     inner = order[0]
     if strides[inner] != 1 or view.sparse_dim == view.dim_map[inner]:
+        if why is not None:
+            gathers = strides[inner] == 1
+            why.append("elements are gathered" if gathers else "no dimension is known to have a stride of 1")
         return Access(type.shape, tuple(order), bits, 1)
     # Every address in the tile is base + sum(coordinate * stride): aligned as far as the base and each outer step are.
     # Tiles begin at multiples of their extent (or traversal stride), a run of which along the inner dimension is one.
     aligned_bytes = facts.divisor(memref.base)
+    if why is not None:
+        why.append(f"the base address is known to be a multiple of {_power(aligned_bytes)} bytes only")
     element_bytes = max(1, bits // 8)
     for d in order:
         stride = memref.stride(view.dim_map[d])
         step = stride if isinstance(stride, int) else facts.divisor(stride)
         steps = view.traversal_strides[d] if d == inner else 1
-        aligned_bytes = _gcd_power_of_two(aligned_bytes, step * steps * element_bytes)
+        narrowed = _gcd_power_of_two(aligned_bytes, step * steps * element_bytes)
+        if why is not None and narrowed < aligned_bytes:
+            what = "the tile's extent" if d == inner else f"the stride of dimension {view.dim_map[d]}"
+            why.append(f"{what} is known to be a multiple of {narrowed} bytes only")
+        aligned_bytes = narrowed
     return Access(type.shape, tuple(order), bits, max(1, aligned_bytes // element_bytes))
 
 
-def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis) -> Access:
+def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
     bits = _element_bits(type)
     contiguity = facts.contiguity(op.pointer)
     order = sorted(range(type.rank), key=lambda d: (-contiguity[d], -d))
     run = contiguity[order[0]]
     # Runs start at multiples of the divisor along their own dimension; what the others say is about single elements.
-    aligned = min(run, max(1, facts.facts(op.pointer).divisor[order[0]] // max(1, bits // 8)))
+    divisor = facts.facts(op.pointer).divisor[order[0]]
+    aligned = min(run, max(1, divisor // max(1, bits // 8)))
+    if why is not None:
+        why.append(
+            f"addresses are known to follow each other in runs of {run} only"
+            if aligned == run
+            else f"runs of addresses are known to start at multiples of {_power(divisor)} bytes only"
+        )
     mask = getattr(op, "mask", None)
     if mask is not None:
         # A vector access is executed or not as a whole.
-        aligned = min(aligned, facts.constancy(mask)[order[0]])
+        constancy = facts.constancy(mask)[order[0]]
+        if why is not None and constancy < aligned:
+            why.append(f"the mask is known to be the same for {constancy} elements in a row only")
+        aligned = min(aligned, constancy)
     return Access(type.shape, tuple(order), bits, aligned)
 
 
@@ -96,16 +116,28 @@ def _gcd_power_of_two(a: int, b: int) -> int:
     return both & -both if both else 1 << 62
 
 
+def _power(number: int) -> int:
+    """The largest power of two in a number."""
+    return number & -number
+
+
 class MemoryLayouts:
     """The anchor layout of every memory operation of a function."""
 
-    def __init__(self, func: Operation, facts: DivisibilityAnalysis, num_warps: int) -> None:
+    def __init__(
+        self, func: Operation, facts: DivisibilityAnalysis, num_warps: int, remarks: bool = False
+    ) -> None:
         self.accesses: dict[Operation, Access] = {}
+        self.bounds: dict[Operation, list[str]] = {}
+        """With `remarks`: what bounds the aligned run of each access, the tightest bound last."""
         for op in func.walk():
             if isinstance(op, MEMORY_OPS):
-                access = access_of(op, facts)
+                why: list[str] | None = [] if remarks else None
+                access = access_of(op, facts, why)
                 if access is not None:
                     self.accesses[op] = access
+                    if why is not None:
+                        self.bounds[op] = why
         narrowest: dict[tuple, tuple[int, int]] = {}
         for access in self.accesses.values():
             key = (access.shape, access.order)
@@ -129,6 +161,19 @@ class MemoryLayouts:
         divisibility = run * max(1, access.element_bits // 8)
         axis = access.order[0]
         return 1 << len(vector_registers(layout, axis, access.element_bits, contiguous=run, divisibility=divisibility))
+
+    def why_not_wider(self, op: Operation, layout: LinearLayout) -> str:
+        """What keeps the accesses of an operation in `layout` below 16 bytes; empty when nothing does."""
+        access = self.accesses[op]
+        vector = self.vector_size(op, layout)
+        if vector * access.element_bits >= ACCESS_BITS:
+            return ""
+        if vector >= access.aligned_elements:
+            return self.bounds[op][-1] if self.bounds.get(op) else ""
+        held = 1 << len(contiguous_registers(layout, access.order[0]))
+        if held <= vector:
+            return f"a thread holds {held} of the tile's elements in a row"
+        return "other elements of the tile lie between those of a wider access"
 
     def sectors(self, op: Operation, layout: LinearLayout) -> int:
         """32-byte sectors that a warp touches when the operation runs in `layout`, summed over its accesses.

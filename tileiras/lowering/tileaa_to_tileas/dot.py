@@ -8,11 +8,23 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
 from tileiras.layout import LinearLayout, blocked, mma_layouts, scale_layouts
-from tileiras.targets import ScaledMmaAtom, Target, find_mma_atoms, find_scaled_mma_atom
+from tileiras.remarks import Remark
+from tileiras.targets import (
+    MMA_ATOMS,
+    SCALED_MMA_ATOMS,
+    ScaledMmaAtom,
+    Target,
+    find_mma_atoms,
+    find_scaled_mma_atom,
+    why_no_better_atom,
+)
 
 # Rows and columns of the accumulator that one thread of the multiply-add form computes: 4 x 4 reads eight operands for
 # sixteen products.
 FMA_TILE = (4, 4)
+
+FMA = "universal_fma"
+"""The atom of every target and type."""
 
 
 class DotPlan(NamedTuple):
@@ -30,7 +42,7 @@ class DotPlans:
     """The plan of every dot of a function, made on first use."""
 
     def __init__(self, target: Target, num_warps: int) -> None:
-        self._target = target
+        self.target = target
         self._num_warps = num_warps
         self._plans: dict[aa.DotOp, DotPlan] = {}
 
@@ -45,7 +57,7 @@ class DotPlans:
         types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
         if op.scale_b.type.element_type is not types[2]:
             return None
-        return find_scaled_mma_atom(self._target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
+        return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
 
     def _make_scaled(self, op: Any) -> DotPlan:
         atom = self.scaled_atom(op)
@@ -64,7 +76,7 @@ class DotPlans:
         batch = c.shape[0] if c.rank == 3 else None
         m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
         a_type, b_type = _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b)
-        atoms = find_mma_atoms(self._target, a_type, b_type, _keyword(c.element_type, None), m, n, k)
+        atoms = find_mma_atoms(self.target, a_type, b_type, _keyword(c.element_type, None), m, n, k)
         if not atoms:
             return self._fma(m, n, k, batch)
         atom = atoms[0]
@@ -83,7 +95,7 @@ class DotPlans:
         c = blocked(
             (*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order
         )
-        return DotPlan("universal_fma", *fma_operands(c, k), c)
+        return DotPlan(FMA, *fma_operands(c, k), c)
 
 
 def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
@@ -183,7 +195,30 @@ def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     cls = tileas.COUNTERPARTS[type(op)]
     new = cls.create(operands, (layouts.typed(op.result.type, plan.c),), dict(op.attributes))
     new.attributes["atom"] = tileas.MmaAtomAttr(plan.atom)
+    if layouts.remarks is not None:
+        _remark(op, plan.atom, layouts)
     return rewriter.insert(new)
+
+
+def _remark(op: Any, name: str, layouts: Any) -> None:
+    """Says which instruction multiplies, and why none that does more at once."""
+    target = layouts.assignment.dots.target
+    a, b, c = (value.type for value in (op.a, op.b, op.c))
+    arguments = {"Instruction": "FMA" if name == FMA else "mma.sync", "Shape": [1, 1, 1], "Atom": name}
+    reason = ""
+    if isinstance(op, aa.BlockScaledMmaOp):
+        arguments |= {"Instruction": "mma.sync.block_scale", "Shape": list(SCALED_MMA_ATOMS[name].shape)}
+    else:
+        if name != FMA:
+            arguments["Shape"] = list(MMA_ATOMS[name].shape)
+        reason = why_no_better_atom(
+            target, _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b),
+            _keyword(c.element_type, None), c.shape[-2], c.shape[-1], a.shape[-1],
+        )  # fmt: skip
+    kind, title = ("failed", "RemarkTensorCoreFMA") if name == FMA else ("passed", "RemarkTensorCoreMMA")
+    layouts.remarks.emit(
+        Remark(kind, title, op.location, arguments=arguments, reason=reason, function=layouts.function)
+    )
 
 
 PATTERNS = {aa.DotOp: convert_dot, aa.BlockScaledMmaOp: convert_dot}

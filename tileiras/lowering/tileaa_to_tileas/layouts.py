@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -26,9 +27,18 @@ class Flexible:
 class Layouts:
     """What the patterns of this lowering share; `as_layout` is how they read tensor operands."""
 
-    def __init__(self, assignment: LayoutAssignment, rewriter: ConversionRewriter) -> None:
+    def __init__(
+        self,
+        assignment: LayoutAssignment,
+        rewriter: ConversionRewriter,
+        engine: DiagnosticEngine | None = None,
+        function: str = "",
+    ) -> None:
         self.assignment = assignment
         self.rewriter = rewriter
+        self.remarks = engine if engine is not None and engine.remarks else None
+        """Where remarks go, None when nobody wants them."""
+        self.function = function
         self._made: dict[tuple[Value, LinearLayout], Value] = {}
 
     @staticmethod
