@@ -14,7 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable, Severity, unique
+from tileiras.diagnostics import (
+    CompileError,
+    Diagnostic,
+    DiagnosticEngine,
+    ExitCode,
+    Locatable,
+    Severity,
+    unique,
+)
 
 KINDS = {"passed": "Passed", "missed": "Missed", "failed": "Failure", "analysis": "Analysis"}
 """Kind -> the tag of its YAML document."""
@@ -41,6 +49,7 @@ NAMES: dict[str, _Row] = {
     ),
     "RemarkLoopPipeline": _Row("loop", "Software pipeline applied: {0} stages"),
     "RemarkLoopSchedule": _Row("loop", "Loop runs as written"),
+    "RemarkLoopLoad": _Row("loop", "Load does not run ahead of its loop"),
     "RemarkKernelLaunch": _Row("kernel", "Launch shape: {0} warps, {1} CTAs"),
     "RemarkKernelResources": _Row("kernel", "Kernel resources: {0} registers a thread, {1} bytes of shared memory"),
     "RemarkKernelSpills": _Row("kernel", "Registers spilled: {0} bytes stored, {1} bytes loaded"),
@@ -117,6 +126,16 @@ class Remark(Diagnostic):
         if self.reason:
             found["reason"] = self.reason
         return found
+
+
+def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
+    """Emits a remark in the place of those of its name about the same operation, whose choice is no longer true."""
+    engine.diagnostics[:] = [
+        said
+        for said in engine.diagnostics
+        if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location
+    ]
+    engine.emit(remark)
 
 
 class RemarkFilter(NamedTuple):

@@ -27,6 +27,7 @@ from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_lay
 from tileiras.layout.shared import SharedPlan
 from tileiras.targets import COPY_ATOMS, CopyAtom, Target
 
+from .remarks import ScheduleRemarks
 from .resident_factors import keep_factors
 from .staging import LOADS, StagedLoad, erase_unused, read_in, staged_load
 
@@ -61,15 +62,24 @@ def pipeline_loops(
 ) -> Outcome:
     """Pipelines the loops of a function of nv_tileas, in place; `stages` overrides the number chosen for each."""
     atom = _asynchronous_copy(target)
+    remarks = ScheduleRemarks(engine, func.sym_name.value) if engine is not None and engine.remarks else None
     if atom is None:
+        for loop in func.walk() if remarks is not None else ():
+            if isinstance(loop, scf.ForOp):
+                remarks.as_written(loop, f"{target.name} has no asynchronous copy")
         return Outcome()
     keep_factors(func, atom, _shared_budget(func, target), engine)
     outcomes: list[bool | None] = []
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
-        found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
+        if remarks is None:
+            found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
+        else:
+            found = remarks.staged(loop, loads, lambda load, why, loop=loop: staged_load(load, loop, atom, why))
         if found and _can_look_ahead(loop):
-            outcomes.append(_pipeline(loop, found, func, target, atom, stages, engine))
+            outcomes.append(_pipeline(loop, found, func, target, atom, stages, engine, remarks))
+        elif found and remarks is not None:
+            remarks.as_written(loop, "later values of its counter cannot be compared with its bound")
     return Outcome(outcomes.count(True), outcomes.count(False))
 
 
@@ -118,6 +128,7 @@ def _pipeline(
     atom: CopyAtom,
     stages: int | None,
     engine: DiagnosticEngine | None,
+    remarks: ScheduleRemarks | None = None,
 ) -> bool | None:
     """Whether the loop got its pipeline; None when it is not worth one."""
     budget = _shared_budget(func, target) - _live_bytes(loop)
@@ -126,6 +137,8 @@ def _pipeline(
     if trips is not None:
         wanted = min(wanted, trips)
     if wanted < 2:
+        if remarks is not None:
+            remarks.as_written(loop, f"it runs {trips} times" if trips is not None else "one stage was asked for")
         return None
     staged = list(found)
     while staged:
@@ -140,10 +153,14 @@ def _pipeline(
             f"{len(found) - len(staged)} of {len(found)} loads do not run ahead: no shared memory is left",
         )
     if not staged:
+        if remarks is not None:
+            remarks.as_written(loop, "no shared memory is left")
         return False
     number = min(wanted, fitting)
     if engine is not None and number < wanted:
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
+    if remarks is not None:
+        remarks.pipelined(loop, staged, number, wanted)
     _Pipeline(loop, staged, number, atom.name).run()
     return True
 

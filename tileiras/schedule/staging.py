@@ -61,33 +61,49 @@ class StagedLoad(NamedTuple):
         return type.num_elements * type.element_type.width // 8
 
 
-def copied_vector(load: Any, atom: CopyAtom) -> tuple[int, ...] | None:
-    """The tile positions of the bits within one copy when `atom` can bring what a load brings; None when it cannot."""
+def _refused(why: list[str] | None, reason: str) -> None:
+    if why is not None:
+        why.append(reason)
+
+
+def copied_vector(load: Any, atom: CopyAtom, why: list[str] | None = None) -> tuple[int, ...] | None:
+    """The tile positions of the bits within one copy when `atom` can bring what a load brings; None, with the reason in
+    `why`, when it cannot."""
     type = load.data.type
     if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
-        return None
+        return _refused(why, "it is ordered after other accesses" if isinstance(type, TensorType) else "it is a scalar")
     if getattr(load, "reduction", None) is not None:
-        return None  # no asynchronous copy combines the copies of multicast memory
+        return _refused(why, "no asynchronous copy combines the copies of multicast memory")
     element = type.element_type
     if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
-        return None
-    if load.atom.vector_size * element.width // 8 not in atom.widths or not _pads_with_zero(load):
-        return None
+        return _refused(why, f"no asynchronous copy brings elements of {element}")
+    width = load.atom.vector_size * element.width // 8
+    if width not in atom.widths:
+        return _refused(why, f"its accesses are {width} bytes wide, asynchronous copies {_spelled(atom.widths)}")
+    if not _pads_with_zero(load):
+        return _refused(why, "elements that are not loaded are not zero")
     return _vector_positions(load, layout_of(type))
 
 
-def staged_load(load: Any, loop: Any, atom: CopyAtom) -> StagedLoad | None:
-    """How a load in the body of `loop` can be staged by `atom`; None when it cannot or need not."""
-    vector = copied_vector(load, atom)
-    if vector is None or not all(_follows_counter(v, loop) for v in _addresses(load)):
+def _spelled(widths: tuple[int, ...]) -> str:
+    return ", ".join(map(str, widths[:-1])) + f" or {widths[-1]}"
+
+
+def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
+    """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
+    not."""
+    vector = copied_vector(load, atom, why)
+    if vector is None:
         return None
+    if not all(_follows_counter(v, loop) for v in _addresses(load)):
+        return _refused(why, "its addresses depend on what an iteration computes")
     tokens = tokens_from_outside(load.token, loop)
     if tokens is None:
-        return None
+        return _refused(why, "it is ordered after a write in the loop")
     element, writer = load.data.type.element_type, layout_of(load.data.type)
     leaves = tuple(leaves_of(load.data, loop.body.block))
     if not any(_moves(leaf, writer, element.width) for leaf in leaves):
-        return None
+        return _refused(why, "its elements do not go through shared memory to a product")
     readers = dict.fromkeys(leaf.layout for leaf in leaves)
     offsets = buffer_offsets(writer, vector, tuple(readers), element.width)
     return StagedLoad(load, writer, leaves, offsets, tokens)

@@ -14,7 +14,7 @@ cuda_tile.module @accesses {
 
     %v1 = make_tensor_view %p, shape = [1024], strides = [1] : tensor_view<1024xf32, strides=[1]>
     %t1 = make_partition_view %v1 : partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>
-    // expected-remark @below {{Width = 4 bytes, Shape = [512], Elements per access = 1): the base address is known to be a multiple of 1 bytes only}}
+    // expected-remark @below {{Width = 4 bytes, Shape = [512], Elements per access = 1): nothing is known of the alignment of the base address}}
     %1, %tok1 = load_view_tko weak %t1[%x] : partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> tile<512xf32>, token
 
     %v2 = make_tensor_view %base, shape = [1024], strides = [2] : tensor_view<1024xf32, strides=[2]>

@@ -68,7 +68,12 @@ def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: l
     # Tiles begin at multiples of their extent (or traversal stride), a run of which along the inner dimension is one.
     aligned_bytes = facts.divisor(memref.base)
     if why is not None:
-        why.append(f"the base address is known to be a multiple of {_power(aligned_bytes)} bytes only")
+        known = _power(aligned_bytes)
+        why.append(
+            f"the base address is known to be a multiple of {known} bytes only"
+            if known > 1
+            else "nothing is known of the alignment of the base address"
+        )
     element_bytes = max(1, bits // 8)
     for d in order:
         stride = memref.stride(view.dim_map[d])

@@ -1,0 +1,64 @@
+"""What the schedule of a loop is, and why its loads do not run ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.remarks import Remark, supersede
+
+from .staging import StagedLoad
+
+
+class ScheduleRemarks:
+    """The remarks about the loops of one function."""
+
+    __slots__ = ("_engine", "_function")
+
+    def __init__(self, engine: DiagnosticEngine, function: str) -> None:
+        self._engine = engine
+        self._function = function
+
+    def _emit(self, kind: str, name: str, location: Any, *values: Any, reason: str = "", **arguments: Any) -> None:
+        self._engine.emit(
+            Remark(kind, name, location, *values, arguments=arguments, reason=reason, function=self._function)
+        )
+
+    def staged(
+        self, loop: Any, loads: Sequence[Any], attempt: Callable[[Any, list[str]], StagedLoad | None]
+    ) -> list[StagedLoad]:
+        """What `attempt(load, why)` finds for the loads of a loop; says why of those for which it finds nothing."""
+        found = []
+        for load in loads:
+            why: list[str] = []
+            staged = attempt(load, why)
+            if staged is not None:
+                found.append(staged)
+            else:
+                reason = why[-1] if why else "its layout has no vectors"
+                self._emit("missed", "RemarkLoopLoad", load.location, reason=reason)
+        if not found:
+            self.as_written(loop, "none of its loads can run ahead" if loads else "there is no load in it")
+        return found
+
+    def as_written(self, loop: Any, reason: str) -> None:
+        self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
+
+    def pipelined(self, loop: Any, staged: Sequence[StagedLoad], stages: int, wanted: int) -> None:
+        """A loop whose loads run `stages - 1` iterations ahead."""
+        used = stages * sum(each.stage_bytes for each in staged)
+        reason = f"{wanted} stages do not fit into shared memory" if stages < wanted else ""
+        self._emit(
+            "passed", "RemarkLoopPipeline", loop.location, stages,
+            Loads=len(staged), Buffers=f"{used} bytes", reason=reason,
+        )  # fmt: skip
+        for each in staged:
+            type = each.load.data.type
+            width = each.load.atom.vector_size * type.element_type.width // 8
+            arguments = {"Instruction": "cp.async", "Width": f"{width} bytes", "Shape": list(type.shape)}
+            supersede(
+                self._engine,
+                Remark("passed", "RemarkMemoryLoadInstructionSelected", each.load.location,
+                       arguments=arguments | {"Stages": stages}, function=self._function),
+            )  # fmt: skip
