@@ -16,6 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+RELEASE = "13.5"
+"""The vendor's release that was recorded."""
+
 RECORDED = Path(__file__).with_name("invocations.json")
 
 KERNEL = """\
@@ -172,7 +175,7 @@ good.bc good.bc --bogus
 --list-versions=0 good.bc
 --list-versions=maybe
 --bogus --list-versions
-good.bc --gpu-name sm_90 --remarks=all -o o
+good.bc --gpu-name sm_90 --remarks=tensorcore -o o
 good.bc --gpu-name sm_90 --remarks=some
 good.bc --gpu-name sm_90 --remarks=none --remark-format=yaml -o o
 good.bc --gpu-name sm_90 --remarks=all --remark-format=json

@@ -139,9 +139,18 @@ def test_remarks_are_printed_when_asked_for(kernel, capsys):
     assert "k.mlir:2:3: remark: the first of the cluster's 2 CTAs does all the work" in capsys.readouterr().err
 
 
+def test_remarks_of_a_category_and_kind_are_printed(kernel, capsys):
+    assert compile(kernel, "--remarks-passed=memory", "--remark-format=command-line") == 0
+    printed = capsys.readouterr().err
+    assert printed.startswith("in function: k:\n\n  category: Memory\n    remark[passed]: Load instruction selected\n")
+    assert "remark[missed]" not in printed and "category: Kernel" not in printed
+
+
 def test_remarks_are_written_as_yaml(kernel, capsys):
     assert compile(kernel, "--remarks=all", "--remark-format=yaml", "--remarks-output-file=r.yaml") == 0
-    assert capsys.readouterr().err == "" and os.path.exists("r.yaml")
+    assert capsys.readouterr().err == ""
+    with open("r.yaml") as file:
+        assert "--- !Passed\nPass:            Memory\nName:            RemarkMemoryLoad" in file.read()
 
 
 def test_the_store_of_one_run_can_be_named(kernel, monkeypatch):

@@ -114,3 +114,22 @@ def test_no_parameter_is_hidden_and_no_memory_dynamic():
     assert kernel.metadata["tile_launch"] is True and kernel.metadata["hidden_parameters"] == []
     assert kernel.metadata["shared_memory"] > 0
     assert ".extern .shared" not in made.text and f"[{kernel.metadata['shared_memory']}];" in made.text
+
+
+@pytest.mark.parametrize("release, hint", [("12.9.86", True), ("13.1.80", True), ("13.2.1", False), ("unknown", False)])
+def test_an_old_ptxas_is_named_as_the_reason(tmp_path, capsys, monkeypatch, release, hint):
+    from tileiras.codegen import ptxas
+    from tileiras.diagnostics import CompileError
+
+    def refuse(*_, **__):
+        raise CompileError.at(None, "Unsupported .version 9.2; current version is '8.8'")
+
+    monkeypatch.setattr(ptxas, "assemble", refuse)
+    monkeypatch.setattr(ptxas, "version", lambda path: release)
+    monkeypatch.setattr(ptxas, "find", lambda *_: "ptxas")
+    (tmp_path / "k.mlir").write_text(KERNEL.replace("TYPE", "f32"))
+    words = [str(tmp_path / "k.mlir"), "--gpu-name", "sm_90", "-o", str(tmp_path / "k")]
+    assert main(words) == 5
+    assert ("--tile-launch=false makes cubins for ordinary launches" in capsys.readouterr().err) is hint
+    assert main([*words, "--tile-launch=false"]) == 5
+    assert "--tile-launch" not in capsys.readouterr().err

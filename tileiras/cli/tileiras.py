@@ -57,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.diagnostics:
             print(error.render(), file=sys.stderr)
         return error.code
+    except MemoryError:
+        print("error: failed to allocate memory for program", file=sys.stderr)
+        return ExitCode.USAGE
     except BrokenPipeError:
         # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

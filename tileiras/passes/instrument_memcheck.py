@@ -35,6 +35,9 @@ from tileiras.dialects.cuda_tile import (
     LoadPtrTkoOp,
     LoadViewTkoOp,
     MulIOp,
+    MultimemLoadReduceViewTkoOp,
+    MultimemReduceViewTkoOp,
+    MultimemStoreViewTkoOp,
     OffsetOp,
     OrIOp,
     PermuteOp,
@@ -51,7 +54,14 @@ from tileiras.dialects.cuda_tile import (
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicateAttr, IntegerOverflowAttr, SignednessAttr
 from tileiras.ir import Builder, DenseElementsAttr, Operation, Pass, StringAttr, Value, i1, i64
 
-_VIEW_ACCESSES = (LoadViewTkoOp, StoreViewTkoOp, AtomicRedViewTkoOp)
+_VIEW_ACCESSES = (
+    LoadViewTkoOp,
+    StoreViewTkoOp,
+    AtomicRedViewTkoOp,
+    MultimemLoadReduceViewTkoOp,
+    MultimemReduceViewTkoOp,
+    MultimemStoreViewTkoOp,
+)
 _POINTERS = {
     LoadPtrTkoOp: "source", StorePtrTkoOp: "destination", AtomicRMWTkoOp: "pointers", AtomicCASTkoOp: "pointers",
 }  # fmt: skip

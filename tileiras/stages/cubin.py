@@ -5,7 +5,10 @@ In: the bytes of NAME.ptx.  Out: the bytes of NAME.cubin.
 
 from __future__ import annotations
 
+import re
+
 from tileiras.codegen import ptx, ptxas
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
@@ -17,28 +20,49 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
     text = source.decode()
     module = ptx.parse(text, context.location)
-    if f"\n.language {ptx.TILE_LANGUAGE}\n" in text:
+    tile_launch = f"\n.language {ptx.TILE_LANGUAGE}\n" in text
+    if tile_launch:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
         flags += ["--enable-extended-smem", "true"]
-    assembled = ptxas.assemble(
-        text,
-        # The GPU asked for, in the form that the kernel's instructions need.
-        module.target,
-        # ptxas refuses -g with optimisation.
-        opt_level=0 if options.device_debug else options.opt_level,
-        options=(*flags, *options.ptxas_options),
-        ptxas=options.ptxas,
-        engine=context.engine,
-        location=context.location,
-    )
+    try:
+        assembled = ptxas.assemble(
+            text,
+            # The GPU asked for, in the form that the kernel's instructions need.
+            module.target,
+            # ptxas refuses -g with optimisation.
+            opt_level=0 if options.device_debug else options.opt_level,
+            options=(*flags, *options.ptxas_options),
+            ptxas=options.ptxas,
+            engine=context.engine,
+            location=context.location,
+        )
+    except CompileError as error:
+        if tile_launch and error.code == ExitCode.COMPILE_FAILURE:
+            _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
+        raise
     if context.engine.remarks:
         from tileiras.codegen.kernel_remarks import remark_on_kernels
 
         known = context.launch_memory
-        if f"\n.language {ptx.TILE_LANGUAGE}\n" in text or ".extern .shared" not in text:
+        if tile_launch or ".extern .shared" not in text:
             known = {entry.name: 0 for entry in module.entries}
         remark_on_kernels(
             module, assembled.resources, known, context.engine, context.entry_locations, context.location
         )
     resources = ptxas.resources_json(assembled.resources)
     return StageResult(assembled.cubin, {".resources.json": resources.encode()})
+
+
+TILE_PTXAS = (13, 2)
+"""The release of ptxas that came with PTX 9.2."""
+
+
+def _blame_release(error: CompileError, release: str) -> None:
+    """Says of a ptxas that is older than tile kernels what can be done."""
+    match = re.match(r"(\d+)\.(\d+)", release)
+    if match is not None and tuple(map(int, match.groups())) < TILE_PTXAS:
+        message = (
+            f"ptxas {release} knows no tile kernels, 13.2 is the first release that does; --tile-launch=false makes "
+            "cubins for ordinary launches"
+        )
+        error.diagnostics[-1].notes.append(Diagnostic.note(None, message))
