@@ -197,32 +197,36 @@ class Watch:
         `start` is when the change was noticed (`time.perf_counter`).
         """
         start = time.perf_counter() if start is None else start
-        if len(kernels) < TOGETHER or self._jobs < 2:
-            results = [(kernel, self._tried(kernel, 1)) for kernel in kernels]
-        else:
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(self._jobs) as threads:
-                made = threads.map(lambda kernel: self._tried(kernel, self._jobs), kernels)
-                results = list(zip(kernels, made, strict=True))
+        many = len(kernels) > TOGETHER
+        reports: list[Report] = []
         failed = 0
-        for kernel, done in results:
+        for kernel, done in self._all(kernels):
             failed += any(report.code for report in done.reports)
+            reports += done.reports
             for report in done.reports:
                 if report.text:
                     self._error(report.text)
-        if len(kernels) > TOGETHER:
-            reports = [report for _, done in results for report in done.reports]
+            if not many:
+                self._out(_line(kernel, done, time.perf_counter() - start))
+        if many:
             ran = sum(not report.cached for report in reports)
             words = [f"{ran} stages run", f"{len(reports) - ran} from the store"]
             words += [f"{failed} kernels failed"] if failed else []
             self._out(f"{len(kernels)} kernels: {', '.join(words)}  {_milliseconds(time.perf_counter() - start)}")
-        else:
-            for kernel, done in results:
-                self._out(_line(kernel, done, time.perf_counter() - start))
         if self._follower is not None and not failed:
             self._follower.ask()
         return not failed
+
+    def _all(self, kernels: Sequence[Single]) -> Iterator[tuple[Single, Done]]:
+        """Every kernel as soon as it and those before it are built."""
+        if len(kernels) < TOGETHER or self._jobs < 2:
+            for kernel in kernels:
+                yield kernel, self._tried(kernel, 1)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(self._jobs) as threads:
+            yield from zip(kernels, threads.map(lambda kernel: self._tried(kernel, self._jobs), kernels), strict=True)
 
     def _tried(self, kernel: Single, jobs: int) -> Done:
         try:
@@ -294,6 +298,8 @@ class Watch:
                     self._out(f"{_named(kernel)}: deleted")
                 if changed:
                     self.build(changed, start)
+                elif gone and self._follower is not None:
+                    self._follower.ask()
 
     def close(self) -> None:
         """Ends what runs beside the watch."""
