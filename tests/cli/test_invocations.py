@@ -61,3 +61,17 @@ def vendor() -> str:
 @pytest.mark.parametrize("line", INVOCATIONS)
 def test_the_vendors_tool_still_answers_as_recorded(vendor, folder, line):
     assert answer(vendor, line, folder) == EXPECTED[line]
+
+
+@pytest.mark.parametrize("at, value, message", [
+    (12, 0x55, "error: error at offset 12: unknown section ID: 85"),
+    (-37, 0x77, "error: error at offset {at} of the file, in the type section: unknown type tag: 119"),
+])  # fmt: skip
+def test_damage_has_its_place_in_the_file(folder, tmp_path, capsys, at, value, message):
+    data = bytearray((folder / "good.bc").read_bytes())
+    at %= len(data)
+    data[at] = value
+    (tmp_path / "k.bc").write_bytes(data)
+    assert main([str(tmp_path / "k.bc"), "--gpu-name=sm_90"]) == 3
+    said = capsys.readouterr().err.splitlines()
+    assert said == [message.format(at=at), "error: input does not correspond to Tile IR bytecode"]

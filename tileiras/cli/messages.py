@@ -19,18 +19,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tileiras.bytecode.encoding import BytecodeError
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
 from tileiras.ir.location import BytecodeLoc
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
-CLOSING = {
-    ExitCode.COMPILE_FAILURE: ("failed to compile Tile IR program",),
-    ExitCode.INVALID_INPUT: ("input does not correspond to Tile IR bytecode",),
-    ExitCode.CONFIGURATION: (),
-    ExitCode.USAGE: (),
-}
-"""The line after the diagnostics, by exit code; the second one only where bytecode was read."""
-
+UNCOMPILED = "failed to compile Tile IR program"
+NO_BYTECODE = "input does not correspond to Tile IR bytecode"
 UNVERIFIED = "verification failed for deserialized cuda_tile::ModuleOp"
 
 DEFAULT_REMARKS = "tileir_remarks.yaml"
@@ -67,14 +62,14 @@ class Report:
 
     def failure(self, error: CompileError) -> None:
         """The error, and the line that says of which kind it is."""
-        diagnostics = list(error.diagnostics)
-        closing = CLOSING[error.code] if self.bytecode or error.code == ExitCode.COMPILE_FAILURE else ()
-        if error.code == ExitCode.INVALID_INPUT and not any(map(_is_damage, diagnostics)):
-            closing = (UNVERIFIED, *closing) if closing else ()
-        diagnostics += [Diagnostic(Severity.ERROR, None, line) for line in closing]
+        damaged = isinstance(error, BytecodeError)
+        closing: tuple[str, ...] = ()
         if error.code == ExitCode.COMPILE_FAILURE:
+            closing = (UNCOMPILED,)
             self._write_remarks([])
-        self._print(diagnostics, error.code)
+        elif error.code == ExitCode.INVALID_INPUT and self.bytecode:
+            closing = (NO_BYTECODE,) if damaged else (UNVERIFIED, NO_BYTECODE)
+        self._print([*error.diagnostics, *(Diagnostic(Severity.ERROR, None, line) for line in closing)], damaged)
 
     def success(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Warnings, and the remarks asked for."""
@@ -95,21 +90,16 @@ class Report:
             with open(self.remark_file, "w", encoding="utf-8") as file:
                 file.write(to_yaml(remarks))
 
-    def _print(self, diagnostics: list[Diagnostic], code: int = ExitCode.SUCCESS) -> None:
+    def _print(self, diagnostics: list[Diagnostic], damaged: bool = False) -> None:
         if self.json:
             print(to_json(diagnostics), end="", file=sys.stderr)
         elif diagnostics:
-            text = render_for_bytecode(diagnostics, code) if self.bytecode else render(diagnostics)
+            text = render_for_bytecode(diagnostics, damaged) if self.bytecode else render(diagnostics)
             print(text, file=sys.stderr)
 
 
-def _is_damage(diagnostic: Diagnostic) -> bool:
-    """Whether a diagnostic is about bytes that cannot be read, not about what was read."""
-    return isinstance(diagnostic.location, BytecodeLoc) and not diagnostic.location.section
-
-
-def render_for_bytecode(diagnostics: Iterable[Diagnostic], code: int = ExitCode.SUCCESS) -> str:
-    """Diagnostics about bytecode for a terminal; `code` is what the program exits with because of them."""
+def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False) -> str:
+    """Diagnostics about bytecode for a terminal; `damaged` says that they are about bytes that cannot be read."""
     lines: list[str] = []
     shown = None
     pending = unique(diagnostics)[::-1]
@@ -121,8 +111,9 @@ def render_for_bytecode(diagnostics: Iterable[Diagnostic], code: int = ExitCode.
         if position is not None:
             lines.append(f'loc("{place[0]}":{place[1]}:{place[2]}): {severity}: {diagnostic.message}')
             lines += excerpt(position) if position.line > 0 and place != shown else []
-        elif code == ExitCode.INVALID_INPUT and _is_damage(diagnostic):
-            lines.append(f"{severity}: error at offset {place.offset}: {diagnostic.message}")
+        elif damaged and place is not None:
+            where = f" of the file, in the {place.section} section" if place.section else ""
+            lines.append(f"{severity}: error at offset {place.offset}{where}: {diagnostic.message}")
         else:
             lines.append(f"{severity}: {diagnostic.message}")
             lines += [f"note: in {place}"] if place is not None and place != shown else []
