@@ -148,11 +148,13 @@ def compile_with(
     keep: Keep | None = None,
     instrumentation: Sequence[PassInstrumentation] = (),
     times: list[tuple[str, float]] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Artifact:
     """`compile` with checked options; `store` keeps what stages derive from their tools between runs.
 
     `keep` is given what every stage makes, as soon as it is made: (the source's stem or the entry's name, suffix,
     bytes).  `instrumentation` watches the passes of all stages; `times` gets the seconds of the stages that have none.
+    `meanwhile` is called once while another process works, if one does.
     """
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
@@ -172,10 +174,15 @@ def compile_with(
         # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
         isolation.start()
 
+    waits = [] if meanwhile is None else [meanwhile]
+    if last.name == "cubin":
+        waits.insert(0, _load_cubin)
+
     def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "", **known: Any) -> Any:
         context = StageContext(
             source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation, **known
         )
+        context.meanwhile = lambda: waits.pop(0)() if waits else None
         started = time.perf_counter()
         result = pipeline.run_stage(row, given, options, context)
         if times is not None and row.name in ("export", "read", "ptx", "cubin"):
@@ -239,6 +246,14 @@ def compile_with(
         for kernel in kernels:
             kernel.artifacts.update(result.artifacts)
     return Artifact(product, suffix, kernels, diagnostics, dependencies)
+
+
+def _load_cubin() -> None:
+    """Loads the last stage while LLVM works."""
+    from tileiras.codegen import ptxas
+    from tileiras.stages import cubin  # noqa: F401
+
+    ptxas.prepare()
 
 
 def _bytes(output: Any) -> bytes:

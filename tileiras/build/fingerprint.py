@@ -8,16 +8,18 @@ the same under every version.
 
 from __future__ import annotations
 
-import ast
 import functools
 import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tileiras.files import RACY_NS, read_json_object, write_atomically
 from tileiras.pipeline import Stage
+
+if TYPE_CHECKING:
+    import ast
 
 FORMAT = 1
 
@@ -218,6 +220,8 @@ class _File(NamedTuple):
 
 def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """The imports of a file and its `_LAZY` table; `package` is what its relative imports start from."""
+    import ast
+
     tree = ast.parse(data, path)
     imports: set[tuple[str, str]] = set()
     for node in _executed(tree):
@@ -250,6 +254,8 @@ def stage_roots(stage: Stage) -> tuple[str, ...]:
 
 def _executed(tree: ast.AST) -> Iterable[ast.AST]:
     """The nodes of a module without what stands under `if TYPE_CHECKING:`."""
+    import ast
+
     stack = [tree]
     while stack:
         node = stack.pop()

@@ -79,7 +79,9 @@ def compile_with(
 
             said += quoted(locations.decode_diagnostics(dict(record.diagnostics), opened.name), opened)
         return _artifact(record, suffix, said, dependencies)
-    made = api.compile_with(opened, options, emit, entry=entry, store=store)
+    made = api.compile_with(
+        opened, options, emit, entry=entry, store=store, meanwhile=lambda: store.prepare(key)
+    )
     if record is not None and record.artifacts[""] != made.data:
         raise CompileError.at(None, f"compiling {opened.name} made another {suffix} than the store has for its key")
     store.put_record(key, _record(made, opened.name))

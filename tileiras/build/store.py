@@ -158,6 +158,11 @@ class ArtifactStore:
             row = _MAGIC + xxhash.xxh3_128_digest(value) + value
             self._tried(key, lambda cache: cache.set(key, row))
 
+    def prepare(self, key: str) -> None:
+        """Opens what `put` under `key` needs."""
+        if self.mode != READ_ONLY:
+            self._tried(key, lambda cache: key in cache)
+
     def get_record(self, key: str) -> Record | None:
         """What a stage made for `key`; nothing in mode `refresh`."""
         value = self.fetch(key) if self.mode != REFRESH else None

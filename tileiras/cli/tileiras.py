@@ -99,6 +99,11 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         raise UsageError(f"{PROGRAM}: --depfile needs an output file")
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
+    if last.name in ("ptx", "cubin"):
+        from tileiras.codegen import isolation
+
+        # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
+        isolation.start()
     from tileiras.build import library
     from tileiras.cli.messages import Report
 

@@ -18,6 +18,7 @@ import marshal
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 _LENGTH = 8
@@ -75,11 +76,15 @@ class Helper:
         finally:
             os._exit(code)
 
-    def call(self, function: str, arguments: dict[str, Any]) -> tuple[Any, str]:
+    def call(
+        self, function: str, arguments: dict[str, Any], meanwhile: Callable[[], None] | None = None
+    ) -> tuple[Any, str]:
         """The function's result and what was written to stderr meanwhile; raises HelperDied or RuntimeError."""
         payload = marshal.dumps((function, arguments))
         try:
             _write_all(self._requests, len(payload).to_bytes(_LENGTH, "little") + payload)
+            if meanwhile is not None:
+                meanwhile()
             reply = _read_message(self._replies)
         except BrokenPipeError:
             reply = None
@@ -186,9 +191,10 @@ def start() -> None:
         _local.helper = Helper()
 
 
-def call(function: str, **arguments: Any) -> tuple[Any, str]:
+def call(function: str, *, meanwhile: Callable[[], None] | None = None, **arguments: Any) -> tuple[Any, str]:
     """Run a registered function in this thread's helper: its result and LLVM's stderr.
 
+    `meanwhile` is called while the helper works.
     Arguments and result are what marshal knows: None, numbers, str, bytes, tuples, lists, dicts.  Raises HelperDied
     when the process ended and RuntimeError, with the message of the original, when the function raised.
     """
@@ -196,7 +202,7 @@ def call(function: str, **arguments: Any) -> tuple[Any, str]:
         return _functions()[function](**arguments), ""
     start()
     try:
-        return _local.helper.call(function, arguments)
+        return _local.helper.call(function, arguments, meanwhile)
     except HelperDied:
         _local.helper = None
         raise

@@ -11,7 +11,7 @@ own words, whether it refused with an error or by ending the process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tileiras.codegen import isolation
@@ -70,6 +70,7 @@ def compile_to_ptx(
     bitcode: Sequence[bytes] = (),
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Ptx:
     """Compile one module to PTX for one processor.
 
@@ -83,6 +84,7 @@ def compile_to_ptx(
     try:
         result, stderr = isolation.call(
             "compile",
+            meanwhile=meanwhile,
             ir=ir,
             chip=row.chip,
             features=llvm_ptx_feature(version),

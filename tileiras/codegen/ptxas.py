@@ -7,7 +7,7 @@ they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tileiras.codegen import toolkit
@@ -88,6 +88,12 @@ def tool_identity(options: Any) -> str:
         return "ptxas-missing"
 
 
+def prepare() -> None:
+    """Loads what running ptxas takes, which is half as long as it runs for a small kernel."""
+    import subprocess  # noqa: F401
+    import tempfile  # noqa: F401
+
+
 def assemble(
     ptx: str,
     chip: str,
@@ -97,11 +103,13 @@ def assemble(
     ptxas: str | None = None,
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Assembled:
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
     `options` are further ptxas arguments, `ptxas` the program to run instead of the one found.  ptxas's warnings go to
-    `engine`.  Raises CompileError with ptxas's own text and a command to reproduce when it fails.
+    `engine`; `meanwhile` is called while it runs.  Raises CompileError with ptxas's own text and a command to reproduce
+    when it fails.
     """
     import os
     import subprocess
@@ -114,19 +122,21 @@ def assemble(
         with open(os.path.join(folder, INPUT_NAME), "w", encoding="utf-8", newline="\n") as file:
             file.write(ptx)
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [path, *arguments, INPUT_NAME, "-o", "kernel.cubin"],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                check=False,
             )
         except OSError as error:
             raise CompileError.at(location, f"Program could not be executed: {path}: {error.strerror}") from None
-        output = done.stdout.decode(errors="replace").rstrip()
-        if done.returncode != 0:
-            raise _failure(done.returncode, output, arguments, location)
+        with process:
+            if meanwhile is not None:
+                meanwhile()
+            output = process.communicate()[0].decode(errors="replace").rstrip()
+        if process.returncode != 0:
+            raise _failure(process.returncode, output, arguments, location)
         with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
             cubin = file.read()
     if not cubin.startswith(b"\x7fELF"):

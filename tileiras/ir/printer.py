@@ -295,12 +295,8 @@ class Printer:
         return found
 
     def _spell_type(self, type: Any) -> str:
-        if isinstance(type, IntegerType):
-            return f"i{type.width}"
-        if isinstance(type, FloatType):
-            return type.keyword
-        if isinstance(type, IndexType):
-            return "index"
+        if isinstance(type, (IntegerType, FloatType, IndexType)):
+            return str(type)
         if isinstance(type, NoneType):
             return "none"
         if isinstance(type, FunctionType):

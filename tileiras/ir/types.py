@@ -24,6 +24,9 @@ class IndexType(Type):
     name = "builtin.index"
     width = 64
 
+    def __str__(self) -> str:
+        return "index"
+
 
 class IntegerType(Type):
     """A signless integer; signedness belongs to operations."""
@@ -31,6 +34,10 @@ class IntegerType(Type):
     name = "builtin.integer_type"
     parameters = ("width",)
     width: int
+
+    def __str__(self) -> str:
+        # Without the printer, which is loaded when text is wanted.
+        return f"i{self.width}"
 
 
 class FloatSemantics(NamedTuple):
@@ -99,6 +106,9 @@ class FloatType(Type):
     def width(self) -> int:
         """Bits that a value takes in memory (tf32 is stored in 32)."""
         return FLOAT_SEMANTICS[self.keyword].width
+
+    def __str__(self) -> str:
+        return self.keyword
 
 
 class FunctionType(Type):

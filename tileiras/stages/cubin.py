@@ -35,6 +35,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
             ptxas=options.ptxas,
             engine=context.engine,
             location=context.location,
+            meanwhile=context.meanwhile,
         )
     except CompileError as error:
         if tile_launch and error.code == ExitCode.COMPILE_FAILURE:

@@ -63,6 +63,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         libraries=libraries,
         engine=context.engine,
         location=context.location,
+        meanwhile=context.meanwhile,
     )
     module = ptx.parse(compiled.text, context.location)
     module.version = compiled.version
