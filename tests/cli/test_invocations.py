@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from invocations import INVOCATIONS, OURS, RECORDED, RELEASE, answer, leave, make_inputs, normalized
 
 from tileiras.build import library
+from tileiras.cli.driver_options import command_line
 from tileiras.cli.tileiras import main
 from tileiras.codegen import toolkit
 
@@ -75,3 +77,20 @@ def test_damage_has_its_place_in_the_file(folder, tmp_path, capsys, at, value, m
     assert main([str(tmp_path / "k.bc"), "--gpu-name=sm_90"]) == 3
     said = capsys.readouterr().err.splitlines()
     assert said == [message.format(at=at), "error: input does not correspond to Tile IR bytecode"]
+
+
+def test_every_option_of_the_vendors_help_is_taken(vendor):
+    """With its alias, its spelling, and the words that it accepts."""
+    said = subprocess.run([vendor, "--help-hidden"], capture_output=True, text=True, check=True).stdout
+    line = command_line()
+    name = ""
+    for spelled, word in re.findall(r"^  (?:--?([\w-]+)|  =([\w-]+)) ?", said, re.MULTILINE):
+        name = spelled or name
+        spec = line.specs[line.aliases.get(name, name)]
+        assert not word or word in spec.kind
+    assert {"gpu-name", "remarks-analysis", "sanitize", "print-all-options"} <= set(re.findall(r"--([\w-]+)", said))
+
+
+def test_versions_are_listed_as_the_vendors_tool_lists_them(capfd):
+    assert main(["--list-versions"]) == 0
+    assert capfd.readouterr().out == "13.1\n13.2\n13.3\n13.4\n13.5\n"
