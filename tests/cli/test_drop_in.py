@@ -40,14 +40,12 @@ def signature(*dtypes):
 
 """  # noqa: E501
 
-GOOD = """\
-C.export_kernel(twice, [signature(ct.float32, ct.float32)], "k.cubin", gpu_code=sys.argv[1], output_format="cubin")
+SCRIPT = """\
 print(_compile._get_max_supported_bytecode_version(None).as_string())
-"""
-
-BAD = """\
+for gpu in ("sm_80", "sm_120"):
+    C.export_kernel(twice, [signature(ct.float32, ct.float32)], gpu, gpu_code=gpu, output_format="cubin")
 try:
-    C.export_kernel(halve, [signature(ct.uint32, ct.uint32)], "k.cubin", gpu_code="sm_80", output_format="cubin")
+    C.export_kernel(halve, [signature(ct.uint32, ct.uint32)], "halved", gpu_code="sm_80", output_format="cubin")
 except Exception as error:
     print(type(error).__name__)
     print(error.loc.filename, error.loc.line, sep=":")
@@ -55,41 +53,38 @@ except Exception as error:
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Runs a script where our command is first on PATH; gives what it prints."""
-    commands = tmp_path / "bin"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Where the script has run, with our command first on PATH; what it printed is in `said`."""
+    folder = tmp_path_factory.mktemp("front_end")
+    commands = folder / "bin"
     commands.mkdir()
     program = commands / "tileiras"
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m tileiras.cli.tileiras "$@"\n')
     program.chmod(0o755)
-
-    def run(text: str, *arguments: str) -> str:
-        (tmp_path / "kernels.py").write_text(KERNELS + text)
-        environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
-                       "CUDA_TILE_CACHE_DIR": "off", "CUDA_TILE_TEMP_DIR": str(tmp_path)}  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "kernels.py", *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    (folder / "kernels.py").write_text(KERNELS + SCRIPT)
+    environment = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+                   "CUDA_TILE_CACHE_DIR": "off", "CUDA_TILE_TEMP_DIR": str(folder)}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "kernels.py"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (folder / "said").write_text(done.stdout)
+    return folder
 
 
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
-def test_the_front_end_exports_cubins(ptxas, run, tmp_path, gpu):
-    assert run(GOOD, gpu) == "13.4\n"
-    assert (tmp_path / "k.cubin").read_bytes().startswith(b"\x7fELF")
+def test_the_front_end_finds_the_newest_version_and_exports_cubins(ptxas, folder):
+    assert (folder / "said").read_text().startswith("13.4\n")
+    for gpu in ("sm_80", "sm_120"):
+        assert (folder / gpu).read_bytes().startswith(b"\x7fELF")
 
 
-def test_the_front_end_finds_the_line_of_an_error(run, tmp_path):
+def test_the_front_end_finds_the_line_of_an_error(ptxas, folder):
     # The front end rounds the quotient of unsigned numbers in a way that the language has for signed ones only.
-    kind, place, code, *message = run(BAD).splitlines()
+    _, kind, place, code, *message = (folder / "said").read_text().splitlines()
     assert kind.endswith("CompilerExecutionError")
     line = 1 + KERNELS.split("\n").index("    ct.store(y, (ct.bid(0),), tile // 2)")
-    assert place == f"{tmp_path / 'kernels.py'}:{line}"
+    assert place == f"{folder / 'kernels.py'}:{line}"
     assert code == "Return code 3"
     assert "rounding mode 'negative_inf' is not allowed with 'unsigned' flag" in message[0]
     assert "tile // 2" in message[1]
