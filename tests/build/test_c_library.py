@@ -98,6 +98,17 @@ def test_the_example_ends_with_the_functions_code(example, tmp_path, gpu, level,
     assert os.listdir(tmp_path) == ["k.mlir"]
 
 
+def test_a_package_that_cannot_be_imported_is_said_in_one_line(example, tmp_path):
+    (tmp_path / "k.mlir").write_bytes(TEXT)
+    (tmp_path / "tileiras").mkdir()
+    (tmp_path / "tileiras" / "__init__.py").write_text("raise ImportError('nothing here')\n")
+    done = subprocess.run(
+        [example / "compile", "k.mlir", "90", "k.cubin"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "error: the compiler cannot be loaded: nothing here\n")
+
+
 def test_the_four_functions_in_a_process_that_runs_python(ptxas, library):
     handle = ctypes.c_void_p()
     assert library.create(handle) == 0 and handle.value

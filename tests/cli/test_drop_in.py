@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tileiras.codegen import toolkit
+
 pytest.importorskip("cuda.tile", reason="needs cuTile Python")
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -56,6 +58,8 @@ except Exception as error:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Where the script has run, with our command first on PATH; what it printed is in `said`."""
+    if toolkit.find_program("ptxas") is None:
+        pytest.skip("no ptxas")
     folder = tmp_path_factory.mktemp("front_end")
     commands = folder / "bin"
     commands.mkdir()
@@ -73,13 +77,13 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def test_the_front_end_finds_the_newest_version_and_exports_cubins(ptxas, folder):
+def test_the_front_end_finds_the_newest_version_and_exports_cubins(folder):
     assert (folder / "said").read_text().startswith("13.4\n")
     for gpu in ("sm_80", "sm_120"):
         assert (folder / gpu).read_bytes().startswith(b"\x7fELF")
 
 
-def test_the_front_end_finds_the_line_of_an_error(ptxas, folder):
+def test_the_front_end_finds_the_line_of_an_error(folder):
     # The front end rounds the quotient of unsigned numbers in a way that the language has for signed ones only.
     _, kind, place, code, *message = (folder / "said").read_text().splitlines()
     assert kind.endswith("CompilerExecutionError")

@@ -95,6 +95,25 @@ static int start(void) {
     return 0;
 }
 
+/* Says what Python could not do: memory that is not there, or a package that cannot be imported. */
+static void say_exception(void) {
+    PyObject *type, *value, *trace, *text;
+    const char *words;
+    char line[1024];
+
+    PyErr_Fetch(&type, &value, &trace);
+    text = value != NULL && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError) ? PyObject_Str(value) : NULL;
+    words = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
+    if (words != NULL)
+        snprintf(line, sizeof line, "error: the compiler cannot be loaded: %s", words);
+    say(words != NULL ? line : "error: failed to allocate memory for program");
+    PyErr_Clear();
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
 /* Calls a function of tileiras.program, which gives (code, result, messages). The lock is held; `arguments` is used
    up. *result, where asked for, is a new reference on success. */
 static int call(const char *name, PyObject *arguments, PyObject **result) {
@@ -113,8 +132,7 @@ static int call(const char *name, PyObject *arguments, PyObject **result) {
             *result = Py_NewRef(PyTuple_GetItem(answer, 1));
         Py_DECREF(answer);
     } else {
-        PyErr_Print();
-        fail(code, "failed to allocate memory for program");
+        say_exception();
     }
     Py_XDECREF(function);
     Py_XDECREF(module);
