@@ -79,7 +79,7 @@ class Stage(NamedTuple):
         return bool(self.dialects) and any(name in self.options and options[name] for name in names)
 
 
-_MIDDLE = ("builtin", "arith", "math", "scf")
+_MIDDLE = ("builtin", "arith", "math", "scf", "debuginfo")
 
 STAGES: tuple[Stage, ...] = (
     Stage(

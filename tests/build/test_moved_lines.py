@@ -35,14 +35,19 @@ def test_moved_lines_run_the_stages_that_carry_locations(project):
     assert project.scons(*ARGUMENTS).stages == []
 
 
-def test_live_modules_and_artifacts_lead_to_the_same_lines(project):
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [(("lineinfo=1",), {"lineinfo": True}), (("device-debug=1", "opt=0"), {"device_debug": True, "opt_level": 0})],
+)
+def test_live_modules_and_artifacts_lead_to_the_same_lines(project, arguments, options):
     bytecode = Path(CHECKOUT, "examples/bytecode/softmax.tileirbc").read_bytes()
     Path(project.path("kernels/s.tileirbc")).write_bytes(bytecode)
-    project.scons(*ARGUMENTS)
+    project.scons("emit=ptx", *arguments)
+    folder = f"build/sm_90/O{options.get('opt_level', 3)}/kernels"
     text = project.read("kernels/k.mlir").decode()
     for source, name, stem in ((text, "first", "k"), (text, "second", "k"), (bytecode, "softmax", "s")):
         made = tileiras.compile(
-            source, gpu_name="sm_90", emit="ptx", entry=name, source_name=f"kernels/{stem}.mlir", lineinfo=True
+            source, gpu_name="sm_90", emit="ptx", entry=name, source_name=f"kernels/{stem}.mlir", **options
         )
         assert b".loc" in made.data
-        assert made.data == project.read(f"build/sm_90/O3/kernels/{stem}/{name}.ptx")
+        assert made.data == project.read(f"{folder}/{stem}/{name}.ptx")

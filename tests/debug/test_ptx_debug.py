@@ -70,9 +70,10 @@ def test_debug_sections_stay_readable(ptxas, tmp_path):
         pytest.skip("no readelf")
     command = [readelf, "--debug-dump=info", "--debug-dump=pubnames", str(cubin)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert re.findall(r"DW_AT_name\s*: (\S+)", shown) == ["a.py", "first", "b.py", "helper", "second"]
-    # `second` was declared in the file that is now the second one, `helper` and its call in the first and the second.
-    assert re.findall(r"DW_AT_decl_file\s*: (\d)", shown) == ["1", "1", "2"]
+    # The parameter of `second` was declared in the file that is now the second one.
+    first, second = ["a.py", "first", "arg0", "i32"], ["b.py", "helper", "second", "arg0", "i32"]
+    assert re.findall(r"DW_AT_name\s*: (\S+)", shown) == first + second
+    assert re.findall(r"DW_AT_decl_file\s*: (\d)", shown) == ["1", "1", "1", "2", "2"]
     assert re.findall(r"DW_AT_call_file\s*: (\d)", shown) == ["2"]
     offsets = re.findall(r"Compilation Unit @ offset (\w+)", shown)
     assert len(offsets) == 2

@@ -32,6 +32,7 @@ _DECL_FILE, _CALL_FILE = 0x3A, 0x58
 _FORMS = {0x01: 8, 0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x0C: 1, 0x11: 1, 0x12: 2, 0x13: 4, 0x14: 8, 0x0E: 4, 0x10: 8}
 """Sizes in bytes of DWARF 2's forms of fixed size (DWARF 2, 7.5.4): what LLVM writes for NVPTX, addresses 8 bytes."""
 _STRING, _BLOCK1 = 0x08, 0x0A
+_LEB128 = (0x0D, 0x0F, 0x15)
 _UNIT_HEADER = 11
 
 
@@ -268,6 +269,8 @@ def _file_attributes(data: bytes, table: dict[int, list[tuple[int, int]]]) -> li
                 at = data.index(0, at) + 1
             elif form == _BLOCK1:
                 at += 1 + data[at]
+            elif form in _LEB128:
+                _, at = _leb128(data, at)
             else:
                 at += _FORMS[form]
     return found

@@ -15,7 +15,11 @@ class ConvertTileASToLLVM(Pass):
     compute_capability: str = "sm_90"
     ftz: bool = False
     approx: bool = False
+    variables: bool = False
+    """Keep what says which variables of the source values are."""
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = target(self.compute_capability)
-        convert_tileas_to_llvm(op, gpu, context.engine, flush_to_zero=self.ftz, approximate=self.approx)
+        convert_tileas_to_llvm(
+            op, gpu, context.engine, flush_to_zero=self.ftz, approximate=self.approx, variables=self.variables
+        )

@@ -16,29 +16,38 @@ from __future__ import annotations
 from tileiras import units
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.locations import settle
-from tileiras.lowering.llvm_to_ir import DIRECTIVES_ONLY, FULL, DebugLevel, translate_module
+from tileiras.lowering.llvm_to_ir import translate_module
 from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
 from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
-from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
 def passes(options: StageOptions) -> list[Pass]:
-    gpu = options.gpu_name
-    debug: list[Pass] = [InsertDebugScope()] if options.lineinfo or options.device_debug else []
-    return [
-        *debug,
+    gpu, variables = options.gpu_name, options.device_debug
+    found: list[Pass] = [
         VerifyOpsAnalysis(compute_capability=gpu),
-        ConvertTileASToLLVM(compute_capability=gpu, ftz=options.ftz, approx=options.approx),
+        ConvertTileASToLLVM(compute_capability=gpu, ftz=options.ftz, approx=options.approx, variables=variables),
     ]
+    # What serves debug information alone is loaded with it alone.
+    if options.lineinfo or options.device_debug:
+        from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
+
+        found.insert(0, InsertDebugScope())
+    if options.device_debug:
+        from tileiras.passes.convert_debuginfo_to_llvm import ConvertDebugInfoToLLVM
+
+        found.append(ConvertDebugInfoToLLVM())
+    return found
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
     debug = None
     if options.lineinfo or options.device_debug:
+        from tileiras.locations import settle
+        from tileiras.lowering.llvm_to_ir.debug_info import DIRECTIVES_ONLY, FULL, DebugLevel
+
         debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
         settle(source, context.source_name)
     checked = [*passes(options), NVVMIRVerifier(compute_capability=options.gpu_name)]

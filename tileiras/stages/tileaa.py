@@ -23,6 +23,10 @@ def passes(options: StageOptions) -> list[Any]:
         from tileiras.passes.tileir_insert_debug_scope import InsertDebugScope
 
         found.insert(1, InsertDebugScope())
+    if options.device_debug:
+        from tileiras.passes.debuginfo_describe_parameters import DescribeParameters
+
+        found.insert(2, DescribeParameters())
     return found
 
 

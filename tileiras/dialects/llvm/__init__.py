@@ -7,6 +7,7 @@ from .arithmetic import *  # noqa: F403
 from .attributes import *  # noqa: F403
 from .constants import *  # noqa: F403
 from .control import *  # noqa: F403
+from .debug import *  # noqa: F403
 from .function import *  # noqa: F403
 from .intrinsic_ops import *  # noqa: F403
 from .memory import *  # noqa: F403

@@ -52,14 +52,17 @@ INTRINSICS: dict[str, Intrinsic] = {
 }
 """By name without the prefix `llvm.` and the suffix of the type."""
 
+FAKE_USE = "fake.use"
+"""Takes anything, has no code (LLVM language reference, "llvm.fake.use")."""
+
 _VECTOR = re.compile(r"^v\d+")
 
 
 def admitted(name: str) -> bool:
     """Whether an intrinsic, named without the prefix `llvm.` (`fma.v4f32`, `trap`), is in the table."""
     row = INTRINSICS.get(name)
-    if row is not None:
-        return not row.types
+    if row is not None or name == FAKE_USE:
+        return row is None or not row.types
     base, _, suffix = name.rpartition(".")
     row = INTRINSICS.get(base)
     return row is not None and _VECTOR.sub("", suffix) in row.types

@@ -45,6 +45,13 @@ ROUNDINGS = ("rn", "rz", "rm", "rp")
 _SCALAR = {"f": "float", "d": "double"}
 
 
+def _moves() -> Iterator[Intrinsic]:
+    """Copies that LLVM does not look through; there are none of other types."""
+    for name, type in (("i16", "i16"), ("i32", "i32"), ("i64", "i64"), ("float", "float"), ("double", "double")):
+        yield Intrinsic(f"move.{name}", type, (type,), "75", PTX60, "none")
+    yield Intrinsic("move.ptr.p1", "ptr addrspace(1)", ("p1",), "75", PTX60, "none")
+
+
 def _special_registers() -> Iterator[Intrinsic]:
     names = [f"{r}.{axis}" for r in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
     names += ["laneid", "warpid", "nwarpid", "smid", "nsmid", "warpsize"]
@@ -244,6 +251,7 @@ def _conversions() -> Iterator[Intrinsic]:
 
 
 _FAMILIES = (
+    _moves,
     _special_registers,
     _synchronization,
     _warp,

@@ -1,10 +1,11 @@
-"""Special registers: one operation each, `nvvm.read.ptx.sreg.tid.x : i32`."""
+"""Special registers: one operation each, `nvvm.read.ptx.sreg.tid.x : i32`; and copies of ordinary ones."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tileiras.ir import i32, i64, result
+from tileiras.dialects.llvm.types import LLVMPointerType
+from tileiras.ir import AllTypesMatch, Pure, VerifyError, f32, f64, i16, i32, i64, operand, result
 
 from .base import EFFECT_TRAITS, NVVMOp, intrinsic
 from .intrinsics import INTRINSICS, Intrinsic
@@ -43,3 +44,34 @@ SPECIAL_REGISTERS: dict[str, type[SpecialRegisterOp]] = {
     row.name.removeprefix(_PREFIX): _make(row) for row in INTRINSICS.values() if row.name.startswith(_PREFIX)
 }
 """The classes by register name: `SPECIAL_REGISTERS["tid.x"]()`."""
+
+
+_MOVES = {
+    i16: "move.i16",
+    i32: "move.i32",
+    i64: "move.i64",
+    f32: "move.float",
+    f64: "move.double",
+    LLVMPointerType(1): "move.ptr.p1",
+}
+
+
+class MoveOp(NVVMOp):
+    """A copy that LLVM does not look through."""
+
+    name = "nvvm.move"
+    traits = (Pure, AllTypesMatch("arg", "res"))
+    arg = operand()
+    res = result()
+    assembly_format = "$arg `:` type($arg) attr-dict"
+
+    @staticmethod
+    def has(type: Any) -> bool:
+        """Whether there is a copy of values of the type."""
+        return type in _MOVES
+
+    def target(self) -> Intrinsic:
+        name = _MOVES.get(self.arg.type)
+        if name is None:
+            raise VerifyError(f"has no instruction for '{self.arg.type}'")
+        return intrinsic(name)

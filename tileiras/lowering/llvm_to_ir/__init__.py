@@ -1,7 +1,6 @@
 """The llvm and nvvm dialects to LLVM IR text, written directly: llvmlite's builder objects would be slower to make and
 to print than the text is to parse."""
 
-from .debug_info import DIRECTIVES_ONLY, FULL, DebugLevel
 from .module import translate_module
 
-__all__ = ["DIRECTIVES_ONLY", "FULL", "DebugLevel", "translate_module"]
+__all__ = ["translate_module"]

@@ -20,6 +20,7 @@ import posixpath
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tileiras.dialects import debuginfo, llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
 from tileiras.ir import CallSiteLoc, Location
@@ -45,10 +46,6 @@ class DebugLevel(NamedTuple):
     def values(self) -> bool:
         """Whether values of variables are described."""
         return self.emission_kind == FULL
-
-
-MODULE_FLAG = 'i32 2, !"Debug Info Version", i32 3'
-"""LLVM drops the metadata of modules without it (LLVM source level debugging guide, "Debug info version")."""
 
 
 COLUMNS = 1 << 16
@@ -141,6 +138,47 @@ class DebugMetadata:
             f'!"{escaped(path)}", i32 {location.source.line}, i32 {printed}, i32 {column}, !"{name}", '
             f'!"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
         )
+
+    def record(self, op: Any, operand: str) -> str | None:
+        """The record of an `llvm.intr.dbg.*` operation; None where values are not described."""
+        if not self.level.values:
+            return None
+        variable = op.var_info
+        place = self.location(op.location)
+        if place is None:
+            # LLVM wants a place in the variable's function; unlike an instruction's, nobody steps to it.
+            place = self._node(f"!DILocation(line: {variable.line}, column: 0, scope: {self.scope(variable.scope)})")
+        expression = ""
+        if isinstance(op, llvm.DbgValueOp):
+            if op.deref is not None:
+                expression = "DW_OP_deref"
+            if op.fragment is not None:
+                expression = "DW_OP_LLVM_fragment, {}, {}".format(*op.fragment)
+        kind = "value" if isinstance(op, llvm.DbgValueOp) else "declare"
+        return f"#dbg_{kind}({operand}, {self._variable(variable)}, !DIExpression({expression}), {place})"
+
+    def _variable(self, variable: Any) -> str:
+        file = variable.scope.file
+        argument = f"arg: {variable.arg}, " if variable.arg else ""
+        return self._node(
+            f'!DILocalVariable(name: "{escaped(variable.variable_name)}", {argument}scope: '
+            f"{self.scope(variable.scope)}, file: {self._file(file.filename, file.directory)}, "
+            f"line: {variable.line}, type: {self._type(variable.type)})"
+        )
+
+    def _type(self, type: Any) -> str:
+        if isinstance(type, debuginfo.DIPointerTypeAttr):
+            pointee = self._type(type.pointee)
+            return self._node(f"!DIDerivedType(tag: DW_TAG_pointer_type, baseType: {pointee}, size: {type.size})")
+        if isinstance(type, debuginfo.DIArrayTypeAttr):
+            element = self._type(type.element)
+            elements = self._node("!{" + self._node(f"!DISubrange(count: {type.count})") + "}")
+            shape = f"size: {type.size}, elements: {elements}"
+            return self._node(f"!DICompositeType(tag: DW_TAG_array_type, baseType: {element}, {shape})")
+        name = escaped(type.type_name)
+        if isinstance(type, debuginfo.DIUnspecifiedTypeAttr):
+            return self._node(f'!DIBasicType(tag: DW_TAG_unspecified_type, name: "{name}")')
+        return self._node(f'!DIBasicType(name: "{name}", size: {type.size}, encoding: DW_ATE_{type.encoding.value})')
 
     def scope(self, scope: Any) -> str:
         """The node of a subprogram or lexical block."""

@@ -107,6 +107,11 @@ class FunctionTranslation:
 
     def _located_instruction(self, op: Operation) -> None:
         """The operation's instructions, each with its location."""
+        if isinstance(op, llvm.DebugRecordOp):
+            record = self.module.debug.record(op, self.typed(op.operands[0]))  # type: ignore[union-attr]
+            if record is not None:
+                self.lines.append("    " + record)
+            return
         start = len(self.lines)
         self._instruction(op)
         node = self.module.debug.location(op.location)  # type: ignore[union-attr]

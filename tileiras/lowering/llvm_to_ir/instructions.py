@@ -208,6 +208,17 @@ def _fence(fn: FunctionTranslation, op: Any) -> str:
     return f"fence {scope_text(op.syncscope)}{op.ordering.value}"
 
 
+@writes(llvm.FakeUseOp)
+def _fake_use(fn: FunctionTranslation, op: Any) -> str:
+    fn.module.declare("llvm.fake.use", "void", ["..."])
+    return f"call void (...) @llvm.fake.use({fn.typed(op.value)})"
+
+
+@writes(llvm.DbgValueOp, llvm.DbgDeclareOp)
+def _debug_record(fn: FunctionTranslation, op: Any) -> None:
+    """A record is no instruction: the function writes it, where there is debug information for values."""
+
+
 # ---- control ---------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ metadata.  Locations are part of it as far as a debug level asks for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.dialects import llvm
@@ -32,9 +32,14 @@ from tileiras.targets.nvptx import (
     REQUIREMENTS_METADATA,
 )
 
-from .debug_info import MODULE_FLAG, DebugLevel, DebugMetadata
 from .function import FunctionTranslation, checked_symbol
 from .literals import constant_text, escaped
+
+if TYPE_CHECKING:
+    from .debug_info import DebugLevel, DebugMetadata
+
+DEBUG_FLAG = 'i32 2, !"Debug Info Version", i32 3'
+"""LLVM drops the debug metadata of modules without it (LLVM source level debugging guide, "Debug info version")."""
 
 REFLECT_FTZ = "nvvm.reflect_ftz"
 """Unit attribute of the module: libdevice takes its flushing variants."""
@@ -56,7 +61,11 @@ class ModuleTranslation:
 
     def __init__(self, chip: str | None = None, debug: DebugLevel | None = None) -> None:
         self.chip = chip
-        self.debug = DebugMetadata(debug, self.node) if debug is not None else None
+        self.debug: DebugMetadata | None = None
+        if debug is not None:
+            from .debug_info import DebugMetadata
+
+            self.debug = DebugMetadata(debug, self.node)
         self._declarations: dict[str, str] = {}
         self._signatures: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._defined: set[str] = set()
@@ -138,7 +147,7 @@ class ModuleTranslation:
         flags = [self.metadata('i32 4, !"nvvm-reflect-ftz", i32 1')] if flush_to_zero else []
         named = []
         if self.debug is not None and self.debug.unit is not None:
-            flags.append(self.metadata(MODULE_FLAG))
+            flags.append(self.metadata(DEBUG_FLAG))
             named.append(f"!llvm.dbg.cu = !{{{self.debug.unit}}}\n")
             if self.debug.inlined:
                 named.append(f"!{INLINED_METADATA} = !{{{', '.join(map(self.metadata, self.debug.inlined))}}}\n")

@@ -11,6 +11,7 @@ becomes, with 4 warps and 16-byte accesses,
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
@@ -43,6 +44,10 @@ def _patterns() -> dict[type[Operation], Any]:
     table[arith.ConstantOp] = constant
     for family in (tensor, memory, dot, control_flow):
         table.update(family.PATTERNS)
+    debuginfo = sys.modules.get("tileiras.dialects.debuginfo")
+    if debuginfo is not None:
+        # No module can hold operations of a dialect that nobody has loaded.
+        table.update(dict.fromkeys((debuginfo.ValueOp, debuginfo.AddrOp, debuginfo.DeclareOp), plain))
     return table
 
 

@@ -73,11 +73,13 @@ def convert_tileas_to_llvm(
     *,
     flush_to_zero: bool = False,
     approximate: bool = False,
+    variables: bool = False,
 ) -> None:
     """Converts the functions and globals of `module`, a builtin module, in place.
 
     `flush_to_zero`: all f32 arithmetic treats subnormals as zero; `approximate`: f32 division and square root need
-    not be rounded correctly.  Raises CompileError (code 5) with located diagnostics.
+    not be rounded correctly; `variables`: keep what says which variables values are.  Raises CompileError (code 5) with
+    located diagnostics.
     """
     engine = engine if engine is not None else DiagnosticEngine()
     body = module.regions[0].blocks[0]
@@ -86,7 +88,7 @@ def convert_tileas_to_llvm(
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
             alloca.place_in_shared(op)
-            lowering = FunctionLowering(op, PATTERNS, target, engine, flush_to_zero, approximate)
+            lowering = FunctionLowering(op, PATTERNS, target, engine, flush_to_zero, approximate, variables)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)

@@ -64,8 +64,11 @@ class FunctionLowering:
         engine: DiagnosticEngine,
         flush_to_zero: bool = False,
         approximate: bool = False,
+        variables: bool = False,
     ) -> None:
         self.func = func
+        self.variables = variables
+        """Whether values of the source's variables are wanted."""
         self.target = target
         self.engine = engine
         self.flush_to_zero = flush_to_zero
@@ -156,6 +159,8 @@ class FunctionLowering:
             self.values[op.results[0]] = self.prepared.pop(op)
             return
         pattern = self.patterns.get(type(op))
+        if pattern is None and op.dialect == "debuginfo":
+            from .variables import lower_variable as pattern
         if pattern is None:
             raise self.failure(op, f"failed to legalize operation '{op.name}'")
         self.emit.location = op.location

@@ -1,0 +1,167 @@
+"""Types and variables of the source, as a debugger shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.ir import Attribute, EnumAttr, StringAttr, VerifyError
+
+
+class EncodingAttr(EnumAttr):
+    """How the bits of a basic type are read: DWARF's base type encodings (DWARF 2, 7.8)."""
+
+    name = "debuginfo.encoding"
+    cases = {"boolean": 2, "float": 4, "signed": 5, "unsigned": 7}
+
+
+class DebugTypeAttr(Attribute):
+    """Base of types; `size` in bits."""
+
+    name = "debuginfo.type"
+    size: int
+
+
+class DIBasicTypeAttr(DebugTypeAttr):
+    """`<"f32", 32, float>`"""
+
+    name = "debuginfo.di_basic_type"
+    parameters = ("type_name", "size", "encoding")
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_attribute(StringAttr(self.type_name))
+        printer.write(f", {self.size}, {self.encoding.value}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        name = parser.parse_string()
+        parser.parse_punctuation(",")
+        size = parser.parse_integer()
+        parser.parse_punctuation(",")
+        encoding = parser.parse_enum_keyword(EncodingAttr)
+        parser.parse_punctuation(">")
+        return cls(name, size, encoding)
+
+
+class DIPointerTypeAttr(DebugTypeAttr):
+    """`<#debuginfo.di_basic_type<...>>`: an address of 64 bits."""
+
+    name = "debuginfo.di_pointer_type"
+    parameters = ("pointee",)
+    size = 64
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_attribute(self.pointee)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        pointee = _type(parser)
+        parser.parse_punctuation(">")
+        return cls(pointee)
+
+
+class DIArrayTypeAttr(DebugTypeAttr):
+    """`<#debuginfo.di_basic_type<...>, 4>`: what one thread holds of a tile, for instance."""
+
+    name = "debuginfo.di_array_type"
+    parameters = ("element", "count")
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.element.size * self.count
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_attribute(self.element)
+        printer.write(f", {self.count}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        element = _type(parser)
+        parser.parse_punctuation(",")
+        count = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(element, count)
+
+
+class DIUnspecifiedTypeAttr(DebugTypeAttr):
+    """`<"token">`: stands for a type that debuggers have no form for."""
+
+    name = "debuginfo.di_unspecified_type"
+    parameters = ("type_name",)
+    size = 0
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_attribute(StringAttr(self.type_name))
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        name = parser.parse_string()
+        parser.parse_punctuation(">")
+        return cls(name)
+
+
+class DILocalVariableAttr(Attribute):
+    """`<"x" in #scope, line = 6, arg = 1, type = #type>`.
+
+    `arg` counts parameters from 1, 0 for a variable that is none.  Without a type it is the value's.
+    """
+
+    name = "debuginfo.di_local_variable"
+    asm_alias = "di_local_variable"
+    parameters = ("variable_name", "scope", "line", "arg", "type")
+
+    def verify(self) -> None:
+        if self.scope.name not in ("cuda_tile.di_subprogram", "cuda_tile.di_lexical_block"):
+            raise VerifyError(f"expected a debug scope, got {self.scope}")
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_attribute(StringAttr(self.variable_name))
+        printer.write(" in ")
+        printer.print_attribute(self.scope)
+        printer.write(f", line = {self.line}")
+        if self.arg:
+            printer.write(f", arg = {self.arg}")
+        if self.type is not None:
+            printer.write(", type = ")
+            printer.print_attribute(self.type)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        name = parser.parse_string()
+        parser.parse_keyword("in")
+        at = parser.offset
+        scope = parser.parse_attribute()
+        found: dict[str, Any] = {"line": None, "arg": 0, "type": None}
+        while parser.parse_optional_punctuation(","):
+            key = parser.parse_any_keyword()
+            if key not in found:
+                parser.error(at, f"unknown parameter name: {key}")
+            parser.parse_punctuation("=")
+            found[key] = _type(parser) if key == "type" else parser.parse_integer()
+        if found["line"] is None:
+            parser.error(at, "missing required parameter: line")
+        parser.parse_punctuation(">")
+        try:
+            return cls(name, scope, found["line"], found["arg"], found["type"])
+        except VerifyError as error:
+            parser.error(at, error.message)
+
+
+def _type(parser: Any) -> DebugTypeAttr:
+    at = parser.offset
+    found = parser.parse_attribute()
+    if not isinstance(found, DebugTypeAttr):
+        parser.error(at, f"expected a debug type, got {found}")
+    return found

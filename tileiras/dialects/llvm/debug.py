@@ -1,0 +1,64 @@
+"""Debug records: which variable a value or a place in memory is.  They have no code and no results."""
+
+from __future__ import annotations
+
+from tileiras.ir import (
+    Attribute,
+    DenseArrayAttr,
+    MemoryWrite,
+    TypedAttribute,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    i64,
+    operand,
+)
+
+from .base import LLVMOp, llvm_type, pointer
+
+
+class DebugRecordOp(LLVMOp):
+    """Base of the records; `var_info` is a `#debuginfo.di_local_variable`."""
+
+    __slots__ = ()
+    var_info: Attribute
+
+    def verify_op(self) -> None:
+        if self.var_info.name != "debuginfo.di_local_variable":
+            raise VerifyError(f"expected a local variable, got {self.var_info}")
+
+
+class DbgValueOp(DebugRecordOp):
+    """The variable, or the bits [offset, offset + size) of it that `fragment` names, is this value from here on.
+
+    With `deref` the value is an address, and the variable what is there.
+    """
+
+    name = "llvm.intr.dbg.value"
+    traits = (MemoryWrite,)
+    value = operand(llvm_type)
+    var_info = attribute(Attribute)
+    fragment = attribute(TypedAttribute(DenseArrayAttr, i64, "i64 dense array attribute"), optional=True)
+    deref = attribute(UnitAttr, optional=True)
+    assembly_format = (
+        "qualified($var_info) (`fragment` $fragment^)? (`deref` $deref^)? `=` $value `:` type($value) attr-dict"
+    )
+
+
+class DbgDeclareOp(DebugRecordOp):
+    """The variable lives at this address."""
+
+    name = "llvm.intr.dbg.declare"
+    traits = (MemoryWrite,)
+    addr = operand(pointer)
+    var_info = attribute(Attribute)
+    assembly_format = "qualified($var_info) `=` $addr `:` type($addr) attr-dict"
+
+
+class FakeUseOp(LLVMOp):
+    """Keeps a value although nothing computes with it, for the debugger to see."""
+
+    name = "llvm.intr.fake.use"
+    traits = (MemoryWrite,)
+    value = operand(llvm_type)
+    assembly_format = "$value `:` type($value) attr-dict"

@@ -1,0 +1,34 @@
+"""Variables of the source: the same operations on what one thread holds of the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.debuginfo import DILocalVariableAttr, DIPointerTypeAttr, DIUnspecifiedTypeAttr
+from tileiras.ir import i32
+
+from .function import FunctionLowering
+
+
+def lower_variable(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    """Nothing where variables are not asked for.  A token or view, which no thread holds, leaves a placeholder."""
+    if not lowering.variables:
+        return
+    (value,) = args
+    (operand,) = op.operands
+    variable = op.variable
+    type = variable.type
+    if value is None:
+        lowering.engine.warning(op.location, f"no debug information for values of type '{operand.type}'")
+        value = lowering.emit.poison(i32)
+        type = DIUnspecifiedTypeAttr(str(operand.type))
+    elif type is None and isinstance(operand.type, aa.PtrType):
+        from tileiras.passes.convert_debuginfo_to_llvm import debug_type
+
+        pointee = debug_type(operand.type.pointee)
+        type = DIPointerTypeAttr(pointee) if pointee is not None else None
+    if type is not variable.type:
+        variable = DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
+    lowering.emit.insert(op.__class__(value, variable=variable))

@@ -1,0 +1,28 @@
+"""`debuginfo-describe-parameters`: makes the parameters of kernels with a debug scope variables of it.
+
+    nv_tileaa.func @k(%arg0: i32) {   ->   nv_tileaa.func @k(%arg0: i32) {
+                                             debuginfo.value %arg0, #debuginfo.di_local_variable<"arg0" in #k, ...>
+
+Their names are those by which artifacts print them: bytecode keeps no others.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects.cuda_tile.debug_info import subprogram_of
+from tileiras.dialects.debuginfo import DILocalVariableAttr, ValueOp
+from tileiras.ir import Operation, Pass
+
+
+class DescribeParameters(Pass):
+    name = "debuginfo-describe-parameters"
+    anchor = "nv_tileaa.func"
+
+    def run(self, op: Operation, context: object) -> None:
+        scope = subprogram_of(op.location)
+        if scope is None or not op.regions[0].blocks:
+            return
+        entry = op.regions[0].blocks[0]
+        first = entry.first
+        for number, argument in enumerate(entry.arguments):
+            variable = DILocalVariableAttr(f"arg{number}", scope, scope.line, number + 1, None)
+            entry.insert_before(ValueOp(argument, variable=variable, location=op.location), first)
