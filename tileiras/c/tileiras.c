@@ -97,21 +97,29 @@ static int start(void) {
 
 /* Says what Python could not do: memory that is not there, or a package that cannot be imported. */
 static void say_exception(void) {
-    PyObject *type, *value, *trace, *text;
-    const char *words;
+    PyObject *value, *text = NULL;
+    const char *words = NULL;
     char line[1024];
+#if PY_VERSION_HEX >= 0x030C0000
+    value = PyErr_GetRaisedException();
+#else
+    PyObject *type, *trace;
 
     PyErr_Fetch(&type, &value, &trace);
-    text = value != NULL && !PyErr_GivenExceptionMatches(type, PyExc_MemoryError) ? PyObject_Str(value) : NULL;
-    words = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+#endif
+    if (value != NULL && !PyErr_GivenExceptionMatches(value, PyExc_MemoryError))
+        text = PyObject_Str(value);
+    if (text != NULL)
+        words = PyUnicode_AsUTF8(text);
     if (words != NULL)
         snprintf(line, sizeof line, "error: the compiler cannot be loaded: %s", words);
     say(words != NULL ? line : "error: failed to allocate memory for program");
     PyErr_Clear();
     Py_XDECREF(text);
-    Py_XDECREF(type);
     Py_XDECREF(value);
-    Py_XDECREF(trace);
 }
 
 /* Calls a function of tileiras.program, which gives (code, result, messages). The lock is held; `arguments` is used
