@@ -78,11 +78,19 @@ EXPLAINED = {
 }
 
 
+def vendors(source: Path, folder: Path) -> bytes:
+    """The cubin that the vendor's compiler makes of bytecode, with line information; skips the test without it."""
+    program = toolkit.find_program("tileiras")
+    if program is None or not os.path.isfile(os.path.join(os.path.dirname(program), "tileirdisasm")):
+        pytest.skip("no vendor's tileiras")
+    made = folder / "theirs.cubin"
+    command = [program, "--gpu-name", "sm_90", "--lineinfo", str(source), "-o", str(made)]
+    subprocess.run(command, check=True, capture_output=True)
+    return made.read_bytes()
+
+
 @pytest.mark.parametrize("name", [*PYTHON, "saxpy.mlir", "transpose.mlir", "kernels/prefix_sum.mlir"])
 def test_every_line_of_the_vendors_table_is_in_ours(name, ptxas, tmp_path):
-    vendor = toolkit.find_program("tileiras")
-    if vendor is None or not os.path.isfile(os.path.join(os.path.dirname(vendor), "tileirdisasm")):
-        pytest.skip("no vendor's tileiras")
     source = tmp_path / "kernel.tileirbc"
     if name.endswith(".py"):
         source.write_bytes(tileiras.compile(EXAMPLES / name, gpu_name="sm_90", emit="bytecode", source_name=name).data)
@@ -91,11 +99,49 @@ def test_every_line_of_the_vendors_table_is_in_ours(name, ptxas, tmp_path):
         settle(module, name)
         SynthesizeDebugInfoScopes().run(module, None)
         source.write_bytes(bytecode.write_module(module))
-    theirs = tmp_path / "theirs.cubin"
-    command = [vendor, "--gpu-name", "sm_90", "--lineinfo", str(source), "-o", str(theirs)]
-    subprocess.run(command, check=True, capture_output=True)
-    expected = {(row.file, row.line) for row in line_table(theirs.read_bytes(), tmp_path) if row.file}
+    expected = {(row.file, row.line) for row in line_table(vendors(source, tmp_path), tmp_path) if row.file}
     found = {(row.file, row.line) for row in line_table(compiled(name, ptxas, lineinfo=True), tmp_path) if row.file}
     missing = {line for file, line in expected - found if os.path.basename(file) == os.path.basename(name)}
     assert missing <= EXPLAINED.get(name, {}).keys()
     assert {os.path.basename(file) for file, _ in expected} == {os.path.basename(file) for file, _ in found}
+
+
+HELPERS = """\
+import cuda.tile as ct
+
+
+def half(x):
+    return ct.exp2(x)
+
+
+def twice(x):
+    return half(x) + ct.sqrt(x)
+
+
+@ct.kernel
+def k(a, c):
+    x = ct.load(a, index=(0,), shape=(16,))
+    y = twice(x)
+    ct.store(c, index=(0,), tile=half(y))
+
+
+TILEIRAS_EXPORT = {"k": (k, "f32[?]", "f32[?]")}
+"""
+
+
+def test_helpers_are_inlined_where_the_vendor_has_them(ptxas, tmp_path):
+    pytest.importorskip("cuda.tile")
+    (tmp_path / "kernel.py").write_text(HELPERS)
+    data = tileiras.compile(tmp_path / "kernel.py", gpu_name="sm_90", emit="bytecode").data
+    ours = tileiras.compile(data, gpu_name="sm_90", emit="cubin", lineinfo=True, ptxas=ptxas).data
+    source = tmp_path / "kernel.tileirbc"
+    source.write_bytes(data)
+
+    def inlined(cubin):
+        rows = line_table(cubin, tmp_path)
+        return {(row.line, tuple(line for _, line in row.inlined)) for row in rows if row.inlined}
+
+    # `half` once by way of `twice`, once from the kernel itself; the square root is `twice`'s own.
+    found = inlined(ours)
+    assert found == {(5, (9, 15)), (9, (15,)), (5, (16,))}
+    assert {(5, (9, 15)), (9, (15,))} <= inlined(vendors(source, tmp_path)) <= found

@@ -1,5 +1,6 @@
 """Without line or debug information an artifact does not depend on what its input says about places."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,17 @@ def test_bytecode_without_debug_information_gets_none(tmp_path):
     data = tileiras.compile(module, gpu_name="sm_90", emit="bytecode").data
     plain = tileiras.compile(data, gpu_name="sm_90", emit="ptx").data
     assert tileiras.compile(data, gpu_name="sm_90", emit="ptx", lineinfo=True).data == plain
+
+
+DIRECTIVE = re.compile(r"\s*(\.loc\s.*|\.file\s.*|\.section\s.*|\$L__(tmp|func_begin|func_end)\d+:)")
+
+
+@pytest.mark.parametrize("name", ["bytecode/matmul_f16.tileirbc", "kernels/prefix_sum.mlir"])
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_line_information_changes_no_instruction(name, opt_level):
+    def instructions(**options):
+        text = tileiras.compile(EXAMPLES / name, gpu_name="sm_90", opt_level=opt_level, **options).text
+        return [line for line in text.split("\n") if line.strip() and not DIRECTIVE.fullmatch(line)]
+
+    plain, located = instructions(), instructions(lineinfo=True)
+    assert located == plain
