@@ -96,7 +96,7 @@ def compile(
 
     source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, or a cuda_tile module, which is
         left as it is.  A str with a line break is text, any other str a path.
-    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx` or `cubin`.
+    emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
     source_name: what messages call the source, instead of its path.
     options: those of `tileiras.options`, with underscores.
@@ -168,7 +168,7 @@ def compile_with(
         module = None
         name, path, data, kind = source.name, source.path, source.data, source.kind
 
-    if last.name in ("ptx", "cubin"):
+    if last.name in ("ptx", "cubin", "sass"):
         from tileiras.codegen import isolation
 
         # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
@@ -185,7 +185,7 @@ def compile_with(
         context.meanwhile = lambda: waits.pop(0)() if waits else None
         started = time.perf_counter()
         result = pipeline.run_stage(row, given, options, context)
-        if times is not None and row.name in ("export", "read", "ptx", "cubin"):
+        if times is not None and row.name in ("export", "read", "ptx", "cubin", "sass"):
             times.append((f"{row.name}: {row.doc}", time.perf_counter() - started))
         diagnostics.extend(context.engine.diagnostics)
         dependencies.extend(context.dependencies)
@@ -215,7 +215,7 @@ def compile_with(
     if last.name == "read":
         kernels = [Kernel(units.entry_name(op), {}) for op in entries]
         return Artifact(units.module_text(module), suffix, kernels, diagnostics, dependencies)
-    stop = "ptx" if last.name == "cubin" else last.name
+    stop = "ptx" if last.name in ("cubin", "sass") else last.name
     if not entries and stop != "ptx":
         raise CompileError.at(module.location, f"{name} has no entry to compile")
 
@@ -235,16 +235,19 @@ def compile_with(
         from tileiras.codegen import ptx
 
         product = ptx.empty_module(options["gpu-name"], module.location).encode()
-    if last.name == "cubin":
+    if last.name in ("cubin", "sass"):
         known: dict[str, Any] = {}
         if options["emit-remarks"]:
             launches = {kernel.name: kernel.metadata for kernel in kernels}
             known["launch_memory"] = {unit: launch["shared_memory"] for unit, launch in launches.items() if launch}
             known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
-        result = run(last, product, entries[0].location if entries else module.location, **known)
+        location = entries[0].location if entries else module.location
+        result = run(pipeline.stage("cubin"), product, location, **known)
         product = result.output
         for kernel in kernels:
             kernel.artifacts.update(result.artifacts)
+        if last.name == "sass":
+            product = run(last, product, location).output
     return Artifact(product, suffix, kernels, diagnostics, dependencies)
 
 

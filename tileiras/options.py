@@ -25,7 +25,7 @@ class Option(NamedTuple):
     """One row of the table.
 
     `kind` is int, bool, str or list (of str); `choices` the accepted values when there are few.  The value of a `local`
-    option names a file of this machine: it enters no key, the content it stands for does (see `Stage.tools`).
+    option is of this machine: it enters no key, the content of a file it stands for does (see `Stage.tools`).
     """
 
     name: str
@@ -77,6 +77,8 @@ OPTIONS: dict[str, Option] = {
         Option("sanitize", str, None, "instrument memory accesses for the sanitizer tool named", ("memcheck",)),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
+        Option("child-timeout", int, 0, "seconds that ptxas and nvdisasm may take; 0 for no limit", local=True),
+        Option("dump-sass-command", str, "nvdisasm -c", "what disassembles a cubin for emit=sass"),
         Option("blob-linked-lib", list, (), "bitcode files to link what the kernel calls of", local=True),
         Option("libdevice", str, None, "the libdevice to link, instead of the one found", local=True),
     )

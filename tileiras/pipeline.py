@@ -7,6 +7,7 @@
     llvm     nv_tileas -> llvm and nvvm dialects -> LLVM IR
     ptx      LLVM IR -> PTX
     cubin    PTX -> cubin
+    sass     cubin -> machine code as text
 
 From `tileaa` on, a stage works on one entry and the globals that it reaches, so that one more entry in a file costs the
 compilation of one entry.
@@ -122,9 +123,14 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
-        ("opt-level", "ptxas", "ptxas-options", "sanitize", "emit-remarks", *DEBUG_OPTIONS),
+        ("opt-level", "ptxas", "ptxas-options", "sanitize", "emit-remarks", "child-timeout", *DEBUG_OPTIONS),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
+    ),
+    Stage(
+        "sass", ENTRY, ".sass", (), ("dump-sass-command", "child-timeout"),
+        "machine code as text, through nvdisasm",
+        tools=("tileiras.codegen.nvdisasm:tool_identity",),
     ),
 )  # fmt: skip
 
@@ -138,6 +144,7 @@ EMIT: dict[str, tuple[str, str]] = {
     "llvm": ("llvm", ".ll"),
     "ptx": ("ptx", ".ptx"),
     "cubin": ("cubin", ".cubin"),
+    "sass": ("sass", ".sass"),
 }
 """`emit=` -> the stage it ends with and the artifact it asks for."""
 

@@ -99,7 +99,7 @@ def test_variables_become_construction_variables():
         ({"sm": "sm_91"}, "sm_90, sm_100"),
         ({"sm": ""}, "sm_90, sm_100"),
         ({"opt": "4"}, "0, 1, 2, 3"),
-        ({"emit": "sass"}, "cuda_tile, tileaa"),
+        ({"emit": "elf"}, "cuda_tile, tileaa"),
         ({"num-warps": "3"}, "1, 2, 4, 8, 16, 32"),
         ({"tile-launch": "maybe"}, "true, false"),
         ({"gpu-name": "sm_90"}, "sm, opt, emit"),

@@ -49,6 +49,7 @@ BUILDERS = {
     "llvm": "TileLLVM",
     "ptx": "TilePTX",
     "cubin": "TileCubin",
+    "sass": "TileSASS",
 }
 
 LABELS = {
@@ -59,6 +60,7 @@ LABELS = {
     "llvm": "LLVM",
     "ptx": "PTX",
     "cubin": "CUBIN",
+    "sass": "SASS",
 }
 """What an output line starts with."""
 

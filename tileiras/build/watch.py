@@ -317,7 +317,7 @@ class Watch:
         for row in {row: None for last in sorted(lasts) for row in pipeline.stages_between("read", last)}:
             for module in (row.module_name, *(f"tileiras.dialects.{name}" for name in row.dialects)):
                 importlib.import_module(module)
-        if lasts & {"ptx", "cubin"}:
+        if lasts & {"ptx", "cubin", "sass"}:
             isolation.start()
 
     @staticmethod

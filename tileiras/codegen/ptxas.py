@@ -90,8 +90,9 @@ def tool_identity(options: Any) -> str:
 
 def prepare() -> None:
     """Loads what running ptxas takes, which is half as long as it runs for a small kernel."""
-    import subprocess  # noqa: F401
     import tempfile  # noqa: F401
+
+    from tileiras.codegen import child_process  # noqa: F401
 
 
 def assemble(
@@ -101,19 +102,21 @@ def assemble(
     opt_level: int = 3,
     options: Sequence[str] = (),
     ptxas: str | None = None,
+    timeout: float | None = None,
     engine: DiagnosticEngine | None = None,
     location: Locatable | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> Assembled:
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
-    `options` are further ptxas arguments, `ptxas` the program to run instead of the one found.  ptxas's warnings go to
-    `engine`; `meanwhile` is called while it runs.  Raises CompileError with ptxas's own text and a command to reproduce
-    when it fails.
+    `options` are further ptxas arguments, `ptxas` the program to run instead of the one found, which has
+    `timeout` seconds.  ptxas's warnings go to `engine`; `meanwhile` is called while it runs.  Raises CompileError with
+    ptxas's own text and a command to reproduce when it fails.
     """
     import os
-    import subprocess
     import tempfile
+
+    from tileiras.codegen import child_process
 
     path = find(ptxas, location)
     named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
@@ -121,55 +124,30 @@ def assemble(
     with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
         with open(os.path.join(folder, INPUT_NAME), "w", encoding="utf-8", newline="\n") as file:
             file.write(ptx)
+        output = child_process.run(
+            "ptxas", path, [*arguments, INPUT_NAME, "-o", "kernel.cubin"], folder,
+            timeout=timeout, location=location, complaint=_messages, meanwhile=meanwhile,
+            keep=" with the PTX (--emit ptx, --save-temps)",
+        )  # fmt: skip
         try:
-            process = subprocess.Popen(
-                [path, *arguments, INPUT_NAME, "-o", "kernel.cubin"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-        except OSError as error:
-            raise CompileError.at(location, f"Program could not be executed: {path}: {error.strerror}") from None
-        with process:
-            if meanwhile is not None:
-                meanwhile()
-            output = process.communicate()[0].decode(errors="replace").rstrip()
-        if process.returncode != 0:
-            raise _failure(process.returncode, output, arguments, location)
-        with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
-            cubin = file.read()
+            with open(os.path.join(folder, "kernel.cubin"), "rb") as file:
+                cubin = file.read()
+        except FileNotFoundError:
+            cubin = b""
     if not cubin.startswith(b"\x7fELF"):
         raise CompileError.at(location, "ptxas did not write a cubin")
-    messages = "\n".join(line for line in output.split("\n") if not _is_report(line))
+    messages = _messages(output)
     if messages and engine is not None:
         engine.warning(location, messages)
     return Assembled(cubin, parse_resources(output), messages)
 
 
-def _failure(code: int, output: str, arguments: Sequence[str], location: Locatable | None) -> CompileError:
-    import shlex
-
-    if code < 0:
-        import signal
-
-        try:
-            reason = f"ptxas ended with {signal.Signals(-code).name}"
-        except ValueError:
-            reason = f"ptxas ended with signal {-code}"
-    else:
-        reason = f"ptxas failed with exit status {code}"
-    complaint = "\n".join(line for line in output.split("\n") if not _is_report(line))
-    command = shlex.join(["ptxas", *arguments, INPUT_NAME, "-o", "kernel.cubin"])
-    return CompileError.at(
-        location,
-        f"{reason}\n{complaint}" if complaint else reason,
-        notes=[Diagnostic.note(None, f"reproduce with the emitted PTX: {command}")],
-    )
-
-
 # Lines of `-v`, as against warnings and errors.
 _REPORT = re.compile(r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$")
+
+
+def _messages(output: str) -> str:
+    return "\n".join(line for line in output.split("\n") if not _is_report(line))
 
 
 def _is_report(line: str) -> bool:

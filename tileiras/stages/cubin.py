@@ -33,6 +33,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
             opt_level=0 if options.device_debug else options.opt_level,
             options=(*flags, *options.ptxas_options),
             ptxas=options.ptxas,
+            timeout=options.child_timeout or None,
             engine=context.engine,
             location=context.location,
             meanwhile=context.meanwhile,

@@ -1,0 +1,207 @@
+"""ptxas and nvdisasm as child processes: where they are found, and every way in which they end.
+
+The programs are shell scripts that do what a program may do.
+"""
+
+import os
+import sys
+import time
+
+import pytest
+
+from tileiras import api
+from tileiras.cli import tileiras as command
+from tileiras.codegen import nvdisasm, toolkit
+from tileiras.codegen import ptxas as assembler
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
+
+PTX = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry k() {\n  ret;\n}\n"
+WORKS = 'printf "\\177ELF" > kernel.cubin'
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Makes an executable script at a place."""
+
+    def make(body, path="ptxas"):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("#!/bin/sh\n" + body + "\n")
+        file.chmod(0o755)
+        return str(file)
+
+    return make
+
+
+def failure(path, **named):
+    with pytest.raises(CompileError) as error:
+        assembler.assemble(PTX, "sm_80", ptxas=path, **named)
+    assert error.value.code == 5
+    (diagnostic,) = error.value.diagnostics
+    return diagnostic.message, [note.message for note in diagnostic.notes]
+
+
+def test_output_of_a_failure_is_passed_on_with_a_command_to_reproduce_it(program):
+    message, notes = failure(program('echo "first $1"; echo "  second" >&2; exit 3'), options=["--maxrregcount=32"])
+    assert message == "ptxas failed with exit status 3\nfirst -arch\n  second"
+    assert notes == [
+        "reproduce with the PTX (--emit ptx, --save-temps): "
+        "ptxas -arch sm_80 --opt-level 3 -v --maxrregcount=32 kernel.ptx -o kernel.cubin"
+    ]
+
+
+@pytest.mark.parametrize("status", [126, 127])
+def test_what_a_shell_says_of_no_program_is_told_apart(program, status):
+    message, _ = failure(program(f"echo no such thing; exit {status}"))
+    assert message == f"Program could not be executed: ptxas failed with exit status {status}\nno such thing"
+
+
+def test_a_file_that_is_no_program_cannot_be_executed(program, tmp_path):
+    path = tmp_path / "ptxas"
+    path.write_bytes(b"\x00\x01")
+    path.chmod(0o755)
+    message, notes = failure(str(path))
+    assert message == f"Program could not be executed: {path}: Exec format error" and len(notes) == 1
+
+
+def test_no_process_to_be_had(program, monkeypatch):
+    import resource
+
+    if os.geteuid() == 0:
+        # The limit does not hold for the superuser: the system's answer is put in.
+        import errno
+
+        from tileiras.codegen import child_process
+
+        def refuse(*arguments, **named):
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+        monkeypatch.setattr(child_process._Child, "__init__", refuse)
+        message, _ = failure(program("exit 0"))
+    else:
+        old = resource.getrlimit(resource.RLIMIT_NPROC)
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, old[1]))
+        try:
+            message, _ = failure(program("exit 0"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NPROC, old)
+    assert message.startswith("Couldn't fork: ptxas: ")
+
+
+def test_a_signal_is_named(program):
+    message, _ = failure(program("echo before; kill -KILL $$"))
+    assert message == "ptxas ended with SIGKILL\nbefore"
+
+
+def test_a_core_dump_is_mentioned(program, tmp_path):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard == 0:
+        pytest.skip("no core dumps here")
+    resource.setrlimit(resource.RLIMIT_CORE, (hard if hard > 0 else 1 << 20, hard))
+    try:
+        message, _ = failure(program("kill -SEGV $$"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    assert message in ("ptxas ended with SIGSEGV (core dumped)", "ptxas ended with SIGSEGV")
+
+
+def test_a_program_that_takes_too_long_is_killed_with_what_it_started(program):
+    started = time.monotonic()
+    message, notes = failure(program("sleep 60 & sleep 60"), timeout=0.2)
+    assert message == "Child timed out: ptxas after 0.2 s" and notes
+    assert time.monotonic() - started < 10
+
+
+def test_no_cubin_is_a_failure(program):
+    with pytest.raises(CompileError, match="ptxas did not write a cubin"):
+        assembler.assemble(PTX, "sm_80", ptxas=program("exit 0"))
+    with pytest.raises(CompileError, match="ptxas did not write a cubin"):
+        assembler.assemble(PTX, "sm_80", ptxas=program("echo text > kernel.cubin"))
+
+
+def test_warnings_are_passed_on(program):
+    engine = DiagnosticEngine()
+    text = "ptxas warning : 64-bit demoted"
+    done = assembler.assemble(PTX, "sm_80", ptxas=program(f'{WORKS}; echo "{text}"'), engine=engine)
+    assert done.messages == text and [str(d) for d in engine.diagnostics] == [f"warning: {text}"]
+
+
+def test_order_in_which_a_program_is_looked_for(program, tmp_path, monkeypatch):
+    places = {
+        "option": program("exit 0", "own/ptxas"),
+        "wheel": program("exit 0", "site/nvidia/cu13/bin/ptxas"),
+        "CUDA_ROOT": program("exit 0", "root/bin/ptxas"),
+        "CUDA_HOME": program("exit 0", "home/bin/ptxas"),
+        "CUDA_PATH": program("exit 0", "cuda/bin/ptxas"),
+        "PATH": program("exit 0", "path/ptxas"),
+    }
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
+    for variable, folder in (("CUDA_ROOT", "root"), ("CUDA_HOME", "home"), ("CUDA_PATH", "cuda"), ("PATH", "path")):
+        monkeypatch.setenv(variable, str(tmp_path / folder))
+    assert toolkit.find_program("ptxas", places["option"]) == places["option"]
+    for place in ("wheel", "CUDA_ROOT", "CUDA_HOME", "CUDA_PATH", "PATH"):
+        assert toolkit.find_program("ptxas") == places[place]
+        if place == "wheel":
+            monkeypatch.setattr(sys, "path", [])
+        else:
+            monkeypatch.delenv(place)
+    assert toolkit.find_program("ptxas") is None
+
+
+def test_the_command_reports_what_its_ptxas_did(program, tmp_path, capsys):
+    source = tmp_path / "k.mlir"
+    source.write_text("cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n")
+    path = program("echo cannot; exit 2")
+    output = tmp_path / "k.cubin"
+    code = command.main([str(source), "--gpu-name=sm_90", f"--ptxas={path}", "-o", str(output)])
+    lines = capsys.readouterr().err.splitlines()
+    assert code == 5 and not output.exists()
+    assert lines[0].endswith("k.mlir:2:3: error: ptxas failed with exit status 2") and lines[1] == "cannot"
+    assert lines[-1] == "error: failed to compile Tile IR program"
+    slow = program("sleep 60")
+    assert command.main([str(source), "--gpu-name=sm_90", f"--ptxas={slow}", "--child-timeout=1"]) == 5
+    assert "error: Child timed out: ptxas after 1 s" in capsys.readouterr().err
+
+
+# ---- nvdisasm --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "   ", "'"])
+def test_an_empty_dump_command_is_refused(text):
+    with pytest.raises(CompileError) as error:
+        nvdisasm.disassemble(b"\x7fELF", text)
+    wanted = "Please provide a valid dumpSassCommand. For example, `nvdisasm -c`."
+    assert error.value.diagnostics[0].message == wanted and error.value.code == 5
+
+
+def test_the_dump_command_gets_the_cubin_last(program):
+    path = program('echo "$@"; cat "$3"', "dump")
+    assert nvdisasm.disassemble(b"\x7fELF text", f"{path} -c -uumn") == "-c -uumn kernel.cubin\n\x7fELF text\n"
+
+
+def test_ends_of_the_disassembler_are_told(program, tmp_path, monkeypatch):
+    with pytest.raises(CompileError, match="dump ended with SIGABRT"):
+        nvdisasm.disassemble(b"", program("kill -ABRT $$", "dump"))
+    with pytest.raises(CompileError, match="Child timed out: dump after 0.1 s"):
+        nvdisasm.disassemble(b"", program("sleep 60", "dump"), timeout=0.1)
+    with pytest.raises(CompileError, match="nvdisasm is not an executable file"):
+        nvdisasm.disassemble(b"", str(tmp_path / "absent"))
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setenv("PATH", "")
+    for variable in toolkit.ROOT_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(CompileError, match="could not find nvdisasm") as error:
+        nvdisasm.disassemble(b"")
+    assert "nvidia-cuda-nvdisasm" in error.value.render()
+
+
+def test_machine_code_is_a_product():
+    if toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None:
+        pytest.skip("needs ptxas and nvdisasm")
+    text = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
+    made = api.compile(text, gpu_name="sm_90", emit="sass")
+    assert ".text.k:" in made.text and "EXIT" in made.text

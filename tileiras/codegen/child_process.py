@@ -1,0 +1,111 @@
+"""Programs of the toolkit as child processes: run in a folder of their own, watched, and blamed by name.
+
+Standard input is closed; both outputs are one text, which is passed on as it is.  Whatever ends a program otherwise
+than with exit status 0 is a CompileError (code 5) that says how, and how to do the same by hand.
+
+| how it ends | message |
+|---|---|
+| it cannot be started | `Program could not be executed`, `Couldn't fork` when the system has no process left |
+| exit status 126, 127 | `Program could not be executed`: what a shell says of a program that is none or not there |
+| another exit status | the program's own words |
+| a signal | its name, with ` (core dumped)` |
+| too long | `Child timed out`; `Child timed out but wouldn't die` when it cannot be killed either |
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+
+from tileiras.diagnostics import CompileError, Diagnostic, Locatable
+
+GRACE = 5.0
+"""Seconds that a killed program has to be gone."""
+
+
+class _Child(subprocess.Popen):
+    """Keeps the status as the system reports it, which also says whether memory was dumped."""
+
+    status = 0
+
+    def _handle_exitstatus(self, sts: int, *arguments: object, **named: object) -> None:
+        self.status = sts
+        super()._handle_exitstatus(sts, *arguments, **named)  # type: ignore[misc]
+
+
+def run(
+    name: str,
+    path: str,
+    arguments: Sequence[str],
+    folder: str,
+    *,
+    timeout: float | None = None,
+    location: Locatable | None = None,
+    complaint: Callable[[str], str] = str,
+    keep: str = "",
+    meanwhile: Callable[[], None] | None = None,
+) -> str:
+    """What the program at `path`, called `name` in messages, says; its working directory is `folder`.
+
+    `timeout` in seconds; `complaint` picks out of the output of a failure what the user should read; `keep` says how
+    the file that it reads can be had; `meanwhile` is called while it runs.  Raises CompileError.
+    """
+
+    def failed(reason: str, output: str = "") -> CompileError:
+        command = shlex.join([name, *arguments])
+        text = complaint(output).rstrip()
+        note = f"reproduce{keep}: {command}"
+        return CompileError.at(location, f"{reason}\n{text}" if text else reason, notes=[Diagnostic.note(None, note)])
+
+    try:
+        child = _Child(
+            [path, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.ENOMEM):
+            raise failed(f"Couldn't fork: {name}: {error.strerror}") from None
+        raise failed(f"Program could not be executed: {path}: {error.strerror}") from None
+    try:
+        if meanwhile is not None:
+            meanwhile()
+        data, _ = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        try:
+            # The program's own children may hold its output open: what matters is that it is gone itself.
+            child.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            raise failed(f"Child timed out but wouldn't die: {name} after {timeout:g} s") from None
+        raise failed(f"Child timed out: {name} after {timeout:g} s") from None
+    except BaseException:
+        child.kill()
+        raise
+    finally:
+        if child.stdout is not None:
+            child.stdout.close()
+    output = data.decode(errors="replace").rstrip()
+    code = child.returncode
+    if code == 0:
+        return output
+    if code < 0:
+        dumped = " (core dumped)" if hasattr(os, "WCOREDUMP") and os.WCOREDUMP(child.status) else ""
+        raise failed(f"{name} ended with {_signal_name(-code)}{dumped}", output)
+    if code in (126, 127):
+        raise failed(f"Program could not be executed: {name} failed with exit status {code}", output)
+    raise failed(f"{name} failed with exit status {code}", output)
+
+
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

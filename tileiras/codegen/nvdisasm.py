@@ -1,0 +1,72 @@
+"""The disassembler: a cubin to the machine code it holds, as text."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from tileiras.codegen import child_process, toolkit
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
+
+PROGRAM = "nvdisasm"
+INPUT_NAME = "kernel.cubin"
+DEFAULT_COMMAND = "nvdisasm -c"
+
+
+def words_of(command: str, location: Locatable | None = None) -> list[str]:
+    """A dump command as words; raises CompileError for one that names no program."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if not words:
+        raise CompileError.at(location, "Please provide a valid dumpSassCommand. For example, `nvdisasm -c`.")
+    return words
+
+
+def find(name: str = PROGRAM, location: Locatable | None = None) -> str:
+    """The path of the program: with a folder in its name as it is, else where toolkit programs are looked for."""
+    if os.path.dirname(name):
+        if os.access(name, os.X_OK) and not os.path.isdir(name):
+            return os.path.abspath(name)
+        raise CompileError.at(location, f"nvdisasm is not an executable file: {name}", ExitCode.CONFIGURATION)
+    path = toolkit.find_program(name)
+    if path is None:
+        note = (
+            "install the package 'nvidia-cuda-nvdisasm', set CUDA_ROOT, CUDA_HOME or CUDA_PATH to a CUDA toolkit, or "
+            f"put {name} on PATH"
+        )
+        raise CompileError.at(location, f"could not find {name}", notes=[Diagnostic.note(None, note)])
+    return path
+
+
+def tool_identity(options: object) -> str:
+    """Which program disassembles, given the options of the sass stage: part of its key."""
+    from tileiras.codegen.ptxas import version
+
+    try:
+        name = words_of(options["dump-sass-command"])[0]  # type: ignore[index]
+        return f"{os.path.basename(name)}-{version(find(name))}"
+    except CompileError:
+        return "nvdisasm-missing"
+
+
+def disassemble(
+    cubin: bytes,
+    command: str = DEFAULT_COMMAND,
+    *,
+    timeout: float | None = None,
+    location: Locatable | None = None,
+) -> str:
+    """What the command, which gets a file with the cubin as its last argument, says of it.  Raises CompileError."""
+    import tempfile
+
+    words = words_of(command, location)
+    path = find(words[0], location)
+    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        with open(os.path.join(folder, INPUT_NAME), "wb") as file:
+            file.write(cubin)
+        return child_process.run(
+            os.path.basename(words[0]), path, [*words[1:], INPUT_NAME], folder,
+            timeout=timeout, location=location, keep=" with the cubin (--emit cubin)",
+        ) + "\n"  # fmt: skip
