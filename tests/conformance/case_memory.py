@@ -9,11 +9,16 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from case_modules import Kernel, Operand, tile_type
-from case_values import DTYPES, FLOATS, INTEGERS, NARROW, is_integer, values
+from case_values import DTYPES, F4_VALUES, FLOATS, INTEGERS, NARROW, is_integer, values, width
 
 STORED = ("i1", *INTEGERS, *FLOATS, *NARROW, "tf32")
+PACKED = "f4E2M1FN"
+"""Two elements to a byte, which views alone reach."""
+SCALES = "f8E8M0FNU"
+"""It has neither a zero nor a sign."""
 SCOPES = ("tl_blk", "device", "sys")
 
 
@@ -24,6 +29,23 @@ def pointers(base: str, offsets: str, name: str, element: str, shape: Sequence[i
     return f"""%{name}_1 = reshape {base} : tile<ptr<{element}>> -> {one}
         %{name}_b = broadcast %{name}_1 : {one} -> {p}
         %{name} = offset %{name}_b, {offsets} : {p}, {i} -> {p}"""
+
+
+def held(elements: np.ndarray, element: str) -> np.ndarray:
+    """An array as it lies in memory: packed elements as bytes, to a whole word, in which parts of a byte are stored."""
+    if element != PACKED:
+        return elements.copy()
+    halves = np.zeros(-(-elements.size // 8) * 8, np.uint8)
+    halves[: elements.size] = elements.reshape(-1).astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
+    return halves[0::2] | halves[1::2] << 4
+
+
+def elements_of(memory: np.ndarray, element: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The inverse of `held`."""
+    if element != PACKED:
+        return memory.reshape(shape)
+    halves = np.stack([memory & 15, memory >> 4], axis=1).reshape(-1)
+    return F4_VALUES[halves[: int(np.prod(shape))]].reshape(shape)
 
 
 def _result(element: str, shape: tuple[int, ...]) -> Operand:
@@ -87,24 +109,25 @@ def _grid_name(grid: Grid) -> str:
     return f"{grid.tile} of {grid.array} steps {grid.steps} map {grid.dim_map}"
 
 
-def grids() -> Iterator[Kernel]:
-    for grid, element in itertools.product(GRIDS, STORED):
+def grids(elements: Sequence[str]) -> Iterator[Kernel]:
+    for grid, element in itertools.product(GRIDS, elements):
         made, view, indices = grid.make(element, True)
         tile = tile_type(grid.tile, element)
 
-        def cut(memory: np.ndarray, grid: Grid = grid) -> list[np.ndarray]:
-            found = np.zeros(grid.tile, memory.dtype)
+        def cut(memory: np.ndarray, grid: Grid = grid, element: str = element) -> list[np.ndarray]:
+            array = elements_of(memory, element, grid.array)
+            found = np.zeros(grid.tile, array.dtype)
             for coordinates, place in grid.places():
-                found[coordinates] = memory[place]
+                found[coordinates] = array[place]
             return [found]
 
         def put(source: np.ndarray, grid: Grid = grid, element: str = element) -> list[np.ndarray]:
             found = values("any", element, grid.array, "store").copy()
             for coordinates, place in grid.places():
                 found[place] = source[coordinates]
-            return [found]
+            return [held(found, element)]
 
-        a = values("any", element, grid.array, "load")
+        a = held(values("any", element, grid.array, "load"), element)
         body = f"{made}\n%r, %k = load_view_tko weak %v[{indices}] : {view}, tile<i32> -> {tile}, token"
         memory = Operand("m", element, grid.array, a, "memory")
         yield Kernel("view", f"load {element} {_grid_name(grid)}", (memory,), body, (_result(element, grid.tile),),
@@ -112,16 +135,51 @@ def grids() -> Iterator[Kernel]:
         made, view, indices = grid.make(element, False)
         body = f"{made}\n%k = store_view_tko weak %a, %v[{indices}] : {tile}, {view}, tile<i32> -> token"
         source = Operand("a", element, grid.tile, values("any", element, grid.tile, "source"))
-        target = Operand("m", element, grid.array, values("any", element, grid.array, "store"), "memory")
+        before = held(values("any", element, grid.array, "store"), element)
+        target = Operand("m", element, grid.array, before, "memory")
         yield Kernel("view", f"store {element} {_grid_name(grid)}", (source,), body, (target,), reference=put)
 
 
-SPARSE = [((40,), (16,), 0), ((12, 20), (8, 16), 0), ((12, 20), (8, 16), 1), ((5, 9, 20), (4, 8, 16), 1)]
+PADDINGS = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
 
 
-def sparse() -> Iterator[Kernel]:
+def paddings() -> Iterator[Kernel]:
+    """The last tile of an array, most of it outside; told apart by their bits, where those have a type."""
+    grid = GRIDS[0]
+    missing = {"f8E4M3FN": ("pos_inf", "neg_inf"), SCALES: ("neg_zero", "pos_inf", "neg_inf"),
+               PACKED: ("nan", "pos_inf", "neg_inf")}  # fmt: skip
+    for element, (word, number) in itertools.product((*FLOATS, *NARROW, SCALES, "tf32", PACKED), PADDINGS.items()):
+        if word in missing.get(element, ()):
+            continue
+        a = values("scales" if element == SCALES else "digits", element, grid.array, "padding")
+        outside = np.zeros(1, a.dtype) if word == "zero" else np.array([number]).astype(a.dtype)
+        expected = np.concatenate([a[64:], np.repeat(outside, 26)])
+        made, view, indices = grid.make(element, True)
+        made, view = (text.replace("= zero", f"= {word}") for text in (made, view))
+        tile, result = tile_type(grid.tile, element), element
+        body = f"{made}\n%x, %k = load_view_tko weak %v[{indices}] : {view}, tile<i32> -> {tile}, token\n"
+        if element in ("tf32", PACKED):
+            body = body.replace("%x", "%r")
+        else:
+            result = f"i{width(element)}"
+            expected = expected.view(DTYPES[result])
+            body += f"%r = bitcast %x : {tile} -> {tile_type(grid.tile, result)}"
+        memory = Operand("m", element, grid.array, held(a, element), "memory")
+        yield Kernel("view", f"padding {element} {word}", (memory,), body, (_result(result, grid.tile),),
+                     reference=lambda memory, expected=expected: [expected])  # fmt: skip
+
+
+SPARSE = [
+    ((40,), (16,), 0), ((12, 20), (8, 16), 0), ((12, 20), (8, 16), 1), ((5, 9, 20), (4, 8, 16), 1),
+    ((9, 35), (8, 16), 0),
+]  # fmt: skip
+
+
+def sparse(elements: Sequence[str]) -> Iterator[Kernel]:
     """Gathers and scatters of tiles some of whose indices lie outside, all of them different."""
-    for (array, tile, along), element in itertools.product(SPARSE, STORED):
+    for (array, tile, along), element in itertools.product(SPARSE, elements):
+        if along == len(array) - 1 if element == PACKED else array[-1] % 2:
+            continue  # bytes are not taken apart; and it is their rows that begin inside of one
         strides = [int(np.prod(array[dim + 1 :])) for dim in range(len(array))]
         tensor = f"tensor_view<{'x'.join(map(str, array))}x{element}, strides=[{','.join(map(str, strides))}]>"
         order = np.random.default_rng(3).permutation(array[along] + 4)[: tile[along]].astype(np.int32)
@@ -141,10 +199,12 @@ def sparse() -> Iterator[Kernel]:
                 if all(at < size for at, size in zip(place, array)):
                     yield coordinates, place
 
-        def gathered(memory: np.ndarray, rows: np.ndarray, tile: tuple[int, ...] = tile, inside: Any = inside) -> Any:
-            found = np.zeros(tile, memory.dtype)
+        def gathered(memory: np.ndarray, rows: np.ndarray, tile: tuple[int, ...] = tile, array: tuple[int, ...] = array,
+                     element: str = element, inside: Any = inside) -> Any:  # fmt: skip
+            source = elements_of(memory, element, array)
+            found = np.zeros(tile, source.dtype)
             for coordinates, place in inside():
-                found[coordinates] = memory[place]
+                found[coordinates] = source[place]
             return [found]
 
         def scattered(source: np.ndarray, rows: np.ndarray, array: tuple[int, ...] = array, element: str = element,
@@ -152,17 +212,18 @@ def sparse() -> Iterator[Kernel]:
             found = values("any", element, array, "scatter").copy()
             for coordinates, place in inside():
                 found[place] = source[coordinates]
-            return [found]
+            return [held(found, element)]
 
         rows = Operand("b", "i32", (tile[along],), order)
         t = tile_type(tile, element)
-        memory = Operand("m", element, array, values("any", element, array, "gather"), "memory")
+        memory = Operand("m", element, array, held(values("any", element, array, "gather"), element), "memory")
         body = f"{made}\n%v = make_gather_scatter_view %t : {padded}\n"
         body += f"%r, %k = load_view_tko weak %v[{indices}] : {padded}, {types} -> {t}, token"
         name = f"{element} {tile} of {array} along {along}"
         yield Kernel("view", f"gather {name}", (memory, rows), body, (_result(element, tile),), reference=gathered)
         source = Operand("a", element, tile, values("any", element, tile, "scattered"))
-        target = Operand("m", element, array, values("any", element, array, "scatter"), "memory")
+        before = held(values("any", element, array, "scatter"), element)
+        target = Operand("m", element, array, before, "memory")
         body = f"{made}\n%v = make_gather_scatter_view %t : {plain}\n"
         body += f"%k = store_view_tko weak %a, %v[{indices}] : {t}, {plain}, {types} -> token"
         yield Kernel("view", f"scatter {name}", (source, rows), body, (target,), reference=scattered)
@@ -174,16 +235,17 @@ LOADS = ["weak", *(f"{order} {scope}" for order in ("relaxed", "acquire") for sc
 STORES = ["weak", *(f"{order} {scope}" for order in ("relaxed", "release") for scope in SCOPES)]
 
 
-def orders() -> Iterator[Kernel]:
+def orders(elements: Sequence[str]) -> Iterator[Kernel]:
     """Copies through pointers, the last quarter masked off, and through views."""
     counts = itertools.cycle((1, 16, 64, 512))
-    for element, load, store in itertools.product(STORED, LOADS, STORES):
+    for element, load, store in itertools.product(elements, LOADS, STORES):
         count = next(counts)
+        if element == PACKED:
+            count = max(2, count)
         p, t, i, m = (tile_type((count,), e) for e in (f"ptr<{element}>", element, "i32", "i1"))
         limit = max(1, count - count // 4)
-        a = values("any", element, (count,), "order")
-        memory = Operand("m", element, (count,), a, "memory")
-        target = Operand("r", element, (count,), np.zeros(count, DTYPES[element]), "memory")
+        memory = Operand("m", element, (count,), held(values("any", element, (count,), "order"), element), "memory")
+        target = Operand("r", element, (count,), np.zeros_like(memory.array), "memory")
         body = f"""%lane = iota : {i}
           %limit = constant <i32: {limit}> : {i}
           %mask = cmpi less_than %lane, %limit, signed : {i} -> {m}
@@ -192,12 +254,14 @@ def orders() -> Iterator[Kernel]:
           %x, %k0 = load_ptr_tko {load} %mp, %mask : {p}, {m} -> {t}, token
           %k1 = store_ptr_tko {store} %rp, %x, %mask token=%k0 : {p}, {t}, {m} -> token"""
 
-        def kept(memory: np.ndarray, limit: int = limit) -> list[np.ndarray]:
-            found = np.zeros_like(memory)
-            found[:limit] = memory[:limit]
-            return [found]
+        def kept(memory: np.ndarray, limit: int = limit, element: str = element, count: int = count) -> Any:
+            found = elements_of(memory, element, (count,)).copy()
+            found[limit:] = np.zeros(count - limit, found.dtype)
+            return [held(found, element)]
 
-        yield Kernel("order", f"pointers {load} {store} {element} {count}", (memory,), body, (target,), reference=kept)
+        name = f"{load} {store} {element} {count}"
+        if element != PACKED:
+            yield Kernel("order", f"pointers {name}", (memory,), body, (target,), reference=kept)
         tensor = f"tensor_view<{limit}x{element}, strides=[1]>"
         view = f"partition_view<tile=({count}), {tensor}>"
         body = f"""%mt = make_tensor_view %m_p, shape = [{limit}], strides = [1] : {tensor}
@@ -206,7 +270,7 @@ def orders() -> Iterator[Kernel]:
           %rv = make_partition_view %rt : {view}
           %x, %k0 = load_view_tko {load} %mv[%zero] : {view}, tile<i32> -> {t}, token
           %k1 = store_view_tko {store} %x, %rv[%zero] token=%k0 : {t}, {view}, tile<i32> -> token"""
-        yield Kernel("order", f"views {load} {store} {element} {count}", (memory,), body, (target,), reference=kept)
+        yield Kernel("order", f"views {name}", (memory,), body, (target,), reference=kept)
 
 
 # ---- atomic updates --------------------------------------------------------------------------------------------------
@@ -299,11 +363,12 @@ def exchanges() -> Iterator[Kernel]:
 # ---- memory of modules and of blocks ---------------------------------------------------------------------------------
 
 
-def globals_() -> Iterator[Kernel]:
+def globals_(elements: Sequence[str]) -> Iterator[Kernel]:
     """A global is read, overwritten in reverse and read again."""
-    for element, count, flags in itertools.product(STORED, (1, 8, 128), ("", "private ")):
-        initial = values("any" if is_integer(element) else "digits", element, (count,), "global")
-        shown = [str(value).lower() if is_integer(element) else f"{float(value):.1f}" for value in initial]
+    for element, count, flags in itertools.product(elements, (1, 8, 128), ("", "private ")):
+        domain = "any" if is_integer(element) else "scales" if element == SCALES else "digits"
+        initial = values(domain, element, (count,), "global")
+        shown = [str(value).lower() if is_integer(element) else str(float(value)) for value in initial]
         p, t, i = (tile_type((count,), e) for e in (f"ptr<{element}>", element, "i32"))
         body = f"""%g = get_global @$entry_global : tile<ptr<{element}>>
           %lane = iota : {i}
@@ -319,9 +384,9 @@ def globals_() -> Iterator[Kernel]:
                      reference=lambda initial=initial: [initial[::-1]], globals_=declared)  # fmt: skip
 
 
-def allocations() -> Iterator[Kernel]:
+def allocations(elements: Sequence[str]) -> Iterator[Kernel]:
     """Memory of the block is written and read back in reverse, by the block itself: shared memory and the heap."""
-    for element, count, alignment in itertools.product(STORED, (1, 8, 1024), (8, 32, 256)):
+    for element, count, alignment in itertools.product(elements, (1, 8, 1024), (8, 32, 256)):
         a = values("any", element, (count,), "alloca")
         p, t, i = (tile_type((count,), e) for e in (f"ptr<{element}>", element, "i32"))
         shared = " global" if alignment == 8 else ""
@@ -337,13 +402,37 @@ def allocations() -> Iterator[Kernel]:
                      (_result(element, (count,)),), reference=lambda a: [a[::-1]])  # fmt: skip
 
 
+def packed_blocks() -> Iterator[Kernel]:
+    """Globals and allocations of packed elements, which a view reads, and writes first."""
+    t = tile_type((64,), PACKED)
+    tensor = f"tensor_view<64x{PACKED}, strides=[1]>"
+    view = f"partition_view<tile=(64), {tensor}>"
+    made = f"""%t = make_tensor_view %g, shape = [64], strides = [1] : {tensor}
+          %v = make_partition_view %t : {view}
+          %r, %k0 = load_view_tko weak %v[%zero] TOKEN : {view}, tile<i32> -> {t}, token"""
+    a = values("any", PACKED, (64,), "packed")
+    for flags in ("", "private "):
+        body = f"%g = get_global @$entry_global : tile<ptr<{PACKED}>>\n" + made.replace(" TOKEN", "")
+        declared = f"global {flags}@$entry_global <{PACKED}: [{', '.join(map(str, a))}]> : {t}"
+        yield Kernel("global", f"global {flags}{PACKED}", (), body, (_result(PACKED, (64,)),), reference=lambda: [a],
+                     globals_=declared)  # fmt: skip
+    for alignment in (8, 32, 256):
+        head, _, load = made.rpartition("\n")
+        body = f"""%g = alloca num_elem = 64, alignment = {alignment} : tile<ptr<{PACKED}>>
+          {head}
+          %k = store_view_tko weak %a, %v[%zero] : {t}, {view}, tile<i32> -> token
+          {load.replace("TOKEN", "token=%k")}"""
+        yield Kernel("alloca", f"alloca {PACKED} {alignment}", (Operand("a", PACKED, (64,), a),), body,
+                     (_result(PACKED, (64,)),), reference=lambda a: [a])  # fmt: skip
+
+
 CONVERSIONS = {"i1": "%d", "i8": "%d", "i16": "%6d", "i32": "%x", "i64": "%lld"}
 PRINTED = [(), (1,), (32,), (2, 8), (4, 2, 4, 2), (64,), (2, 64), (256, 8)]
 
 
-def prints() -> Iterator[Kernel]:
+def prints(elements: Sequence[str]) -> Iterator[Kernel]:
     """The texts are compared."""
-    for element, shape in itertools.product(STORED, PRINTED):
+    for element, shape in itertools.product(elements, PRINTED):
         if int(np.prod(shape)) > 256 and element not in ("i8", "f64"):
             continue
         a = values("any" if is_integer(element) else "angles", element, shape or (1,), "print")
@@ -354,5 +443,18 @@ def prints() -> Iterator[Kernel]:
 
 
 def memory_kernels() -> Iterator[Kernel]:
-    for family in (grids, sparse, orders, updates, exchanges, globals_, allocations, prints):
-        yield from family()
+    yield from grids(STORED)
+    yield from sparse(STORED)
+    yield from orders(STORED)
+    yield from updates()
+    yield from exchanges()
+    yield from globals_(STORED)
+    yield from allocations(STORED)
+    yield from prints(STORED)
+    more: Iterator[Kernel] = itertools.chain(
+        *(family((SCALES, PACKED)) for family in (grids, sparse, orders)),
+        *(family((SCALES,)) for family in (globals_, allocations, prints)),
+        paddings(),
+        packed_blocks(),
+    )
+    yield from (kernel._replace(family="narrow") for kernel in more)

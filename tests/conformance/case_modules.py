@@ -98,14 +98,14 @@ CARRIERS = {"i4": ("i8", "trunci %{0}w", "exti %{0} signed"), "f4E2M1FN": ("f32"
 
 def _in_memory(operand: Operand) -> Operand:
     """The operand as it is loaded or stored: of a carrier, it is called %NAMEw."""
-    if operand.element not in CARRIERS:
+    if operand.element not in CARRIERS or operand.access == "memory":
         return operand
     return operand._replace(name=f"{operand.name}w", element=CARRIERS[operand.element][0])
 
 
 def _carried(operand: Operand, inwards: bool) -> list[str]:
     """The conversion between an operand and its carrier, if it has one."""
-    if operand.element not in CARRIERS:
+    if operand.element not in CARRIERS or operand.access == "memory":
         return []
     carrier, load, store = CARRIERS[operand.element]
     types = [tile_type(operand.tile, element) for element in (carrier, operand.element)]

@@ -220,7 +220,11 @@ def _add(op: Any, known: DivisibilityAnalysis) -> Facts:
 
 def _addptr(op: Any, known: DivisibilityAnalysis) -> Facts:
     unit = _unit(op.result.type)
-    return _sum(known.facts(op.pointer), known.facts(op.offset), unit, unit)
+    offset = known.facts(op.offset)
+    if isinstance(op.result.type, nv_tileaa.PtrType) and getattr(op.result.type.pointee, "width", 64) == 4:
+        # Two elements to a byte.  (A tensor of such pointers has addresses in elements.)
+        offset = offset._replace(divisor=tuple(max(1, each // 2) for each in offset.divisor))
+    return _sum(known.facts(op.pointer), offset, unit, unit)
 
 
 def _sub(op: Any, known: DivisibilityAnalysis) -> Facts:

@@ -196,3 +196,9 @@ entry @index_without_value(%a: tile<i32>) {
   %i = "cuda_tile.constant"() : () -> !cuda_tile.tile<i32>
   %0 = extract %x[%i] : tile<8xi32> -> tile<4xi32>
 }
+
+// -----
+
+// expected-error @below {{tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses}}
+entry @pointers_to_halves_of_bytes(%a: tile<8xptr<f4E2M1FN>>) {
+}

@@ -178,3 +178,23 @@ entry @stored_type(%p: tile<ptr<f32>>, %i: tile<i32>, %x: tile<f32>) {
   // expected-error @below {{'cuda_tile.store_view_tko' op expected tile type to be '!cuda_tile.tile<8xf32>' (based on view type), got '!cuda_tile.tile<f32>'}}
   %0 = store_view_tko weak %x, %w[%i] : tile<f32>, partition_view<tile=(8), tensor_view<64xf32, strides=[1]>>, tile<i32> -> token
 }
+
+// -----
+
+entry @packed_along_no_dimension(%p: tile<ptr<f4E2M1FN>>, %i: tile<i32>) {
+  %v = make_tensor_view %p, shape = [64, 64], strides = [128, 2] : tensor_view<64x64xf4E2M1FN, strides=[128,2]>
+  %w = make_partition_view %v : partition_view<tile=(8x8), tensor_view<64x64xf4E2M1FN, strides=[128,2]>>
+  // expected-error @below {{'cuda_tile.load_view_tko' op an f4 view access requires exactly one statically encoded unit stride to identify the packing dimension; got 0 in '!cuda_tile.tensor_view<64x64xf4E2M1FN, strides=[128,2]>'}}
+  %0, %1 = load_view_tko weak %w[%i, %i] : partition_view<tile=(8x8), tensor_view<64x64xf4E2M1FN, strides=[128,2]>>, tile<i32> -> tile<8x8xf4E2M1FN>, token
+}
+
+// -----
+
+entry @packed_and_sparse(%p: tile<ptr<f4E2M1FN>>, %i: tile<i32>) {
+  %x = constant <f4E2M1FN: 1.0> : tile<8x8xf4E2M1FN>
+  %v = make_tensor_view %p, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf4E2M1FN, strides=[64,1]>
+  %w = make_gather_scatter_view %v : gather_scatter_view<tile=(8x8), tensor_view<64x64xf4E2M1FN, strides=[64,1]>, sparse_dim=1>
+  %n = iota : tile<8xi32>
+  // expected-error @below {{'cuda_tile.store_view_tko' op an f4 gather/scatter view cannot use packing dimension 1 as its sparse dimension}}
+  %0 = store_view_tko weak %x, %w[%i, %n] : tile<8x8xf4E2M1FN>, gather_scatter_view<tile=(8x8), tensor_view<64x64xf4E2M1FN, strides=[64,1]>, sparse_dim=1>, tile<i32>, tile<8xi32> -> token
+}

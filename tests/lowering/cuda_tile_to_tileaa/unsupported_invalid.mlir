@@ -33,3 +33,16 @@ cuda_tile.module @memory {
   global @memory <i32: 1> : tile<1xi32>
 }
 }
+
+// -----
+
+// CHECK: unsupported_invalid.mlir:[[@LINE+6]]:{{[0-9]+}}: error: 'cuda_tile.load_view_tko' op type 'f8E4M3FN' has no padding value 'neg_inf'
+cuda_tile.module @m {
+  entry @no_such_number(%p: tile<ptr<f8E4M3FN>>, %n: tile<i32>) {
+    %v = make_tensor_view %p, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf8E4M3FN, strides=[1]>
+    %w = make_partition_view %v : partition_view<tile=(8), padding_value = neg_inf, tensor_view<?xf8E4M3FN, strides=[1]>>
+    %i = constant <i32: 0> : tile<i32>
+    %x, %k = load_view_tko weak %w[%i] : partition_view<tile=(8), padding_value = neg_inf, tensor_view<?xf8E4M3FN, strides=[1]>>, tile<i32> -> tile<8xf8E4M3FN>, token
+    return
+  }
+}

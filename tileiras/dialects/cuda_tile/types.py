@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Iterable, Sequence
 
-from tileiras.ir import DYNAMIC, FloatType, IntegerType, ShapedType, Type, VerifyError
+from tileiras.ir import DYNAMIC, FloatType, IntegerType, ShapedType, Type, VerifyError, f4E2M1FN
 
 from .attributes import PointerAttr
 
@@ -134,6 +134,9 @@ class TileType(ShapedType):
         element = self.element_type
         if not (isinstance(element, PointerType) or is_number(element) or element is IntegerType(4)):
             raise VerifyError(f"failed to verify 'elementType': {NUMBER_WORDS} or Pointer type or i4", prefix=False)
+        if isinstance(element, PointerType) and self.shape and element.pointee_type is f4E2M1FN:
+            message = "tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses"
+            raise VerifyError(message, prefix=False)
         verify_tile(self.shape, element)
 
     def with_shape(self, shape: Iterable[int]) -> "TileType":
@@ -160,7 +163,7 @@ class TileType(ShapedType):
 
 def verify_tile(shape: Sequence[int], element_type: Any) -> None:
     """Raises VerifyError unless a tile may have this shape: powers of two, at most MAX_TILE_ELEMENTS elements."""
-    if isinstance(element_type, FloatType) and element_type.keyword == "f4E2M1FN":
+    if element_type is f4E2M1FN:
         # Two 4-bit floats share a byte.
         if all(size % 2 for size in shape):
             raise VerifyError("F4E2M1FN tiles must have an even number of elements", prefix=False)

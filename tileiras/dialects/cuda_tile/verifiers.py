@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.ir import FloatType, IntegerType, VerifyError, element_type_of, f32
+from tileiras.ir import FloatType, IntegerType, VerifyError, element_type_of, f4E2M1FN, f32
 
 from .operation import IEEE_MODES
 
@@ -104,10 +104,28 @@ def verify_view_access(op: Any, tile: Any) -> None:
     types = [value.type for value in op.index]
     if len(types) != view.index_rank:
         raise VerifyError(f"expected {view.index_rank} index operands (based on view type), got {len(types)}")
+    verify_packing(view)
     if tile is not view.tile_type:
         raise VerifyError(f"expected tile type to be '{view.tile_type}' (based on view type), got '{tile}'")
     view.verify_indices(types)
     verify_inbounds(op)
+
+
+def verify_packing(view: Any) -> None:
+    """Elements of four bits share bytes along the one dimension whose stride is known to be 1."""
+    tensor = view.tensor_view
+    if tensor.element_type is not f4E2M1FN:
+        return
+    packing = [dim for dim, stride in enumerate(tensor.strides) if stride == 1]
+    if len(packing) != 1:
+        raise VerifyError(
+            "an f4 view access requires exactly one statically encoded unit stride to identify the packing dimension;"
+            f" got {len(packing)} in '{tensor}'"
+        )
+    if getattr(view, "sparse_dim", None) == packing[0]:
+        raise VerifyError(
+            f"an f4 gather/scatter view cannot use packing dimension {packing[0]} as its sparse dimension"
+        )
 
 
 def verify_inbounds(op: Any) -> None:

@@ -6,7 +6,19 @@ from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.dialects.nv_tileaa.memory import IN_BOUNDS
-from tileiras.ir import DYNAMIC, DenseArrayAttr, IntegerAttr, Operation, SymbolRefAttr, UnitAttr, i1, i32, i64
+from tileiras.ir import (
+    DYNAMIC,
+    DenseArrayAttr,
+    FloatType,
+    IntegerAttr,
+    Operation,
+    SymbolRefAttr,
+    UnitAttr,
+    VerifyError,
+    i1,
+    i32,
+    i64,
+)
 
 from .gather_scatter import padding, pointers_and_mask
 from .rules import Rule, Table, converted, integer, same
@@ -116,12 +128,25 @@ def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
     data, token = result_types(op, rewriter)
     view, indices, after = rewriter.value(op.view), converted(rewriter, op.index), converted(rewriter, op.token)
     named = {"data": data, "result_token": token, **ordering(op)}
+    _check_padding(view.type)
     if view.type.sparse_dim is not None:
         pointers, mask = pointers_and_mask(view, indices, rewriter)
         new: Operation = nv_tileaa.LoadOp(pointers, mask, padding(view, rewriter), after, **named)
     else:
         new = nv_tileaa.TiledLoadOp(view, indices, after, **named)
     return with_hints(rewriter.insert(new), op, rewriter)
+
+
+def _check_padding(view: Any) -> None:
+    """Raises VerifyError for padding that the element type has no number for."""
+    element = view.element_type
+    if view.padding is None or not isinstance(element, FloatType):
+        return
+    word, has = view.padding.value, element.semantics
+    # A format without a zero, f8E8M0FNU, is padded with its least number, whose bits are zero.
+    known = {"zero": True, "neg_zero": has.has_sign, "nan": has.has_nan or has.has_infinity}
+    if not known.get(word, has.has_infinity and (has.has_sign or word == "pos_inf")):
+        raise VerifyError(f"type '{element}' has no padding value '{word}'")
 
 
 def _view_update(target: type[Operation], value: str) -> Rule:

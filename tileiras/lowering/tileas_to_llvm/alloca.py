@@ -18,7 +18,7 @@ from tileiras.ir import TensorType, Value, element_type_of, i64
 from .debug import GENERIC, continue_at, only_where
 from .function import FunctionLowering
 from .replicas import from_representative
-from .types import fragment_type, memory_type
+from .types import fragment_type, memory_type, points_to_half_bytes
 
 SHARED = 3
 """The address space of shared memory."""
@@ -47,12 +47,8 @@ _ACCESSES = (tileas.LoadOp, tileas.StoreOp, tileas.AtomicRMWOp, tileas.AtomicCAS
 _TILED = (tileas.TiledLoadOp, tileas.TiledStoreOp)
 
 
-def _points_to_half_bytes(pointer: Value) -> bool:
-    return getattr(element_type_of(pointer.type).pointee, "width", 64) == 4
-
-
 def _size(op: Any) -> int:
-    bits = 4 if _points_to_half_bytes(op.result) else memory_type(element_type_of(op.result.type).pointee).width
+    bits = 4 if points_to_half_bytes(op.result.type) else memory_type(element_type_of(op.result.type).pointee).width
     return max(1, -(-op.num_elem.value * bits // 8))
 
 
@@ -60,7 +56,7 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
     """Collects the pointers made of `value`; False when one of them is used for more than accesses."""
     if value in found:
         return True
-    if _points_to_half_bytes(value):
+    if points_to_half_bytes(value.type):
         return False  # whose addresses are numbers
     found[value] = None
     for user in value.users:

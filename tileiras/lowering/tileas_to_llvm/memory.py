@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, SymbolRefAttr, Value, VerifyError, element_type_of, i1, i8, i64
+from tileiras.ir import FloatAttr, FloatType, SymbolRefAttr, Value, VerifyError, element_type_of, i1, i8, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -15,7 +16,16 @@ from . import multimem, nibbles
 from .access import load_vector, ordering_of, store_vector
 from .function import FunctionLowering
 from .replicas import from_representative, representative
-from .types import count_of, element_of, fragment_type, memory_type, scalar_type, vector_of
+from .types import (
+    count_of,
+    element_of,
+    fragment_type,
+    held_bits,
+    memory_type,
+    points_to_half_bytes,
+    scalar_type,
+    vector_of,
+)
 from .views import TileAddresses
 
 
@@ -55,21 +65,14 @@ def in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
 # ---- through views --------------------------------------------------------------------------------------------------
 
 
+_PADDING = {"neg_zero": -0.0, "nan": math.nan, "pos_inf": math.inf, "neg_inf": -math.inf}
+
+
 def _padding_bits(kind: str, type: Any) -> int:
     """The bit pattern of a view's padding value; integers pad with zero."""
     if kind == "zero" or not isinstance(type, FloatType):
         return 0
-    s = type.semantics
-    sign = 1 << s.width - 1
-    exponent = ((1 << s.exponent_bits) - 1) << s.width - 1 - s.exponent_bits
-    return {
-        "neg_zero": sign,
-        "pos_inf": exponent,
-        "neg_inf": sign | exponent,
-        # The quiet NaN: all exponent bits and the highest mantissa bit; formats without infinities have one NaN, all
-        # ones.
-        "nan": exponent | 1 << s.width - 2 - s.exponent_bits if s.has_infinity else sign - 1,
-    }[kind]
+    return held_bits(type, FloatAttr.from_float(_PADDING[kind], type).bits)
 
 
 def _padding(view: Any, count: int, lowering: FunctionLowering) -> Value:
@@ -201,7 +204,8 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     layout = lowering.layout(op.data)
     groups = _pointer_groups(op, layout)
     type = element_type_of(op.data.type)
-    element, held = memory_type(type), scalar_type(type)
+    element, held = i8 if type.width == 4 else memory_type(type), scalar_type(type)
+    access = nibbles.load_vector if type.width == 4 else load_vector
     pointers = lowering.value(op.pointer)
     mask = lowering.value(op.mask) if op.mask is not None else None
     other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
@@ -210,7 +214,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     parts = []
     for group in groups:
         parts.append(
-            load_vector(
+            access(
                 lowering,
                 emit.extract(pointers, group[0]),
                 0,
@@ -242,12 +246,13 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     ordering = ordering_of(op)
+    access = nibbles.store_vector if points_to_half_bytes(op.pointer.type) else store_vector
     for group in _pointer_groups(op, layout):
         if group[0] & free["register"]:
             continue
         predicate = emit.both(acting, _at(mask, group[0], lowering))
         pointer = emit.extract(pointers, group[0])
-        store_vector(lowering, pointer, 0, emit.shuffle(value, group), predicate, ordering)
+        access(lowering, pointer, 0, emit.shuffle(value, group), predicate, ordering)
     return [None]
 
 
@@ -256,8 +261,19 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
 
 def add_pointer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pointer, offset = lowering.matched(args)
+    if points_to_half_bytes(op.pointer.type):
+        return _add_half_bytes(pointer, offset, lowering)
     pointee = memory_type(element_type_of(op.pointer.type).pointee)
     return lowering.emit.insert(llvm.GEPOp.at(pointer, [offset], pointee, inbounds=False, res=pointer.type))
+
+
+def _add_half_bytes(pointer: Value, offset: Value, lowering: FunctionLowering) -> Value:
+    """A pointer alone moves by whole bytes; an odd number of elements has no meaning."""
+    emit = lowering.emit
+    if not isinstance(pointer.type, llvm.LLVMPointerType):
+        return emit.insert(llvm.AddOp(pointer, offset))
+    bytes_ = emit.insert(llvm.AShrOp(offset, emit.integer(1, offset.type)))
+    return emit.insert(llvm.GEPOp.at(pointer, [bytes_], i8, inbounds=False, res=pointer.type))
 
 
 def pointer_to_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:

@@ -26,12 +26,17 @@ class NibbleAddresses(TileAddresses):
         return 1
 
     def _base(self) -> Value:
-        emit = self._emit
-        address = emit.insert(llvm.PtrToIntOp(self._lowering.value(self._memref.base), res=i64))
-        return emit.value(emit.shl(address, 1, i64), i64)
+        return half_byte_address(self._lowering.value(self._memref.base), self._lowering)
 
     def _moved(self, address: Value, units: Number) -> Value:
         return self._emit.value(self._emit.add(address, units, i64), i64)
+
+
+def half_byte_address(pointer: Value, lowering: FunctionLowering) -> Value:
+    """Of the lower half of the byte that is pointed to."""
+    emit = lowering.emit
+    address = emit.insert(llvm.PtrToIntOp(pointer, res=i64))
+    return emit.value(emit.shl(address, 1, i64), i64)
 
 
 def _pointer(address: Value, lowering: FunctionLowering) -> Value:

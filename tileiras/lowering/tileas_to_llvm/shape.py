@@ -13,11 +13,15 @@ from tileiras.layout import LinearLayout
 from .convert_layout import StagedFragment, convert
 from .dot import renamed_layout
 from .function import FunctionLowering
-from .types import scalar_type
+from .nibbles import half_byte_address
+from .types import points_to_half_bytes, scalar_type
 
 
 def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return lowering.emit.splat(args[0], lowering.layout(op.result).registers)
+    scalar = args[0]
+    if points_to_half_bytes(op.result.type):
+        scalar = half_byte_address(scalar, lowering)
+    return lowering.emit.splat(scalar, lowering.layout(op.result).registers)
 
 
 def unsplat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:

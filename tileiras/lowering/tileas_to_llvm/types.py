@@ -10,7 +10,18 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import FloatType, IndexType, IntegerType, TensorType, VectorType, VerifyError, f32, i8, i64
+from tileiras.ir import (
+    FloatType,
+    IndexType,
+    IntegerType,
+    TensorType,
+    VectorType,
+    VerifyError,
+    element_type_of,
+    f32,
+    i8,
+    i64,
+)
 from tileiras.layout.encoding import layout_of
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
@@ -72,5 +83,15 @@ def element_of(type: Any) -> Any:
 def fragment_type(type: Any) -> Any:
     """The LLVM type of a thread's share of a value."""
     if isinstance(type, TensorType):
-        return vector_of(scalar_type(type.element_type), layout_of(type).registers)
+        element = i64 if points_to_half_bytes(type) else scalar_type(type.element_type)
+        return vector_of(element, layout_of(type).registers)
     return scalar_type(type)
+
+
+def points_to_half_bytes(type: Any) -> bool:
+    """Whether it is a pointer, or a tensor of pointers, to elements of four bits.
+
+    A tensor of them is one of addresses in half bytes, as an i64 each; a pointer alone is to a whole byte.
+    """
+    element = element_type_of(type)
+    return isinstance(element, aa.PtrType) and getattr(element.pointee, "width", 64) == 4

@@ -96,5 +96,7 @@ def offset(machine, op):
     pointee = op.operands[0].type.element_type.pointee_type
     width = getattr(pointee, "width", 64)
     if width == 4:
-        raise Undefined("moves a pointer by 4-bit elements, which have no address of their own")
+        if np.any(offsets & 1):
+            raise Undefined("moves a pointer by half a byte")
+        return np.asarray(pointers + (offsets.astype(np.int64) >> 1))
     return np.asarray(pointers + offsets.astype(np.int64) * dtype_of(pointee).itemsize)

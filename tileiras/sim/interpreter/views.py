@@ -115,8 +115,16 @@ def padding_tile(view: TileView, element) -> np.ndarray:
         return undefined(shape, element)
     if dtype not in FLOAT_DTYPES.values():
         return np.zeros(shape, dtype)
-    number = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[view.padding]
-    return np.full(shape, number, np.float32).astype(dtype)
+    if view.padding == "zero":
+        # The bits are zero, also in f8E8M0FNU, whose least number they are.
+        return np.zeros(shape, dtype)
+    number = np.float32({"neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[view.padding])
+    with np.errstate(all="ignore"):
+        padding = number.astype(dtype)
+        same = np.array_equal(number, padding.astype(np.float32), equal_nan=True)
+        if not same or np.signbit(number) != np.signbit(padding.astype(np.float32)):
+            raise Undefined(f"type '{element}' has no padding value '{view.padding}'")
+    return np.full(shape, padding, dtype)
 
 
 # A team of one device: there is one copy, which is what combining all of them gives.
