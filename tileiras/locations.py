@@ -203,12 +203,11 @@ def decode(
         return decode(text[1:-1], files, source_name, parent, scopes)
     if "/" in text and text[0] == "f":
         from tileiras.dialects.cuda_tile import DILoc
-        from tileiras.ir import parse_attribute
 
         at, _, scope = text.partition("/")
         position = decode(at, files, source_name)
         assert isinstance(position, FileLineColLoc)
-        return DILoc(position, parse_attribute(scopes[int(scope)]))
+        return DILoc(position, _scope(scopes[int(scope)]))
     if text[0] == "f":
         index, line, column = text[1:].split(":")
         name = files[int(index) - 1] if index != "0" else source_name
@@ -225,6 +224,13 @@ def _fused(location: FusedLoc) -> Sequence[Location]:
     from tileiras.dialects.cuda_tile.debug_info import with_metadata
 
     return with_metadata(location)
+
+
+@functools.lru_cache
+def _scope(text: str) -> Attribute:
+    from tileiras.ir import parse_attribute
+
+    return parse_attribute(text)
 
 
 def _called(caller: Location, callee: Location) -> Location:

@@ -8,6 +8,7 @@ from line_table import line_table
 
 import tileiras
 from tileiras.codegen import ptx_debug, ptx_link, toolkit
+from tileiras.diagnostics import CompileError
 
 SCOPES = """
 #a = #cuda_tile.di_file<"a.py" in "src">
@@ -99,6 +100,24 @@ def test_names_survive_quoting():
     for name in ('a "quoted" name', "back\\slash", "ümlaut", "tab\there"):
         assert ptx_debug.unescape(f'"{ptx_debug.escape(name)}"') == name
     assert ptx_debug.unescape(r'"\303\274\t\\t"') == "ü\t\\t"
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_ptxas_takes_any_name_of_a_file(options, ptxas, tmp_path):
+    text = TEXT.replace('"b.py" in "src"', '"b \\"ü\\".py" in "a folder"').replace('loc("b.py"', 'loc("b \\"ü\\".py"')
+    rows = line_table(
+        tileiras.compile(text, gpu_name="sm_90", emit="cubin", entry="second", ptxas=ptxas, **options).data, tmp_path
+    )
+    assert {row.file for row in rows if row.file} == {"a folder/b %22%C3%BC%22.py", "src/a.py"}
+
+
+@pytest.mark.parametrize("chip", ["sm_75", "sm_80"])
+def test_debug_sections_raise_the_ptx_version(chip, ptxas):
+    options = {"gpu_name": chip, "ptxas": ptxas, **OPTIONS[1]}
+    assert ".version 7.5\n" in tileiras.compile(TEXT, **options).text
+    assert tileiras.compile(TEXT, emit="cubin", **options).data
+    with pytest.raises(CompileError, match="PTX version 7.4 does not support"):
+        tileiras.compile(TEXT, ptx_version="7.4", **options)
 
 
 def test_modules_without_debug_information_are_joined_as_before():

@@ -21,6 +21,9 @@ from tileiras.targets.nvptx import INLINED_METADATA
 INLINED_PTX = (7, 2)
 """PTX ISA, ".loc": function_name and inlined_at."""
 
+SECTIONS_PTX = (7, 5)
+"""PTX ISA, ".section": differences of labels, which LLVM writes into its tables of names."""
+
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+("(?:[^"\\]|\\.)*")[^\n]*\n?', re.MULTILINE)
 _LOC = re.compile(r"^([ \t]*\.loc[ \t]+)(\d+)(?=[ \t])|(\binlined_at[ \t]+)(\d+)(?=[ \t])", re.MULTILINE)
 _POSITION = re.compile(r"^([ \t]*\.loc[ \t]+)(\d+)[ \t]+(\d+)[ \t]+(\d+)", re.MULTILINE)
@@ -34,6 +37,26 @@ _FORMS = {0x01: 8, 0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x0C: 1, 0x11: 1, 0x12: 2
 _STRING, _BLOCK1 = 0x08, 0x0A
 _LEB128 = (0x0D, 0x0F, 0x15)
 _UNIT_HEADER = 11
+
+
+def has_sections(ir: str) -> bool:
+    """Whether LLVM writes debug sections for a module: with full debug information."""
+    return "emissionKind: FullDebug" in ir
+
+
+def spell_file_names(module: PtxModule) -> None:
+    """Writes names of files as ptxas (13.5) reads them: it knows no escapes, and ASCII only.
+
+    Other bytes become `%C3`, as in a URL.  A backslash stays: ptxas takes it for what separates folders.
+    """
+    for index, piece in enumerate(module.pieces):
+        if isinstance(piece, str) and ".file" in piece:
+            module.pieces[index] = _FILE.sub(lambda m: f'\t.file\t{m[1]} "{spelled(unescape(m[2]))}"\n', piece)
+
+
+def spelled(name: str) -> str:
+    data = name.encode(errors="surrogateescape")
+    return "".join(chr(b) if 32 <= b < 127 and b != 34 else f"%{b:02X}" for b in data)
 
 
 class Inlined(NamedTuple):

@@ -59,7 +59,11 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         row,
         opt_level=options.opt_level,
         requested_ptx=_version(options.ptx_version),
-        required_ptx=[*needs.ptx, *([ptx.LANGUAGE_PTX] if options.tile_launch else [])],
+        required_ptx=[
+            *needs.ptx,
+            *([ptx.LANGUAGE_PTX] if options.tile_launch else []),
+            *([ptx_debug.SECTIONS_PTX] if ptx_debug.has_sections(ir) else []),
+        ],
         libraries=libraries,
         engine=context.engine,
         location=context.location,
@@ -76,6 +80,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if inlined and (options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX):
         ptx_debug.add_inlining(module, inlined)
         module.version = max(module.version, ptx_debug.INLINED_PTX)
+    ptx_debug.spell_file_names(module)
     if options.tile_launch:
         tile_launch.mark(module)
     document = kernel_metadata.describe(module, kernels, context.location)
