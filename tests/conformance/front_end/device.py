@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from agreement import Launch, compare, contents, restore, undefined_bytes
 from driver import Driver, library
 
 import tileiras
@@ -30,6 +31,7 @@ from tileiras.codegen import ptxas, toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.ir import IntegerType
 from tileiras.sim import emulate, interpret
+from tileiras.sim.interpreter import InterpreterError
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.memory import Allocation, Memory
 
@@ -70,25 +72,31 @@ class HostMemory(Memory):
 
 
 class Device:
-    """``backend``: "interpret", "emulate", or "compile", which runs nothing and leaves memory as it is.
+    """``backend``: "interpret", "emulate", "both", which compares them and leaves what was emulated last, or "compile",
+    which runs nothing and leaves memory as it is.  ``target`` is what the front end compiles for, and what is emulated;
+    "both" emulates ``emulated`` where they are given.
 
     ``limit`` is in seconds per launch; one that takes longer raises TooLarge out of `cuda.tile.launch`.
     """
 
     def __init__(
         self, target: str, backend: str = "interpret", targets: Sequence[str] = (), limit: float = 20.0,
-        version: str = "13.4",
+        version: str = "13.4", folder: str = "", emulated: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        if backend not in ("interpret", "emulate", "compile"):
+        if backend not in ("interpret", "emulate", "both", "compile"):
             raise ValueError(f"no backend '{backend}'")
         self.target = target
         self.backend = backend
         self.targets = tuple(targets)
         self.limit = limit
+        self.emulated = tuple(emulated) or (target,)
         self.version = version
+        self.folder = folder
+        """Where the bytecode of every kernel is left, if anywhere."""
         self.origin = ""
         """What records name as the source of kernels: the test that runs."""
         self.records: list[Record] = []
+        self.compared: list[Launch] = []
         self.launches = 0
         number = int(target.removeprefix("sm_").rstrip("af"))
         self.driver = Driver(divmod(number, 10), self._launch)
@@ -149,6 +157,9 @@ class Device:
 
     def _compile_for_all(self, bytecode: bytes) -> None:
         digest = hashlib.sha256(bytecode).hexdigest()[:16]
+        if self.folder:
+            with open(os.path.join(self.folder, f"{digest}.tileirbc"), "wb") as file:
+                file.write(bytecode)
         for target in self.targets:
             if (digest, target) in self._seen:
                 continue
@@ -178,12 +189,72 @@ class Device:
             memory.add(storage.data_ptr(), storage.nbytes())
         for address, block in self.driver.blocks.items():
             memory.add(address, block.size)
-        with self._time_limit():
-            if self.backend == "interpret":
+        if self.backend == "both":
+            self._compare(bytecode, name, grid, types, arguments, memory)
+        elif self.backend == "interpret":
+            with self._time_limit():
                 interpret(bytecode, name, grid, arguments, memory=memory)
-            else:
+        else:
+            with self._time_limit():
                 text, metadata = _compiled(bytecode, name, self.target)
                 emulate(text, name, grid, arguments, metadata=metadata)
+
+    def _compare(
+        self, bytecode: bytes, name: str, grid: tuple[int, int, int], types: list[Any], arguments: list[Any],
+        memory: HostMemory,
+    ) -> None:  # fmt: skip
+        """Interpret, emulate for every target, and note what differs; equal code is emulated once.
+
+        Raises what the interpreter or the last emulation raises, and TooLarge.
+        """
+        before, expected, refused = contents(memory), None, None
+        try:
+            with self._time_limit():
+                interpret(bytecode, name, grid, arguments, memory=memory)
+            expected = contents(memory)
+        except InterpreterError as error:
+            # Compiled code reads some of what has no meaning, and the test may want that.
+            refused = error
+        undefined, results = None, {}
+        digest = hashlib.sha256(bytecode).hexdigest()[:16]
+        for target in self.emulated:
+            launch = Launch(self.origin, name, digest, target, "failed")
+            self.compared.append(launch)
+            try:
+                text, metadata = _compiled(bytecode, name, target)
+            except CompileError as error:
+                launch.result, launch.said = "refused", error.diagnostics[0].message
+                continue
+            body = text.partition(".address_size")[2]
+            if body in results:
+                launch.result, launch.said = results[body]
+                continue
+            restore(memory, before)
+            try:
+                with self._time_limit():
+                    emulate(text, name, grid, arguments, metadata=metadata)
+            except TooLarge:
+                launch.result = "large"
+                if expected is not None:
+                    restore(memory, expected)
+                continue
+            except Exception as error:
+                launch.said = f"{type(error).__name__}: {error}"[:500]
+                raise
+            actual = contents(memory)
+            if expected is None:
+                launch.result, launch.said = "failed", f"interpreter: {refused}"[:500]
+                continue
+            launch.result, launch.said = compare(self._tensors, memory, expected, actual)
+            if launch.result == "differs" and undefined is None:
+                restore(memory, before)
+                undefined = undefined_bytes(
+                    lambda given: interpret(bytecode, name, grid, given, memory=memory), types, arguments, memory
+                )
+                restore(memory, actual)
+            if launch.result == "differs":
+                launch.result, launch.said = compare(self._tensors, memory, expected, actual, undefined)
+            results[body] = launch.result, launch.said
 
     @contextlib.contextmanager
     def _time_limit(self) -> Iterator[None]:
@@ -203,9 +274,9 @@ class Device:
             signal.signal(signal.SIGALRM, before)
 
     def write(self, path: str) -> None:
-        """The records, a JSON object a line."""
+        """The records and comparisons, a JSON object a line."""
         with open(path, "w", encoding="utf-8") as file:
-            for record in self.records:
+            for record in [*self.records, *self.compared]:
                 file.write(json.dumps(asdict(record)) + "\n")
 
 
