@@ -43,6 +43,7 @@ KNOWN = [
     ("DebugAttrTable.__init__()", "the test is of another version than the front end"),
     ("F8E5M3FNU", "the test is of another version than the front end"),
     ("test_array_trig", "the test wants torch's bits, and torch's functions on the CPU are others"),
+    ("test_array_log", "the test wants torch's bits, and torch's functions on the CPU are others"),
     ("test_array_root_ops", "the test wants torch's bits, and torch's functions on the CPU are others"),
     ("CompletedProcess", "the test starts a process of its own, which wants a GPU"),
 ]
@@ -75,6 +76,9 @@ class Run:
         self.limit = given.limit
         self.version = given.version
         self.list = given.list
+        self.figures = given.figures
+        self.one_target = given.one_target
+        self.only = [name.removeprefix("test/") for name in given.only]
         self.folder = folder
         self.failed: list[str] = []
         paths = [str(HERE.parents[1]), str(FRONT_END), os.environ.get("PYTHONPATH", "")]
@@ -165,39 +169,78 @@ def benchmarks_part(run: Run) -> None:
     table(["benchmarks", "kernels", *TARGETS], rows)
 
 
+def known_reason(outcome: dict[str, Any]) -> str | None:
+    return next((why for part, why in KNOWN if part in outcome["test"] + outcome["said"]), None)
+
+
+def count_tests(run: Run, outcomes: list[dict[str, Any]], known: Counter) -> str:
+    counts = Counter(outcome["outcome"] for outcome in outcomes)
+    for outcome in outcomes:
+        if outcome["outcome"] == "failed" and (reason := known_reason(outcome)) is not None:
+            known[reason] += 1
+            counts["failed"] -= 1
+            counts["known"] += 1
+        elif outcome["outcome"] == "failed":
+            run.fail(f"{outcome['test']} {outcome['said'][:400]}".replace("\n", " | "))
+    return " ".join(str(counts[key] or "·") for key in ("passed", "failed", "known", "skipped"))
+
+
+def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
+    """Kernels by their worst launch: to the bit, within the tolerance, not emulated in time, anything else."""
+    order = ["same", "close", "large", "refused", "failed", "differs"]
+    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    for launch in launches:
+        key = launch["digest"], launch["target"]
+        if key not in worst or order.index(launch["result"]) > order.index(worst[key]["result"]):
+            worst[key] = launch
+    counts = Counter(launch["result"] for launch in worst.values())
+    for launch in worst.values():
+        if launch["result"] == "failed" and known_reason({"test": launch["origin"], "said": launch["said"]}):
+            counts["failed"] -= 1
+        elif launch["result"] in ("failed", "differs"):
+            run.fail(f"{launch['origin']} [{launch['target']}] {launch['result']}: {launch['said'][:300]}")
+    other = counts["failed"] + counts["differs"]
+    return " ".join(str(count or "·") for count in (counts["same"], counts["close"], counts["large"], other))
+
+
 def tests_part(run: Run) -> None:
+    """Interprets and emulates; with figures of earlier runs, prints the table of all of them."""
     files = sorted(p.name for p in (run.checkout / "test").glob("test_*.py") if p.name not in LEFT_OUT)
-    chosen = [f"--device-every={run.every}", f"--device-limit={run.limit}"]
-    interpreted, _ = run.pytest("interpreted", files, "--device-backend=interpret", *chosen)
-    emulated, records = run.pytest(
-        "emulated", files, "--device-backend=emulate", f"--device-targets={','.join(TARGETS)}", *chosen
-    )
-    kernels = by_file(records, "origin")
-    outcomes = {"interpret": by_file(interpreted, "test"), "emulate": by_file(emulated, "test")}
-    rows, known = [], Counter()
-    for file in outcomes["interpret"]:
-        cells: list[Any] = [file]
-        for backend, tests in outcomes.items():
-            counts = Counter(outcome["outcome"] for outcome in tests.get(file, ()))
-            for outcome in tests.get(file, ()):
-                if outcome["outcome"] != "failed":
-                    continue
-                reason = next((why for part, why in KNOWN if part in outcome["test"] + outcome["said"]), None)
-                if reason is None:
-                    run.fail(f"{outcome['test']} [{backend}] {outcome['said'][:400]}".replace("\n", " | "))
-                else:
-                    known[reason] += 1
-                    counts["failed"] -= 1
-                    counts["known"] += 1
-            cells.append(" ".join(str(counts[key] or "·") for key in ("passed", "failed", "known", "skipped")))
+    targets = ",".join(TARGETS)
+    outcomes, records = run.pytest(
+        "tests", run.only or files, "--device-backend=both", f"--device-targets={targets}",
+        f"--device-emulated={targets}", f"--device-every={run.every}", f"--device-limit={run.limit}",
+        *(["--device-one-target"] if run.one_target else []),
+    )  # fmt: skip
+    if run.figures:
+        outcomes, records = add_up(run.figures, outcomes, records)
+    kernels, known, rows = by_file(records, "origin"), Counter(), []
+    for file, tests in by_file(outcomes, "test").items():
         own = kernels.get(file, [])
-        cells.append(len({record["digest"] for record in own}))
-        cells += [compiled(run, own, target) for target in TARGETS]
-        rows.append(cells)
-    print("passed, failed, known, skipped:")
-    table(["tests", "interpreted", "emulated", "kernels", *TARGETS], rows)
+        made, launched = ([row for row in own if ("result" in row) == launch] for launch in (False, True))
+        cells: list[Any] = [file, count_tests(run, tests, known), len({row["digest"] for row in made})]
+        cells += [compiled(run, made, target) for target in TARGETS]
+        rows.append([*cells, agreement(run, launched)])
+    print("Tests: passed, failed, known, skipped.  Agreement: to the bit, within the tolerance, too large, other.")
+    table(["tests", "interpreted and emulated", "kernels", *TARGETS, "agreement"], rows)
     for reason, count in sorted(known.items()):
         print(f"{count} known: {reason}")
+
+
+def add_up(path: Path, outcomes: list[dict], records: list[dict]) -> tuple[list[dict], list[dict]]:
+    """What this run and the earlier ones in the file say; tests and kernels count as they did last."""
+    earlier = rows_of(str(path))
+    tests = {outcome["test"]: outcome for row in earlier for outcome in row["outcomes"]}
+    again = {outcome["test"] for outcome in outcomes}
+    old = [record for row in earlier for record in row["records"] if record["origin"] not in again]
+    kernels = {}
+    for record in [*old, *records]:
+        kernels[record["digest"], record["target"], record["origin"] if "result" in record else ""] = record
+    tests.update({outcome["test"]: outcome for outcome in outcomes})
+    outcomes, records = list(tests.values()), list(kernels.values())
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps({"outcomes": outcomes, "records": records}) + "\n")
+    return outcomes, records
 
 
 def main() -> int:
@@ -205,6 +248,9 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--parts", default="samples,benchmarks,tests")
     parser.add_argument("--every", default="1", help="one in N of the tests; N/K: beginning with test K")
+    parser.add_argument("--only", nargs="*", default=[], help="these tests, as pytest names them")
+    parser.add_argument("--one-target", action="store_true", help="each kernel of the tests for one target only")
+    parser.add_argument("--figures", type=Path, help="add what the tests say up in this file")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
     parser.add_argument("--version", default="13.4", help="the bytecode version of tests and benchmarks")
     parser.add_argument("--list", action="store_true", help="say what failed")

@@ -35,9 +35,12 @@ from tileiras.sim.interpreter import InterpreterError
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.memory import Allocation, Memory
 
+COMPARED = 1 << 28
+"""Bytes that a launch may reach when its results are compared, which takes three copies."""
+
 
 class TooLarge(Exception):
-    """A launch that took longer than it may."""
+    """A launch that took longer than it may, or reaches too much memory."""
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Record:
     origin: str
     digest: str
     target: str
+    kernel: str = ""
     error: str = ""
     assembled: bool = False
 
@@ -74,14 +78,16 @@ class HostMemory(Memory):
 class Device:
     """``backend``: "interpret", "emulate", "both", which compares them and leaves what was emulated last, or "compile",
     which runs nothing and leaves memory as it is.  ``target`` is what the front end compiles for, and what is emulated;
-    "both" emulates ``emulated`` where they are given.
+    "both" emulates ``emulated`` where they are given.  With ``one_target`` every kernel is compiled and emulated for
+    one of the targets only; its bytecode decides for which.
+
 
     ``limit`` is in seconds per launch; one that takes longer raises TooLarge out of `cuda.tile.launch`.
     """
 
     def __init__(
         self, target: str, backend: str = "interpret", targets: Sequence[str] = (), limit: float = 20.0,
-        version: str = "13.4", folder: str = "", emulated: Sequence[str] = (),
+        version: str = "13.4", folder: str = "", emulated: Sequence[str] = (), one_target: bool = False,
     ) -> None:  # fmt: skip
         if backend not in ("interpret", "emulate", "both", "compile"):
             raise ValueError(f"no backend '{backend}'")
@@ -90,6 +96,7 @@ class Device:
         self.targets = tuple(targets)
         self.limit = limit
         self.emulated = tuple(emulated) or (target,)
+        self.one_target = one_target
         self.version = version
         self.folder = folder
         """Where the bytecode of every kernel is left, if anywhere."""
@@ -155,19 +162,23 @@ class Device:
             file.write(library(bytecode))
         return file.name
 
+    def _chosen(self, targets: Sequence[str], digest: str) -> Sequence[str]:
+        return [targets[int(digest, 16) % len(targets)]] if self.one_target and targets else targets
+
     def _compile_for_all(self, bytecode: bytes) -> None:
         digest = hashlib.sha256(bytecode).hexdigest()[:16]
         if self.folder:
             with open(os.path.join(self.folder, f"{digest}.tileirbc"), "wb") as file:
                 file.write(bytecode)
-        for target in self.targets:
+        for target in self._chosen(self.targets, digest):
             if (digest, target) in self._seen:
                 continue
             self._seen.add((digest, target))
             record = Record(self.origin, digest, target)
             self.records.append(record)
             try:
-                text = tileiras.compile(bytecode, gpu_name=target, source_name="kernel").text
+                artifact = tileiras.compile(bytecode, gpu_name=target, source_name="kernel")
+                text, record.kernel = artifact.text, artifact.kernels[0].name
                 if toolkit.find_program("ptxas") is not None:
                     record.assembled = ptxas.assemble(text, target).cubin.startswith(b"\x7fELF")
             except CompileError as error:
@@ -207,6 +218,11 @@ class Device:
 
         Raises what the interpreter or the last emulation raises, and TooLarge.
         """
+        digest = hashlib.sha256(bytecode).hexdigest()[:16]
+        if sum(allocation.data.nbytes for allocation in memory.allocations) > COMPARED:
+            for target in self._chosen(self.emulated, digest):
+                self.compared.append(Launch(self.origin, name, digest, target, "large"))
+            raise TooLarge(f"a launch has more than {COMPARED} bytes")
         before, expected, refused = contents(memory), None, None
         try:
             with self._time_limit():
@@ -216,8 +232,7 @@ class Device:
             # Compiled code reads some of what has no meaning, and the test may want that.
             refused = error
         undefined, results = None, {}
-        digest = hashlib.sha256(bytecode).hexdigest()[:16]
-        for target in self.emulated:
+        for target in self._chosen(self.emulated, digest):
             launch = Launch(self.origin, name, digest, target, "failed")
             self.compared.append(launch)
             try:

@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--device-report", default="")
     group.addoption("--device-outcomes", default="")
     group.addoption("--device-emulated", default="", help="emulate for these in the place of the target")
+    group.addoption("--device-one-target", action="store_true", help="a kernel's bytecode decides which of them")
     group.addoption("--device-folder", default="", help="leave the bytecode of every kernel there")
     group.addoption("--device-every", default="1", help="one in N tests; N/K: beginning with test K")
 
@@ -58,7 +59,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     targets = [name for name in given.device_targets.split(",") if name]
     device = Device(
         given.device_target, given.device_backend, targets, given.device_limit, given.device_version,
-        given.device_folder, [name for name in given.device_emulated.split(",") if name],
+        given.device_folder, [name for name in given.device_emulated.split(",") if name], given.device_one_target,
     )  # fmt: skip
     device.install()
     if device.backend != "compile":
