@@ -130,8 +130,10 @@ def test_names_that_cpp_does_not_have_are_changed_and_unique():
 def test_targets_that_disagree_and_hidden_parameters_are_refused():
     with pytest.raises(CompileError, match="kernel 'k' has other parameters on sm_90"):
         embed.header([image("k", "i32"), image("k", "i64", target="sm_90")], "n")
-    with pytest.raises(CompileError, match="cannot fill: tensor map"):
-        image("k", hidden_parameters=[{"fill": "tensor map"}])
+    with pytest.raises(CompileError, match="cannot fill: no tensor map: 'the weather'"):
+        image("k", hidden_parameters=[{"fill": "the weather"}])
+    with pytest.raises(CompileError, match="kernel 'k' has no parameter that"):
+        image("k", "ptr<f32>", hidden_parameters=[{"fill": "tensor_map element=f32 address=p0 dims=p1 box=8"}])
 
 
 # ---- the loader ------------------------------------------------------------------------------------------------------
@@ -182,6 +184,21 @@ def test_a_launch_loads_the_nearest_image_once_and_packs_the_arguments(tmp_path,
 def test_a_cluster_is_a_tile_block(tmp_path, stand_in):
     _, *log = run(tmp_path, [image("k", "ptr<f32>", "i32", cluster=[2, 1, 1])], stand_in)
     assert "launch grid 4 3 1 block 128 1 1 shared 0 stream 0 attribute 4: 2 1 1" in log
+
+
+def test_tensor_maps_are_made_of_the_other_arguments(tmp_path, stand_in):
+    fills = ["tensor_map element=f32 address=p0 dims=p1,64 strides=p1 box=32,8 swizzle=128 oob=nan",
+             "tensor_map element=i8 address=p0 dims=256 box=128 l2=128"]  # fmt: skip
+    hidden = [{"offset": 64 + 128 * number, "size": 128, "fill": fill} for number, fill in enumerate(fills)]
+    images = [image("k", "ptr<f32>", "i32", target="sm_80", hidden_parameters=hidden)]
+    first, *log = run(tmp_path, images, stand_in)
+    assert first == "0 "
+    assert [line for line in log if line.startswith("tensor map")][:2] == [
+        "tensor map type 7 dims 7 64 strides 28 box 32/1 8/1 interleave 0 swizzle 3 l2 0 oob 1",
+        "tensor map type 0 dims 256 strides box 128/1 interleave 0 swizzle 0 l2 2 oob 0",
+    ]  # fmt: skip
+    words = next(line for line in log if line.startswith("parameters")).split()[1:]
+    assert words[8:12] == ["07", "00", "00", "00"] and words[64:] == ["5a"] * 256
 
 
 def test_what_no_image_fits_is_told(tmp_path, stand_in):

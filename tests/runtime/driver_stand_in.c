@@ -113,3 +113,19 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size) {
 CUresult cuMemFree_v2(CUdeviceptr address) { live--; free((void *)(uintptr_t)address); return 0; }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size) { CALL("cuMemcpyHtoD_v2"); SAY("to device %zu\n", size); memcpy((void *)(uintptr_t)to, from, size); return 0; }
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t size) { CALL("cuMemcpyDtoH_v2"); SAY("to host %zu\n", size); memcpy(to, (const void *)(uintptr_t)from, size); return 0; }
+CUresult cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *dims,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                                int swizzle, int l2, int oob) {
+    (void)address;
+    CALL("cuTensorMapEncodeTiled");
+    if ((uintptr_t)map % 64) return 1;
+    SAY("tensor map type %d dims", type);
+    for (uint32_t i = 0; i < rank; i++) SAY(" %llu", (unsigned long long)dims[i]);
+    SAY(" strides");
+    for (uint32_t i = 0; i + 1 < rank; i++) SAY(" %llu", (unsigned long long)strides[i]);
+    SAY(" box");
+    for (uint32_t i = 0; i < rank; i++) SAY(" %u/%u", box[i], steps[i]);
+    SAY(" interleave %d swizzle %d l2 %d oob %d\n", interleave, swizzle, l2, oob);
+    memset(map, 0x5a, 128);
+    return 0;
+}

@@ -244,3 +244,27 @@ def test_artifacts_and_bare_ptx_describe_themselves(stand_in):
         launch(artifact, "k", 1, [])
     with pytest.raises(ArgumentError, match="needs metadata="):
         launch(b"\x7fELF", "k", 1, [])
+
+
+MAP = {"name": "map", "type": "b8[128]", "offset": 64, "size": 128,
+       "fill": "tensor_map element=f16 address=p0 dims=p2,p1 strides=p2 box=64,32 swizzle=64"}  # fmt: skip
+
+
+def test_hidden_tensor_maps_are_made_of_the_other_arguments(stand_in):
+    data = np.zeros((6, 200), np.float16)
+    launch(PTX, "k", (1,), [data, 6, 200], metadata=description("ptr<f16>", "i32", "i32", hidden_parameters=[MAP]))
+    line = "tensor map type 6 dims 200 6 strides 400 box 64/1 32/1 interleave 0 swizzle 2 l2 0 oob 0"
+    assert line in stand_in.log
+    packed = parameters(stand_in)
+    assert packed[8:16] == struct.pack("<ii", 6, 200) and packed[64:] == b"\x5a" * 128
+
+
+def test_hidden_parameters_of_another_kind_are_refused(stand_in):
+    for fill in ("the weather", MAP["fill"].replace("dims=p2", "dims=p7")):
+        metadata = description("ptr<f16>", "i32", "i32", hidden_parameters=[{**MAP, "fill": fill}])
+        with pytest.raises(ArgumentError, match="hidden parameter that this launcher cannot fill"):
+            launch(f"{PTX}// {fill}\n", "k", (1,), [np.zeros(16, np.float16), 1, 16], metadata=metadata)
+    stand_in.reset(fail="cuTensorMapEncodeTiled", code=1)
+    with pytest.raises(DriverError, match="cuTensorMapEncodeTiled: "):
+        metadata = description("ptr<f16>", "i32", "i32", hidden_parameters=[MAP])
+        launch(PTX, "k", (1,), [np.zeros(16, np.float16), 1, 16], metadata=metadata)

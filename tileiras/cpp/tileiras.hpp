@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #ifdef _WIN32
 extern "C" __declspec(dllimport) void *__stdcall LoadLibraryA(const char *);
@@ -41,6 +42,22 @@ struct Grid {
 /// A CUstream or cudaStream_t; null is the default stream.
 using Stream = void *;
 
+/// A number, or where it is among the parameters: `size` bytes at `offset`, none for the number itself.
+struct Operand {
+    std::size_t offset, size;
+    std::uint64_t number;
+};
+
+/// A hidden parameter: a tensor map, made of other parameters by the driver (cuTensorMapEncodeTiled).
+struct TensorMap {
+    std::size_t offset;                      ///< of the tensor map among the parameters
+    int data_type;                           ///< CUtensorMapDataType
+    unsigned element_size, rank;             ///< bytes; number of dimensions
+    Operand address, dims[5], strides[5];    ///< innermost first, which has no stride; strides in elements
+    unsigned box[5], element_strides[5];
+    int interleave, swizzle, l2_promotion, oob_fill;  ///< the driver's enumerations
+};
+
 /// One compiled form of a kernel and how it has to be launched.
 struct Image {
     const char *target;              ///< "sm_90", "sm_90a"
@@ -52,6 +69,9 @@ struct Image {
     bool blocks_are_clusters;        ///< the driver counts the grid in clusters
     unsigned shared_memory;          ///< bytes of dynamic shared memory
     bool tile_launch;                ///< a block of one thread stands for a tile block
+    const TensorMap *tensor_maps;    ///< the hidden parameters
+    std::size_t tensor_map_count;
+    std::size_t parameter_size;      ///< bytes, the hidden ones included
 };
 
 /// What a launch of a kernel takes on one target: threads of a CTA, CTAs of a tile block, bytes of shared memory.
@@ -64,7 +84,7 @@ struct Kernel {
     const char *name;
     const Image *images;
     std::size_t image_count;
-    std::size_t parameter_size;  ///< bytes
+    std::size_t parameter_size;  ///< bytes of the parameters that callers name
 };
 
 namespace detail {
@@ -105,6 +125,9 @@ struct Driver {
     int (*cuMemFree_v2)(std::uint64_t);
     int (*cuMemcpyHtoD_v2)(std::uint64_t, const void *, std::size_t);
     int (*cuMemcpyDtoH_v2)(void *, std::uint64_t, std::size_t);
+    /// Only for kernels with tensor maps: null in drivers that have none.
+    int (*cuTensorMapEncodeTiled)(void *, int, unsigned, void *, const std::uint64_t *, const std::uint64_t *,
+                                  const unsigned *, const unsigned *, int, int, int, int) = nullptr;
 
     Error error;  ///< why the driver cannot be used
     void *primary = nullptr;
@@ -171,6 +194,8 @@ struct Driver {
         TILEIRAS_FIND(cuMemFree_v2);
         TILEIRAS_FIND(cuMemcpyHtoD_v2);
         TILEIRAS_FIND(cuMemcpyDtoH_v2);
+        void *encode = reinterpret_cast<void *>(find("cuTensorMapEncodeTiled"));
+        std::memcpy(&cuTensorMapEncodeTiled, &encode, sizeof encode);
 #undef TILEIRAS_FIND
     }
 };
@@ -299,6 +324,33 @@ template <class T> void put(unsigned char *parameters, std::size_t offset, T val
     std::memcpy(parameters + offset, &value, sizeof value);
 }
 
+/// The value of an operand; signed where it is narrower than a pointer, as indices are.
+inline std::uint64_t value_of(const Operand &operand, const unsigned char *parameters) {
+    if (operand.size == 0) return operand.number;
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, parameters + operand.offset, operand.size);
+    const unsigned shift = 64 - 8 * static_cast<unsigned>(operand.size);
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << shift) >> shift);
+}
+
+/// Has the driver write a tensor map among the parameters.
+inline Error fill(const TensorMap &map, unsigned char *parameters) {
+    Driver &cuda = driver();
+    if (!cuda.cuTensorMapEncodeTiled)
+        return {no_driver, "the CUDA driver has no cuTensorMapEncodeTiled: CUDA 12 or newer is needed"};
+    std::uint64_t dims[5] = {}, strides[5] = {};
+    for (unsigned n = 0; n < map.rank; n++) dims[n] = value_of(map.dims[n], parameters);
+    for (unsigned n = 0; n + 1 < map.rank; n++) strides[n] = value_of(map.strides[n], parameters) * map.element_size;
+    void *address = reinterpret_cast<void *>(static_cast<std::uintptr_t>(value_of(map.address, parameters)));
+    alignas(128) unsigned char made[128];
+    Error error = cuda.check("cuTensorMapEncodeTiled",
+                             cuda.cuTensorMapEncodeTiled(made, map.data_type, map.rank, address, dims, strides, map.box,
+                                                         map.element_strides, map.interleave, map.swizzle,
+                                                         map.l2_promotion, map.oob_fill));
+    if (!error) std::memcpy(parameters + map.offset, made, sizeof made);
+    return error;
+}
+
 }  // namespace detail
 
 /// Nothing when kernels can be launched here, else why not.
@@ -336,6 +388,15 @@ inline Error launch(const Kernel &kernel, Grid grid, Stream stream, const void *
         config.attribute_count = 1;
     }
     std::size_t size = kernel.parameter_size;
+    std::vector<unsigned char> all;
+    if (image->tensor_map_count) {
+        const unsigned char *given = static_cast<const unsigned char *>(parameters);
+        all.assign(given, given + size);
+        all.resize(size = image->parameter_size);
+        for (std::size_t n = 0; n < image->tensor_map_count; n++)
+            if (Error error = detail::fill(image->tensor_maps[n], all.data())) return error;
+        parameters = all.data();
+    }
     // CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END
     void *extra[] = {reinterpret_cast<void *>(1), const_cast<void *>(parameters), reinterpret_cast<void *>(2), &size, nullptr};
     return cuda.check("cuLaunchKernelEx", cuda.cuLaunchKernelEx(&config, function, nullptr, size ? extra : nullptr));

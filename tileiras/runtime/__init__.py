@@ -63,7 +63,7 @@ class Module:
         """As `tileiras.runtime.launch`, in the current context."""
         kernel = self.kernels[entry]
         with _Arrays(self._cuda, stream) as arrays:
-            packed = pack(kernel, arguments, arrays)
+            packed = pack(kernel, arguments, arrays, self._cuda.tensor_map)
             arrays.settle()
             launched = dimensions(grid)
             block: Sequence[int] = kernel["block"]

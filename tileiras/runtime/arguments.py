@@ -12,8 +12,11 @@ import ctypes
 import operator
 import struct
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from tileiras.codegen.tensor_map import TensorMap
 
 
 class ArgumentError(Exception):
@@ -182,18 +185,23 @@ def scalar_bytes(value: Any, type: str, size: int) -> bytes:
 # ---- the parameter space ---------------------------------------------------------------------------------------------
 
 
-def pack(kernel: Mapping[str, Any], arguments: Sequence[Any], placement: Placement) -> bytes:
+def pack(
+    kernel: Mapping[str, Any],
+    arguments: Sequence[Any],
+    placement: Placement,
+    encode: Callable[[TensorMap, int, list[int], list[int]], bytes] | None = None,
+) -> bytes:
     """The parameter space of one launch, laid out by a kernel's part of NAME.json.
 
-    Raises ArgumentError naming the parameter.
+    `encode` makes a tensor map of an address, dimensions and strides in bytes.  Raises ArgumentError naming the
+    parameter.
     """
     parameters = kernel["parameters"]
     name = kernel["name"]
     if len(arguments) != len(parameters):
         raise ArgumentError(f"kernel '{name}' takes {len(parameters)} arguments, got {len(arguments)}")
-    for hidden in kernel.get("hidden_parameters", ()):
-        raise ArgumentError(f"kernel '{name}' has a hidden parameter that this launcher cannot fill: {hidden['fill']}")
-    packed = bytearray(max((p["offset"] + p["size"] for p in parameters), default=0))
+    hidden = kernel.get("hidden_parameters", [])
+    packed = bytearray(max((p["offset"] + p["size"] for p in (*parameters, *hidden)), default=0))
     for number, (parameter, value) in enumerate(zip(parameters, arguments)):
         offset, size, type = parameter["offset"], parameter["size"], parameter["type"]
         try:
@@ -204,4 +212,32 @@ def pack(kernel: Mapping[str, Any], arguments: Sequence[Any], placement: Placeme
         except ArgumentError as error:
             raise ArgumentError(f"argument {number} ('{parameter['name']}') of kernel '{name}': {error}") from None
         packed[offset : offset + size] = data
+    for parameter in hidden:
+        data = _hidden(kernel, parameter, bytes(packed), encode)
+        packed[parameter["offset"] : parameter["offset"] + len(data)] = data
     return bytes(packed)
+
+
+def _hidden(
+    kernel: Mapping[str, Any],
+    parameter: Mapping[str, Any],
+    packed: bytes,
+    encode: Callable[[TensorMap, int, list[int], list[int]], bytes] | None,
+) -> bytes:
+    """The bytes of a hidden parameter; `packed` has the others."""
+    from tileiras.codegen import tensor_map
+
+    try:
+        made = tensor_map.parse(parameter["fill"])
+        address, *numbers = (
+            tensor_map.value(operand, kernel["parameters"], packed)
+            for operand in (made.address, *made.dims, *made.strides)
+        )
+    except (ValueError, IndexError) as error:
+        raise ArgumentError(
+            f"kernel '{kernel['name']}' has a hidden parameter that this launcher cannot fill: {error}"
+        ) from None
+    if encode is None:
+        raise ArgumentError(f"kernel '{kernel['name']}' has tensor maps, which nobody makes here")
+    rank = len(made.dims)
+    return encode(made, address, numbers[:rank], [stride * made.element_size for stride in numbers[rank:]])

@@ -10,7 +10,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tileiras.codegen.tensor_map import TensorMap
 
 LIBRARIES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 
@@ -80,6 +83,13 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemcpyHtoD_v2": (_ADDRESS, c_void_p, c_size_t),
     "cuMemcpyDtoH_v2": (c_void_p, _ADDRESS, c_size_t),
 }
+
+
+ENCODE_TENSOR_MAP = "cuTensorMapEncodeTiled"
+"""Looked for only when a kernel has a tensor map."""
+
+# CUtensorMap
+TENSOR_MAP_SIZE = TENSOR_MAP_ALIGNMENT = 128
 
 
 class Driver:
@@ -202,6 +212,24 @@ class Driver:
 
     def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
         self.call("cuFuncSetAttribute", function, attribute, value)
+
+    def tensor_map(self, made: TensorMap, address: int, dims: list[int], strides: list[int]) -> bytes:
+        """The bytes of a tensor map of a tensor in device memory; `strides` in bytes."""
+        encode = getattr(self._library, ENCODE_TENSOR_MAP, None)
+        if encode is None:
+            raise DriverError(f"the CUDA driver has no {ENCODE_TENSOR_MAP}: a driver of CUDA 12 or newer is needed")
+        wide, narrow, enumeration = POINTER(c_uint64), POINTER(c_uint), c_int
+        encode.restype = c_int
+        encode.argtypes = (c_void_p, enumeration, c_uint, c_void_p, wide, wide, narrow, narrow, *(enumeration,) * 4)
+        rank = len(dims)
+        memory = ctypes.create_string_buffer(2 * TENSOR_MAP_ALIGNMENT)
+        skipped = -ctypes.addressof(memory) % TENSOR_MAP_ALIGNMENT
+        self.call(
+            ENCODE_TENSOR_MAP, ctypes.addressof(memory) + skipped, made.data_type, rank, address,
+            (c_uint64 * rank)(*dims), (c_uint64 * rank)(*strides), (c_uint * rank)(*made.box),
+            (c_uint * rank)(*made.element_strides), made.interleave, made.swizzle, made.l2, made.oob,
+        )  # fmt: skip
+        return memory.raw[skipped : skipped + TENSOR_MAP_SIZE]
 
     def launch(
         self,

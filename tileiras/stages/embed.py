@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tileiras.codegen import tensor_map
 from tileiras.diagnostics import CompileError
 
 RUNTIME_HEADER = "tileiras.hpp"
@@ -47,14 +48,33 @@ class Image(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes, document: bytes) -> Image:
-        """From the contents of an image's file and of NAME.json; raises CompileError for hidden parameters."""
+        """From the contents of an image's file and of NAME.json.
+
+        Raises CompileError for hidden parameters that are no tensor maps.
+        """
         whole = json.loads(document)
         (kernel,) = whole["kernels"]
-        for hidden in kernel["hidden_parameters"]:
-            raise CompileError.at(
-                None, f"kernel '{kernel['name']}' has a hidden parameter that the loader cannot fill: {hidden['fill']}"
-            )
-        return cls(whole["target"], not data.startswith(b"\x7fELF"), data, kernel)
+        made = cls(whole["target"], not data.startswith(b"\x7fELF"), data, kernel)
+        made.tensor_maps()
+        return made
+
+    def tensor_maps(self) -> list[tuple[int, tensor_map.TensorMap]]:
+        """The hidden parameters: where each is, and how it is filled."""
+        name = self.description["name"]
+        count = len(self.description["parameters"])
+        found = []
+        for hidden in self.description["hidden_parameters"]:
+            try:
+                made = tensor_map.parse(hidden["fill"])
+            except ValueError as error:
+                raise CompileError.at(
+                    None, f"kernel '{name}' has a hidden parameter that the loader cannot fill: {error}"
+                ) from None
+            operands = (made.address, *made.dims, *made.strides)
+            if any(operand.is_parameter and operand.value >= count for operand in operands):
+                raise CompileError.at(None, f"kernel '{name}' has no parameter that '{hidden['fill']}' names")
+            found.append((hidden["offset"], made))
+        return found
 
 
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
@@ -162,10 +182,17 @@ def source(images: Sequence[Image], namespace: str) -> bytes:
             # The driver wants ELF aligned as its header's widest field.
             lines += [f"alignas(16) static const unsigned char {name}[] = {{", *_bytes(data), "};", ""]
             d = image.description
+            maps = image.tensor_maps()
+            described = "nullptr"
+            if maps:
+                described = f"{kernel.function}_tensor_maps_{number}"
+                lines += [f"static const tileiras::TensorMap {described}[] = {{"]
+                lines += [*(_tensor_map(offset, made, d["parameters"]) for offset, made in maps), "};", ""]
+            size = max((p["offset"] + p["size"] for p in [*d["parameters"], *d["hidden_parameters"]]), default=0)
             rows.append(
                 f'    {{"{image.target}", {_bool(image.ptx)}, {name}, {len(image.data)}, {_braced(d["block"])}, '
                 f'{_braced(d["cluster"])}, {_bool(d["blocks_are_clusters"])}, {d["shared_memory"]}, '
-                f'{_bool(d["tile_launch"])}}},'
+                f'{_bool(d["tile_launch"])}, {described}, {len(maps)}, {size}}},'
             )
         lines += [
             f"static const tileiras::Image {kernel.function}_images[] = {{",
@@ -179,6 +206,23 @@ def source(images: Sequence[Image], namespace: str) -> bytes:
         ]
     lines += [f"}}  // namespace {namespace}", ""]
     return "\n".join(lines).encode()
+
+
+def _tensor_map(offset: int, made: tensor_map.TensorMap, parameters: Sequence[Mapping[str, Any]]) -> str:
+    """The initializer of a `tileiras::TensorMap`."""
+
+    def operand(given: tensor_map.Operand) -> str:
+        if not given.is_parameter:
+            return f"{{0, 0, {given.value}}}"
+        parameter = parameters[given.value]
+        return f"{{{parameter['offset']}, {parameter['size']}, 0}}"
+
+    lists = [", ".join(map(operand, operands)) for operands in (made.dims, made.strides)]
+    return (
+        f"    {{{offset}, {made.data_type}, {made.element_size}, {len(made.dims)}, {operand(made.address)}, "
+        f"{{{lists[0]}}}, {{{lists[1]}}}, {_braced(made.box)}, {_braced(made.element_strides)}, "
+        f"{made.interleave}, {made.swizzle}, {made.l2}, {made.oob}}},"
+    )
 
 
 def _bytes(data: bytes) -> list[str]:
