@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tileiras import api, pipeline, units
-from tileiras.ir import UnknownLoc
+from tileiras.ir import UnknownLoc, parse_module
+from tileiras.ir.pass_manager import PassManager
 from tileiras.options import CompileOptions
+from tileiras.passes import lookup_pass
 from tileiras.stages import StageContext
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -32,3 +34,11 @@ def test_every_operation_keeps_a_location(name, options):
             # The last stage makes text; it worked on the module that it was given.
             given = given if isinstance(result, bytes) else result
             assert lost(given) == [], stage
+
+
+@pytest.mark.parametrize("name", ["canonicalize", "cse", "dce", "fuse-fma", "loop-split", "synthesize-debug-info-scopes"])
+def test_passes_over_tile_ir_lose_none(name):
+    for path in (*TEXT, "../tests/passes/canonicalize_if.mlir", "../tests/passes/loop_split.mlir"):
+        module = parse_module((EXAMPLES / path).read_text(), path)
+        PassManager([lookup_pass(name)()], verify_each=False).run(module)
+        assert lost(module) == [], path
