@@ -175,7 +175,7 @@ def compile_with(
         isolation.start()
 
     waits = [] if meanwhile is None else [meanwhile]
-    if last.name == "cubin":
+    if last.name in ("cubin", "sass"):
         waits.insert(0, _load_cubin)
 
     def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "", **known: Any) -> Any:
@@ -252,7 +252,7 @@ def compile_with(
 
 
 def _load_cubin() -> None:
-    """Loads the last stage while LLVM works."""
+    """Loads what assembles, while LLVM works."""
     from tileiras.codegen import ptxas
     from tileiras.stages import cubin  # noqa: F401
 

@@ -113,7 +113,7 @@ def test_bytes_that_are_no_record_are_a_value_error():
 def test_rows_are_in_the_shards_where_diskcache_looks_for_them(open_store, tmp_path):
     import diskcache
 
-    from tileiras.build.shards import open_read_only, shard_number
+    from tileiras.build.shards import Rows, shard_number
     from tileiras.build.store import folder_of
 
     store = open_store[0]()
@@ -125,6 +125,29 @@ def test_rows_are_in_the_shards_where_diskcache_looks_for_them(open_store, tmp_p
     plain = diskcache.FanoutCache(folder, shards=8)
     assert [shard_number(key) for key in keys] == [plain._hash(key) % 8 for key in keys]
     plain.close()
-    reader = open_read_only(folder)
-    assert all(reader.get(key).endswith(key.encode()) for key in keys) and reader.get("ptx:none") is None
-    reader.close()
+    for noting in (False, True):
+        reader = Rows(folder, noting)
+        assert all(reader.get(key).endswith(key.encode()) for key in keys) and reader.get("ptx:none") is None
+        reader.close()
+
+
+def test_reading_a_row_notes_its_use(open_store, tmp_path):
+    from tileiras.build.shards import shard_folder, shard_number
+    from tileiras.build.store import folder_of
+
+    store = open_store[0]()
+    store.put("key", b"x" * 100_000)
+    store.close()
+    database = os.path.join(shard_folder(folder_of(str(tmp_path / "store")), shard_number("key")), "cache.db")
+
+    def noted() -> float:
+        connection = sqlite3.connect(database)
+        found = connection.execute("SELECT access_time FROM Cache").fetchone()[0]
+        connection.close()
+        return found
+
+    before = noted()
+    again = open_store[0]()
+    assert again.get("key") == b"x" * 100_000
+    again.close()
+    assert noted() > before

@@ -1,13 +1,14 @@
 """The database below an artifact store: diskcache's FanoutCache, each of its shards opened when a row of it is wanted.
 
-Opening one takes some 5 ms, eight of them longer than many compilations.  A store that may not be written is read
-through SQLite alone, since diskcache writes whenever it opens a database.
+Opening one takes some 5 ms, eight of them longer than many compilations.  Until something is written, and always where
+nothing may be, rows are read through SQLite alone: diskcache writes whenever it opens a database.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,15 +28,14 @@ def open_cache(folder: str, limit: int = SIZE_LIMIT) -> Any:
     return fanout(folder, limit)
 
 
-def open_read_only(folder: str) -> ReadOnlyCache:
-    return ReadOnlyCache(folder)
+# How diskcache says that a value is in its row, or in a file of its own.
+_IN_ROW, _IN_FILE = _PLAIN = (1, 2)
 
 
 @functools.cache
 def _classes() -> tuple[Any, Any]:
     """The Disk and the FanoutCache; diskcache takes 12 ms to load."""
     import diskcache
-    from diskcache.core import MODE_BINARY, MODE_RAW
 
     class BytesDisk(diskcache.Disk):
         """Keys are str and values bytes; a row of any other kind is damaged: diskcache's pickles could run code."""
@@ -49,7 +49,7 @@ def _classes() -> tuple[Any, Any]:
             return key
 
         def fetch(self, mode: int, filename: Any, value: Any, read: bool) -> Any:
-            if mode not in (MODE_RAW, MODE_BINARY):
+            if mode not in _PLAIN:
                 raise DamagedEntry("an entry is not plain bytes")
             return super().fetch(mode, filename, value, read)
 
@@ -100,38 +100,83 @@ def _classes() -> tuple[Any, Any]:
     return BytesDisk, LazyFanoutCache
 
 
+def timeouts() -> tuple[type[Exception], ...]:
+    """What diskcache raises for a database that another process holds; nothing while it is not loaded."""
+    diskcache = sys.modules.get("diskcache")
+    return (diskcache.Timeout,) if diskcache is not None else ()
+
+
 def shard_folder(folder: str, number: int) -> str:
     return os.path.join(folder, f"{number:03d}")
 
 
-class ReadOnlyCache:
-    """`get` on the rows of a FanoutCache, without writing: no use is noted, no file is made."""
+class Rows:
+    """`get` on the rows of a FanoutCache through SQLite alone, which a process that reads few of them is done with
+    before diskcache is loaded and has opened a shard.
 
-    def __init__(self, folder: str) -> None:
+    Without `noting` nothing is written: no use is noted, no file is made.
+    """
+
+    def __init__(self, folder: str, noting: bool) -> None:
         self._folder = folder
+        self._noting = noting
         self._shards: dict[int, Any] = {}
-        disk, _ = _classes()
-        self._disks = [disk(shard_folder(folder, number)) for number in range(SHARDS)]
 
     def get(self, key: str) -> Any:
         """Raises sqlite3.Error, OSError or DamagedEntry."""
+        import sqlite3
+
         number = shard_number(key)
         connection = self._connection(number)
         if connection is None:
             return None
-        query = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
-        for mode, filename, value in connection.execute(query, (key,)):
-            return self._disks[number].fetch(mode, filename, value, False)
+        query = "SELECT rowid, mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+        try:
+            found = connection.execute(query, (key,)).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return None  # another process is about to make it
+            raise
+        for row, mode, filename, value in found:
+            if mode not in _PLAIN:
+                raise DamagedEntry("an entry is not plain bytes")
+            if mode == _IN_FILE:
+                try:
+                    with open(os.path.join(shard_folder(self._folder, number), filename), "rb") as file:
+                        value = file.read()
+                except FileNotFoundError:
+                    return None  # removed since
+            if self._noting:
+                self._note_use(connection, row)
+            return value
         return None
+
+    @staticmethod
+    def _note_use(connection: Any, row: int) -> None:
+        """What decides about the rows to go when the store is full."""
+        import sqlite3
+        import time
+
+        try:
+            connection.execute("UPDATE Cache SET access_time = ? WHERE rowid = ?", (time.time(), row))
+        except sqlite3.OperationalError:
+            pass  # a database that is held or cannot be written; the row is as good
 
     def _connection(self, number: int) -> Any:
         import sqlite3
-        from urllib.parse import quote
 
         if number not in self._shards:
             path = os.path.join(shard_folder(self._folder, number), "cache.db")
             connection = None
-            if os.path.isfile(path):
+            if not os.path.isfile(path):
+                # Whoever opens it for writing makes it.
+                return None
+            if self._noting:
+                connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+                connection.execute("PRAGMA synchronous = 0")
+            else:
+                from urllib.parse import quote
+
                 # Readers of a database with a write-ahead log share memory through a file beside it.  Where that cannot
                 # be made nobody writes either, unless on another machine: then rows are stale or damaged, both misses.
                 for mode in ("mode=ro", "immutable=1"):

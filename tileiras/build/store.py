@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from tileiras.build import remote
-from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, open_cache, open_read_only, set_aside
+from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
 
 FORMAT = 1
 _MAGIC = b"tileira\x01"
@@ -138,6 +138,7 @@ class ArtifactStore:
         self.limit = limit
         self._warn = warn
         self._warned = False
+        self._rows: Rows | None = None
         self._cache: Any = None
         self._usable = self.mode != OFF
         self.remote = remote.from_environment(warn) if self.mode != OFF else None
@@ -149,19 +150,19 @@ class ArtifactStore:
             row = cache.get(key)
             return None if row is None else checked(row)
 
-        return self._tried(key, read)
+        return self._tried(key, read, self._readable)
 
     def put(self, key: str, value: bytes) -> None:
         import xxhash
 
         if self.mode != READ_ONLY:
             row = _MAGIC + xxhash.xxh3_128_digest(value) + value
-            self._tried(key, lambda cache: cache.set(key, row))
+            self._tried(key, lambda cache: cache.set(key, row), self._writable)
 
     def prepare(self, key: str) -> None:
         """Opens what `put` under `key` needs."""
         if self.mode != READ_ONLY:
-            self._tried(key, lambda cache: key in cache)
+            self._tried(key, lambda cache: key in cache, self._writable)
 
     def get_record(self, key: str) -> Record | None:
         """What a stage made for `key`; nothing in mode `refresh`."""
@@ -195,9 +196,7 @@ class ArtifactStore:
     def close(self) -> None:
         if self.remote is not None:
             self.remote.close()
-        if self._cache is not None:
-            self._cache.close()
-            self._cache = None
+        self._close()
 
     @property
     def memo_path(self) -> str | None:
@@ -213,19 +212,16 @@ class ArtifactStore:
         here = xxhash.xxh3_64_hexdigest(os.path.abspath(__file__).encode())
         return os.path.join(self.directory, f"code-{here}.json") if self.memo_path is not None else None
 
-    def _tried(self, key: str, use: Callable[[Any], _Result]) -> _Result | None:
+    def _tried(self, key: str, use: Callable[[Any], _Result], opened: Callable[[], Any]) -> _Result | None:
         """What `use` makes of the database; None when there is none or it fails, once it was set aside if damaged."""
+        if not self._usable:
+            return None
         import sqlite3
 
-        from diskcache import Timeout
-
         for again in (True, False):
-            cache = self._open()
-            if cache is None:
-                return None
             try:
-                return use(cache)
-            except (OSError, DamagedEntry, sqlite3.OperationalError, Timeout) as error:
+                return use(opened())
+            except (OSError, DamagedEntry, sqlite3.OperationalError, *timeouts()) as error:
                 self._complain(error)
                 return None
             # Of a damaged database SQLite says so, or gives diskcache values that it can do anything with.
@@ -233,8 +229,7 @@ class ArtifactStore:
                 self._complain(error)
                 if not again or self.mode == READ_ONLY or not set_aside(self.folder, key):
                     return None
-                cache.close()
-                self._cache = None
+                self._close()
         return None
 
     @property
@@ -242,14 +237,23 @@ class ArtifactStore:
         """Where the database is; another format has another."""
         return folder_of(self.directory)
 
-    def _open(self) -> Any:
-        if self._cache is None and self._usable:
-            if self.mode == READ_ONLY:
-                self._usable = os.path.isdir(self.folder)
-                self._cache = open_read_only(self.folder) if self._usable else None
-            else:
-                self._cache = open_cache(self.folder, self.limit)
+    def _readable(self) -> Any:
+        if self._cache is not None:
+            return self._cache
+        if self._rows is None:
+            self._rows = Rows(self.folder, noting=self.mode != READ_ONLY)
+        return self._rows
+
+    def _writable(self) -> Any:
+        if self._cache is None:
+            self._cache = open_cache(self.folder, self.limit)
         return self._cache
+
+    def _close(self) -> None:
+        for opened in (self._rows, self._cache):
+            if opened is not None:
+                opened.close()
+        self._rows = self._cache = None
 
     def _complain(self, error: BaseException) -> None:
         self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is made again")

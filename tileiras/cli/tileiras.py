@@ -99,7 +99,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         raise UsageError(f"{PROGRAM}: --depfile needs an output file")
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
-    if last.name in ("ptx", "cubin"):
+    if last.name in ("ptx", "cubin", "sass"):
         from tileiras.codegen import isolation
 
         # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.

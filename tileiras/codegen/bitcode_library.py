@@ -104,12 +104,11 @@ class BitcodeLibrary:
         if self._entries is None:
             from tileiras.codegen import isolation
 
-            key = f"bitcode/{self.digest}/{llvm_identity()}/split-{SPLITTER_VERSION}"
-            stored = self._store.get(key)
+            stored = self._store.get(self._key)
             if stored is None:
                 text, _ = isolation.call("disassemble", bitcode=self._read())
                 entries = split(text)
-                self._store.put(key, pack(entries))
+                self._store.put(self._key, pack(entries))
             else:
                 entries = unpack(stored)
             self._entries = entries
@@ -130,9 +129,23 @@ class BitcodeLibrary:
 
         The named functions keep external linkage so that a module calling them links; the caller internalises them
         after linking.  Raises CompileError for a name that the library does not define.
+
+        The text is kept in the store, too: taking the split form of a whole library from there costs 10 ms.
         """
-        entries = self._load()
         roots = sorted(set(functions))
+        key = f"{self._key}/closure/{','.join(roots)}/{','.join(f'{k}={v}' for k, v in sorted(reflection.items()))}"
+        stored = self._store.get(key)
+        if stored is None:
+            stored = self._closure(roots, location, reflection).encode()
+            self._store.put(key, stored)
+        return stored.decode()
+
+    @property
+    def _key(self) -> str:
+        return f"bitcode/{self.digest}/{llvm_identity()}/split-{SPLITTER_VERSION}"
+
+    def _closure(self, roots: list[str], location: Locatable | None, reflection: Mapping[str, int]) -> str:
+        entries = self._load()
         for name in roots:
             if not self.defines(name):
                 raise CompileError.at(location, f"{self.name} defines no function '{name}'")
