@@ -21,9 +21,6 @@ from tileiras.targets.nvptx import INLINED_METADATA
 INLINED_PTX = (7, 2)
 """PTX ISA, ".loc": function_name and inlined_at."""
 
-SECTIONS_PTX = (7, 5)
-"""PTX ISA, ".section": differences of labels, which LLVM writes into its tables of names."""
-
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+("(?:[^"\\]|\\.)*")[^\n]*\n?', re.MULTILINE)
 _LOC = re.compile(r"^([ \t]*\.loc[ \t]+)(\d+)(?=[ \t])|(\binlined_at[ \t]+)(\d+)(?=[ \t])", re.MULTILINE)
 _POSITION = re.compile(r"^([ \t]*\.loc[ \t]+)(\d+)[ \t]+(\d+)[ \t]+(\d+)", re.MULTILINE)
@@ -39,9 +36,13 @@ _LEB128 = (0x0D, 0x0F, 0x15)
 _UNIT_HEADER = 11
 
 
-def has_sections(ir: str) -> bool:
-    """Whether LLVM writes debug sections for a module: with full debug information."""
-    return "emissionKind: FullDebug" in ir
+def finish(module: PtxModule, ir: str, *, inlining: bool) -> None:
+    """What LLVM leaves out of the debug directives of a module that it made of `ir`, or writes as ptxas cannot read."""
+    positions = inlined_positions(ir) if inlining else {}
+    if positions:
+        add_inlining(module, positions)
+        module.version = max(module.version, INLINED_PTX)
+    spell_file_names(module)
 
 
 def spell_file_names(module: PtxModule) -> None:

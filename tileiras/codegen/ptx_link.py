@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.codegen import ptx
-from tileiras.codegen.ptx_debug import DebugMerge
 from tileiras.diagnostics import CompileError
 from tileiras.requirements import FORMS, split
 
@@ -45,9 +44,11 @@ def link(texts: Sequence[str]) -> str:
 
 def _take_debug(modules: Sequence[ptx.PtxModule]) -> str:
     """Makes the modules' files and labels those of one module; what is left to say at its end."""
-    merge = DebugMerge()
     if not any(isinstance(piece, str) and ".file" in piece for module in modules for piece in module.pieces):
         return ""
+    from tileiras.codegen.ptx_debug import DebugMerge
+
+    merge = DebugMerge()
     for module in modules:
         pieces = module.pieces
         changed = merge.take([piece if isinstance(piece, str) else piece.body for piece in pieces])

@@ -18,7 +18,6 @@ from tileiras.codegen import (
     libdevice,
     llvm_pipeline,
     ptx,
-    ptx_debug,
     tile_launch,
 )
 from tileiras.codegen.target_machine import processor
@@ -54,6 +53,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         if found is None:
             raise libdevice.missing(wanted, context.location)
         libraries.append(found.closure(wanted, context.location, reflection))
+    # Metadata stands at the end; only a module with debug information has this node.
+    debug = ir.rfind("\n!llvm.dbg.cu = ")
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
@@ -62,7 +63,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         required_ptx=[
             *needs.ptx,
             *([ptx.LANGUAGE_PTX] if options.tile_launch else []),
-            *([ptx_debug.SECTIONS_PTX] if ptx_debug.has_sections(ir) else []),
+            *([ptx.DEBUG_SECTIONS_PTX] if debug >= 0 and "emissionKind: FullDebug" in ir[debug:] else []),
         ],
         libraries=libraries,
         engine=context.engine,
@@ -75,12 +76,12 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if options.ptx_version is None and widest > PARAMETER_BYTES:
         module.version = max(module.version, (8, 1))
     module.target = row.chip
-    inlined = ptx_debug.inlined_positions(ir)
-    # An older version that was asked for has no way to say it.
-    if inlined and (options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX):
-        ptx_debug.add_inlining(module, inlined)
-        module.version = max(module.version, ptx_debug.INLINED_PTX)
-    ptx_debug.spell_file_names(module)
+    if debug >= 0:
+        from tileiras.codegen import ptx_debug
+
+        # An older version that was asked for has no way to say where code was inlined.
+        known = options.ptx_version is None or module.version >= ptx_debug.INLINED_PTX
+        ptx_debug.finish(module, ir[debug:], inlining=known)
     if options.tile_launch:
         tile_launch.mark(module)
     document = kernel_metadata.describe(module, kernels, context.location)
