@@ -190,11 +190,23 @@ def compile_with(
         diagnostics.extend(context.engine.diagnostics)
         dependencies.extend(context.dependencies)
         if keep is not None:
-            unit = unit or os.path.splitext(os.path.basename(name))[0]
+            unit = unit or _stem(name)
             for suffix, data in {row.suffix: _bytes(result.output), **result.artifacts}.items():
                 keep(unit, suffix, data)
         return result
 
+    if kind in units.ARTIFACTS:
+        rows = pipeline.stages_between(units.ARTIFACTS[kind], last.name)
+        if not rows:
+            raise CompileError.at(None, f"{name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
+        artifacts: dict[str, bytes] = {}
+        resumed, location = _artifact_input(kind, data, name)
+        for row in rows:
+            result = run(row, resumed, location)
+            resumed = result.output
+            artifacts.update(result.artifacts)
+        artifacts[last.suffix] = product = _bytes(resumed)
+        return Artifact(product, suffix, [Kernel(_stem(name), artifacts)], diagnostics, dependencies)
     if kind == units.PYTHON:
         data = run(pipeline.stage("export"), data).output
         kind = units.BYTECODE
@@ -249,6 +261,26 @@ def compile_with(
         if last.name == "sass":
             product = run(last, product, location).output
     return Artifact(product, suffix, kernels, diagnostics, dependencies)
+
+
+def _stem(name: str) -> str:
+    return os.path.splitext(os.path.basename(name))[0]
+
+
+def _artifact_input(kind: str, data: bytes, name: str) -> tuple[Any, Any]:
+    """What the stage that goes on from an artifact is given, and where its first kernel stands."""
+    from tileiras.ir import UNKNOWN_LOC, FileLineColLoc
+
+    if kind.endswith(".mlir"):
+        from tileiras.ir import parse_module, verify
+
+        module = parse_module(data.decode(), name)
+        verify(module)
+        return module, next((op.location for op in module.walk() if op.regions and op.parent is not None), UNKNOWN_LOC)
+    import re
+
+    head = re.search(rb"^(?:define\b.*\bptx_kernel\b|.*\.entry\b)", data, re.MULTILINE)
+    return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1) if head else UNKNOWN_LOC
 
 
 def _load_cubin() -> None:

@@ -23,6 +23,12 @@ BYTECODE_MAGIC = b"\x7fTileIR\x00"
 SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
 """What the suffix of a source file says about its content."""
 
+ARTIFACTS = {
+    ".tileaa.mlir": "tileas", ".tileas.mlir": "llvm", ".llvm.mlir": "llvm", ".ll": "ptx", ".ptx": "cubin",
+    ".cubin": "sass",
+}  # fmt: skip
+"""What earlier compilations made can be a source, too: suffix, which is also its kind -> the stage that goes on."""
+
 MLIR_BYTECODE_HINT = b"e IR byt"
 """Found in MLIR's own bytecode; the vendor's driver looks for the same run of characters."""
 
@@ -74,6 +80,9 @@ def kind_of(data: bytes, path: str = "") -> str:
     kind = SUFFIXES.get(os.path.splitext(path)[1].lower())
     if kind == PYTHON:
         return PYTHON
+    made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
+    if made is not None and (made == ".cubin" or _is_utf8(data)):
+        return made
     if kind == BYTECODE or BYTECODE_MAGIC.startswith(data) or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
         if MLIR_BYTECODE_HINT in data or data.startswith(b"ML\xefR"):

@@ -141,7 +141,8 @@ def first_line(text: str) -> str:
         if parse_error is not None:
             return "line {}, column {}: {}".format(*parse_error.groups())
         if _TELLING.match(line):
-            return line
+            # An assertion starts with the name of the program.
+            return re.sub(r"^[^\s:]+: (?=llvm/)", "", line)
     for line in lines:
         if not line.startswith(_NOISE):
             return line

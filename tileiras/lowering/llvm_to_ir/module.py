@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.dialects import llvm
+from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.types import llvm_text
+from tileiras.dialects.nvvm.attributes import NVVMTargetAttr
 from tileiras.ir import (
     ArrayAttr,
     DenseArrayAttr,
@@ -252,12 +254,31 @@ def _initial_value(value: Any) -> str:
     return constant_text(value)
 
 
+def _targeted(module: Operation, chip: str | None) -> Operation:
+    """The gpu.module inside, if that is where the code stands; raises CompileError for one of another target."""
+    inner = [op for op in (module.regions[0].blocks[0].operations if module.regions[0].blocks else ())]
+    if not any(isinstance(op, GPUModuleOp) for op in inner):
+        return module
+    found: Any = next(op for op in inner if isinstance(op, GPUModuleOp))
+    if len(inner) > 1:
+        other = next(op for op in inner if op is not found)
+        raise CompileError.at(other.location, f"'{other.name}' op stands beside the gpu.module that is translated")
+    targets = found.targets.elements if found.targets is not None else ()
+    if len(targets) != 1 or not isinstance(targets[0], NVVMTargetAttr):
+        raise CompileError.at(found.location, "no target attribute")
+    if chip is not None and targets[0].chip != chip:
+        note = Diagnostic.note(None, f"it is for {targets[0].chip}, the compilation for {chip}")
+        raise CompileError.at(found.location, "gpu.module already carries a conflicting target", notes=[note])
+    return found
+
+
 def translate_module(module: Operation, chip: str | None = None, debug: DebugLevel | None = None) -> str:
     """LLVM IR text of a module (an operation with one region of one block).
 
     With a `chip`, operations that it does not have are errors at their location.  With a `debug` level, functions whose
     locations have a scope get debug metadata.  Raises CompileError.
     """
+    module = _targeted(module, chip)
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
     try:
         attributes = (module.attributes.get(name) for name in (REFLECT_FTZ, REFLECT_APPROX))

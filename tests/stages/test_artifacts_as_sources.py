@@ -1,0 +1,80 @@
+"""What a compilation has written can be compiled on."""
+
+from pathlib import Path
+
+import pytest
+
+from tileiras import api
+from tileiras.diagnostics import CompileError
+from tileiras.units import ARTIFACTS
+
+MATMUL = Path(__file__).parents[2] / "examples" / "matmul_f32.mlir"
+GPU = """\
+module {{
+  gpu.module @kernels{} {{
+    llvm.func @k(%p: !llvm.ptr<1>) attributes {{nvvm.kernel}} {{
+      llvm.return
+    }}
+  }}{}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Suffix -> a file of that kind; the PTX that all of them lead to."""
+    folder = tmp_path_factory.mktemp("made")
+    files = {}
+
+    def keep(unit, suffix, data):
+        if suffix in ARTIFACTS:
+            files[suffix] = folder / f"k{suffix}"
+            files[suffix].write_bytes(data if isinstance(data, bytes) else data())
+
+    from tileiras.options import CompileOptions
+
+    whole = api.compile_with(MATMUL, CompileOptions({"gpu-name": "sm_90"}), "ptx", keep=keep)
+    return files, whole.data
+
+
+@pytest.mark.parametrize("suffix", [".tileaa.mlir", ".tileas.mlir", ".llvm.mlir", ".ll"])
+def test_every_artifact_leads_to_the_same_product(made, suffix):
+    files, ptx = made
+    assert api.compile(files[suffix], gpu_name="sm_90").data == ptx
+
+
+def test_what_lies_before_the_source_is_not_made(made):
+    files, _ = made
+    with pytest.raises(CompileError, match="k.ll is past what emit=tileas asks for") as error:
+        api.compile(files[".ll"], gpu_name="sm_90", emit="tileas")
+    assert error.value.code == 2
+
+
+def test_an_artifact_is_verified(tmp_path):
+    path = tmp_path / "k.llvm.mlir"
+    path.write_text("module {\n  llvm.func @k(%p: !llvm.ptr<1>) attributes {nvvm.kernel} {\n  }\n}\n")
+    with pytest.raises(CompileError, match="k.llvm.mlir:2:3: error: empty block") as error:
+        api.compile(path, gpu_name="sm_90")
+    assert error.value.code == 3
+
+
+TARGET = ' [#nvvm.target<O = 3, chip = "sm_90">]'
+
+
+@pytest.mark.parametrize(
+    "targets, beside, message",
+    [
+        ("", "", "2:3: error: no target attribute"),
+        (" []", "", "2:3: error: no target attribute"),
+        (TARGET.replace("90", "100"), "", "2:3: error: gpu.module already carries a conflicting target"),
+        (TARGET, "\n  gpu.module @other {\n  }", "'gpu.module' op stands beside the gpu.module that is translated"),
+    ],
+)
+def test_a_gpu_module_is_translated_for_its_one_target(tmp_path, targets, beside, message):
+    path = tmp_path / "k.llvm.mlir"
+    path.write_text(GPU.format(targets, beside))
+    with pytest.raises(CompileError) as error:
+        api.compile(path, gpu_name="sm_90")
+    assert message in str(error.value) and error.value.code == 5
+    path.write_text(GPU.format(TARGET, ""))
+    assert ".entry k(" in api.compile(path, gpu_name="sm_90").text
