@@ -31,3 +31,10 @@ module @outer attributes {nvvm.reflect_ftz} {
     llvm.return
   }
 }
+
+// -----
+
+// CHECK: module {
+// CHECK-NEXT: }
+module {
+}

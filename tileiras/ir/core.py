@@ -560,6 +560,12 @@ class Region:
         return block
 
     @property
+    def operations(self) -> Iterator["Operation"]:
+        """The operations of all blocks; none of a region without blocks."""
+        for block in self.blocks:
+            yield from block.operations
+
+    @property
     def entry(self) -> Block | None:
         return self.blocks[0] if self.blocks else None
 

@@ -31,7 +31,7 @@ class ConvertTargetToNVVM(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         _lift(op)
-        for module in op.regions[0].block.operations:
+        for module in op.regions[0].operations:
             if isinstance(module, GPUModuleOp):
                 self._attach(module)
 
@@ -53,7 +53,7 @@ def _capability(module: Operation) -> str:
 
 
 def _target_spec(module: Operation) -> str:
-    for function in module.regions[0].block.operations:
+    for function in module.regions[0].operations:
         value = function.attributes.get("target_spec")
         if isinstance(value, StringAttr):
             return value.value
@@ -62,19 +62,18 @@ def _target_spec(module: Operation) -> str:
 
 def _lift(op: Operation) -> None:
     """Moves kernels and what they use into a gpu.module; raises CompileError when one of its name has a target."""
-    body = op.regions[0].block
-    loose = [inner for inner in body.operations if isinstance(inner, (llvm.LLVMFuncOp, llvm.GlobalOp))]
+    loose = [inner for inner in op.regions[0].operations if isinstance(inner, (llvm.LLVMFuncOp, llvm.GlobalOp))]
     if not loose:
         return
     given = op.attributes.get("sym_name")
     name = given.value if isinstance(given, StringAttr) else MODULE_NAME
-    for inner in body.operations:
+    for inner in op.regions[0].operations:
         if isinstance(inner, GPUModuleOp) and inner.sym_name.value == name:
             raise CompileError.at(inner.location, "gpu.module already carries a conflicting target")
     block = Block()
     first = loose[0]
     module = GPUModuleOp(sym_name=StringAttr(name), bodyRegion=Region([block]), location=op.location)
-    body.insert_before(module, first)
+    op.regions[0].block.insert_before(module, first)
     for inner in loose:
         block.append(inner.detach())
     # What the translation reads of a module goes with its functions.

@@ -41,7 +41,7 @@ class NVVMIRVerifier(Pass):
     """Version of the PTX that will be written; empty for as new a one as the parameters need."""
 
     def run(self, op: Operation, context: PassContext) -> None:
-        for inner in op.regions[0].block.operations:
+        for inner in op.regions[0].operations:
             if isinstance(inner, GPUModuleOp):
                 targets = inner.targets
                 chip = targets.elements[0].chip if targets is not None and len(targets) else self.compute_capability
@@ -49,7 +49,7 @@ class NVVMIRVerifier(Pass):
         self._verify(op, self.compute_capability, context.engine)
 
     def _verify(self, module: Operation, chip: str, engine: DiagnosticEngine) -> None:
-        symbols = {op.sym_name.value: op for op in module.regions[0].block.operations if isinstance(op, _SYMBOLS)}
+        symbols = {op.sym_name.value: op for op in module.regions[0].operations if isinstance(op, _SYMBOLS)}
         gpu = target(chip)
         launches = any(name in symbols for name in LAUNCH_FUNCTIONS)
         prints = "vprintf" in symbols

@@ -28,7 +28,7 @@ class VerifyOpsAnalysis(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = target(self.compute_capability)
-        for func in op.regions[0].block.operations:
+        for func in op.regions[0].operations:
             if isinstance(func, aa.FuncOp):
                 _verify(func, gpu, context)
 
