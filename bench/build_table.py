@@ -29,7 +29,7 @@ from tileiras.codegen import toolkit
 from tileiras.options import CompileOptions
 
 KERNELS = 1000
-SMALL = 50
+SMALL = 30
 TURNS = 5
 
 NODES = 5
