@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 
 import pytest
 from invocations import KERNEL
 
+import tileiras
 from tileiras.cli.tileiras import main
 
 F32 = KERNEL.replace("TYPE", "f32")
@@ -157,3 +159,12 @@ def test_the_store_of_one_run_can_be_named(kernel, monkeypatch):
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", "off")
     assert compile(kernel, "--cache=store") == 0
     assert os.path.isdir("store")
+
+
+def test_the_version_names_the_build(capsys):
+    assert main(["--version"]) == 0
+    first, versions, build = capsys.readouterr().out.splitlines()
+    assert first == f"tileiras {tileiras.__version__}" and versions == "Tile IR bytecode 13.1 to 13.5"
+    assert re.fullmatch("Build [0-9a-f]{16}", build)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.splitlines()[2] == build

@@ -250,7 +250,21 @@ def _version() -> str:
     from tileiras import __version__
     from tileiras.bytecode.versions import OLDEST, PREVIEW
 
-    return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\n"
+    return f"{PROGRAM} {__version__}\nTile IR bytecode {OLDEST} to {PREVIEW}\nBuild {_build()}\n"
+
+
+def _build() -> str:
+    """A digest of the compiler's own code: front ends keep cubins by what `--version` prints."""
+    import xxhash
+
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    digest = xxhash.xxh3_64()
+    for folder, folders, files in os.walk(package):
+        folders.sort()
+        for name in sorted(name for name in files if name.endswith(".py")):
+            with open(os.path.join(folder, name), "rb") as file:
+                digest.update(file.read())
+    return digest.hexdigest()
 
 
 def _bytecode_versions() -> str:

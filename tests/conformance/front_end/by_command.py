@@ -45,6 +45,8 @@ class CommandDevice(Device):
         self.folder = folder
 
     def install(self) -> None:
+        # Read when the front end is imported: cubins must be made, not found.
+        os.environ["CUDA_TILE_CACHE_DIR"] = "off"
         from cuda.tile import _compile
 
         kept = {name: getattr(_compile, name) for name in ("_get_max_supported_bytecode_version", "_find_compiler_bin")}
