@@ -76,7 +76,8 @@ def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
     elif isinstance(attribute, MmaAtomAttr):
         if name == UNIVERSAL_FMA:
             return ""
-        scaled = isinstance(op, tileas.BlockScaledMmaOp)
+        # A plain atom multiplies run by run; what it needs is what it needs for any product.
+        scaled = isinstance(op, tileas.BlockScaledMmaOp) and name not in MMA_ATOMS
         if scaled and gpu.number < 100:
             return "mma block scale is not supported by compute capability < sm100"
         atom = (SCALED_MMA_ATOMS if scaled else MMA_ATOMS).get(name)

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
+from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value, f32
 from tileiras.layout import LinearLayout, blocked, mma_layouts, scale_layouts
 from tileiras.remarks import Remark
 from tileiras.targets import (
     MMA_ATOMS,
     SCALED_MMA_ATOMS,
+    MmaAtom,
     ScaledMmaAtom,
     Target,
     find_mma_atoms,
@@ -54,20 +55,36 @@ class DotPlans:
 
     def scaled_atom(self, op: Any) -> ScaledMmaAtom | None:
         """The instruction for a block-scaled product, None when the target has none for it."""
+        if op.scale_a.type.element_type is f32:
+            return None
         types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
         if op.scale_b.type.element_type is not types[2]:
             return None
         return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
 
+    def run_atom(self, op: Any) -> MmaAtom | None:
+        """The instruction for the factors of a block-scaled product, of which each run of K is scaled afterwards; None
+        when the target has none that runs are multiples of."""
+        a, b, c = (v.type.element_type for v in (op.a, op.b, op.c))
+        m, n = op.c.type.shape[-2:]
+        atoms = find_mma_atoms(self.target, _keyword(a, None), _keyword(b, None), _keyword(c, None), m, n, op.block)
+        return atoms[0] if atoms and c is f32 else None
+
     def _make_scaled(self, op: Any) -> DotPlan:
-        atom = self.scaled_atom(op)
-        assert atom is not None, "products without an atom are expanded first"
         shape, depth = op.c.type.shape, op.a.type.shape[-1]
         batch = shape[0] if len(shape) == 3 else None
         m, n = shape[-2:]
-        warps = split_warps(self._num_warps, (m, n), atom.c.shape)
-        scales = scale_layouts(atom, m, n, depth // op.block, warps, batch)
-        return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
+        runs = depth // op.block
+        atom = self.scaled_atom(op)
+        if atom is not None:
+            warps = split_warps(self._num_warps, (m, n), atom.c.shape)
+            scales = scale_layouts(atom, m, n, runs, warps, batch)
+            return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
+        plain = self.run_atom(op)
+        assert plain is not None, "products without an atom are expanded first"
+        warps = split_warps(self._num_warps, (m, n), plain.c.shape)
+        a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
+        return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
 
     def _make(self, op: Any) -> DotPlan:
         if isinstance(op, aa.BlockScaledMmaOp):

@@ -10,7 +10,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Value, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
-from tileiras.targets import Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
+from tileiras.targets import MMA_ATOMS, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
 from .conversions import from_f32, to_f32
 from .function import FunctionLowering
@@ -144,8 +144,11 @@ class _Factor:
         return found
 
 
-def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
+Multiply = Callable[[tuple[int, ...], int, list[Value]], list[Value]]
+"""Multiplies the pieces of the factors at (corner of the result, k) and adds them to sums."""
+
+
+def _multiplier(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Multiply:
     a = _Factor(op.a, args[0], atom.a, lowering)
     b = _Factor(op.b, args[1], atom.b, lowering)
     types = {
@@ -154,16 +157,48 @@ def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLow
         "accumulatorPtxType": _ptx_type(atom.c_type),
     }
 
-    def multiply(piece: tuple[int, ...], k: int, sums: list[Value], result: Any) -> Value:
+    def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
         *lead, m, n = piece
         rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
-        return emit.insert(nvvm.MmaOp(rows, columns, sums, shape=atom.shape, res=result, **types))
+        op = nvvm.MmaOp(rows, columns, sums, shape=atom.shape, res=_struct(sums), **types)
+        return _members(lowering.emit.insert(op), sums, lowering)
 
-    return _accumulate(op, args[2], atom, multiply, lowering)
+    return multiply
+
+
+def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
+    return _accumulate(op, args[2], atom, _multiplier(op, args, atom, lowering), lowering)
+
+
+def _run_by_run(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
+    """A block-scaled product by a plain instruction: the sum over each run of K is scaled, then added."""
+    emit = lowering.emit
+    plain = _multiplier(op, args, atom, lowering)
+    run = op.a.type.shape[-1] // op.scale_a.type.shape[-1]
+    shape = lowering.layout(op.c).shape
+    where_a, where_b = (_positions(lowering.layout(v)) for v in (op.scale_a, op.scale_b))
+    elements = _elements(atom.c)
+    zero = emit.floating(0.0, element_of(args[2].type))
+
+    def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
+        partial = [zero] * len(sums)
+        for depth in range(k, k + run, atom.shape[2]):
+            partial = plain(piece, depth, partial)
+        scaled = []
+        for value, old, basis in zip(partial, sums, elements):
+            *lead, m, n = _moved(piece, basis, shape)
+            left = emit.extract(args[3], where_a[(*lead, m, k // run)])
+            right = emit.extract(args[4], where_b[(*lead, k // run, n)])
+            scaled.append(emit.intrinsic("fma", emit.insert(llvm.FMulOp(value, left)), right, old))
+        return scaled
+
+    return _accumulate(op, args[2], atom, multiply, lowering, run)
 
 
 def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
+    if op.atom.atom in MMA_ATOMS:
+        return _run_by_run(op, args, mma_atom(op.atom.atom), lowering)
     atom = scaled_mma_atom(op.atom.atom)
     a = _Factor(op.a, args[0], atom.a, lowering)
     b = _Factor(op.b, args[1], atom.b, lowering)
@@ -177,38 +212,43 @@ def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> 
         "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
     }
 
-    def multiply(piece: tuple[int, ...], k: int, sums: list[Value], result: Any) -> Value:
+    def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
         *lead, m, n = piece
         rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
         (left,), (right,) = scale_a.at(*lead, m, k // atom.block), scale_b.at(*lead, k // atom.block, n)
-        return emit.insert(
-            nvvm.MmaBlockScaleOp(rows, columns, sums, left, right, shape=atom.shape, res=result, **attributes)
-        )
+        op = nvvm.MmaBlockScaleOp(rows, columns, sums, left, right, shape=atom.shape, res=_struct(sums), **attributes)
+        return _members(emit.insert(op), sums, lowering)
 
     return _accumulate(op, args[2], atom, multiply, lowering)
+
+
+def _struct(sums: list[Value]) -> llvm.LLVMStructType:
+    return llvm.LLVMStructType([v.type for v in sums])
+
+
+def _members(out: Value, sums: list[Value], lowering: FunctionLowering) -> list[Value]:
+    return [lowering.emit.member(out, i) for i in range(len(sums))]
 
 
 def _accumulate(
     op: Any,
     c: Value,
     atom: MmaAtom | ScaledMmaAtom,
-    multiply: Callable[[tuple[int, ...], int, list[Value], Any], Value],
+    multiply: Multiply,
     lowering: FunctionLowering,
+    step: int | None = None,
 ) -> Value:
-    """One instruction for each atom-sized piece of this warp's share; k is the outermost loop, so that consecutive
-    instructions have different accumulators."""
-    emit = lowering.emit
+    """Each atom-sized piece of this warp's share, `step` of K at a time (the atom's depth unless it is given); k is the
+    outermost loop, so that consecutive instructions have different accumulators."""
     layout = lowering.layout(op.c)
     where = _positions(layout)
     accumulators = {}
     for piece in _pieces(layout, atom.c):
         registers = [where[_moved(piece, basis, layout.shape)] for basis in _elements(atom.c)]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
-    result = llvm.LLVMStructType([o.type for o in next(iter(accumulators.values()))])
-    for k in range(0, op.a.type.shape[-1], atom.shape[2]):
+    for k in range(0, op.a.type.shape[-1], step or atom.shape[2]):
         for piece, sums in accumulators.items():
-            out = multiply(piece, k, sums, result)
-            accumulators[piece] = [emit.member(out, i) for i in range(len(result.elements))]
+            accumulators[piece] = multiply(piece, k, sums)
     return _gather(accumulators, where, atom.c, layout, lowering)
 
 
