@@ -171,3 +171,72 @@ def test_tokens_keep_tiles_whole_that_overlap():
     # The second pair is in place; the first would read what it has written.
     assert len(slices_of(text)) == 1
     run_ordered(text)
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+def product(rows, columns, depth, steps, tail=""):
+    """C = A B in steps of K, of one tile; `tail` makes %r of %sum, which is what is stored."""
+    shapes = {"a": (rows, depth * steps, "f16"), "b": (depth * steps, columns, "f16"), "c": (rows, columns, "f32")}
+    tiles = {"a": (rows, depth), "b": (depth, columns), "c": (rows, columns)}
+    views, lines = {}, []
+    for name, (m, n, element) in shapes.items():
+        tensor = f"tensor_view<{m}x{n}x{element}, strides=[{n},1]>"
+        tile = "x".join(map(str, tiles[name]))
+        views[name] = f"partition_view<tile=({tile}), {tensor}>"
+        lines.append(f"%q{name} = assume div_by<16>, %p{name} : tile<ptr<{element}>>")
+        lines.append(f"%t{name} = make_tensor_view %q{name}, shape = [{m}, {n}], strides = [{n}, 1] : {tensor}")
+        lines.append(f"%v{name} = make_partition_view %t{name} : {views[name]}")
+    made = "\n    ".join(lines)
+    a, b, c = f"tile<{rows}x{depth}xf16>", f"tile<{depth}x{columns}xf16>", f"tile<{rows}x{columns}xf32>"
+    return f"""cuda_tile.module @m {{
+  entry @k(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %pc: tile<ptr<f32>>) {{
+    {made}
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %steps = constant <i32: {steps}> : tile<i32>
+    %none = constant <f32: 0.0> : {c}
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%partial = %none) -> ({c}) {{
+      %a, %ka = load_view_tko weak %va[%zero, %i] : {views["a"]}, tile<i32> -> {a}, token
+      %b, %kb = load_view_tko weak %vb[%i, %zero] : {views["b"]}, tile<i32> -> {b}, token
+      %next = mmaf %a, %b, %partial : {a}, {b}, {c}
+      continue %next : {c}
+    }}
+    {tail or f"%r = addf %sum, %sum rounding<nearest_even> : {c}"}
+    %kc = store_view_tko weak %r, %vc[%zero, %zero] : {c}, {views["c"]}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+def run_product(text, rows, columns, k, gpu_name):
+    a, b = whole_numbers((rows, k), 1, np.float16), whole_numbers((k, columns), 2, np.float16)
+    expected, actual = np.zeros((rows, columns), np.float32), np.zeros((rows, columns), np.float32)
+    interpret(text, "k", 1, [a, b, expected])
+    artifact = tileiras.compile(text, gpu_name=gpu_name, **ONE_WARP)
+    emulate(artifact.text, "k", 1, [a, b, actual], metadata=artifact.kernels[0].metadata)
+    np.testing.assert_array_equal(actual, expected)
+    return artifact.text
+
+
+@pytest.mark.parametrize(("gpu_name", "rows", "columns"), [("sm_80", 64, 128), ("sm_90", 128, 64), ("sm_75", 128, 128)])
+def test_the_loop_of_a_product_is_executed_for_each_slice(gpu_name, rows, columns):
+    text = product(rows, columns, 16, 3)
+    assert len(slices_of(text, gpu_name)) == 1
+    assert "mma.sync" in run_product(text, rows, columns, 48, gpu_name)
+
+
+def test_products_that_fit_are_not_loaded_twice():
+    assert not slices_of(product(64, 64, 16, 2))
+
+
+def test_a_product_is_cut_along_what_is_not_reduced_afterwards():
+    tail = f"""{reduced("m", "sum", (64, 128), 1, "maxf %x, %y")}
+    %m1 = reshape %m : tile<64xf32> -> tile<64x1xf32>
+    %m2 = broadcast %m1 : tile<64x1xf32> -> tile<64x128xf32>
+    %r = subf %sum, %m2 rounding<nearest_even> : tile<64x128xf32>"""
+    text = product(64, 128, 16, 2, tail)
+    assert len(slices_of(text)) == 1
+    run_product(text, 64, 128, 32, "sm_80")

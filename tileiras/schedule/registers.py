@@ -8,11 +8,7 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
 from tileiras.layout.encoding import layout_of
-
-REGISTERS_PER_THREAD = 255
-"""Most that one thread can have (PTX ISA, ".maxnreg"; every SM of the table)."""
-
-REGISTERS_PER_CTA = 65536
+from tileiras.targets import registers_per_thread
 
 OTHER_REGISTERS = 40
 """Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
@@ -20,13 +16,6 @@ OTHER_REGISTERS = 40
 _RENAMING = (tileas.ViewOp, tileas.PermuteOp)
 _UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
 """Made of fewer registers than elements."""
-
-
-def available(func: Any) -> int:
-    """Registers of a thread when the SM is to hold as many CTAs as the kernel asks for."""
-    threads = 32 * (func.kernel_spec.num_warps or 1)
-    share = REGISTERS_PER_CTA // (threads * max(1, func.kernel_spec.occupancy or 1))
-    return min(REGISTERS_PER_THREAD, share)
 
 
 def words(value: Value) -> int:
@@ -49,7 +38,7 @@ def is_read_in_steps(value: Value) -> bool:
 def _feeds_products(value: Value) -> bool:
     for user in value.users:
         if isinstance(user, (tileas.DotOp, tileas.BlockScaledMmaOp)):
-            if any(operand is value for operand in user.operands[2:]):
+            if user.operands[2] is value:
                 return False
         elif not isinstance(user, _RENAMING) or not _feeds_products(user.results[0]):
             return False
@@ -95,7 +84,6 @@ def _made_in(value: Value, block: Block) -> bool:
 
 def exceeds(loop: Any, func: Any) -> int:
     """By how many registers a loop is above what a thread has; negative when some are left."""
-    return loop_registers(loop) + OTHER_REGISTERS - available(func)
-
-
-__all__ = ["available", "exceeds", "is_read_in_steps", "loop_registers", "words"]
+    spec = func.kernel_spec
+    available = registers_per_thread(32 * (spec.num_warps or 1), spec.occupancy or 1)
+    return loop_registers(loop) + OTHER_REGISTERS - available

@@ -13,7 +13,7 @@ from tileiras.targets.mma_atoms import (
     scaled_mma_atom,
     why_no_better_atom,
 )
-from tileiras.targets.sm import TARGETS, Occupancy, Target, occupancy, target
+from tileiras.targets.sm import TARGETS, Occupancy, Target, occupancy, registers_per_thread, target
 
 __all__ = [
     "COPY_ATOMS",
@@ -32,6 +32,7 @@ __all__ = [
     "has_copy_atom",
     "mma_atom",
     "occupancy",
+    "registers_per_thread",
     "scaled_mma_atom",
     "target",
     "why_no_better_atom",

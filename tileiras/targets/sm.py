@@ -175,6 +175,11 @@ def _rows() -> list[Target]:
 TARGETS: dict[str, Target] = {row.name: row for row in _rows()}
 
 
+def registers_per_thread(threads: int, ctas: int = 1) -> int:
+    """Registers that each of a CTA's threads can have when an SM is to hold so many of these CTAs."""
+    return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)))
+
+
 def target(name: str) -> Target:
     """The row of a GPU code such as `sm_90`; KeyError for one that is not in the table."""
     return TARGETS[name]

@@ -223,8 +223,11 @@ def _remark(op: Any, name: str, layouts: Any) -> None:
     a, b, c = (value.type for value in (op.a, op.b, op.c))
     arguments = {"Instruction": "FMA" if name == FMA else "mma.sync", "Shape": [1, 1, 1], "Atom": name}
     reason = ""
-    if isinstance(op, aa.BlockScaledMmaOp):
+    if name in SCALED_MMA_ATOMS:
         arguments |= {"Instruction": "mma.sync.block_scale", "Shape": list(SCALED_MMA_ATOMS[name].shape)}
+    elif isinstance(op, aa.BlockScaledMmaOp):
+        arguments["Shape"] = list(MMA_ATOMS[name].shape)
+        reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
     else:
         if name != FMA:
             arguments["Shape"] = list(MMA_ATOMS[name].shape)

@@ -14,6 +14,7 @@ STORES = (aa.TiledStoreOp, aa.StoreOp)
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 SHAPES = (aa.BroadcastOp, aa.ViewOp, aa.PermuteOp)
 COLLECTIVES = (aa.ReduceOp, aa.ScanOp)
+PRODUCTS = (aa.DotOp, aa.BlockScaledMmaOp)
 
 
 class Unsliceable(Exception):
@@ -50,12 +51,16 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
         return [op.permutation.elements[dim]]
     if isinstance(op, aa.ReduceOp):
         return [dim + (dim >= op.dim.value)] * len(op.operands)
+    if isinstance(op, PRODUCTS):
+        rows = op.result.type.rank - 2
+        with_rows = op.a, op.c, *([op.scale_a] if isinstance(op, aa.BlockScaledMmaOp) else [])
+        return [dim if dim < rows or v is op.c or (v in with_rows) == (dim == rows) else None for v in op.operands]
     return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
 
 
-def result_dim(op: Any, dim: int, parts: int) -> int | None:
-    """The dimension along which the results are cut, or a store's tile is, when a tensor among the operands is along
-    `dim`; None for a reduction along it.  Raises Unsliceable."""
+def result_dim(op: Any, operand: Value, dim: int, parts: int) -> int | None:
+    """The dimension along which the results are cut, or a store's tile is, when `operand` is along `dim`; None for a
+    reduction along it.  Raises Unsliceable."""
     if isinstance(op, aa.ViewOp):
         return view_dim(op.operand.type.shape, op.result.type.shape, dim, parts)
     if isinstance(op, aa.PermuteOp):
@@ -64,6 +69,8 @@ def result_dim(op: Any, dim: int, parts: int) -> int | None:
         return None if dim == op.dim.value else dim - (dim > op.dim.value)
     if isinstance(op, aa.ScanOp) and dim == op.dim.value:
         raise Unsliceable
+    if isinstance(op, PRODUCTS) and operand_dims(op, dim, parts)[list(op.operands).index(operand)] is None:
+        raise Unsliceable  # along K
     return dim
 
 

@@ -23,7 +23,7 @@ from tileiras.ir import (
 from .slice_dimensions import ACCESSES, operand_dims
 
 if TYPE_CHECKING:
-    from .slicing import Group
+    from .slice_groups import Group
 
 
 def sliced(type: TensorType, dim: int, parts: int) -> TensorType:
@@ -49,7 +49,7 @@ class SlicedLoops:
         group = self.group
         end: Operation | None = None
         for stage in range(group.stage_count):
-            sinks = [op for op in group.ops if op in group.sinks and group.stages[op] == stage]
+            sinks = [op for op in group.units if op in group.sinks and group.stages[op] == stage]
             if not sinks:
                 continue
             place = sinks[-1]
@@ -57,9 +57,9 @@ class SlicedLoops:
                 assert end.next is not None
                 place = end.next
             end = self._delay(_Loop(self, stage, sinks).insert(place), place)
-        for op in reversed(group.ops):
+        for op in reversed(group.units):
             for result in op.results:
-                if isinstance(result.type, aa.MemTokenType):
+                if isinstance(result.type, aa.MemTokenType) and op in self.completed:
                     result.replace_all_uses_with(self.completed[op])
             op.erase()
 
@@ -90,9 +90,8 @@ class _Loop:
         self.group = loops.group
         self.completed = loops.completed
         self.stage = stage
-        self.stores = [op for op in sinks if not isinstance(op, aa.ReduceOp)]
         self.reductions: list[Any] = [op for op in sinks if isinstance(op, aa.ReduceOp)]
-        self.ops = [op for op in self.group.ops if stage in self.group.runs[op]]
+        self.ops = [op for op in self.group.units if stage in self.group.runs[op]]
         self.values: dict[Value, Value] = {}
         """Slices of the group's tensors, and tokens of its accesses, in the loop."""
         self.made: dict[tuple[Value, int], Value] = {}
@@ -104,7 +103,6 @@ class _Loop:
         parts = self.group.parts
         bounds = [_integer(self.outer, n) for n in (0, parts, 1)]
         self.start = self.outer.insert(aa.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
-        inputs = [v for op in self.reductions for v in op.inputs]
         types = [sliced(v.type, op.dim.value, parts) for op in self.reductions for v in op.inputs]
         zeros = [self._zero(type) for type in types]
         carried = [self.start.type, *types]
@@ -130,7 +128,7 @@ class _Loop:
                 for result in op.results:
                     if isinstance(result.type, aa.MemTokenType):
                         self._replace_outside(result, loop.results[0])
-        return [loop, *self._complete(loop.results[1:], inputs)]
+        return [loop, *self._complete(loop.results[1:])]
 
     def _replace_outside(self, old: Value, new: Value) -> None:
         """The group's own operations are still to be read by later stages."""
@@ -144,17 +142,22 @@ class _Loop:
     # -- one slice -----------------------------------------------------------------------------------------------------
 
     def _again(self, op: Any) -> None:
-        """An operation of the group, on a slice."""
+        """An operation of the group, or of one of its loops, on a slice."""
         self.inner.location = op.location
-        cut = [self.group.dims[v] for v in (*op.results, *op.operands) if v in self.group.dims]
+        dims = self.group.dims
+        cut = [dims[v] for v in (*op.results, *op.operands) if v in dims]
+        if op in self.group.loops:
+            self._loop_again(op)
+            return
+        if not cut:
+            self.inner.insert(op.clone(self.values))
+            return
         if isinstance(op, ACCESSES):
             operands = self._access_operands(op, cut[0])
         else:
-            dims = operand_dims(op, self.group.dims[op.results[0]], self.group.parts)
-            operands = [self._slice(v, dim) for v, dim in zip(op.operands, dims)]
-        types = [
-            sliced(r.type, self.group.dims[r], self.group.parts) if r in self.group.dims else r.type for r in op.results
-        ]
+            wanted = operand_dims(op, dims[op.results[0]], self.group.parts)
+            operands = [self._slice(v, dim) for v, dim in zip(op.operands, wanted)]
+        types = [sliced(r.type, dims[r], self.group.parts) if r in dims else r.type for r in op.results]
         regions = []
         for region in op.regions:
             region.clone_into(copy := Region(), {}, {})
@@ -163,10 +166,36 @@ class _Loop:
         self.inner.insert(new)
         self.values.update(zip(op.results, new.results))
 
+    def _loop_again(self, loop: Any) -> None:
+        """A loop that carries slices."""
+        dims = [self.group.dims.get(result) for result in loop.results]
+        bounds = [self._slice(v, None) for v in (loop.lower_bound, loop.upper_bound, loop.step)]
+        inits = [self._carried(v, dim) for v, dim in zip(loop.init_args, dims)]
+        types = [v.type for v in inits]
+        old = loop.body.block
+        body = Block([old.arguments[0].type, *types], [a.location for a in old.arguments])
+        self.values.update(zip(old.arguments, body.arguments))
+        outer, made = self.inner, self.made
+        # What is made again inside is not there after the loop.
+        self.inner, self.made = Builder.at_end(body), dict(made)
+        for op in old.operations:
+            if op is not old.last:
+                self._again(op)
+        self.inner.location = old.last.location
+        self.inner.insert(scf.YieldOp.create([self._carried(v, dim) for v, dim in zip(old.last.operands, dims)]))
+        self.inner, self.made = outer, made
+        self.inner.location = loop.location
+        new = scf.ForOp.create((*bounds, *inits), types, dict(loop.attributes), (Region([body]),))
+        self.inner.insert(new)
+        self.values.update(zip(loop.results, new.results))
+
+    def _carried(self, value: Value, dim: int | None) -> Value:
+        return self._token(value) if isinstance(value.type, aa.MemTokenType) else self._slice(value, dim)
+
     def _slice(self, value: Value, dim: int | None) -> Value:
-        if dim is None or not isinstance(value.type, TensorType):
-            return value
-        return self.values[value] if value in self.group.dims else self._make(value, dim)
+        if dim is None or value in self.group.dims or not isinstance(value.type, TensorType):
+            return self.values.get(value, value)
+        return self._make(value, dim)
 
     def _make(self, value: Value, dim: int) -> Value:
         """A slice of a tensor that is made of scalars."""
@@ -213,17 +242,20 @@ class _Loop:
     def _view(self, view: Value, dim: int) -> tuple[Value, int]:
         """The tiling by slices, and how many of these a step of the whole tiles is."""
         type = view.type
+        op: Any = view.defining_op
         shape, strides = list(type.shape), list(type.traversal_strides)
         shape[dim] //= self.group.parts
         scale, strides[dim] = strides[dim] // shape[dim], shape[dim]
         new = aa.TiledViewType(shape, type.source, type.dim_map, type.padding, strides, type.sparse_dim)
-        op: Any = view.defining_op
-        return self.outer.insert(aa.BlockTileOp(op.source, result=new)).results[0], scale
+        source = self.values.get(op.source)
+        if source is None:
+            return self.outer.insert(aa.BlockTileOp(op.source, result=new)).results[0], scale
+        return self.inner.insert(aa.BlockTileOp(source, result=new)).results[0], scale
 
     def _coordinate(self, coordinate: Value, scale: int) -> Value:
         """Where the slice is: in 64 bits, since slices are more than tiles."""
         insert = self.inner.insert
-        wide, counter = (self._wide(v) for v in (coordinate, self.counter))
+        wide, counter = (self._wide(v) for v in (self.values.get(coordinate, coordinate), self.counter))
         first = insert(arith.MulIOp(wide, _integer(self.inner, scale, i64))).results[0]
         return insert(arith.AddIOp(first, counter)).results[0]
 
@@ -291,7 +323,7 @@ class _Loop:
             values.update(zip(inner.results, new.results))
         return [tensor(v) for v in block.last.operands]
 
-    def _complete(self, running: Any, inputs: list[Value]) -> list[Operation]:
+    def _complete(self, running: Any) -> list[Operation]:
         """What is left to combine, after the loop."""
         made = []
         for op in self.reductions:

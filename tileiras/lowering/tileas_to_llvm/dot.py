@@ -41,10 +41,8 @@ class _Steps(Protocol):
 
 
 def reads_steps(op: Any, value: Value) -> bool:
-    """Whether an operation takes `value` as a factor and nothing else, so that it can be read step by step."""
-    if not isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)):
-        return False
-    return all(operand is not value for operand in op.operands[2:])
+    """Whether an operation takes `value` as a factor or its scales, so that it can be read step by step."""
+    return isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)) and op.c is not value
 
 
 def feeds_steps(value: Value, block: Block) -> bool:
@@ -187,8 +185,8 @@ def _run_by_run(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: Functio
         scaled = []
         for value, old, basis in zip(partial, sums, elements):
             *lead, m, n = _moved(piece, basis, shape)
-            left = emit.extract(args[3], where_a[(*lead, m, k // run)])
-            right = emit.extract(args[4], where_b[(*lead, k // run, n)])
+            left = _element(args[3], where_a[(*lead, m, k // run)], lowering)
+            right = _element(args[4], where_b[(*lead, k // run, n)], lowering)
             scaled.append(emit.intrinsic("fma", emit.insert(llvm.FMulOp(value, left)), right, old))
         return scaled
 
@@ -220,6 +218,10 @@ def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> 
         return _members(emit.insert(op), sums, lowering)
 
     return _accumulate(op, args[2], atom, multiply, lowering)
+
+
+def _element(value: Value | _Steps, register: int, lowering: FunctionLowering) -> Value:
+    return lowering.emit.extract(value, register) if isinstance(value, Value) else value.take([register])
 
 
 def _struct(sums: list[Value]) -> llvm.LLVMStructType:
