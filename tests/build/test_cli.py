@@ -60,6 +60,13 @@ def test_what_is_no_tile_ir_has_code_3(tmp_path, monkeypatch, capsys, data, mess
     assert os.listdir() == ["k.bin"]
 
 
+def test_an_empty_text_is_told_what_it_lacks(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.mlir").write_text("")
+    assert main(["k.mlir", "--gpu-name", "sm_90"]) == 3
+    assert "k.mlir:1:1: error: expected one cuda_tile.module, found none" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("emit, start", [
     ("bytecode", b"\x7fTileIR\x00"),
     ("cuda_tile", b"cuda_tile.module"), ("tileaa", b"module {"), ("tileas", b""), ("llvm", b""),
