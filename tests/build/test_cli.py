@@ -97,4 +97,4 @@ def test_a_failed_compilation_leaves_the_old_output_alone(kernel, capsys):
 def test_the_pipeline_is_printed_in_order(capsys):
     assert main(["--print-pipeline"]) == 0
     lines = [line.split()[1] for line in capsys.readouterr().out.split("\n") if line[:1].isdigit()]
-    assert lines == ["export", "read", "tileaa", "tileas", "llvm", "ptx", "cubin"]
+    assert lines == ["export", "read", "tileaa", "tileas", "llvm", "ptx", "cubin", "sass"]

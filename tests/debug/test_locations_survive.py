@@ -36,7 +36,10 @@ def test_every_operation_keeps_a_location(name, options):
             assert lost(given) == [], stage
 
 
-@pytest.mark.parametrize("name", ["canonicalize", "cse", "dce", "fuse-fma", "loop-split", "synthesize-debug-info-scopes"])
+PASSES = ("canonicalize", "cse", "dce", "fuse-fma", "loop-split", "synthesize-debug-info-scopes")
+
+
+@pytest.mark.parametrize("name", PASSES)
 def test_passes_over_tile_ir_lose_none(name):
     for path in (*TEXT, "../tests/passes/canonicalize_if.mlir", "../tests/passes/loop_split.mlir"):
         module = parse_module((EXAMPLES / path).read_text(), path)

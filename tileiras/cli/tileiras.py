@@ -87,7 +87,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     layered = _pipeline_options(values, given)
     if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
         raise CompileError.at(None, unsupported_gpu("sm_0", version), ExitCode.CONFIGURATION)
-    if emit == "cubin":
+    if emit in ("cubin", "sass"):
         given.setdefault("tile-launch", True)
     options = CompileOptions(given)
     if "apply-controls" in values:
