@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from tileiras.build.execute import Report, Session, Step, report
+from tileiras.build.execute import Report, Session, Step, perform_here, report
 
 if TYPE_CHECKING:
     from tileiras.build.worker import Pool
@@ -27,7 +27,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
     A session's cluster, where there is one, comes before the workers of this machine.
     """
     if jobs < 2 and session.cluster is None:
-        return report(session.perform(step), step)
+        return perform_here(session, step)
     ready = _ahead.pop((step.stem, step.stage.name), None)
     if ready is not None and ready.key == session.key(step) and (ready.code or all(map(os.path.isfile, step.outputs))):
         return ready
@@ -41,7 +41,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
         # The jobs are those that the cluster can take.
         jobs = min(jobs, os.cpu_count() or 1)
         if jobs < 2:
-            return report(session.perform(step), step)
+            return perform_here(session, step)
     from tileiras.build.worker import Place, Request, WorkerDied
 
     store = session.store

@@ -372,6 +372,11 @@ def content_digest(path: str) -> str:
         return xxhash.xxh3_128_hexdigest(file.read())
 
 
+def perform_here(session: Session, step: Step) -> Report:
+    """Makes the artifacts of a step in this process."""
+    return report(session.perform(step), step)
+
+
 def report(outcome: Outcome, step: Step) -> Report:
     """An outcome as plain data."""
     code = int(outcome.error.code) if outcome.error is not None else 0

@@ -11,13 +11,14 @@ import contextlib
 import os
 import queue
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tileiras import pipeline
 from tileiras.build import discover, dispatch, plan
-from tileiras.build.execute import Report, Session, Step, content_digest
+from tileiras.build.execute import Report, Session, Step, content_digest, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
 from tileiras.diagnostics import CompileError
@@ -249,13 +250,14 @@ class Watch:
                 cut = cut or step
                 continue
             cut = None
-            report = dispatch.perform(self._session, step, jobs)
-            reports.append(report)
-            if report.code:
+            # One kernel is built before a request would have reached another process.
+            made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
+            reports.append(made)
+            if made.code:
                 broken.update(step.outputs)
                 self._keys.pop(place, None)
-            elif report.key is not None:
-                self._keys[place] = report.key
+            elif made.key is not None:
+                self._keys[place] = made.key
         return Done(reports, cut)
 
     def _plan(self, kernel: Single) -> plan.Plan:
@@ -429,7 +431,12 @@ def _observed(
             if folder not in trees:
                 observer.schedule(Handler(), folder, recursive=False)
         observer.start()
+        # Of folders further down, watchdog keeps to itself that there was no watch left for them.
+        with tempfile.TemporaryDirectory() as folder:
+            observer.unschedule(observer.schedule(FileSystemEventHandler(), folder))
     except OSError as failure:
+        observer.unschedule_all()
+        observer.stop()
         error(
             f"warning: the system gives no more watches ({failure.strerror}); looking every {POLL} s instead. "
             "On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
