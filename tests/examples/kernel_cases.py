@@ -221,12 +221,31 @@ def _quantized(g):
     return [whole(g, (13, 104), np.int8, -127, 127), g.uniform(0.5, 2, 13).astype(np.float32), unset((13, 104), "f2")]
 
 
-def _scaled(g):
-    m, k, n = 40, 128, 24
-    scales = [np.exp2(whole(g, shape, np.float32, -2, 2)).astype(ml_dtypes.float8_e8m0fnu)
-              for shape in ((m, k // 32), (k // 32, n))]  # fmt: skip
-    f8 = ml_dtypes.float8_e4m3fn
-    return [whole(g, (m, k), f8), scales[0], whole(g, (k, n), f8), scales[1], unset((m, n))]
+def _scaled(type, sizes=(40, 128, 24)):
+    m, k, n = sizes
+
+    def values(g):
+        scales = [np.exp2(whole(g, shape, np.float32, -2, 2)).astype(F8E8M0)
+                  for shape in ((m, k // 32), (k // 32, n))]  # fmt: skip
+        return [whole(g, (m, k), type), scales[0], whole(g, (k, n), type), scales[1], unset((m, n))]
+
+    return values
+
+
+def _scaled_f4(scale, block, sizes):
+    """All bytes are two numbers; scales of f8E4M3FN are whole numbers, so that products stay exact."""
+    m, k, n = sizes
+
+    def values(g):
+        powers = scale == F8E8M0
+        a_scales, b_scales = (
+            (np.exp2(whole(g, shape, np.float32, -2, 2)) if powers else whole(g, shape, low=0)).astype(scale)
+            for shape in ((m, k // block), (k // block, n))
+        )
+        return [whole(g, (m, k // 2), U8, 0, 255), a_scales, whole(g, (k, n // 2), U8, 0, 255), b_scales,
+                unset((m, n))]  # fmt: skip
+
+    return values
 
 
 def _grouped(g):
@@ -261,6 +280,7 @@ def _moe(g):
 
 F16, F32, F64, I8, U8, I32 = np.float16, np.float32, np.float64, np.int8, np.uint8, np.int32
 BF16, F8E4M3, F8E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+F8E8M0 = ml_dtypes.float8_e8m0fnu
 
 CASES = [
     # Functions are within two or three units, sums in another order within a few more; a difference of two numbers
@@ -318,8 +338,12 @@ CASES = [
     _matmul("matmul_tf32", F32, F32, F32, (40, 20, 44), (32, 32), note="few steps"),
     _matmul("matmul_f64", F64, F64, F64, (20, 37, 30), (16, 16)),
     _matmul("matmul_i8", I8, I8, I32, (40, 80, 48), (32, 32)),
+    _matmul("matmul_u8", U8, U8, I32, (40, 80, 48), (32, 64)),
+    _matmul("matmul_i8_u8", I8, U8, I32, (35, 70, 21), (32, 16)),
     _matmul("matmul_u8_i8", U8, I8, I32, (19, 37, 21), (16, 16)),
     _matmul("matmul_f8e4m3fn", F8E4M3, F8E4M3, F32, (40, 80, 48), (32, 32), "matmul_f8.py", F8_TARGETS),
+    _matmul("matmul_f8e4m3fn_f16", F8E4M3, F8E4M3, F16, (35, 70, 21), (32, 16), "matmul_f8.py", F8_TARGETS),
+    _matmul("matmul_f8e5m2_f16", F8E5M2, F8E5M2, F16, (40, 48, 80), (32, 64), "matmul_f8.py", F8_TARGETS),
     _matmul("matmul_f8e5m2", F8E5M2, F8E5M2, F32, (19, 37, 21), (16, 32), "matmul_f8.py", F8_TARGETS),
     KernelCase("matmul_batched.py", "matmul_batched", (2, 2, 2),
                lambda g: [whole(g, (3, 40, 48), F16), whole(g, (3, 48, 24), F16), unset((3, 40, 24), F16)], (2,)),
@@ -331,5 +355,11 @@ CASES = [
     KernelCase("attention.py", "causal_attention", (3, 2), _attention(70, 70), (3,), ulps=4, scale=0.5),
     KernelCase("attention_decode.py", "attention_decode", (2, 2), _decode, (4,), ulps=4, scale=0.5),
     KernelCase("moe_matmul.py", "moe_matmul", (4, 2), _moe, (4,)),
-    KernelCase("matmul_scaled.py", "matmul_scaled", (2, 1), _scaled, (4,), targets=SCALED_TARGETS),
+    KernelCase("matmul_scaled.py", "matmul_scaled", (2, 1), _scaled(F8E4M3), (4,), targets=SCALED_TARGETS),
+    KernelCase("matmul_scaled.py", "matmul_scaled_f8e5m2", (1, 2), _scaled(F8E5M2, (40, 256, 48)), (4,),
+               targets=SCALED_TARGETS),
+    KernelCase("matmul_scaled.py", "matmul_scaled_mxf4", (2, 1), _scaled_f4(F8E8M0, 32, (40, 128, 24)), (4,),
+               targets=SCALED_TARGETS),
+    KernelCase("matmul_scaled.py", "matmul_scaled_nvf4", (2, 1), _scaled_f4(F8E4M3, 16, (33, 128, 64)), (4,),
+               targets=SCALED_TARGETS),
 ]  # fmt: skip
