@@ -13,13 +13,17 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.cli import driver_options, instrumentation
 from tileiras.cli.command_line import Stop, UsageError
 from tileiras.cli.driver_options import PROGRAM
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_gpu
+
+if TYPE_CHECKING:
+    from tileiras.api import Artifact
+    from tileiras.units import Source
 
 DEFAULT_CUBIN = "elf.o"
 """What the vendor's tool calls its output when nobody does."""
@@ -72,7 +76,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     if not inputs or not inputs[0]:
         print(driver_options.help_text(), end="")
         raise UsageError("error: no input file provided")
-    from tileiras import api, pipeline, units
+    from tileiras import pipeline, units
 
     name = inputs[0]
     if name == "-":
@@ -118,17 +122,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         if refused is not None:
             # What is wrong with the input comes first.
             library.compile_with(source, options, "cuda_tile")
-        elif values.get("save-temps") or any(values.get(name) for name in WATCHED) or layered:
-            folder = os.path.dirname(output) if output != "-" else ""
-            keep = _saver(folder) if values.get("save-temps") else None
-            with instrumentation.watching(
-                {name for name in instrumentation.FLAGS if values.get(name)}, values, layered, list
-            ) as (watchers, times):
-                artifact = api.compile_with(
-                    source, options, emit, entry=values.get("entry"), keep=keep, instrumentation=watchers, times=times
-                )
         else:
-            artifact = library.compile_with(source, options, emit, entry=values.get("entry"))
+            artifact = _compile(source, options, emit, values, layered, os.path.dirname(output))
     except CompileError as error:
         if values.get("mlir-print-stacktrace-on-diagnostic"):
             error.attach_trace()
@@ -141,6 +136,25 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     if "depfile" in values:
         _write(values["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
     return ExitCode.SUCCESS
+
+
+def _compile(
+    source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any], layered: Mapping[str, Any],
+    folder: str,
+) -> Artifact:  # fmt: skip
+    """The product; what stages make goes to `folder` where it is to be kept, and passes are watched."""
+    from tileiras import api
+    from tileiras.build import library
+
+    entry = values.get("entry")
+    if not (values.get("save-temps") or layered or any(values.get(name) for name in WATCHED)):
+        return library.compile_with(source, options, emit, entry=entry)
+    keep = _saver(folder) if values.get("save-temps") else None
+    flags = {name for name in instrumentation.FLAGS if values.get(name)}
+    with instrumentation.watching(flags, values, layered, list) as (watchers, times):
+        return api.compile_with(
+            source, options, emit, entry=entry, keep=keep, instrumentation=watchers, times=times
+        )  # fmt: skip
 
 
 WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
@@ -171,7 +185,7 @@ def _of_compiler(name: str, value: Any) -> Any:
     return parse_value(OPTIONS[name], value) if OPTIONS[name].kind is list else value
 
 
-def _hints(source: Any, values: Mapping[str, Any]) -> list[Diagnostic]:
+def _hints(source: Source, values: Mapping[str, Any]) -> list[Diagnostic]:
     """What is wrong with optimization hints, for those who ask; raises CompileError (code 3) where that is an error."""
     if not values.get("Wunsupported-hints"):
         return []
