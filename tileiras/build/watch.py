@@ -415,8 +415,13 @@ def _observed(
     if poll:
         yield False
         return
+    import logging
+
     from watchdog.events import FileSystemEventHandler
     from watchdog.observers import Observer
+
+    # It complains of its own threads that are stopped soon after their start.
+    logging.getLogger("watchdog").addHandler(logging.NullHandler())
 
     class Handler(FileSystemEventHandler):
         def on_any_event(self, event: Any) -> None:
