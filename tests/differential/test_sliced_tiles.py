@@ -176,8 +176,8 @@ def test_tokens_keep_tiles_whole_that_overlap():
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def product(rows, columns, depth, steps, tail=""):
-    """C = A B in steps of K, of one tile; `tail` makes %r of %sum, which is what is stored."""
+def product(rows, columns, depth, steps, tail="", inner=""):
+    """C = A B in steps of K, of one tile; `inner` makes %s of %next in each step, `tail` %r of %sum for the store."""
     shapes = {"a": (rows, depth * steps, "f16"), "b": (depth * steps, columns, "f16"), "c": (rows, columns, "f32")}
     tiles = {"a": (rows, depth), "b": (depth, columns), "c": (rows, columns)}
     views, lines = {}, []
@@ -201,7 +201,8 @@ def product(rows, columns, depth, steps, tail=""):
       %a, %ka = load_view_tko weak %va[%zero, %i] : {views["a"]}, tile<i32> -> {a}, token
       %b, %kb = load_view_tko weak %vb[%i, %zero] : {views["b"]}, tile<i32> -> {b}, token
       %next = mmaf %a, %b, %partial : {a}, {b}, {c}
-      continue %next : {c}
+      {inner}
+      continue {"%s" if inner else "%next"} : {c}
     }}
     {tail or f"%r = addf %sum, %sum rounding<nearest_even> : {c}"}
     %kc = store_view_tko weak %r, %vc[%zero, %zero] : {c}, {views["c"]}, tile<i32> -> token
@@ -233,10 +234,20 @@ def test_products_that_fit_are_not_loaded_twice():
 
 
 def test_a_product_is_cut_along_what_is_not_reduced_afterwards():
-    tail = f"""{reduced("m", "sum", (64, 128), 1, "maxf %x, %y")}
-    %m1 = reshape %m : tile<64xf32> -> tile<64x1xf32>
-    %m2 = broadcast %m1 : tile<64x1xf32> -> tile<64x128xf32>
-    %r = subf %sum, %m2 rounding<nearest_even> : tile<64x128xf32>"""
-    text = product(64, 128, 16, 2, tail)
+    text = product(64, 128, 16, 2, tail=without_maximum("r", "sum"))
     assert len(slices_of(text)) == 1
     run_product(text, 64, 128, 32, "sm_80")
+
+
+def test_reductions_inside_the_loop_are_cut_with_their_rows():
+    text = product(64, 128, 16, 2, inner=without_maximum("s", "next"))
+    assert len(slices_of(text)) == 1
+    run_product(text, 64, 128, 32, "sm_80")
+
+
+def without_maximum(name, source):
+    """The rows of a 64x128 tile, from each of which its maximum is taken."""
+    return f"""{reduced("m", source, (64, 128), 1, "maxf %x, %y")}
+    %m1 = reshape %m : tile<64xf32> -> tile<64x1xf32>
+    %m2 = broadcast %m1 : tile<64x1xf32> -> tile<64x128xf32>
+    %{name} = subf %{source}, %m2 rounding<nearest_even> : tile<64x128xf32>"""

@@ -16,7 +16,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Builder, IntegerAttr, Operation, TensorType, Value, i32
+from tileiras.ir import Builder, IntegerAttr, Operation, TensorType, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
 from tileiras.layout.staging import buffer_offsets
@@ -42,14 +42,16 @@ def keep_factors(func: Any, atom: CopyAtom, budget: int, engine: DiagnosticEngin
 
     `budget`: bytes of shared memory, of which at most half go to tiles that stay.
     """
-    short = {loop for loop in func.walk() if isinstance(loop, scf.ForOp) and exceeds(loop, func) > 0}
+    short = {loop: None for loop in func.walk() if isinstance(loop, scf.ForOp) and exceeds(loop, func) > 0}
+    for loop in short:
+        loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
     if not short:
         return
     left = budget // 2
     by_block: dict[Any, list[Resident]] = {}
     for load in [op for op in func.walk() if isinstance(op, LOADS)]:
         resident = _resident(load, atom)
-        if resident is None or not any(_loops_around(p, load) & short for p in resident.products):
+        if resident is None or not any(_loops_around(p, load) & short.keys() for p in resident.products):
             continue
         type = load.data.type
         size = type.num_elements * type.element_type.width // 8

@@ -13,6 +13,9 @@ from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
 """nv_tileaa operation -> the nv_tileas operation of the same name."""
 
+SHORT_OF_REGISTERS = "nv_tileas.short_of_registers"
+"""Discardable unit attribute of a loop whose tiles take about all the registers that a thread has."""
+
 
 def _counterpart(cls: type[Operation]) -> type[Operation]:
     COUNTERPARTS[cls.__bases__[0]] = cls

@@ -65,7 +65,7 @@ class Group:
         self.dims: dict[Value, int] = {}
         self.loops: set[Operation] = set()
         self.sinks: set[Operation] = set()
-        self.products = False
+        self.products: list[Any] = []
         self._whole: set[Value] = set()
         self._checked: set[tuple[Value, int]] = set()
         self._aliases = aliases
@@ -171,7 +171,7 @@ class Group:
         if isinstance(op, ACCESSES):
             _check_access(op)
         elif isinstance(op, PRODUCTS):
-            self.products = True
+            self.products.append(op)
         elif not (isinstance(op, (*SHAPES, *COLLECTIVES)) or is_elementwise(op)):
             raise Unsliceable
         dim: int | None = self.dims[value]
@@ -323,6 +323,10 @@ class Group:
     def registers(self, threads: int) -> int:
         """32-bit registers of a thread for the tiles that are there at a time, executed in order."""
         return self._most(self.units, threads)
+
+    def accumulators(self, threads: int) -> int:
+        """Registers of a thread for the largest accumulators among the products."""
+        return max(_words(op.result, threads) for op in self.products)
 
     def _most(self, ops: list[Operation], threads: int) -> int:
         last: dict[Value, Operation] = {}

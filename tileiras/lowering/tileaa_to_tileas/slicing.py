@@ -45,6 +45,8 @@ def slice_tiles(func: Any, num_warps: int, engine: DiagnosticEngine | None = Non
     """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1)
     for block in [block for op in func.walk() for region in op.regions for block in region.blocks]:
+        if not func.is_ancestor_of(block.parent_op):
+            continue  # of a loop that has been cut
         met: set[Operation] = set()
         for op in list(block.operations):
             seed = slicing.seed(op) if op not in met else None
@@ -57,7 +59,7 @@ def slice_tiles(func: Any, num_warps: int, engine: DiagnosticEngine | None = Non
                 engine.remark(
                     op.location,
                     f"the {shape} tile is worked on in {group.parts} slices:"
-                    f" a thread would need {group.registers(slicing.threads)} registers for what is there at a time",
+                    f" a thread would need {slicing.taken(group)} registers for what is there at a time",
                 )
             SlicedLoops(group).run()
 
@@ -90,8 +92,7 @@ class _Slicing:
             group = self._group(seed, dim, 2)
             if group is None:
                 continue
-            taken = group.registers(self.threads)
-            most, aim = self._limits(group)
+            taken, most, aim = self._registers(group)
             if taken <= most:
                 return None
             extent = seed.type.shape[dim]
@@ -104,18 +105,22 @@ class _Slicing:
                 found.append(finer if parts > 2 else group)  # type: ignore[arg-type]
         return min(found, key=lambda group: (group.stage_count, -group.parts), default=None)
 
+    def taken(self, group: Group) -> int:
+        """Registers of a thread for the tiles of a group."""
+        return self._registers(group)[0]
+
     def _group(self, seed: Value, dim: int, parts: int) -> Group | None:
         try:
             return Group(seed, dim, parts, self._aliases, self._remade)
         except Unsliceable:
             return None
 
-    def _limits(self, group: Group) -> tuple[int, int]:
-        """Registers above which tiles are cut, and what slices should take.
+    def _registers(self, group: Group) -> tuple[int, int, int]:
+        """Registers that a group takes, above how many it is cut, and how many its slices should take.
 
-        Loads that feed a product twice cost more than a few registers that are spilled.
+        Of products only the accumulators count: loading factors twice costs more than a few registers that are spilled.
         """
         left = max(1, self._available - OTHER_REGISTERS)
         if group.products:
-            return self._available, left
-        return min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
+            return group.accumulators(self.threads), left, left
+        return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)

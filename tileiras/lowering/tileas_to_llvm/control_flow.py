@@ -7,6 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm, scf
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Value
 
 from .function import FunctionLowering, has_no_value
@@ -56,7 +57,9 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     lowering.values[op.induction_variable] = counter
     _bind(op.iter_args, carried, lowering)
     lowering.synchronization.enter_loop(op)
+    pins, lowering.pins = lowering.pins, lowering.pins or tileas.SHORT_OF_REGISTERS in op.attributes
     end = _body(op.body.block, lowering)
+    lowering.pins = pins
     emit.location = op.location
     following = emit.insert(llvm.AddOp(counter, step))
     _branch(header, [following, *_values(end.operands, lowering)], lowering)

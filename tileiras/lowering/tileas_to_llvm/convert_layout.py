@@ -157,7 +157,7 @@ def shared_addresses(
             return emit.gep(place.base, emit.mul(thread, size))
 
         key = ("shared address", access.lane_map, access.warp_map, mixed, size, place.base)
-        return emit.gep(emit.once(key, make), place.start)
+        return emit.gep(lowering.pinned_pointer(emit.once(key, make)), place.start)
 
     for offset in access.offsets:
         mixed, plain = offset & shared_bits, offset & ~shared_bits

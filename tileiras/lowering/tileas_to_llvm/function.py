@@ -90,6 +90,8 @@ class FunctionLowering:
         self._scratch_top = 0
         self._reserved = 0  # bytes at the start of the arena that buffers live in
         self._buffers: list[tuple[Value, int]] = []
+        self.pins = False
+        """Whether the code of the current loop is short of registers: what addresses are made of is pinned."""
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
         inputs = [fragment_type(t) for t in func.function_type.inputs]
@@ -182,6 +184,24 @@ class FunctionLowering:
         self.engine.error(op.location, message)
         self.engine.error(op.location, FAILURE)
         return CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
+
+    def pinned(self, value: Value) -> Value:
+        """`value`, of which LLVM sees no more than that it is made here, where registers are short.
+
+        It moves what is computed of values from outside a loop to before the loop, and has as many registers hold it
+        there; one pinned value is one register.
+        """
+        if not self.pins or self.emit.number(value) is not None:
+            return value
+        constraint = "l" if value.type.width == 64 else "r"
+        return self.emit.assembly("", f"={constraint},0", [value], value.type)
+
+    def pinned_pointer(self, pointer: Value) -> Value:
+        """Likewise for a pointer into shared memory."""
+        if not self.pins:
+            return pointer
+        address = self.emit.insert(llvm.PtrToIntOp(pointer, res=i32))
+        return self.emit.insert(llvm.IntToPtrOp(self.pinned(address), res=pointer.type))
 
     def remark(self, message: str) -> None:
         """Says something about the operation that is being lowered."""

@@ -76,7 +76,7 @@ class TileAddresses:
     def _extent(self, extent: Any) -> Number:
         if isinstance(extent, int):
             return extent
-        return self._emit.sext(self._lowering.value(extent))
+        return self._emit.sext(self._lowering.pinned(self._lowering.value(extent)))
 
     def _split(self, register: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """A register's coordinates as (bits shared with the thread's part, the others)."""
