@@ -88,6 +88,22 @@ def test_inlined_code_says_where(ptxas, tmp_path):
     assert inlined == {("second", "src/a.py", 30, (("src/b.py", 21),))}
 
 
+def test_one_position_inlined_and_not():
+    """LLVM tells them apart by a column, of which nothing is left in PTX."""
+    here = '#cuda_tile.di_loc<loc("b.py":21:1) in #second>'
+    chained = f"callsite(#callee at callsite({here} at {here}))"
+    body = KERNEL.format(name="second", file="b.py", location=chained)
+    body = body.replace("return loc(unknown)", f"return loc({here})")
+    text = f"{SCOPES} cuda_tile.module @m {{ {body} }} loc(unknown)"
+    for options in OPTIONS:
+        ptx = tileiras.compile(text, gpu_name="sm_90", **options).text
+        directives = re.findall(r"\.loc\t(\d+ \d+ \d+)(?:, function_name \S+, inlined_at (.*))?\n", ptx)
+        # Both calls first, from the outside in; then the code itself, and later the return.
+        expected = [("1 21 1", ""), ("1 21 1", "1 21 1"), ("2 30 1", "1 21 1"), ("1 21 1", "")]
+        assert [row for row in directives if row[0] in ("1 21 1", "2 30 1")] == expected
+        assert {int(row[0].split()[2]) for row in directives} == {0, 1}
+
+
 def test_an_older_ptx_version_goes_without():
     options = {"gpu_name": "sm_75", "entry": "second", "lineinfo": True}
     text = tileiras.compile(TEXT, ptx_version="7.1", **options).text

@@ -60,17 +60,21 @@ def spelled(name: str) -> str:
     return "".join(chr(b) if 32 <= b < 127 and b != 34 else f"%{b:02X}" for b in data)
 
 
+Position = tuple[str, int, int]
+"""File, line and column as LLVM prints them."""
+
+
 class Inlined(NamedTuple):
-    """How a position is written, which function it is in, and which position that was inlined at."""
+    """A position's own column, which function it is in, and where that was inlined; None for code that was not."""
 
     column: int
-    function: bytes
-    call: tuple[str, int, int]
+    function: bytes = b""
+    call: Position | None = None
 
 
-def inlined_positions(ir: str) -> dict[tuple[str, int, int], Inlined]:
-    """What a module of LLVM IR says in `!tileiras.inlined`, by file, line and column as LLVM prints them."""
-    found: dict[tuple[str, int, int], Inlined] = {}
+def inlined_positions(ir: str) -> dict[Position, Inlined]:
+    """What a module of LLVM IR says in `!tileiras.inlined`."""
+    found: dict[Position, Inlined] = {}
     start = ir.rfind(f"\n!{INLINED_METADATA} = ")
     if start < 0:
         return found
@@ -78,13 +82,14 @@ def inlined_positions(ir: str) -> dict[tuple[str, int, int], Inlined]:
     for node in ir[ir.index("{") + 1 : ir.index("}")].split(", "):
         row = re.search(rf"^{re.escape(node)} = !\{{(.*)\}}$", ir, re.MULTILINE)
         assert row is not None
-        path, function, call = map(unescaped_bytes, STRING_OPERAND.findall(row[1]))
-        line, printed, column, call_line, call_column = map(int, re.findall(r"(?<=i32 )\d+", row[1]))
-        found[path.decode(), line, printed] = Inlined(column, function, (call.decode(), call_line, call_column))
+        path, *names = map(unescaped_bytes, STRING_OPERAND.findall(row[1]))
+        line, printed, column, *call = map(int, re.findall(r"(?<=i32 )\d+", row[1]))
+        inlined = (names[0], (names[1].decode(), call[0], call[1])) if names else ()
+        found[path.decode(), line, printed] = Inlined(column, *inlined)
     return found
 
 
-def add_inlining(module: PtxModule, positions: dict[tuple[str, int, int], Inlined]) -> None:
+def add_inlining(module: PtxModule, positions: dict[Position, Inlined]) -> None:
     """Says of inlined code which function it is from and where that was inlined (PTX ISA, ".loc")."""
     numbers = {
         unescape(match[2]): int(match[1])
@@ -101,27 +106,28 @@ def add_inlining(module: PtxModule, positions: dict[tuple[str, int, int], Inline
             numbers[name] = added[name] = len(numbers) + 1
         return numbers[name]
 
-    def written(key: tuple[str, int, int]) -> str:
+    def place(key: Position) -> str:
         name, line, column = key
         row = positions.get(key)
-        if row is None:
-            return f"{number(name)} {line} {column}"
+        return f"{number(name)} {line} {row.column if row is not None else column}"
+
+    def written(key: Position) -> str:
+        row = positions.get(key)
+        if row is None or row.call is None:
+            return place(key)
         label = labels.setdefault(row.function, f"$L__info_string{len(labels)}")
-        called, call_line, call_column = row.call
-        column_of_call = positions[row.call].column if row.call in positions else call_column
-        place = f"{number(called)} {call_line} {column_of_call}"
-        return f"{number(name)} {line} {row.column}, function_name {label}, inlined_at {place}"
+        return f"{place(key)}, function_name {label}, inlined_at {place(row.call)}"
 
     for piece in module.pieces:
         if not isinstance(piece, PtxEntry):
             continue
-        said: set[tuple[str, int, int]] = set()
+        said: set[Position] = set()
 
-        def directive(match: re.Match[str], said: set[tuple[str, int, int]] = said) -> str:
+        def directive(match: re.Match[str], said: set[Position] = said) -> str:
             key = (files[int(match[2])], int(match[3]), int(match[4]))
             # ptxas takes a place for inlined_at from an earlier .loc only: calls first, from the outside in.
             chain = [key]
-            while (row := positions.get(chain[-1])) is not None:
+            while (row := positions.get(chain[-1])) is not None and row.call is not None:
                 chain.append(row.call)
             lines = [f"{match[1]}{written(call)}\n" for call in reversed(chain[1:]) if call not in said]
             said.update(chain)

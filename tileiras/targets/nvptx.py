@@ -25,5 +25,5 @@ parameter being `!"name", !"type", !"how it is filled"` with empty strings where
 
 INLINED_METADATA = "tileiras.inlined"
 """Named metadata that tells positions of inlined code where they were inlined, which LLVM 22 does not print: per
-position `!{!"file", i32 line, i32 column in the PTX, i32 column, !"function"}` and file, line and column of the call,
-in the same spelling."""
+position `!{!"file", i32 line, i32 column in LLVM's PTX, i32 column}`, for inlined code followed by `!"function"` and
+file, line and column in LLVM's PTX of the call."""

@@ -52,7 +52,7 @@ COLUMNS = 1 << 16
 """LLVM has 16 bits for a column."""
 
 
-class _Call(NamedTuple):
+class _Position(NamedTuple):
     """A position as LLVM prints it, with its node."""
 
     node: str
@@ -96,15 +96,13 @@ class DebugMetadata:
         found = supported_location(location)
         if found is not None and subprogram_of(found) is not self._subprogram:
             found = None
-        node = self._locations[location] = self._location(found) if found is not None else None
+        node = self._locations[location] = self._position(found).node if found is not None else None
         return node
 
-    def _location(self, location: DILoc | CallSiteLoc, call: _Call | None = None) -> str:
-        return self._call(location, call).node
-
-    def _call(self, location: DILoc | CallSiteLoc, call: _Call | None) -> _Call:
+    def _position(self, location: DILoc | CallSiteLoc, call: _Position | None = None) -> _Position:
+        """Where a location is, inlined at `call`."""
         if isinstance(location, CallSiteLoc):
-            return self._call(location.callee, self._call(location.caller, call))  # type: ignore[arg-type]
+            return self._position(location.callee, self._position(location.caller, call))  # type: ignore[arg-type]
         at = location.source
         scope, own = self.scope(location.scope), location.scope.file
         path = posixpath.join(own.directory, own.filename)
@@ -113,13 +111,13 @@ class DebugMetadata:
             scope = self._node(f"!DILexicalBlockFile(scope: {scope}, file: {self._file(path, '')}, discriminator: 0)")
         column = _column(at.column)
         printed = self._printed_column(path, at.line, column, call)
-        if call is not None:
+        if call is not None or printed != column:
             self.inlined[self._row(location, path, column, printed, call)] = None
         inlined = f", inlinedAt: {call.node}" if call is not None else ""
         node = self._node(f"!DILocation(line: {at.line}, column: {printed}, scope: {scope}{inlined})")
-        return _Call(node, path, at.line, printed)
+        return _Position(node, path, at.line, printed)
 
-    def _printed_column(self, path: str, line: int, column: int, call: _Call | None) -> int:
+    def _printed_column(self, path: str, line: int, column: int, call: _Position | None) -> int:
         """The column for one way of getting to a position."""
         known = self._columns.get((path, line, column, call))
         if known is None:
@@ -131,13 +129,13 @@ class DebugMetadata:
         return known
 
     @staticmethod
-    def _row(location: DILoc, path: str, column: int, printed: int, call: _Call) -> str:
+    def _row(location: DILoc, path: str, column: int, printed: int, call: _Position | None) -> str:
+        row = f'!"{escaped(path)}", i32 {location.source.line}, i32 {printed}, i32 {column}'
         function = subprogram_of(location)
-        name = escaped(function.subprogram_name) if function is not None else ""
-        return (
-            f'!"{escaped(path)}", i32 {location.source.line}, i32 {printed}, i32 {column}, !"{name}", '
-            f'!"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
-        )
+        if call is None or function is None:
+            return row
+        name = escaped(function.subprogram_name)
+        return f'{row}, !"{name}", !"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
 
     def record(self, op: Any, operand: str) -> str | None:
         """The record of an `llvm.intr.dbg.*` operation; None where values are not described."""
