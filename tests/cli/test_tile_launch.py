@@ -1,5 +1,6 @@
 """Kernels for the driver's tile launch, compared with the vendor's where its compiler is installed."""
 
+import json
 import struct
 import subprocess
 
@@ -114,6 +115,19 @@ def test_no_parameter_is_hidden_and_no_memory_dynamic():
     assert kernel.metadata["tile_launch"] is True and kernel.metadata["hidden_parameters"] == []
     assert kernel.metadata["shared_memory"] > 0
     assert ".extern .shared" not in made.text and f"[{kernel.metadata['shared_memory']}];" in made.text
+
+
+def test_kernels_of_one_module_have_memories_of_their_own(ptxas, tmp_path):
+    with open("examples/matmul_f32.mlir") as file:
+        text = file.read()
+    end = text.rstrip().rindex("}")
+    entry = text[text.index("entry @") : end]
+    text = text[:end] + entry.replace("@matmul_f32", "@second") + text[end:]
+    image = ours(tmp_path, text, "sm_80")
+    assert information(image, "second")[LANGUAGE] == information(image, "matmul_f32")[LANGUAGE] == [struct.pack("<I", 7)]
+    resources = tileiras.compile(text, gpu_name="sm_80", emit="cubin", tile_launch=True).kernels[1].artifacts
+    used = json.loads(resources[".resources.json"])["kernels"]
+    assert used["second"]["shared"] == used["matmul_f32"]["shared"] > 0
 
 
 @pytest.mark.parametrize("release, hint", [("12.9.86", True), ("13.1.80", True), ("13.2.1", False), ("unknown", False)])

@@ -36,6 +36,8 @@ def link(texts: Sequence[str]) -> str:
             kept = [text for text in statements(_with_names(piece, renamed)) if _is_new(text, known)]
             if kept:
                 pieces.append("\n".join(kept) + "\n\n")
+            elif pieces:
+                pieces.append("\n\n")
     if debug:
         pieces.append(debug)
     version = max(module.version for module in modules)
