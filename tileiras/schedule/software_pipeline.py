@@ -153,6 +153,8 @@ def _pipeline(
             f"{len(found) - len(staged)} of {len(found)} loads do not run ahead: no shared memory is left",
         )
     if not staged:
+        if engine is not None:
+            engine.remark(loop.location, "Failed to pipeline loop")
         if remarks is not None:
             remarks.as_written(loop, "no shared memory is left")
         return False

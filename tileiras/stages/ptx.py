@@ -25,8 +25,9 @@ from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import PARAMETER_BYTES
 
-RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free")
-"""Functions that the driver provides to every kernel (CUDA programming guide, "Formatted Output", "Assertion")."""
+RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free", "__nvvm_reflect")
+"""What nobody has to link: functions of the driver (CUDA programming guide, "Formatted Output", "Assertion"), and the
+question that LLVM answers."""
 
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:

@@ -119,7 +119,7 @@ REFUSED = [
     ('%0 = llvm.icmp "slt" %arg2, %arg2 : f32', "cannot compare values of type 'f32'"),
     ("%0 = llvm.load %arg0 {alignment = 3 : i64} : !llvm.ptr<1> -> f32", "power of two"),
     ("%0 = llvm.load %arg0 atomic acquire : !llvm.ptr<1> -> i32", "expected alignment for atomic access"),
-    ('llvm.fence syncscope("singlethread") acquire', "unsupported synchronization scope"),
+    ('llvm.fence syncscope("singlethread") acquire', "unsupported NVPTX synchronization scope"),
     ("%0 = llvm.atomicrmw add %arg0, %arg1 acq_rel : !llvm.ptr<1>, i32", "NVPTX drops order and scope"),
     ('%0 = llvm.inline_asm "x $0, $1;", "=r,Z" %arg1 : (i32) -> i32', "unknown asm constraint 'Z'"),
     ('llvm.inline_asm "x $0;", "r,r" %arg1 : (i32) -> ()', "has 1 operands for 2 input constraints"),

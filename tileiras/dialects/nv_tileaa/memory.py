@@ -6,7 +6,7 @@ without one the operation is unordered.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
@@ -14,11 +14,13 @@ from tileiras.ir import (
     AttrSizedOperandSegments,
     Constraint,
     IntegerAttr,
+    IntegerType,
     MemoryAllocate,
     MemoryRead,
     MemoryWrite,
     Operation,
     Pure,
+    TensorType,
     UnitAttr,
     VerifyError,
     attribute,
@@ -231,8 +233,12 @@ class _Ordered(Operation):
 
     mem_semantic = attribute(MemSemanticAttr, default=MemSemanticAttr("weak"))
     mem_scope = attribute(MemScopeAttr, optional=True)
+    unsupported: ClassVar[tuple[str, ...]] = ()
+    """Orders that accesses of this kind have not."""
 
     def verify_op(self) -> None:
+        if self.mem_semantic.value in self.unsupported:
+            raise VerifyError(f"unsupported mem_semantic: {self.mem_semantic.value}")
         weak = self.mem_semantic.value == "weak"
         if weak and self.mem_scope is not None:
             raise VerifyError("mem_scope not supported when mem_semantic is weak")
@@ -242,16 +248,37 @@ class _Ordered(Operation):
 
 # ---- accesses through a tiling ---------------------------------------------------------------------------------------
 
+_LOADS_HAVE_NO = ("release", "acq_rel")
+_STORES_HAVE_NO = ("acquire", "acq_rel")
+
+
+class _Tiled(_Ordered):
+    """An access through a view; `data` is a tile of its shape and elements."""
+
+    def verify_op(self) -> None:
+        super().verify_op()
+        view, type = self.view.type, self.data.type  # type: ignore[attr-defined]
+        rank = len(view.shape)
+        if len(self.coords) != rank:  # type: ignore[attr-defined]
+            raise VerifyError(f"expects {rank} coordinates, but got {len(self.coords)}")  # type: ignore[attr-defined]
+        if (type.shape if isinstance(type, TensorType) else ()) != view.shape:
+            raise VerifyError("requires the same shape for tileSize and tensor value")
+        element = element_type_of(type)
+        if element is not view.element_type:
+            raise VerifyError(f"view elementType not equal with tensor element type: {view.element_type} != {element}")
+
+
 _VIEW_TYPES = "type($view) `,` `(` type($coords) `)`"
 
 
-class TiledLoadOp(_Ordered):
+class TiledLoadOp(_Tiled):
     """The tile at `coords` (counted in tiles, one per view dimension).
 
     With a `reduction` the addresses are multicast ones: the copies behind each are combined.
     """
 
     name = "nv_tileaa.tiled_load"
+    unsupported = _LOADS_HAVE_NO
     traits = (MemoryRead, AttrSizedOperandSegments)
     view = operand(TiledViewType)
     coords = variadic_operand(integer_like)
@@ -265,10 +292,11 @@ class TiledLoadOp(_Ordered):
     )
 
 
-class TiledStoreOp(_Ordered):
+class TiledStoreOp(_Tiled):
     """Writes the tile at `coords`; `multicast`: to every copy behind its addresses."""
 
     name = "nv_tileaa.tiled_store"
+    unsupported = _STORES_HAVE_NO
     traits = (MemoryWrite, AttrSizedOperandSegments)
     data = operand(doc="the tile")
     view = operand(TiledViewType)
@@ -282,7 +310,7 @@ class TiledStoreOp(_Ordered):
     )
 
 
-class TiledAtomicRMWOp(_Ordered):
+class TiledAtomicRMWOp(_Tiled):
     """Combines the tile into memory at `coords`, element by element and atomically; `multicast`: into every copy."""
 
     name = "nv_tileaa.tiled_atomic_rmw"
@@ -299,6 +327,21 @@ class TiledAtomicRMWOp(_Ordered):
         f" `:` type($data) `,` {_VIEW_TYPES} `->` type($result_token)"
     )
 
+    def verify_op(self) -> None:
+        super().verify_op()
+        element, mode = element_type_of(self.data.type), self.rmw_mode.value
+        if mode == "xchg":
+            raise VerifyError("tiled_atomic_rmw op cannot use xchg operation")
+        if element.width == 8:
+            raise VerifyError("tiled_atomic_rmw not supported for 8-bit types")
+        if element.width == 16 and isinstance(element, IntegerType):
+            raise VerifyError("tiled_atomic_rmw not supported for 16-bit integer")
+        if element.width == 16 and mode not in _HALF_MODES:
+            raise VerifyError("tiled_atomic_rmw for 16-bit float only supports add, max, min operations")
+
+
+_HALF_MODES = ("addf", "max", "min")
+
 
 # ---- accesses through tiles of pointers ------------------------------------------------------------------------------
 
@@ -307,6 +350,7 @@ class LoadOp(_Ordered):
     """Reads through each pointer whose mask is set; the others give `other` (unspecified without it)."""
 
     name = "nv_tileaa.load"
+    unsupported = _LOADS_HAVE_NO
     traits = (MemoryRead, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     mask = optional_operand(bool_like)
@@ -324,6 +368,7 @@ class StoreOp(_Ordered):
     """Writes through each pointer whose mask is set."""
 
     name = "nv_tileaa.store"
+    unsupported = _STORES_HAVE_NO
     traits = (MemoryWrite, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     data = operand()

@@ -8,6 +8,7 @@ from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
     ArrayAttr,
     DenseArrayAttr,
+    FloatType,
     IntegerAttr,
     Operation,
     Pure,
@@ -256,7 +257,23 @@ class DotOp(Operation):
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 
     def verify_op(self) -> None:
+        a, b, c = (value.type.element_type for value in (self.a, self.b, self.c))
         verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+        if len({isinstance(element, FloatType) for element in (a, b, c)}) > 1:
+            raise VerifyError("expected the element types of A, B, C, and D to be either all integers or all floats.")
+        if a.width != b.width:
+            raise VerifyError(f"expects #A and #B have same bit width but got {a.width} and {b.width}")
+        if isinstance(a, FloatType):
+            if a.width == 4:
+                raise VerifyError("fp4 mma should expect scaling factors")
+            if c.keyword not in ("f16", "f32") and a.width == 8:
+                raise VerifyError(f"expects #C element type to be either f32 or f16, but got {c}")
+            if c.keyword != "f32" and a.keyword in ("bf16", "tf32"):
+                raise VerifyError(f"expects #C element type to be f32, but got {c}")
+            return
+        for name, signedness in (("A", self.signedness_a), ("B", self.signedness_b)):
+            if signedness is None:
+                raise VerifyError(f"expect signedness attribute for operand {name}")
 
 
 class BlockScaledMmaOp(Operation):
