@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
+from case_control import control_kernels
 from case_memory import memory_kernels
 from case_modules import Kernel, Operand, tile_type
 from case_values import DTYPES, F4_VALUES, FLOATS, INTEGERS, NARROW, is_integer, values, width
@@ -460,6 +461,7 @@ def all_kernels() -> Iterator[Kernel]:
     yield from scaled_products()
     yield from memory()
     yield from memory_kernels()
+    yield from control_kernels()
 
 
 def pairwise_kernels() -> Iterator[Kernel]:
@@ -476,6 +478,7 @@ def pairwise_kernels() -> Iterator[Kernel]:
         # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
         yield from kernels[::11]
     yield from list(memory_kernels())[::19]
+    yield from list(control_kernels())[::-13]
 
 
 ENTRIES = 12

@@ -59,7 +59,6 @@ class Kernel(NamedTuple):
     grid: tuple[int, ...] = (1,)
     ulps: float = 0
     reference: Callable[..., Sequence[np.ndarray]] | None = None
-    targets: tuple[str, ...] = TARGETS
     globals_: str = ""
     prints: bool = False
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
+
 import pytest
 import random_programs
 from case_kernels import modules, pairwise_kernels
-from case_modules import TARGETS, run_module
+from case_modules import TARGETS, module_text, run_module
 
 from tileiras.codegen import toolkit
+from tileiras.dialects import cuda_tile
+from tileiras.ir import Operation
 
 MODULES = modules(list(pairwise_kernels()))
 
@@ -19,6 +25,22 @@ def test_module(number):
     results = list(run_module(MODULES[number], [TARGETS[number % len(TARGETS)]], assembler))
     assert [result.failure for result in results if result.failure] == []
     assert len(results) == len(MODULES[number])
+
+
+def test_every_operation_is_in_the_table():
+    """But for those that need several devices, and the preview of calls, of which no function has a body."""
+    words = set(re.findall(r"[a-z_0-9]+", "".join(module_text(kernels) for kernels in MODULES)))
+    missing = {name for name in _operations() - words if not name.startswith(("multimem_", "testing$"))}
+    assert missing == {"preview$call"}
+
+
+def _operations() -> set[str]:
+    found = set()
+    for info in pkgutil.iter_modules(cuda_tile.__path__):
+        module = importlib.import_module(f"{cuda_tile.__name__}.{info.name}")
+        classes = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Operation))
+        found |= {cls.name.removeprefix("cuda_tile.") for cls in classes if str(cls.name).startswith("cuda_tile.")}
+    return found
 
 
 @pytest.mark.parametrize("kind", [random_programs.Program, random_programs.Formats])
