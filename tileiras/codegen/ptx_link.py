@@ -48,7 +48,7 @@ def _take_debug(modules: Sequence[ptx.PtxModule]) -> str:
     """Makes the modules' files and labels those of one module; what is left to say at its end."""
     if not any(isinstance(piece, str) and ".file" in piece for module in modules for piece in module.pieces):
         return ""
-    from tileiras.codegen.ptx_debug import DebugMerge
+    from tileiras.codegen.ptx_debug_link import DebugMerge
 
     merge = DebugMerge()
     for module in modules:

@@ -20,7 +20,7 @@ import posixpath
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tileiras.dialects import debuginfo, llvm
+from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
 from tileiras.ir import CallSiteLoc, Location
@@ -165,6 +165,8 @@ class DebugMetadata:
         )
 
     def _type(self, type: Any) -> str:
+        from tileiras.dialects import debuginfo
+
         if isinstance(type, debuginfo.DIPointerTypeAttr):
             pointee = self._type(type.pointee)
             return self._node(f"!DIDerivedType(tag: DW_TAG_pointer_type, baseType: {pointee}, size: {type.size})")
