@@ -9,7 +9,7 @@ import pytest
 from line_table import line_table
 
 import tileiras
-from tileiras import bytecode
+from tileiras import api, bytecode
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError
 from tileiras.locations import settle
@@ -95,7 +95,7 @@ def test_every_line_of_the_vendors_table_is_in_ours(name, ptxas, tmp_path):
     if name.endswith(".py"):
         source.write_bytes(tileiras.compile(EXAMPLES / name, gpu_name="sm_90", emit="bytecode", source_name=name).data)
     else:
-        module = tileiras.api.parse(EXAMPLES / name, source_name=name)
+        module = api.parse(EXAMPLES / name, source_name=name)
         settle(module, name)
         SynthesizeDebugInfoScopes().run(module, None)
         source.write_bytes(bytecode.write_module(module))

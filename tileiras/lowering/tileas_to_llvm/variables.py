@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.debuginfo import DILocalVariableAttr, DIPointerTypeAttr, DIUnspecifiedTypeAttr
+from tileiras.dialects.debuginfo import DILocalVariableAttr, DIPointerTypeAttr, DIUnspecifiedTypeAttr, ValueOp
 from tileiras.ir import i32
 
 from .function import FunctionLowering
@@ -28,7 +28,8 @@ def lower_variable(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> 
         from tileiras.passes.convert_debuginfo_to_llvm import debug_type
 
         pointee = debug_type(operand.type.pointee)
-        type = DIPointerTypeAttr(pointee) if pointee is not None else None
+        if pointee is not None:
+            type = DIPointerTypeAttr(pointee) if isinstance(op, ValueOp) else pointee
     if type is not variable.type:
         variable = DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
     lowering.emit.insert(op.__class__(value, variable=variable))
