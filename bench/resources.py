@@ -4,7 +4,8 @@
 
 Both are asked of cuobjdump (`-res-usage`, `-sass`).  `local` is bytes of a thread's local memory: what registers were
 spilled to, and arrays that are indexed by a variable.  Shared memory is what a launch needs: static, and of ours what
-NAME.json says.
+NAME.json says.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a thread or more,
+and with less; bulk copies (TMA) are neither.
 """
 
 from __future__ import annotations
@@ -31,22 +32,30 @@ class Usage(NamedTuple):
     shared: int
     local: int
     instructions: int
-    threads: int = 0
+    wide: int
+    narrow: int
+
+
+_GLOBAL = re.compile(r"\b(?:LDG|STG|LDGSTS)\.[\w.]+")
 
 
 def usage(cuobjdump: str, path: str) -> dict[str, Usage]:
     """What cuobjdump says of each function of a cubin."""
     text = subprocess.run([cuobjdump, "-res-usage", path], capture_output=True, text=True, check=True).stdout
     sass = subprocess.run([cuobjdump, "-sass", path], capture_output=True, text=True, check=True).stdout
-    counts: dict[str, int] = {}
+    counts: dict[str, tuple[int, int, int]] = {}
     for part in sass.split("Function : ")[1:]:
         # The padding behind the last branch is no instruction of the kernel.
         body = re.sub(r"(?:\n.*\bNOP ?;.*|\n\s+/\* 0x[0-9a-f]+ \*/)+\s*(?:\.{3,})?\s*\Z", "", part)
-        counts[part.split(None, 1)[0]] = len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/", body, re.MULTILINE))
+        accesses = _GLOBAL.findall(body)
+        wide = sum(any(width in access for width in (".128", ".256")) for access in accesses)
+        total = len(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/", body, re.MULTILINE))
+        counts[part.split(None, 1)[0]] = total, wide, len(accesses) - wide
     found = {}
     for name, line in re.findall(r"Function (\S+):\n\s*(.*)", text):
         numbers = {key: int(value) for key, value in re.findall(r"(\w+):(\d+)", line)}
-        found[name] = Usage(numbers["REG"], numbers["SHARED"], numbers["LOCAL"] + numbers["STACK"], counts.get(name, 0))
+        local = numbers["LOCAL"] + numbers["STACK"]
+        found[name] = Usage(numbers["REG"], numbers["SHARED"], local, *counts.get(name, (0, 0, 0)))
     return found
 
 
@@ -60,7 +69,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         print("resources: needs cuobjdump and ptxas")
         return
     store = bitcode_library.MemoryStore()
-    columns = "".join(f"{name:>9}{'vendor':>8}" for name in ("regs", "shared", "local", "instrs"))
+    columns = "".join(f"{name:>9}{'vendor':>8}" for name in ("regs", "shared", "local", "instrs", "wide", "narrow"))
     print(f"{'kernel':<30}{'target':>8}{'threads':>9}{columns}")
     with tempfile.TemporaryDirectory() as folder:
         for kernel in collect(folder, options.files):
@@ -91,7 +100,7 @@ def _compare(
         mine, yours = found[entry.name], theirs.get(entry.name)
         mine = mine._replace(shared=mine.shared + info.get("shared_memory", 0))
         cells = ""
-        for field in ("registers", "shared", "local", "instructions"):
+        for field in Usage._fields:
             value = getattr(yours, field) if yours is not None else "-"
             cells += f"{getattr(mine, field):9}{value:>8}"
         x, y, z = info.get("block", (0, 0, 0))

@@ -14,10 +14,7 @@ from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomA
 from tileiras.ir import Operation, Pass, TensorType
 from tileiras.ir.pass_manager import PassContext
 from tileiras.requirements import spelled
-from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, Target, target
-
-UNIVERSAL_FMA = "universal_fma"
-"""The mma atom of every target: multiply-adds."""
+from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, target
 
 
 class VerifyOpsAnalysis(Pass):

@@ -7,6 +7,7 @@ from typing import Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.remarks import Remark, supersede
+from tileiras.targets import CopyAtom
 
 from .staging import StagedLoad
 
@@ -45,7 +46,9 @@ class ScheduleRemarks:
     def as_written(self, loop: Any, reason: str) -> None:
         self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
 
-    def pipelined(self, loop: Any, staged: Sequence[StagedLoad], stages: int, wanted: int) -> None:
+    def pipelined(
+        self, loop: Any, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
+    ) -> None:
         """A loop whose loads run `stages - 1` iterations ahead."""
         used = stages * sum(each.stage_bytes for each in staged)
         reason = f"{wanted} stages do not fit into shared memory" if stages < wanted else ""
@@ -56,7 +59,7 @@ class ScheduleRemarks:
         for each in staged:
             type = each.load.data.type
             width = each.load.atom.vector_size * type.element_type.width // 8
-            arguments = {"Instruction": "cp.async", "Width": f"{width} bytes", "Shape": list(type.shape)}
+            arguments = {"Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape)}
             supersede(
                 self._engine,
                 Remark("passed", "RemarkMemoryLoadInstructionSelected", each.load.location,

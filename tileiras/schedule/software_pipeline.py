@@ -25,7 +25,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
 from tileiras.layout.shared import SharedPlan
-from tileiras.targets import COPY_ATOMS, CopyAtom, Target
+from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .remarks import ScheduleRemarks
 from .resident_factors import keep_factors
@@ -61,7 +61,7 @@ def pipeline_loops(
     func: Any, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
 ) -> Outcome:
     """Pipelines the loops of a function of nv_tileas, in place; `stages` overrides the number chosen for each."""
-    atom = _asynchronous_copy(target)
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     remarks = ScheduleRemarks(engine, func.sym_name.value) if engine is not None and engine.remarks else None
     if atom is None:
         for loop in func.walk() if remarks is not None else ():
@@ -81,15 +81,6 @@ def pipeline_loops(
         elif found and remarks is not None:
             remarks.as_written(loop, "later values of its counter cannot be compared with its bound")
     return Outcome(outcomes.count(True), outcomes.count(False))
-
-
-def _asynchronous_copy(target: Target) -> CopyAtom | None:
-    """The target's atom that copies from global to shared memory while threads go on."""
-    for atom in COPY_ATOMS.values():
-        moves = (atom.source, atom.destination) == ("global", "shared")
-        if atom.asynchronous and moves and target.meets(atom.requires):
-            return atom
-    return None
 
 
 def _shared_budget(func: Any, target: Target) -> int:
@@ -162,7 +153,7 @@ def _pipeline(
     if engine is not None and number < wanted:
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
     if remarks is not None:
-        remarks.pipelined(loop, staged, number, wanted)
+        remarks.pipelined(loop, staged, number, wanted, atom)
     _Pipeline(loop, staged, number, atom.name).run()
     return True
 

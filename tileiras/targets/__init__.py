@@ -1,9 +1,10 @@
 """What the GPUs are and can do: limits per SM, features, and the instruction atoms, as data with sources."""
 
-from tileiras.targets.copy_atoms import COPY_ATOMS, CopyAtom, copy_atom, has_copy_atom
+from tileiras.targets.copy_atoms import COPY_ATOMS, CopyAtom, copy_atom, find_copy_atom, has_copy_atom
 from tileiras.targets.mma_atoms import (
     MMA_ATOMS,
     SCALED_MMA_ATOMS,
+    UNIVERSAL_FMA,
     Fragment,
     MmaAtom,
     ScaledMmaAtom,
@@ -20,6 +21,7 @@ __all__ = [
     "MMA_ATOMS",
     "SCALED_MMA_ATOMS",
     "TARGETS",
+    "UNIVERSAL_FMA",
     "CopyAtom",
     "Fragment",
     "MmaAtom",
@@ -27,6 +29,7 @@ __all__ = [
     "ScaledMmaAtom",
     "Target",
     "copy_atom",
+    "find_copy_atom",
     "find_mma_atoms",
     "find_scaled_mma_atom",
     "has_copy_atom",

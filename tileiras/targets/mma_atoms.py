@@ -13,6 +13,9 @@ from typing import NamedTuple
 from tileiras.requirements import spelled
 from tileiras.targets.sm import Target
 
+UNIVERSAL_FMA = "universal_fma"
+"""The atom of every target and type: a multiply-add for each element of the result and each step of K."""
+
 Basis = tuple[int, int]
 
 
@@ -40,8 +43,9 @@ class Fragment(NamedTuple):
 class MmaAtom(NamedTuple):
     """`d = a @ b + c` by one warp.
 
-    `intrinsic` is the name after `llvm.nvvm.`; element types are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`,
-    `i8` ...; an integer type carries its signedness as `s8` or `u8`).
+    `op` is the operation that does it, `instruction` PTX's name, `intrinsic` the name after `llvm.nvvm.`; element types
+    are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`, `i8` ...; an integer type carries its signedness as `s8` or
+    `u8`).
     """
 
     name: str
@@ -54,6 +58,8 @@ class MmaAtom(NamedTuple):
     c: Fragment
     requires: str
     intrinsic: str
+    op: str = "nvvm.mma.sync"
+    instruction: str = "mma.sync"
 
 
 class ScaledMmaAtom(NamedTuple):
@@ -78,6 +84,8 @@ class ScaledMmaAtom(NamedTuple):
     kind: str
     vector: str
     scale_ptx: str
+    op: str = "nvvm.mma.block_scale"
+    instruction: str = "mma.sync.block_scale"
 
     @property
     def intrinsic(self) -> str:

@@ -12,6 +12,7 @@ from tileiras.remarks import Remark
 from tileiras.targets import (
     MMA_ATOMS,
     SCALED_MMA_ATOMS,
+    UNIVERSAL_FMA,
     MmaAtom,
     ScaledMmaAtom,
     Target,
@@ -23,9 +24,6 @@ from tileiras.targets import (
 # Rows and columns of the accumulator that one thread of the multiply-add form computes: 4 x 4 reads eight operands for
 # sixteen products.
 FMA_TILE = (4, 4)
-
-FMA = "universal_fma"
-"""The atom of every target and type."""
 
 
 class DotPlan(NamedTuple):
@@ -112,7 +110,7 @@ class DotPlans:
         c = blocked(
             (*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order
         )
-        return DotPlan(FMA, *fma_operands(c, k), c)
+        return DotPlan(UNIVERSAL_FMA, *fma_operands(c, k), c)
 
 
 def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
@@ -221,21 +219,21 @@ def _remark(op: Any, name: str, layouts: Any) -> None:
     """Says which instruction multiplies, and why none that does more at once."""
     target = layouts.assignment.dots.target
     a, b, c = (value.type for value in (op.a, op.b, op.c))
-    arguments = {"Instruction": "FMA" if name == FMA else "mma.sync", "Shape": [1, 1, 1], "Atom": name}
+    atom = SCALED_MMA_ATOMS.get(name) or MMA_ATOMS.get(name)
+    arguments = {
+        "Instruction": "FMA" if atom is None else atom.instruction,
+        "Shape": [1, 1, 1] if atom is None else list(atom.shape),
+        "Atom": name,
+    }
     reason = ""
-    if name in SCALED_MMA_ATOMS:
-        arguments |= {"Instruction": "mma.sync.block_scale", "Shape": list(SCALED_MMA_ATOMS[name].shape)}
-    elif isinstance(op, aa.BlockScaledMmaOp):
-        arguments["Shape"] = list(MMA_ATOMS[name].shape)
-        reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
-    else:
-        if name != FMA:
-            arguments["Shape"] = list(MMA_ATOMS[name].shape)
+    if not isinstance(op, aa.BlockScaledMmaOp):
         reason = why_no_better_atom(
             target, _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b),
             _keyword(c.element_type, None), c.shape[-2], c.shape[-1], a.shape[-1],
         )  # fmt: skip
-    kind, title = ("failed", "RemarkTensorCoreFMA") if name == FMA else ("passed", "RemarkTensorCoreMMA")
+    elif name in MMA_ATOMS:
+        reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
+    kind, title = ("failed", "RemarkTensorCoreFMA") if name == UNIVERSAL_FMA else ("passed", "RemarkTensorCoreMMA")
     layouts.remarks.emit(
         Remark(kind, title, op.location, arguments=arguments, reason=reason, function=layouts.function)
     )

@@ -10,18 +10,24 @@ from tileiras.ir import ConversionRewriter, TensorType, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import with_layout
 from tileiras.remarks import Remark
+from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .anchors import data_of
 
-_ATOMS = {
-    aa.TiledLoadOp: "ld_global",
-    aa.LoadOp: "ld_global",
-    aa.TiledStoreOp: "st_global",
-    aa.StoreOp: "st_global",
-    aa.TiledAtomicRMWOp: "red_global",
-}
+_READS = (aa.TiledLoadOp, aa.LoadOp)
+_WRITES = (aa.TiledStoreOp, aa.StoreOp)
 
-_STORES = (aa.TiledStoreOp, aa.StoreOp, aa.TiledAtomicRMWOp)
+
+def _atom(op: Any, target: Target) -> CopyAtom | None:
+    """What moves the data of an access; None for updates of single elements, whose old values are wanted."""
+    if isinstance(op, _READS):
+        return find_copy_atom(target, "global", "register")
+    if isinstance(op, (*_WRITES, aa.TiledAtomicRMWOp)):
+        return find_copy_atom(target, "register", "global", combines=not isinstance(op, _WRITES))
+    return None
+
+
+_STORES = (*_WRITES, aa.TiledAtomicRMWOp)
 
 
 def convert_access(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
@@ -40,29 +46,31 @@ def convert_access(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
         operands = [layouts.concrete(operand) for operand in op.operands]
         types = [result.type for result in op.results]
         vector_size = 1
-    atom = _ATOMS.get(type(op))
+    atom = _atom(op, layouts.assignment.dots.target)
     if atom is not None:
-        attributes["atom"] = tileas.CopyAtomAttr(atom, vector_size)
+        attributes["atom"] = tileas.CopyAtomAttr(atom.name, vector_size)
     if layouts.remarks is not None:
-        _remark(op, data.type, layouts, vector_size, layout if isinstance(data.type, TensorType) else None)
+        _remark(op, atom, data.type, layouts, vector_size, layout if isinstance(data.type, TensorType) else None)
     return rewriter.insert(cls.create(operands, types, attributes))
 
 
-_INSTRUCTIONS = {"ld_global": "ld.global", "st_global": "st.global", "red_global": "red.global"}
+UPDATE = "atom.global"
 
 
-def _remark(op: Any, type: Any, layouts: Any, vector_size: int, layout: LinearLayout | None) -> None:
+def _remark(
+    op: Any, atom: CopyAtom | None, type: Any, layouts: Any, vector_size: int, layout: LinearLayout | None
+) -> None:
     """Says how an operation reaches memory, and what keeps its accesses narrow."""
-    instruction = _INSTRUCTIONS.get(_ATOMS.get(op.__class__, ""), "atom.global")
-    kind = {"ld.global": "Load", "st.global": "Store"}.get(instruction, "Atomic")
-    if instruction == "atom.global":
+    instruction = UPDATE if atom is None else atom.instruction
+    kind = "Load" if isinstance(op, _READS) else "Store" if isinstance(op, _WRITES) else "Atomic"
+    if atom is None:
         vector_size = 1
     bits = max(8, element_type_of(type).width) * vector_size
     arguments = {"Instruction": instruction, "Width": f"{bits // 8} bytes"}
     reason = ""
     if layout is not None:
         arguments |= {"Shape": list(type.shape), "Elements per access": vector_size}
-        if instruction == "atom.global":
+        if atom is None:
             reason = "an update is of one element"
         else:
             reason = layouts.assignment.memory.why_not_wider(op, layout)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects import llvm, nvvm
-from tileiras.ir import IntegerAttr, Value, i16, i32, i64
+from tileiras.dialects import llvm
+from tileiras.ir import Value, i16, i32, i64
 
 from .function import FunctionLowering
 from .types import count_of, element_of
@@ -81,31 +81,6 @@ def load_vector(
     loaded = emit.assembly(text, ",".join([*constraints, "~{memory}"]), args, result)
     words = loaded if count == 1 else emit.build([emit.member(loaded, i) for i in range(count)])
     return emit.unpack(words, type)
-
-
-def copy_async(
-    lowering: FunctionLowering,
-    target: Value,
-    source: Value,
-    size: int,
-    kept: Value | None = None,
-    predicate: Value | None = None,
-) -> None:
-    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; of which only the first
-    `kept` are read, the rest becomes zero."""
-    # Tiles are read once by a CTA: the first-level cache has no use for them where it can be left out.
-    modifier = nvvm.LoadCacheModifierAttr("cg" if size == 16 else "ca")
-    if predicate is None:
-        copy = nvvm.CpAsyncOp(dst=target, src=source, cpSize=kept, size=IntegerAttr(size, i32), modifier=modifier)
-        lowering.emit.insert(copy)
-        return
-    text = f"cp.async.{modifier.value}.shared.global [$1], [$2], {size}"
-    args, letters = [predicate, target, source], "b,r,l"
-    if kept is not None:
-        text += ", $3"
-        args.append(kept)
-        letters += ",r"
-    lowering.emit.assembly(f"@$0 {text};", f"{letters},~{{memory}}", args)
 
 
 def store_vector(

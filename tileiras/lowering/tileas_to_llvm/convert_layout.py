@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import IntegerAttr, Value, i1, i8, i32, i64
+from tileiras.ir import Value, i1, i8, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     Condition,
@@ -21,9 +21,9 @@ from tileiras.layout.convert import (
     split_rounds,
 )
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
-from tileiras.targets import has_copy_atom
 
 from .access import load_vector, store_vector
+from .atoms import load_matrices, moves_matrices, store_matrices
 from .dot import reads_steps
 from .emitter import Number
 from .function import FunctionLowering
@@ -37,7 +37,7 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     """A fragment of layout `source` as a fragment of layout `target`."""
     emit = lowering.emit
     element = element_of(value.type)
-    plan = plan_conversion(source, target, max(8, bit_width(element)), has_copy_atom("stmatrix", lowering.target))
+    plan = plan_conversion(source, target, max(8, bit_width(element)), moves_matrices("register", "shared", lowering))
     if isinstance(plan, NoConversion):
         return value
     if isinstance(plan, RegisterPermutation):
@@ -172,42 +172,15 @@ def shared_addresses(
     return result
 
 
-def _load_matrices(access: MatrixAccess, pointer: Value, offset: int, type: Any, lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
-    count = access.matrices
-    result = i32 if count == 1 else llvm.LLVMStructType([i32] * count)
-    op = nvvm.LdMatrixOp(
-        emit.gep(pointer, offset),
-        num=IntegerAttr(count, i32),
-        layout=nvvm.MMALayoutAttr("col" if access.transposed else "row"),
-        res=result,
-    )
-    loaded = emit.insert(op)
-    words = loaded if count == 1 else emit.build([emit.member(loaded, i) for i in range(count)])
-    return emit.unpack(words, type)
-
-
-def _store_matrices(
-    access: MatrixAccess, pointer: Value, offset: int, value: Value, lowering: FunctionLowering
-) -> None:
-    emit = lowering.emit
-    words = emit.pack(value, i32)
-    emit.insert(
-        nvvm.StMatrixOp(
-            ptr=emit.gep(pointer, offset),
-            sources=[emit.extract(words, i) for i in range(access.matrices)],
-            layout=nvvm.MMALayoutAttr("col" if access.transposed else "row"),
-        )
-    )
-
-
 def read_group(
     access: SharedAccess | MatrixAccess, element: Any, pointer: Value, offset: int, lowering: FunctionLowering
 ) -> Value:
     """What one access gives a thread."""
     type = vector_of(element, access.vector)
     if isinstance(access, MatrixAccess):
-        return _load_matrices(access, pointer, offset, type, lowering)
+        emit = lowering.emit
+        words = load_matrices(emit.gep(pointer, offset), access.matrices, access.transposed, lowering)
+        return emit.unpack(emit.build(words), type)
     return load_vector(lowering, pointer, offset, type)
 
 
@@ -292,7 +265,9 @@ class _Exchange:
         addresses = shared_addresses(access, size, self._place, lowering)
         if isinstance(access, MatrixAccess):
             for group, (pointer, offset) in zip(access.registers, addresses):
-                _store_matrices(access, pointer, offset, emit.shuffle(self._data, group), lowering)
+                words = emit.pack(emit.shuffle(self._data, group), i32)
+                parts = [emit.extract(words, i) for i in range(access.matrices)]
+                store_matrices(emit.gep(pointer, offset), parts, access.transposed, lowering)
             return
         # A thread bit with a condition does not tell copies apart but the parts of the tile.
         masks = {"lane": access.lane_mask, "warp": access.warp_mask}
@@ -338,7 +313,7 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
     """
     emit = lowering.emit
     bits = max(8, bit_width(element_of(value.type)))
-    matrices = has_copy_atom("stmatrix", lowering.target)
+    matrices = moves_matrices("register", "shared", lowering)
     plan = plan_shared(source, target, bits, matrices)
     whole = plan.bytes
     wanted = max(0, (-(-whole // lowering.scratch_limit) - 1).bit_length())
@@ -371,7 +346,7 @@ def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     value = lowering.value(op.operand)
     bits = max(8, bit_width(element_of(value.type)))
     layouts = lowering.layout(op.operand), lowering.layout(op.result)
-    return plan_conversion(*layouts, bits, has_copy_atom("stmatrix", lowering.target))
+    return plan_conversion(*layouts, bits, moves_matrices("register", "shared", lowering))
 
 
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, FloatType, IntegerType, Value, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
-from tileiras.targets import MMA_ATOMS, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
+from tileiras.targets import MMA_ATOMS, UNIVERSAL_FMA, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
+from .atoms import multiply as execute
 from .conversions import from_f32, to_f32
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
 
-FMA_ATOM = "universal_fma"
-
 
 def dot(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     name = op.atom.atom
-    if name == FMA_ATOM:
+    if name == UNIVERSAL_FMA:
         return _multiply_add(op, args, lowering)
     return _matrix(op, args, mma_atom(name), lowering)
 
@@ -149,17 +148,11 @@ Multiply = Callable[[tuple[int, ...], int, list[Value]], list[Value]]
 def _multiplier(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Multiply:
     a = _Factor(op.a, args[0], atom.a, lowering)
     b = _Factor(op.b, args[1], atom.b, lowering)
-    types = {
-        "multiplicandAPtxType": _ptx_type(atom.a_type),
-        "multiplicandBPtxType": _ptx_type(atom.b_type),
-        "accumulatorPtxType": _ptx_type(atom.c_type),
-    }
 
     def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
         *lead, m, n = piece
         rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
-        op = nvvm.MmaOp(rows, columns, sums, shape=atom.shape, res=_struct(sums), **types)
-        return _members(lowering.emit.insert(op), sums, lowering)
+        return execute(atom, (rows, columns, sums), lowering)
 
     return multiply
 
@@ -194,7 +187,6 @@ def _run_by_run(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: Functio
 
 
 def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
     if op.atom.atom in MMA_ATOMS:
         return _run_by_run(op, args, mma_atom(op.atom.atom), lowering)
     atom = scaled_mma_atom(op.atom.atom)
@@ -202,34 +194,18 @@ def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> 
     b = _Factor(op.b, args[1], atom.b, lowering)
     scale_a = _Factor(op.scale_a, args[3], atom.scale_a, lowering)
     scale_b = _Factor(op.scale_b, args[4], atom.scale_b, lowering)
-    attributes = {
-        "multiplicandAPtxType": _ptx_type(atom.a_type),
-        "multiplicandBPtxType": _ptx_type(atom.b_type),
-        "kind": nvvm.MMABlockScaleKindAttr(atom.kind),
-        "scaleVecSize": nvvm.ScaleVecSizeAttr(atom.vector),
-        "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
-    }
 
     def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
         *lead, m, n = piece
         rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
-        (left,), (right,) = scale_a.at(*lead, m, k // atom.block), scale_b.at(*lead, k // atom.block, n)
-        op = nvvm.MmaBlockScaleOp(rows, columns, sums, left, right, shape=atom.shape, res=_struct(sums), **attributes)
-        return _members(emit.insert(op), sums, lowering)
+        left, right = scale_a.at(*lead, m, k // atom.block), scale_b.at(*lead, k // atom.block, n)
+        return execute(atom, (rows, columns, sums, left, right), lowering)
 
     return _accumulate(op, args[2], atom, multiply, lowering)
 
 
 def _element(value: Value | _Steps, register: int, lowering: FunctionLowering) -> Value:
     return lowering.emit.extract(value, register) if isinstance(value, Value) else value.take([register])
-
-
-def _struct(sums: list[Value]) -> llvm.LLVMStructType:
-    return llvm.LLVMStructType([v.type for v in sums])
-
-
-def _members(out: Value, sums: list[Value], lowering: FunctionLowering) -> list[Value]:
-    return [lowering.emit.member(out, i) for i in range(len(sums))]
 
 
 def _accumulate(
@@ -252,13 +228,6 @@ def _accumulate(
         for piece, sums in accumulators.items():
             accumulators[piece] = multiply(piece, k, sums)
     return _gather(accumulators, where, atom.c, layout, lowering)
-
-
-_PTX_TYPES = {"i32": "s32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
-
-
-def _ptx_type(name: str) -> nvvm.MMATypeAttr:
-    return nvvm.MMATypeAttr(_PTX_TYPES.get(name, name))
 
 
 def _elements(fragment: Fragment) -> list[tuple[int, int]]:

@@ -7,14 +7,13 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import nvvm
 from tileiras.ir import Value, VerifyError, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import load_access, store_access
 
-from .access import copy_async
+from .atoms import commit_copies, copy_async, wait_for_copies
 from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from .dot import feeds_steps
 from .function import FunctionLowering
@@ -105,12 +104,12 @@ def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None
 
 
 def commit_group(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    lowering.emit.insert(nvvm.CpAsyncCommitGroupOp())
+    commit_copies(lowering)
 
 
 def wait(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     """Each thread waits for its own copies; the barrier makes everybody's visible."""
-    lowering.emit.insert(nvvm.CpAsyncWaitGroupOp(n=op.pending))
+    wait_for_copies(op.pending, lowering)
     lowering.synchronization.before_access(op)
     lowering.synchronization.barrier()
     return [None]

@@ -1,0 +1,74 @@
+"""Instructions that atoms stand for are named by the atoms' tables, by layouts, and by what makes their operations."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import tileiras
+from tileiras.dialects import nvvm
+from tileiras.ir import registry
+from tileiras.lowering.tileas_to_llvm.atoms import MOVEMENTS, PRODUCTS
+from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, target
+
+PACKAGE = Path(tileiras.__file__).parent
+ATOMS = PACKAGE / "lowering" / "tileas_to_llvm" / "atoms.py"
+PLANS = [path for folder in ("lowering", "schedule", "analysis", "stages") for path in (PACKAGE / folder).rglob("*.py")]
+# LLVM IR has these instructions too, under other names.
+PLANS = sorted(path for path in PLANS if path != ATOMS and "llvm_to_ir" not in path.parts)
+
+EVERY_ATOM = [*COPY_ATOMS.values(), *MMA_ATOMS.values(), *SCALED_MMA_ATOMS.values()]
+
+
+def operations() -> set[str]:
+    """The nvvm operations that the tables name."""
+    named = {atom.op for atom in EVERY_ATOM}
+    named.update(name for atom in COPY_ATOMS.values() for name in (atom.commit, atom.wait))
+    return {name for name in named if name.startswith("nvvm.")}
+
+
+def spellings() -> set[str]:
+    """Words that only the tables should have: atoms, operations, their classes, instructions in PTX."""
+    classes = {registry.lookup_operation(name).__name__ for name in operations()}
+    ptx = {atom.instruction for atom in EVERY_ATOM if atom.op.startswith("nvvm.")}
+    return {atom.name for atom in EVERY_ATOM} | operations() | classes | ptx
+
+
+def words(path: Path) -> set[str]:
+    """Names and texts of a module, without what explains it."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    explained = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
+            found.add(node.value)
+    return found
+
+
+def test_no_other_module_names_them():
+    named = spellings()
+    ptx = tuple(f"{name}." for name in named if not name.startswith("nvvm"))
+    found = [(path.name, w) for path in PLANS for w in sorted(words(path)) if w in named or w.startswith(ptx)]
+    assert not found
+    assert words(ATOMS) & named, "the search finds them where they are"
+
+
+def test_every_operation_exists_and_has_a_maker():
+    for name in operations():
+        assert registry.lookup_operation(name).name == name
+    assert {atom.op for atom in (*MMA_ATOMS.values(), *SCALED_MMA_ATOMS.values())} == set(PRODUCTS)
+    assert {atom.op for atom in COPY_ATOMS.values() if atom.op.startswith("nvvm.")} == set(MOVEMENTS)
+    assert nvvm.MmaOp.name in PRODUCTS
+
+
+def test_movements_are_found_by_what_they_do():
+    assert find_copy_atom(target("sm_80"), "global", "shared", asynchronous=True).name == "cp_async"
+    assert find_copy_atom(target("sm_75"), "global", "shared", asynchronous=True) is None
+    assert find_copy_atom(target("sm_75"), "shared", "register", matrices=True).name == "ldmatrix"
+    assert find_copy_atom(target("sm_80"), "register", "shared", matrices=True) is None
+    assert find_copy_atom(target("sm_90"), "register", "shared", matrices=True).name == "stmatrix"
+    assert find_copy_atom(target("sm_90"), "register", "global", combines=True).name == "red_global"

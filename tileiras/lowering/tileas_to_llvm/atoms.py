@@ -1,0 +1,152 @@
+"""The operations that execute atoms.
+
+An atom of the target tables names the operation that does its work; here is how each such operation is made.  The other
+modules say what is to be multiplied or moved, and no instruction: one more atom is a row there, and a function here
+where its operation is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileiras.dialects import llvm, nvvm
+from tileiras.ir import IntegerAttr, Value, VerifyError, i32
+from tileiras.targets import CopyAtom, MmaAtom, ScaledMmaAtom, find_copy_atom
+
+from .function import FunctionLowering
+
+# ---- products -------------------------------------------------------------------------------------------------------
+
+_PTX_TYPES = {"i32": "s32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
+
+
+def _ptx_type(name: str) -> nvvm.MMATypeAttr:
+    return nvvm.MMATypeAttr(_PTX_TYPES.get(name, name))
+
+
+def _mma_sync(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
+    rows, columns, sums = operands
+    return nvvm.MmaOp(
+        rows,
+        columns,
+        sums,
+        shape=atom.shape,
+        res=result,
+        multiplicandAPtxType=_ptx_type(atom.a_type),
+        multiplicandBPtxType=_ptx_type(atom.b_type),
+        accumulatorPtxType=_ptx_type(atom.c_type),
+    )
+
+
+def _mma_block_scale(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
+    rows, columns, sums, (left,), (right,) = operands
+    return nvvm.MmaBlockScaleOp(
+        rows,
+        columns,
+        sums,
+        left,
+        right,
+        shape=atom.shape,
+        res=result,
+        multiplicandAPtxType=_ptx_type(atom.a_type),
+        multiplicandBPtxType=_ptx_type(atom.b_type),
+        kind=nvvm.MMABlockScaleKindAttr(atom.kind),
+        scaleVecSize=nvvm.ScaleVecSizeAttr(atom.vector),
+        blockScaleFormat=nvvm.BlockScaleFormatAttr(atom.scale_ptx),
+    )
+
+
+PRODUCTS: dict[str, Callable[[Any, Sequence[list[Value]], Any], Any]] = {
+    "nvvm.mma.sync": _mma_sync,
+    "nvvm.mma.block_scale": _mma_block_scale,
+}
+"""Operation -> how it is made of an atom, the registers of its operands (A, B, the sums, scales), and its type."""
+
+
+def multiply(
+    atom: MmaAtom | ScaledMmaAtom, operands: Sequence[list[Value]], lowering: FunctionLowering
+) -> list[Value]:
+    """The sums, which are the third operand, after one execution of an atom."""
+    sums = operands[2]
+    result = llvm.LLVMStructType([v.type for v in sums])
+    out = lowering.emit.insert(PRODUCTS[atom.op](atom, operands, result))
+    return [lowering.emit.member(out, i) for i in range(len(sums))]
+
+
+# ---- movements ------------------------------------------------------------------------------------------------------
+
+
+def moves_matrices(source: str, destination: str, lowering: FunctionLowering) -> bool:
+    """Whether warps of the target move whole matrices in this direction at once."""
+    return find_copy_atom(lowering.target, source, destination, matrices=True) is not None
+
+
+def _asynchronous(lowering: FunctionLowering) -> CopyAtom:
+    atom = find_copy_atom(lowering.target, "global", "shared", asynchronous=True)
+    if atom is None:
+        raise VerifyError(f"{lowering.target.name} has no asynchronous copies")
+    return atom
+
+
+def load_matrices(pointer: Value, count: int, transposed: bool, lowering: FunctionLowering) -> list[Value]:
+    """`count` matrices of 8 rows of 16 bytes from shared memory, a word of each in every thread."""
+    result = i32 if count == 1 else llvm.LLVMStructType([i32] * count)
+    layout = nvvm.MMALayoutAttr("col" if transposed else "row")
+    loaded = lowering.emit.insert(nvvm.LdMatrixOp(pointer, num=IntegerAttr(count, i32), layout=layout, res=result))
+    return [loaded] if count == 1 else [lowering.emit.member(loaded, i) for i in range(count)]
+
+
+def store_matrices(pointer: Value, words: list[Value], transposed: bool, lowering: FunctionLowering) -> None:
+    """The inverse of load_matrices()."""
+    layout = nvvm.MMALayoutAttr("col" if transposed else "row")
+    lowering.emit.insert(nvvm.StMatrixOp(ptr=pointer, sources=words, layout=layout))
+
+
+def copy_async(
+    lowering: FunctionLowering,
+    target: Value,
+    source: Value,
+    size: int,
+    kept: Value | None = None,
+    predicate: Value | None = None,
+) -> None:
+    """Starts a copy of `size` bytes from global to shared memory where `predicate` holds; of which only the first
+    `kept` are read, the rest becomes zero."""
+    # Tiles are read once by a CTA: the first-level cache has no use for them where it can be left out.
+    modifier = nvvm.LoadCacheModifierAttr("cg" if size == 16 else "ca")
+    if predicate is None:
+        copy = nvvm.CpAsyncOp(dst=target, src=source, cpSize=kept, size=IntegerAttr(size, i32), modifier=modifier)
+        lowering.emit.insert(copy)
+        return
+    text = f"cp.async.{modifier.value}.shared.global [$1], [$2], {size}"
+    args, letters = [predicate, target, source], "b,r,l"
+    if kept is not None:
+        text += ", $3"
+        args.append(kept)
+        letters += ",r"
+    lowering.emit.assembly(f"@$0 {text};", f"{letters},~{{memory}}", args)
+
+
+_GROUPS: dict[str, Callable[[Any], Any]] = {
+    "nvvm.cp.async.commit.group": lambda pending: nvvm.CpAsyncCommitGroupOp(),
+    "nvvm.cp.async.wait.group": lambda pending: nvvm.CpAsyncWaitGroupOp(n=pending),
+}
+
+
+def commit_copies(lowering: FunctionLowering) -> None:
+    """Closes the group of the copies started since the last one."""
+    lowering.emit.insert(_GROUPS[_asynchronous(lowering).commit](None))
+
+
+def wait_for_copies(pending: IntegerAttr, lowering: FunctionLowering) -> None:
+    """Waits for this thread's copies but for those of the last `pending` groups."""
+    lowering.emit.insert(_GROUPS[_asynchronous(lowering).wait](pending))
+
+
+MOVEMENTS = {
+    "nvvm.ldmatrix": load_matrices,
+    "nvvm.stmatrix": store_matrices,
+    "nvvm.cp.async.shared.global": copy_async,
+}
+"""Operation -> what makes it, where that is more than a load or a store."""
