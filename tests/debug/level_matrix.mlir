@@ -41,23 +41,30 @@
 // OPTIMIZED: optimized debugging is currently not supported
 
 // NO-METADATA-NOT: !dbg
+// NO-METADATA-NOT: dbg_value
 // NO-METADATA-NOT: !llvm.dbg.cu
+// NO-METADATA-NOT: !DISubprogram
+// NO-METADATA-NOT: !DILocalVariable
 
 // DIRECTIVES: define ptx_kernel void @kernel({{.*}}) "nvvm.reqntid"="{{.*}}" !dbg ![[KERNEL:[0-9]+]] {
 // DIRECTIVES: load {{.*}}, !dbg ![[LOAD:[0-9]+]]
 // DIRECTIVES: !llvm.dbg.cu = !{![[UNIT:[0-9]+]]}
 // DIRECTIVES-DAG: ![[FILE:[0-9]+]] = !DIFile(filename: "kernel.py", directory: "src")
-// DIRECTIVES-DAG: ![[UNIT]] = distinct !DICompileUnit(language: DW_LANG_C, file: ![[FILE]], producer: "tileiras", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)
+// DIRECTIVES-DAG: ![[SOURCE:[0-9]+]] = !DIFile(filename: "src/kernel.py", directory: "")
+// DIRECTIVES-DAG: ![[UNIT]] = distinct !DICompileUnit(language: DW_LANG_C, file: ![[SOURCE]], producer: "tileiras", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)
 // DIRECTIVES-DAG: ![[EMPTY:[0-9]+]] = !{}
 // DIRECTIVES-DAG: ![[TYPE:[0-9]+]] = !DISubroutineType(types: ![[EMPTY]])
 // DIRECTIVES-DAG: ![[KERNEL]] = distinct !DISubprogram(name: "scale", linkageName: "kernel", scope: ![[FILE]], file: ![[FILE]], line: 3, type: ![[TYPE]], scopeLine: 4, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: ![[UNIT]])
 // DIRECTIVES-DAG: ![[LOAD]] = !DILocation(line: 10, column: 5, scope: ![[KERNEL]])
 
+// UNOPTIMIZED-NOT: dbg_value
 // UNOPTIMIZED: isOptimized: false, runtimeVersion: 0, emissionKind: DebugDirectivesOnly
 // UNOPTIMIZED: spFlags: DISPFlagDefinition, unit
 
+// FULL: #dbg_value(ptr addrspace(1)
 // FULL: isOptimized: false, runtimeVersion: 0, emissionKind: FullDebug
 // FULL: spFlags: DISPFlagDefinition, unit
+// FULL: !DILocalVariable(name: "arg0", arg: 1
 
 cuda_tile.module @m {
   entry @kernel(%p: tile<ptr<i32>>) {

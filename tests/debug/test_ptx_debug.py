@@ -72,7 +72,8 @@ def test_debug_sections_stay_readable(ptxas, tmp_path):
     command = [readelf, "--debug-dump=info", "--debug-dump=pubnames", str(cubin)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     # The parameter of `second` was declared in the file that is now the second one.
-    first, second = ["a.py", "first", "arg0", "i32"], ["b.py", "helper", "second", "arg0", "i32"]
+    first = ["src/a.py", "first", "arg0", "i32"]
+    second = ["src/b.py", "helper", "second", "arg0", "i32"]
     assert re.findall(r"DW_AT_name\s*: (\S+)", shown) == first + second
     assert re.findall(r"DW_AT_decl_file\s*: (\d)", shown) == ["1", "1", "1", "2", "2"]
     assert re.findall(r"DW_AT_call_file\s*: (\d)", shown) == ["2"]

@@ -208,7 +208,11 @@ class DebugMetadata:
 
     def _unit(self, unit: Any) -> str:
         if self.unit is None:
-            file = self._file(unit.file.filename, unit.file.directory)
+            # The unit's directory is what debuggers complete the names of files with, which have theirs already: it is
+            # left out where that would not give the same name again.
+            name, directory = unit.file.filename, unit.file.directory
+            absolute = posixpath.isabs(directory) or directory[1:2] == ":"
+            file = self._file(name, directory) if absolute else self._file(posixpath.join(directory, name), "")
             # Debuggers know no language whose expressions are those of Tile IR; C's are the plainest.
             self.unit = self._node(
                 f'distinct !DICompileUnit(language: DW_LANG_C, file: {file}, producer: "{PRODUCER}", '
