@@ -240,6 +240,20 @@ def test_a_build_waits_once_for_a_server_that_accepts_and_never_answers(tmp_path
     assert 1 <= asked <= int(jobs[2])
 
 
+def test_uploads_hold_nobody_up(monkeypatch):
+    monkeypatch.setattr(remote, "DRAIN_SECONDS", 0.3)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        writer = Remote(f"http://127.0.0.1:{silent.getsockname()[1]}", said.append, writes=True)
+        start = time.monotonic()
+        for number in range(2 * remote.WAITING):
+            writer.put(f"key {number}", b"value" * 1000)
+        put = time.monotonic() - start
+        writer.close()
+        assert put < 1 and time.monotonic() - start < put + 2
+    assert said == []
+
+
 def count_connections(listening: socket.socket) -> int:
     """How many have connected to a socket since it listens."""
     listening.setblocking(False)
