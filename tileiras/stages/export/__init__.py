@@ -132,12 +132,15 @@ def _imported(place: _Place) -> Iterator[dict[str, Any]]:
 
 def _in_the_way(place: _Place) -> list[str]:
     """Loaded modules with the names of modules beside the file; the standard library's and our own stay."""
-    kept = {"tileiras", "cuda", "__main__", *sys.stdlib_module_names}
-    beside = {}
-    for top in {key.partition(".")[0] for key in sys.modules} - kept:
-        base = os.path.join(place.directory, top)
-        beside[top] = os.path.isfile(base + ".py") or os.path.isfile(os.path.join(base, "__init__.py"))
-    return [key for key in sys.modules if beside.get(key.partition(".")[0])]
+    loaded = {key.partition(".")[0] for key in sys.modules}
+    loaded -= {"tileiras", "cuda", "__main__", *sys.stdlib_module_names}
+    beside = set()
+    for entry in os.listdir(place.directory) if os.path.isdir(place.directory) else ():
+        stem, suffix = os.path.splitext(entry)
+        package = os.path.join(place.directory, entry, "__init__.py")
+        if stem in loaded and (suffix == ".py" or (not suffix and os.path.isfile(package))):
+            beside.add(stem)
+    return [key for key in sys.modules if key.partition(".")[0] in beside]
 
 
 def _is_namespace_in(module: Any, place: _Place) -> bool:
