@@ -79,19 +79,29 @@ EXPLAINED = {
 }
 
 
-def vendors(source: Path, folder: Path) -> bytes:
-    """The cubin that the vendor's compiler makes of bytecode, with line information; skips the test without it."""
+def vendors(source: Path, folder: Path, *flags: str) -> bytes:
+    """The cubin that the vendor's compiler makes of bytecode; skips the test without it."""
     program = toolkit.find_program("tileiras")
     if program is None or not os.path.isfile(os.path.join(os.path.dirname(program), "tileirdisasm")):
         pytest.skip("no vendor's tileiras")
     made = folder / "theirs.cubin"
-    command = [program, "--gpu-name", "sm_90", "--lineinfo", str(source), "-o", str(made)]
+    command = [program, "--gpu-name", "sm_90", *flags, str(source), "-o", str(made)]
     subprocess.run(command, check=True, capture_output=True)
     return made.read_bytes()
 
 
-@pytest.mark.parametrize("name", [*PYTHON, "saxpy.mlir", "transpose.mlir", "kernels/prefix_sum.mlir"])
-def test_every_line_of_the_vendors_table_is_in_ours(name, ptxas, tmp_path):
+LINES = (["--lineinfo"], {"lineinfo": True})
+DEBUG = (["-O0", "--device-debug"], {"opt_level": 0, "device_debug": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "options"),
+    [
+        *((name, *LINES) for name in (*PYTHON, "saxpy.mlir", "transpose.mlir", "kernels/prefix_sum.mlir")),
+        *((name, *DEBUG) for name in ("vector_add.py", "saxpy.mlir")),
+    ],
+)
+def test_every_line_of_the_vendors_table_is_in_ours(name, flags, options, ptxas, tmp_path):
     source = tmp_path / "kernel.tileirbc"
     if name.endswith(".py"):
         source.write_bytes(tileiras.compile(EXAMPLES / name, gpu_name="sm_90", emit="bytecode", source_name=name).data)
@@ -100,8 +110,9 @@ def test_every_line_of_the_vendors_table_is_in_ours(name, ptxas, tmp_path):
         settle(module, name)
         SynthesizeDebugInfoScopes().run(module, None)
         source.write_bytes(bytecode.write_module(module))
-    expected = {(row.file, row.line) for row in line_table(vendors(source, tmp_path), tmp_path) if row.file}
-    found = {(row.file, row.line) for row in line_table(compiled(name, ptxas, lineinfo=True), tmp_path) if row.file}
+    theirs = vendors(source, tmp_path, *flags)
+    expected = {(row.file, row.line) for row in line_table(theirs, tmp_path) if row.file}
+    found = {(row.file, row.line) for row in line_table(compiled(name, ptxas, **options), tmp_path) if row.file}
     missing = {line for file, line in expected - found if os.path.basename(file) == os.path.basename(name)}
     assert missing <= EXPLAINED.get(name, {}).keys()
     assert {os.path.basename(file) for file, _ in expected} == {os.path.basename(file) for file, _ in found}
@@ -145,7 +156,7 @@ def test_helpers_are_inlined_where_the_vendor_has_them(ptxas, tmp_path):
     # `half` once by way of `twice`, once from the kernel itself; the square root is `twice`'s own.
     found = inlined(ours)
     assert found == {(5, (9, 15)), (9, (15,)), (5, (16,))}
-    assert {(5, (9, 15)), (9, (15,))} <= inlined(vendors(source, tmp_path)) <= found
+    assert {(5, (9, 15)), (9, (15,))} <= inlined(vendors(source, tmp_path, "--lineinfo")) <= found
 
 
 def test_a_debugger_reads_the_kernel(ptxas, tmp_path):
