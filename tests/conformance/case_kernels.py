@@ -349,6 +349,33 @@ def scaled_products() -> Iterator[Kernel]:
             yield _whole("product", name, list(zip(elements, arrays)), body, "f32", shapes[2], reference)
 
 
+def far_scales() -> Iterator[Kernel]:
+    """Scales at both ends of their range: alone they bring a factor beyond all numbers, together they need not."""
+    for m, n, blocks, batch in SCALED_SIZES:
+        for element, scale, block in SCALED[:4]:
+            k, lead = block * blocks, (batch,) * bool(batch)
+            shapes = [lead + pair for pair in ((m, k), (k, n), (m, n), (m, blocks), (blocks, n))]
+            elements = (element, element, "f32", scale, scale)
+            generator = np.random.default_rng(m + n)
+            # The same for a whole row or column, so that sums are exact in any order.
+            left = np.repeat(generator.choice([60, 99, 126, 127], (*lead, m, 1)), blocks, -1)
+            right = np.repeat(generator.choice([-127, -126, -77, -20], (*lead, 1, n)), blocks, -2)
+            if blocks > 1:
+                left, right = -left, -right
+            arrays = [values("digits", e, s, f"far {i}") for i, (e, s) in enumerate(zip(elements[:2], shapes))]
+            arrays += [np.zeros(shapes[2], np.float32), *(np.exp2(x.astype(float)).astype(DTYPES[scale])
+                                                          for x in (left, right))]  # fmt: skip
+            types = ", ".join(tile_type(s, e) for s, e in zip(shapes, elements))
+
+            def reference(*arrays: np.ndarray, block: int = block) -> np.ndarray:
+                a, b, c, d, e = (x.astype(np.float64) for x in arrays)
+                return (a * np.repeat(d, block, -1)) @ (b * np.repeat(e, block, -2)) + c
+
+            name = f"mmaf_scaled far {element} by {block} {m}x{n}x{k}{f' batch {batch}' if batch else ''}"
+            body = f"%r = mmaf_scaled %a, %b, %c, %d, %e : {types}"
+            yield _whole("scales", name, list(zip(elements, arrays)), body, "f32", shapes[2], reference)
+
+
 def _product(mnemonic: str, name: str, element: str, total: str, shapes: list[tuple[int, ...]], domain: str,
              signs: str) -> Kernel:  # fmt: skip
     elements = (element, element, total)
@@ -462,6 +489,7 @@ def all_kernels() -> Iterator[Kernel]:
     yield from memory()
     yield from memory_kernels()
     yield from control_kernels()
+    yield from far_scales()
 
 
 def pairwise_kernels() -> Iterator[Kernel]:
@@ -473,7 +501,7 @@ def pairwise_kernels() -> Iterator[Kernel]:
         for number, element in enumerate(row.elements):
             small = [shape for shape in shapes_for(element, row.result) if np.prod(shape.tile) <= 1024]
             yield elementwise(row, element, small[(5 * row_number + 3 * number) % len(small)])
-    for family in (aggregates, movements, constants, packing, products, scaled_products, memory):
+    for family in (aggregates, movements, constants, packing, products, scaled_products, far_scales, memory):
         kernels = [k for k in family() if all(np.prod(o.tile) <= 2048 for o in (*k.inputs, *k.outputs))]
         # A stride that is coprime to the tables' lengths goes through their columns unevenly, hence all of them.
         yield from kernels[::11]

@@ -8,18 +8,15 @@
 // CHECK: nv_tileas.block_scaled_mma {{.*}} {atom = #nv_tileas.mma_atom<"mma_m16n8k32_f32_f8E4M3FN_f8E4M3FN_f8E8M0FNU_32">}
 
 // RUNS: @scaled
-// RUNS: nv_tileas.block_scaled_mma {{.*}} {atom = #nv_tileas.mma_atom<"mma_m16n8k32_f32_f8E4M3FN_f8E4M3FN">} : tensor<16x64xf8E4M3FN, {{.*}}>, tensor<16x2xf32, {{.*}}>
+// RUNS: nv_tileas.block_scaled_mma {{.*}} {atom = #nv_tileas.mma_atom<"mma_m16n8k32_f32_f8E4M3FN_f8E4M3FN">} : tensor<16x64xf8E4M3FN, {{.*}}>, tensor<16x2xf8E8M0FNU, {{.*}}>
 
 // HALVES: @scaled
-// HALVES: nv_tileas.block_scaled_mma {{.*}} {atom = #nv_tileas.mma_atom<"mma_m16n8k16_f32_f16_f16">} : tensor<16x64xf16, {{.*}}>, tensor<16x2xf32, {{.*}}>
+// HALVES: nv_tileas.block_scaled_mma {{.*}} {atom = #nv_tileas.mma_atom<"mma_m16n8k16_f32_f16_f16">} : tensor<16x64xf16, {{.*}}>, tensor<16x2xf8E8M0FNU, {{.*}}>
 
-// Runs of four are shorter than any instruction is deep: both factors are scaled first.
+// Runs of four are shorter than any instruction is deep.
 
 // RUNS: @short_runs
-// RUNS: nv_tileas.broadcast {{.*}} : tensor<16x16x1xf32, {{.*}}> -> tensor<16x16x4xf32, {{.*}}>
-// RUNS: nv_tileas.mulf {{.*}} : tensor<16x64xf32, {{.*}}>
-// RUNS: nv_tileas.mulf {{.*}} : tensor<64x8xf32, {{.*}}>
-// RUNS: nv_tileas.dot {{.*}} : tensor<16x64xf32, {{.*}}>, tensor<64x8xf32, {{.*}}> -> tensor<16x8xf32, {{.*}}>
+// RUNS: nv_tileas.block_scaled_mma {{.*}} {atom = #nv_tileas.mma_atom<"universal_fma">} : tensor<16x64xf8E4M3FN, {{.*}}>, tensor<16x16xf8E8M0FNU, {{.*}}>
 builtin.module {
   nv_tileaa.func @scaled(%p: !nv_tileaa.ptr<f32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_120"} {
     %a = arith.constant dense<1.0> : tensor<16x64xf8E4M3FN>

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value, f32
+from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
 from tileiras.layout import LinearLayout, blocked, mma_layouts, scale_layouts
 from tileiras.remarks import Remark
 from tileiras.targets import (
@@ -53,20 +53,18 @@ class DotPlans:
 
     def scaled_atom(self, op: Any) -> ScaledMmaAtom | None:
         """The instruction for a block-scaled product, None when the target has none for it."""
-        if op.scale_a.type.element_type is f32:
-            return None
         types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
         if op.scale_b.type.element_type is not types[2]:
             return None
         return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
 
-    def run_atom(self, op: Any) -> MmaAtom | None:
+    def run_atom(self, op: Any, factor: Any = None) -> MmaAtom | None:
         """The instruction for the factors of a block-scaled product, of which each run of K is scaled afterwards; None
-        when the target has none that runs are multiples of."""
-        a, b, c = (v.type.element_type for v in (op.a, op.b, op.c))
+        when the target has none that runs are multiples of.  `factor` is a type that they are to have instead."""
+        a, b = (_keyword(factor or v.type.element_type, None) for v in (op.a, op.b))
         m, n = op.c.type.shape[-2:]
-        atoms = find_mma_atoms(self.target, _keyword(a, None), _keyword(b, None), _keyword(c, None), m, n, op.block)
-        return atoms[0] if atoms and c is f32 else None
+        atoms = find_mma_atoms(self.target, a, b, "f32", m, n, op.block)
+        return atoms[0] if atoms else None
 
     def _make_scaled(self, op: Any) -> DotPlan:
         shape, depth = op.c.type.shape, op.a.type.shape[-1]
@@ -79,7 +77,9 @@ class DotPlans:
             scales = scale_layouts(atom, m, n, runs, warps, batch)
             return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
         plain = self.run_atom(op)
-        assert plain is not None, "products without an atom are expanded first"
+        if plain is None:
+            name, a, b, c, _ = self._fma(m, n, depth, batch)
+            return DotPlan(name, a, b, c, fma_operands(c, runs))
         warps = split_warps(self._num_warps, (m, n), plain.c.shape)
         a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
         return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
@@ -231,7 +231,7 @@ def _remark(op: Any, name: str, layouts: Any) -> None:
             target, _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b),
             _keyword(c.element_type, None), c.shape[-2], c.shape[-1], a.shape[-1],
         )  # fmt: skip
-    elif name in MMA_ATOMS:
+    elif name not in SCALED_MMA_ATOMS:
         reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
     kind, title = ("failed", "RemarkTensorCoreFMA") if name == UNIVERSAL_FMA else ("passed", "RemarkTensorCoreMMA")
     layouts.remarks.emit(

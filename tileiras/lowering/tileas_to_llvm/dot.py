@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, FloatType, IntegerType, Value, element_type_of
+from tileiras.ir import Block, FloatType, IntegerType, Value, element_type_of, f8E8M0FNU, f32, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 from tileiras.targets import MMA_ATOMS, UNIVERSAL_FMA, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
@@ -70,9 +70,12 @@ def renamed_layout(op: Any) -> LinearLayout:
 
 
 def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    """One vector multiply-add for each k: every accumulator with its row of A and its column of B."""
+    """One vector multiply-add for each k: every accumulator with its row of A and its column of B.
+
+    Of a block-scaled product, the sum over each run of K is scaled, then added.
+    """
     emit = lowering.emit
-    a, b, acc = args
+    a, b, acc = args[:3]
     layout_a, layout_b, layout_c = (lowering.layout(v) for v in (op.a, op.b, op.c))
     where_a, where_b = _positions(layout_a), _positions(layout_b)
     depth = op.a.type.shape[-1]
@@ -89,13 +92,25 @@ def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
         part = _as_accumulator(part, old, signedness, op.c, lowering)
         return emit.shuffle(part, [wanted.index(register) for register in registers])
 
-    for k in range(depth):
-        rows = spread(a, op.a, op.signedness_a, [where_a[(*cell[:-1], k)] for cell in cells])
-        columns = spread(b, op.b, op.signedness_b, [where_b[(*cell[:-2], k, cell[-1])] for cell in cells])
+    def multiplied(k: int, acc: Value) -> Value:
+        rows = spread(a, op.a, signed_a, [where_a[(*cell[:-1], k)] for cell in cells])
+        columns = spread(b, op.b, signed_b, [where_b[(*cell[:-2], k, cell[-1])] for cell in cells])
         if isinstance(element, IntegerType):
-            acc = emit.insert(llvm.AddOp(acc, emit.insert(llvm.MulOp(rows, columns))))
-        else:
-            acc = emit.intrinsic("fma", rows, columns, acc)
+            return emit.insert(llvm.AddOp(acc, emit.insert(llvm.MulOp(rows, columns))))
+        return emit.intrinsic("fma", rows, columns, acc)
+
+    signed_a, signed_b = getattr(op, "signedness_a", None), getattr(op, "signedness_b", None)
+    if isinstance(op, tileas.BlockScaledMmaOp):
+        scales = _Scales(op, args, lowering)
+        for start in range(0, depth, scales.run):
+            partial = emit.zero(acc.type)
+            for k in range(start, start + scales.run):
+                partial = multiplied(k, partial)
+            factors = zip(*(scales.factors(cell, start) for cell in cells))
+            acc = _scaled_sum(partial, *map(emit.build, factors), acc, lowering)
+        return acc
+    for k in range(depth):
+        acc = multiplied(k, acc)
     return from_f32(element, acc, lowering) if wide else acc
 
 
@@ -165,28 +180,74 @@ def _run_by_run(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: Functio
     """A block-scaled product by a plain instruction: the sum over each run of K is scaled, then added."""
     emit = lowering.emit
     plain = _multiplier(op, args, atom, lowering)
-    run = op.a.type.shape[-1] // op.scale_a.type.shape[-1]
+    scales = _Scales(op, args, lowering)
     shape = lowering.layout(op.c).shape
-    where_a, where_b = (_positions(lowering.layout(v)) for v in (op.scale_a, op.scale_b))
     elements = _elements(atom.c)
     zero = emit.floating(0.0, element_of(args[2].type))
 
     def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
         partial = [zero] * len(sums)
-        for depth in range(k, k + run, atom.shape[2]):
+        for depth in range(k, k + scales.run, atom.shape[2]):
             partial = plain(piece, depth, partial)
-        scaled = []
-        for value, old, basis in zip(partial, sums, elements):
-            *lead, m, n = _moved(piece, basis, shape)
-            left = _element(args[3], where_a[(*lead, m, k // run)], lowering)
-            right = _element(args[4], where_b[(*lead, k // run, n)], lowering)
-            scaled.append(emit.intrinsic("fma", emit.insert(llvm.FMulOp(value, left)), right, old))
-        return scaled
+        return [
+            _scaled_sum(value, *scales.factors(_moved(piece, basis, shape), k), old, lowering)
+            for value, old, basis in zip(partial, sums, elements)
+        ]
 
-    return _accumulate(op, args[2], atom, multiply, lowering, run)
+    return _accumulate(op, args[2], atom, multiply, lowering, scales.run)
+
+
+def _scaled_sum(value: Value, first: Value, second: Value, old: Value, lowering: FunctionLowering) -> Value:
+    return lowering.emit.intrinsic("fma", lowering.emit.insert(llvm.FMulOp(value, first)), second, old)
+
+
+class _Scales:
+    """The scales of a block-scaled product of which a run of K at a time is multiplied."""
+
+    def __init__(self, op: Any, args: Sequence[Value], lowering: FunctionLowering) -> None:
+        self.run = op.block
+        self._lowering = lowering
+        self._sides = [(args[3 + n], _positions(lowering.layout(v))) for n, v in enumerate((op.scale_a, op.scale_b))]
+        self._are_exponents = element_type_of(op.scale_a.type) is f8E8M0FNU
+        self._made: dict[tuple[int, int], tuple[Value, ...]] = {}
+
+    def factors(self, cell: tuple[int, ...], k: int) -> tuple[Value, Value]:
+        """The two numbers by which the sum over the run at k is multiplied for an element of the result.
+
+        One after the other they must not leave the range of f32 unless both together do.  So each is about the root of
+        the product: half of A's exponent and half of B's.
+        """
+        *lead, m, n = cell
+        a, b = self._scale(0, (*lead, m, k // self.run)), self._scale(1, (*lead, k // self.run, n))
+        if not self._are_exponents:
+            return a[0], b[0]
+        multiply = self._lowering.emit.insert
+        return multiply(llvm.FMulOp(a[0], b[1])), multiply(llvm.FMulOp(a[1], b[0]))
+
+    def _scale(self, side: int, place: tuple[int, ...]) -> tuple[Value, ...]:
+        """A scale, or two whose product it is: of half its exponent, rounded up and down."""
+        value, where = self._sides[side]
+        register = where[place]
+        found = self._made.get((side, register))
+        if found is None:
+            scale = _element(value, register, self._lowering)
+            found = self._made[side, register] = self._halves(scale) if self._are_exponents else (scale,)
+        return found
+
+    def _halves(self, scale: Value) -> tuple[Value, Value]:
+        emit = self._lowering.emit
+        exponent = emit.insert(llvm.ZExtOp(scale, res=i32))
+        # 2^n has the exponent n + 127 in both formats, and 255 is NaN in f8E8M0FNU.
+        up, down = (
+            emit.bitcast(emit.shl(emit.lshr(emit.value(emit.add(exponent, bias)), 1), 23), f32) for bias in (128, 127)
+        )
+        nan = emit.bits([0x7FC00000], f32)
+        return emit.select(emit.icmp("eq", exponent, emit.integer(255)), nan, up), down
 
 
 def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    if op.atom.atom == UNIVERSAL_FMA:
+        return _multiply_add(op, args, lowering)
     if op.atom.atom in MMA_ATOMS:
         return _run_by_run(op, args, mma_atom(op.atom.atom), lowering)
     atom = scaled_mma_atom(op.atom.atom)
