@@ -69,10 +69,18 @@ def version(path: str) -> str:
     return known
 
 
+VERSION_SECONDS = 10
+"""What a program may take to say which it is."""
+
+
 def _ask_version(path: str) -> str:
     import subprocess
 
-    text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=VERSION_SECONDS)
+        text = done.stdout
+    except (OSError, subprocess.TimeoutExpired):
+        text = ""  # what is wrong with the program is said when it is to assemble
     match = re.search(r"\bV([\d.]+)", text)
     return match.group(1) if match is not None else "unknown"
 

@@ -46,7 +46,7 @@ class Pass:
             field = key.replace("-", "_")
             if field not in known:
                 raise CompileError.at(None, f"pass '{self.name}' has no option '{key}'", ExitCode.CONFIGURATION)
-            setattr(self, field, value)
+            setattr(self, field, _fitting(self.name, key, value, known[field]))
 
     @classmethod
     def options(cls) -> dict[str, Any]:
@@ -68,6 +68,17 @@ class Pass:
         if message:
             context.engine.remark(location, message)
         self.state |= self.SOFT_FAILURE
+
+
+def _fitting(name: str, key: str, value: Any, default: Any) -> Any:
+    """A value of the default's type, which text may spell otherwise; raises CompileError (code 2) for another."""
+    if isinstance(default, str) and type(value) is int:
+        return str(value)
+    if type(value) is not type(default):
+        kind = {bool: "true or false", int: "an integer", str: "text"}.get(type(default), type(default).__name__)
+        message = f"'{value}' value invalid for option '{key}' of pass '{name}'; expected {kind}"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+    return value
 
 
 class PassContext:
@@ -193,8 +204,8 @@ def _check_anchor(name: str) -> None:
 def _parse_options(text: str | None) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for item in (text or "{}")[1:-1].split():
-        key, _, value = item.partition("=")
-        if value in ("true", "false", ""):
+        key, given, value = item.partition("=")
+        if value in ("true", "false") or not given:
             options[key] = value != "false"
         else:
             options[key] = int(value) if re.fullmatch(r"-?\d+", value) else value

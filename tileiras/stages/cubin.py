@@ -39,7 +39,8 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
             meanwhile=context.meanwhile,
         )
     except CompileError as error:
-        if tile_launch and error.code == ExitCode.COMPILE_FAILURE:
+        spoke = tile_launch and not error.diagnostics[0].message.startswith("Child timed out")
+        if spoke and error.code == ExitCode.COMPILE_FAILURE:
             _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
         raise
     if context.engine.remarks:

@@ -1,0 +1,437 @@
+"""Every documented diagnostic: its text, the layer that says it, what brings it about, the exit code, or why it cannot
+be brought about here.  `docs/diagnostics.md` is made from this: python docs/diagnostics_table.py
+
+Texts are contract, misspellings included; capital letters N, X, Y, Z and words in angle brackets stand for what
+varies.  `tests/diagnostics` brings every one about that can be.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """`why_not` is empty for a diagnostic that can be provoked."""
+
+    text: str
+    trigger: str
+    code: int
+    why_not: str = ""
+
+
+NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
+NO_AGENTS = "there are no agents: the warps of a kernel are not specialized"
+ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
+NO_WGMMA = "neither wgmma nor tcgen05 instructions are made"
+NO_OP = "no operation of ours has the property"
+NO_HOST = "there is no host code: launchers read NAME.json"
+
+LAYERS: dict[str, tuple[Row, ...]] = {
+    "Command, library and C interface": (
+        Row("failed to allocate memory for program", "no memory for a handle", 1),
+        Row("configuration is null", "`Program.create(None)`, a null pointer in C", 2),
+        Row("input buffer is null", "a configuration without input", 2),
+        Row("GPU architecture <name> is not supported by this version of tileiras.", "a GPU that is not known", 2),
+        Row("unsupported GPU target", "a GPU that is not known", 2,
+            "the installed tool (13.5) has another text, the one before, and so have we"),
+        Row("invalid optimization level: N", "a level that is not 0 to 3", 2),
+        Row("optimized debugging is currently not supported, change the optimization level to 0 or disable full debug "
+            "info", "`--device-debug` above level 0", 2),
+        Row("optimized debugging is not supported, change optimization level to 0 or disable full debug info",
+            "`--device-debug` above level 0", 2, "the text of 13.1; the one before is that of 13.5"),
+        Row("unsupported host architecture", "a number that stands for none", 2),
+        Row("unsupported host operating system", "a number that stands for none", 2),
+        Row("input does not correspond to Tile IR bytecode", "bytes that are neither text nor bytecode", 3),
+        Row("input does not correspond to Tile IR bytecode (it looks like MLIR bytecode instead)",
+            "MLIR's own bytecode", 3),
+        Row("failed to parse IR bytecode (it looks like MLIR bytecode instead)", "MLIR's own bytecode", 3,
+            "the text of 13.1; the one before is that of 13.5"),
+        Row("failed to parse IR bytecode", "bytecode that cannot be read", 5,
+            "13.5 ends with `input does not correspond to Tile IR bytecode` and 3, after the place"),
+        Row("program is null", "a null handle, or one that was released", 4),
+        Row("output pointer is null", "a null pointer for the output in C", 4),
+        Row("program has not been compiled", "output asked for before a compilation", 4),
+        Row("failed to compile Tile IR program", "the last line of every failed compilation", 5),
+        Row("no input file provided", "a command line without input", 1),
+        Row("unable to read input file '<path>': <reason>", "an input that cannot be opened", 1),
+        Row("cannot read '<path>': <reason>", "an input that cannot be opened", 4,
+            "the text of 13.1; the one before is that of 13.5"),
+        Row("failed to emit relocatable object", "packaging", 5, "the output is the cubin itself"),
+        Row("Please specify the toolkit path", "no toolkit root", 5, "programs are looked for in several places; "
+            "what is missing is named"),
+        Row("could not find libdevice.bc", "a kernel that calls libdevice, which is nowhere", 5),
+        Row("Please provide a valid dumpSassCommand. For example, `nvdisasm -c`.", "an empty `--dump-sass-command`", 5),
+    ),
+    "Child processes": (
+        Row("Program could not be executed", "a ptxas that is no program, or exit status 126 or 127", 5),
+        Row("Couldn't fork", "no process left", 5),
+        Row("Child timed out", "a program that takes longer than `--child-timeout`", 5),
+        Row("Child timed out but wouldn't die", "a program that outlives its end", 5,
+            "SIGKILL cannot be caught; a process that the kernel does not let go of is needed"),
+        Row("<program> ended with <signal>", "a signal, with ` (core dumped)` when memory was", 5),
+        Row("<program> failed with exit status N", "another exit status, with the program's own words", 5),
+        Row("could not find ptxas", "no ptxas anywhere", 5),
+        Row("could not find nvdisasm", "no nvdisasm anywhere", 5),
+    ),
+    "Bytecode": (
+        Row("invalid magic number at position N, got X expected Y", "another first byte", 3),
+        Row("unsupported Tile version X", "a version that is not read", 3),
+        Row("non-canonical VarInt", "an integer in more bytes than it needs", 3),
+        Row("unsupported AttributeTag N", "an attribute of no known kind", 3),
+        Row("unknown attribute tag N", "an attribute of no known kind", 5, "the reference's text is the one before"),
+        Row("unknown or unimplemented opcode: N", "an operation of no known number", 3),
+        Row("section length X exceeds remaining data size Y", "a section that ends behind the file", 3),
+        Row("operation being parsed with an unregistered dialect", "an operation of no dialect in text", 3),
+        Row("unregistered dialect: <name>", "a dialect that is not public", 5,
+            "bytecode has numbers for its operations and no names of dialects"),
+    ),
+    "cuda_tile": (
+        Row("expects a non-empty block", "a reduction without a combiner", 3),
+        Row("expect non-empty block", "a reduction without a combiner", 3,
+            "a trait's text, the one before, comes first"),
+        Row("expect 0-rank tile type at index: N", "a combiner of tiles", 3),
+        Row("expect number of terminators operands (X) to match number of operands (Y)",
+            "a combiner that yields more", 3),
+        Row("expected TileType for operand and terminator types but got: X and Y", "a combiner that yields no tile", 3),
+        Row("expected TileType for block arguments but got types: <types>", "a combiner of no tiles", 3,
+            "the installed tool says `expect 0-rank tile type at index`, and so do we"),
+        Row("only pure operations allowed", "a combiner with effects", 3,
+            "the installed tool names the operation: `invalid op: `"),
+        Row("all dimensions must be positive constants, got X", "a tile of no elements", 3),
+        Row("all dimensions must be powers of two, got X", "a tile of 3 elements", 3),
+        Row("tile would exceed the maximum of N elements", "a tile of 2^25 elements", 3),
+        Row("divisor must be a power of 2", "`assume div_by<3>`", 3),
+        Row("'every'/'along' must be used in combination", "`assume div_by<4, every 2>`", 3),
+        Row("'every'/'along' cannot be used if the constrained value is a tensor_view", "an assumption on a view", 3),
+        Row("'every'/'along' cannot be used if the constrained value is a 0D tile", "an assumption on a scalar", 3),
+        Row("Incompatibility with architecture '<name>': unsupported type '<type>'", "f8E4M3FN on sm_80", 5),
+    ),
+    "nv_tileaa and nv_tileas": (
+        Row("invalid or missing --compute-capability option", "`convert-cudatile-to-tileaa` for no GPU", 5),
+        Row("failed to convert cuda_tile to nv_tileaa", "an operation without a rule", 5),
+        Row("failed to convert nv_tileaa to nv_tileas", "a function that is converted in part", 5),
+        Row("failed to get the target spec", "a function for no GPU", 3),
+        Row("Kernel functions do not support return with operands", "a kernel with a result", 3),
+        Row("missing source layout", "a conversion of a tensor without a layout", 3),
+        Row("fails to assign layout", "a conversion to a tensor without a layout", 3),
+        Row("expected the element types of A, B, C, and D to be either all integers or all floats.",
+            "a product of integers into floats", 3),
+        Row("expects #A and #B have same bit width but got X", "a product of 8 and 16 bits", 3),
+        Row("expect signedness attribute for operand A", "a product of integers without signs", 3),
+        Row("expects #C element type to be f32, but got X", "a product of bf16 into f16", 3),
+        Row("expects #C element type to be either f32 or f16, but got X", "a product of f8 into f64", 3),
+        Row("fp4 mma should expect scaling factors", "a product of 4-bit floats without scales", 3),
+        Row("expects rank-2 or rank-3 tensor for result, but got (N)", "a product of vectors", 3),
+        Row("expects the shape of operand #A and #B to be compatible", "factors of different depth", 3),
+        Row("expects the shape of operand #C is compatible with operands #A and #B", "an accumulator of other size", 3),
+        Row("mem_scope not supported when mem_semantic is weak", "a weak access with a scope", 3),
+        Row("mem_scope required when mem_semantic is not weak", "an ordered access without a scope", 3),
+        Row("unsupported mem_semantic: X", "a load that releases, a store that acquires", 3),
+        Row("expects N coordinates, but got M", "an access with too few coordinates", 3),
+        Row("requires the same shape for tileSize and tensor value", "a tile that is not the view's", 3),
+        Row("view elementType not equal with tensor element type: X != Y", "a tile of other elements", 3),
+        Row("tiled_atomic_rmw not supported for 8-bit types", "an update of bytes", 3),
+        Row("tiled_atomic_rmw not supported for 16-bit integer", "an update of 16-bit integers", 3),
+        Row("tiled_atomic_rmw for 16-bit float only supports add, max, min operations", "`and` on f16", 3),
+        Row("tiled_atomic_rmw op cannot use xchg operation", "an exchange through a view", 3),
+        Row("tiled_atomic_rmw op cannot use fadd operation, please use add instead for both int and float types",
+            "`fadd`", 3, "the mode of sums of floats is `addf` here, and the one to use"),
+        Row("mma block scale is not supported by compute capability < sm100", "a block-scaled atom for sm_80", 5),
+        Row("unsupported operation for target", "an atom that the GPU lacks", 5),
+        Row("expects regions to end with '<operation>'", "another terminator", 3),
+        Row("expects parent op '<operation>'", "a return outside of a function", 3),
+        Row("failed to infer source layout", "layout inference", 5,
+            "layouts flow from accesses and products; every operation has a rule"),
+        Row("failed to infer 2d layout", "layout inference", 5, "as the one before"),
+        Row("failed to find available mma partition", "layout inference", 5, "multiply-adds fit every shape"),
+        Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5, NO_WGMMA),
+        Row("plugin has unsupported feature", "plugin operations", 5, NO_OP),
+        Row("failed to convert block signature", "generated regions", 5, NO_OP),
+        Row("expect operands with queue types", "queues", 5, NO_AGENTS),
+        Row("expects both SFA and SFB to be present", "one scale of two", 3,
+            "a block-scaled product has both operands, by its syntax"),
+        Row("sfa and sfb element type mismatch", "scales of two types", 3, "such products are multiplied out"),
+        Row("expects c type to be Float32", "a block-scaled product into f16", 3, "such products are multiplied out"),
+        Row("Scale factor vector size mismatch:X, Y", "scales for runs of two lengths", 3,
+            "said as: expects scales for the rows of A, the columns of B and the same runs of both"),
+        Row("unsupported block-scaled mma configuration", "a form without an instruction", 5,
+            "such products are multiplied out"),
+        Row("expects non-empty tileSizes", "tiling operations", 3,
+            "views carry their tiling in their type, which is verified when it is made"),
+        Row("expects non-empty dimGroups", "as before", 3, "as the one before"),
+        Row("expects dim is being tiled only one time, but got X", "as before", 3, "as the one before"),
+        Row("expects rank of tileSizes be equal to rank of dimGroups, but got X", "as before", 3, "as the one before"),
+        Row("expects all tile size bigger than zero", "as before", 3, "as the one before"),
+        Row("expects filter size must be in range 1 to 3", "convolutions", 3, NO_OP),
+        Row("expects conv params size matched with each other", "convolutions", 3, NO_OP),
+        Row("expects channel must be a dimGroup", "convolutions", 3, NO_OP),
+        Row("expects channel dimGroup should contain only channel", "convolutions", 3, NO_OP),
+        Row("expects region arguement types to match with producer types [X], but got: [Y]", "pipeline regions", 3,
+            NO_AGENTS),
+        Row("expects region result types to be match with operation result types [X], but got: [Y]",
+            "pipeline regions", 3, NO_AGENTS),
+        Row("expects CoordType is same as memref index type, but got X", "coordinates of another type", 3,
+            "coordinates of any integer type are taken, and a memref has no index type"),
+        Row("memScope not supported when memSemantic is weak", "a weak update with a scope", 3,
+            "updates are ordered accesses: `mem_scope not supported when mem_semantic is weak`"),
+        Row("memScope required when memSemantic is not weak", "an ordered update without a scope", 3,
+            "as the one before"),
+        Row("incorrect number of in_bounds elements: expected N, but found M", "in-bounds flags", 3, NO_OP),
+        Row("inbounds must be true when paddingValue is not set", "in-bounds flags", 3, NO_OP),
+        Row("inbounds must be false when paddingValue is set", "in-bounds flags", 3, NO_OP),
+        Row("special padding values (nan, pos_inf, neg_inf, neg_zero) only for float-like element types",
+            "padding of integers", 3, "said of the cuda_tile view, from which it comes"),
+    ),
+    "Tensor maps": tuple(
+        Row(text, "tensor maps", 5, NO_TMA)
+        for text in (
+            "expect a tma_load atom type", "expect a tma_store atom type", "expect a tma_redg atom type",
+            "expect a stg, tma_store or unknown_copy atom type",
+            "expect a ldgsts, tma_load, ldg or unknown_copy atom type", "TmaReduceOp do not support SCATTER4 mode",
+            "invalid TMA atom type", "expected tma descriptor pointer to have alignment at least N",
+            "tma boxDims[0] * elemTypeBitWidth is not a multiple of 16 bytes",
+            "tma leading box-dim bit-width is not 16 bytes aligned", "tmaBoxDim and atomBoxDim length mismatch",
+            "tmaBoxDim and atomBoxDim mismatch", "tma box-dim and copy atom box-dim mismatch",
+            "smem layout is not TMA compatible", "only support element_stride = 1 tma desc",
+            "unsupported tma load mode '<mode>'",
+            "mcast is not supported for TMA load with less than 128bytes per atom",
+            "missing or invalid num_multicast for a multicast TMA load", "TmaLoad only support zero padding now",
+            "GatherTmaLoad only support zero padding now",
+            "padding value is not supported for TMA load with non-zero padding value", "tmaIdx exceed tmaHostNum.",
+            "tmaIdx exceed tmaDeviceNum.", "not find tmaIdx.", "funcOp lack tmaDeviceNum and tmaHostNum attr",
+            "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function",
+            "failed to find smem buffer address for mbarrier", "failed to get expected tx-count",
+            "failed to init mbarrier", "Failed to init mbarrier", "failed to get MBarrier object",
+            "values depended by MakeTiledTMADescOp are not supportedbecause X matches more than 1 captured values.",
+            "expected MakeTiledTMADescOp not depends on scf", "expect lower MakeTiledTMADescOp",
+            "math dialect not suppourt in separateHostTMA pass in the moment.", "too many device TMA descriptors",
+            "TMA rank must be in the range 1..5", "im2col tensor copies require at least three dimensions",
+            "wide im2col tensor copies are not supported on this architecture",
+            "two-CTA TMA tensor copies are not supported on this architecture",
+            "cluster multicast TMA requires a compatible SM target",
+        )
+    ),
+    "Pipelines and schedules": (
+        Row("pass '<pass>' anchored on '<operation>' added to pipeline anchored on '<operation>'",
+            "a pass in a pipeline of another operation", 2),
+        Row("nested pipeline anchor must be IsolatedFromAbove", "a pipeline over `scf.for`", 2),
+        Row("'tileir' has no option '<name>'", "an option of `tileir{...}` that there is not", 2),
+        Row("between-pass verifier rejected IR after '<pass>'", "a pass that leaves invalid IR", 5),
+        Row("Failed to pipeline loop", "a loop whose loads have no room to run ahead; a remark", 0),
+        Row("warp-specialize (<variant>): the warps of this kernel are not specialized",
+            "`pipeline-strategy=warp-specialize`; a remark", 0),
+        Row("pass failed; per-op verifier may have fired", "an invalid operation", 5,
+            "operations are verified between passes and by `read`, which name what is wrong"),
+        Row("pass '<pass>' between schedule generation and materialization does not preserve ScheduleAnalysis",
+            "a pass at the wrong place", 2, "a loop is scheduled and rewritten by one pass"),
+        Row("cleanup pass invalidated ScheduleAnalysis; rerun constraint generation or remove the pass",
+            "a pass at the wrong place", 5, "as the one before"),
+        Row("modulo scheduler returned no feasible II", "a loop without a schedule", 5, ONE_SCHEDULE),
+        Row("failed to find a schedule", "a loop without a schedule", 5, ONE_SCHEDULE),
+        Row("failed to legalize schedule", "a loop without a schedule", 5, ONE_SCHEDULE),
+        Row("failed to legalizeLoopScheduleForMaterialization", "a loop without a schedule", 5, ONE_SCHEDULE),
+        Row("reproducer generated at `<path>`", "a crash", 5,
+            "`--save-temps` keeps what every stage has made, each of which can be compiled on"),
+        Row("fails to resolve lifetime", "buffer assignment", 5, ONE_SCHEDULE),
+        Row("fails to assign named barrier", "buffer assignment", 5, NO_AGENTS),
+        Row("fails to assign smem buffer", "buffer assignment", 5, "a load without room stays where it is"),
+        Row("fails to assign tmem buffer", "buffer assignment", 5, NO_WGMMA),
+        Row("share pipeline buffer", "buffer assignment", 0, ONE_SCHEDULE),
+        Row("unable to merge two different pipelines: X", "pipes", 5, NO_AGENTS),
+        Row("mbarrier has wait-like users, cannot share pipeline buffer.", "pipes", 5, NO_AGENTS),
+        Row("using transaction mbarrier is not supported", "pipes", 5, NO_AGENTS),
+        Row("the producer_tail implemented with named barrier does not yet support user payload", "pipes", 5,
+            NO_AGENTS),
+        Row("Alias is not expected here.", "materialization", 5, NO_AGENTS),
+        Row("there are two `produce-one-like` operations using different instructions to generate data into the same "
+            "pipeline. It's a bug of MaterializeAsync Pass.", "materialization", 5, NO_AGENTS),
+        Row("failed to query target spec for convert_layout", "materialization", 5,
+            "conversions are lowered with the target at hand"),
+        Row("inconsistent numWarps in the agent switch, maybe it is called in different agents with different numWarps",
+            "agents", 5, NO_AGENTS),
+        Row("Kernel is already dynamic persistent", "`dynamic-persistent` twice", 0, "a tile block computes one tile"),
+        Row("TileASRemoveBufferAliasPass failed to converge", "buffer aliases", 5, "buffers have one name each"),
+        Row("RemoveBufferAlias: not supported operation type", "buffer aliases", 5, "buffers have one name each"),
+        Row("Yielded alias not implemented yet", "buffer aliases", 5, "buffers have one name each"),
+        Row("failed to rewrite in buffer layout propagation", "layout removal", 5, "layouts are assigned once"),
+        Row("failed to rewrite in reg layout propagation", "layout removal", 5, "layouts are assigned once"),
+        Row("failed to apply patterns greedily", "layout removal", 5, "the driver comes to rest by construction"),
+        Row("The `sliceCount` need to be a `IntegerAttr`", "slicing", 5, "slices are chosen by the schedule"),
+        Row("unsupported op in Slicing pass", "slicing", 5, "what cannot be sliced stays whole"),
+        Row("unsupported op to be a lower bound in slicing pass ", "slicing", 5, "as the one before"),
+        Row(" fail to get an initial forOperand in slicing pass ", "slicing", 5, "as the one before"),
+        Row("is not expected inside sliced part in SlicingPass", "slicing", 5, "as the one before"),
+    ),
+    "Target and NVVM": (
+        Row("failed to get compute capability.", "a gpu.module for no GPU", 5),
+        Row("no target attribute", "a gpu.module without a target that is translated", 5),
+        Row("gpu.module already carries a conflicting target", "a gpu.module of another target", 5),
+        Row("Formal parameter space overflowed (X bytes required, max Y bytes allowed) in function Z",
+            "a kernel with more bytes of parameters than ptxas takes", 5),
+        Row("formal parameter space overflowed: X > Y bytes for sm_N", "as the one before", 5,
+            "the text of another page for the one before"),
+        Row("argument N has scalable type; not supported in NVVM kernels", "a scalable vector", 5,
+            "there is no such type"),
+        Row("a function that is not __global__ cannot be launched", "a launch of a function that is no kernel", 5),
+        Row("A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing "
+            "this within the launch is undefined", "a launch with a pointer to the stack; a warning", 0),
+        Row("opaque parameter type", "a parameter of unknown size", 5, "there is no such type"),
+        Row("'<attribute>' attribute must be integer array with maximum 3 index", "dimensions of four numbers", 5),
+        Row("'<attribute>' attribute must be integer constant", "a number that is none", 5),
+        Row("'nvvm.cluster_dim' attribute needs sm_90 or newer", "a cluster on sm_80", 5),
+        Row("'nvvm.blocksareclusters' attribute must be used along with 'nvvm.reqntid' and 'nvvm.cluster_dim'",
+            "clusters of unknown size", 5),
+        Row("mbarrier requires shared-memory operand", "a barrier elsewhere", 5),
+        Row("printf format string must be a constant address space pointer", "a format that is not constant", 5),
+        Row("unsupported printf form (op-tag = N)", "printf", 5, "every form of print_tko is lowered"),
+        Row("region types conversion failed", "function boundary", 5, "kernels have one way to be lowered"),
+        Row("failed to convert function signature type for: X", "function boundary", 5,
+            "said of the entry's argument, with its place"),
+        Row("Failed to get ComputeCapability", "bodies", 5, "the conversion has a target, or does not start"),
+        Row("fails to decompose print ops", "bodies", 5, "printing is one rule"),
+        Row("fails to do bufferization analysis", "bodies", 5, "tiles are values"),
+        Row("failed to lower PDL pattern module to the PDL Interpreter", "bodies", 5, "patterns are Python"),
+        Row("Building op `<op>` but it isn't known in this MLIRContext", "bodies", 5,
+            "a dialect is loaded when one of its names is met"),
+    ),
+    "LLVM": (
+        Row("LLVM could not generate code for <gpu>", "LLVM ends its process", 5),
+        Row("LLVM refused the module", "LLVM IR that is not well formed", 5),
+        Row("Unresolved extern function '<name>'", "a function that nothing defines", 5),
+        Row("blobLinkedLib: bitcode path does not exist or is not a file", "a blob that is not there", 5),
+        Row("blobLinkedLib: failed to parse embedded bitcode", "a blob that is no bitcode", 5),
+        Row("unsupported NVPTX synchronization scope", "a fence of an unknown scope", 3),
+        Row("__nvvm_reflect can only be used in a call instruction", "its address taken", 5),
+        Row("__nvvm_reflect requires exactly one argument", "a call without one", 5),
+        Row("__nvvm_reflect argument must be a constant string", "a call with a pointer from elsewhere", 5),
+        Row("__nvvm_reflect argument must be a string constant", "a call with an empty string", 5),
+        Row("__nvvm_reflect argument must be a null-terminated string", "a call with a string without its end", 5),
+        Row("__nvvm_reflect argument cannot be empty", "a call with an empty string", 5,
+            "LLVM says of it that it must be a string constant"),
+        Row("PTX version X does not support <gpu>", "`--ptx-version` below what is needed", 2),
+        Row("failed to look up NVPTX target for requested triple", "an unknown triple", 2,
+            "modules have one triple, which is ours"),
+        Row("target machine unavailable; cannot optimize with LLVM", "no target machine", 5,
+            "LLVM makes one for every processor of our table"),
+        Row("invalid LLVM optimization level", "a level that is not 0 to 3", 2, "levels are checked as options"),
+        Row("Cannot select", "an instruction that LLVM cannot select", 5,
+            "intrinsics are admitted by our tables first; what else LLVM gives up on has other texts"),
+        Row("WGMMA requires sm_90a", "wgmma without the letter", 5, NO_WGMMA),
+        Row("cvt_packfloat intrinsic needs atleast SM90 and PTX >= 78", "packed conversions", 5,
+            "conversions are chosen by target, or computed"),
+        Row("nvvm.mma.blockscale currently supports non-sync aligned variants only!", "block scale", 5,
+            "the operation has no other variants"),
+        *(
+            Row(text, "tcgen05", 5, NO_WGMMA)
+            for text in (
+                "INT8 type is supported only on arch-conditional variants",
+                "MXF4 sparse variants require an arch-conditional target",
+                "explicit scale vector size requires an arch-conditional target",
+                "scale input accumulator is not supported on this architecture",
+                "block scale does not support this input type", "ashift is not supported with block-scale variants",
+                "cta_group::2 is not supported with weight-stationary mode",
+                "weight-stationary mode does not support MX or FP4 input families",
+                "colletor::a use/fill cannot be combined with ashift",
+                "scale vector size is not legal for this input family",
+                "failed to infer register layout from tmem layout", "failed to infer source layout from tmem layout",
+            )
+        ),
+    ),
+    "Target and module attachments": (
+        Row("#nvvm.target has no parameter '<name>'", "an unknown key", 3),
+        Row("optimization level must be a number between 0 and 3", "`#nvvm.target<O = 4>`", 3),
+        Row("target chip cannot be empty", '`#nvvm.target<chip = "">`', 3),
+    ),
+}  # fmt: skip
+
+HEADER = """\
+# Diagnostics
+
+A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with notes after it; the command prints
+`loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does. Bytecode with debug information leads to
+the line of the user's Python. `--diagnostics=json` prints an object a line: `severity`, `message`, `file`, `line`,
+`column`, `notes`, and for remarks `kind`, `category`, `name`, `function`, `arguments`, `reason`. What is said twice of
+one place is printed once.
+
+Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 says
+that the message starts with an operation's name, bit 9 that it hangs off another one. Only errors change the exit code.
+
+An engine (`tileiras.diagnostics.DiagnosticEngine`) asks the handlers registered with it, in their order; the first that
+returns True keeps a diagnostic for itself, others are collected. `--mlir-print-stacktrace-on-diagnostic` adds a note
+that says where in the compiler a diagnostic was made.
+
+| exit code | class |
+|---|---|
+| 0 | success; warnings and remarks do not change it |
+| 1 | a command line that cannot be read, an input that cannot be opened, no memory |
+| 2 | a configuration that is refused |
+| 3 | input that does not parse or verify |
+| 4 | a program handle in the wrong state |
+| 5 | a compilation that fails: a pass, a verifier, LLVM or ptxas |
+
+## Verifiers
+
+| when | what |
+|---|---|
+| an operation is made or read | types and attributes, by their constructors; `read` verifies the module |
+| between passes (`tileiras-opt`, on unless `--no-verify`) | every operation, dominance, isolation |
+| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target |
+| before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, state spaces, launches from the device |
+| on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
+| on PTX | ptxas |
+
+The TileAA agent verifier of the documentation has no counterpart, since kernels are not divided into agents.
+
+A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
+takes. The documentation has 1024 for sm_50 to sm_75 and 32760 or 32768 for newer ones; the CUDA programming guide
+promises 4096 and 32764. With 5002 pointers, 40016 bytes:
+
+    k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function k
+    error: failed to compile Tile IR program
+
+and exit code 5.
+
+## Programs that are called
+
+ptxas, nvdisasm and libdevice are looked for where an option says, in the wheels of the environment, below `CUDA_ROOT`,
+`CUDA_HOME` or `CUDA_PATH` (the first that is set), and programs on `PATH`. `--child-timeout` limits their time. What
+they say is passed on as it is; a note has the command to run by hand on the PTX, which `--save-temps` keeps.
+
+LLVM runs in a process of its own, which it ends on some inputs. That is an error with LLVM's words and exit code 5, in
+the command, the library, workers and builds alike, and the next kernel gets a new process.
+
+## Remarks
+
+`--remarks=all|memory|tensorcore` and its narrower siblings say what was chosen for accesses, products, loops and
+kernels, with what stood in the way of something better. `emit_remarks=True` does so in the library
+(`tileiras.remarks`).
+
+"""
+
+
+def page() -> str:
+    parts = [HEADER, "## Texts\n\n"]
+    for layer, rows in LAYERS.items():
+        given = [row for row in rows if not row.why_not]
+        if given:
+            parts += [f"### {layer}\n\n", "| text | trigger | exit code |\n|---|---|---|\n"]
+            parts += [f"| {_code(row.text)} | {row.trigger} | {row.code} |\n" for row in given]
+            parts.append("\n")
+    parts.append("## Documented texts that cannot be provoked\n\n")
+    for layer, rows in LAYERS.items():
+        given = [row for row in rows if row.why_not]
+        if given:
+            parts += [f"### {layer}\n\n", "| text | why not |\n|---|---|\n"]
+            parts += [f"| {_code(row.text)} | {row.why_not} |\n" for row in given]
+            parts.append("\n")
+    return "".join(parts).rstrip() + "\n"
+
+
+def _code(text: str) -> str:
+    text = text.replace("|", "\\|")
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "diagnostics.md").write_text(page(), encoding="utf-8")

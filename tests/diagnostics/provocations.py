@@ -1,0 +1,301 @@
+"""How each diagnostic of `docs/diagnostics_table.py` is brought about, by its text there.
+
+A provocation is a function of a `Run`, which has what a user has: the commands, the library, files.  It gives the exit
+code and what was said.
+"""
+
+from __future__ import annotations
+
+import ctypes  # noqa: F401  loaded before memory is taken away
+import os
+import sys
+
+from building import TILE_I32, build, varint
+
+from tileiras import api
+from tileiras.cli import tileiras, tileiras_opt, tileiras_translate
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError
+from tileiras.program import Configuration, Program, c_create
+
+KERNEL = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
+SINE = (
+    "cuda_tile.module @m {\n  entry @k(%p: tile<ptr<f32>>) {\n"
+    "    %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token\n    %s = sin %v : tile<f32>\n"
+    "    %u = store_ptr_tko weak %p, %s : tile<ptr<f32>>, tile<f32> -> token\n    return\n  }\n}\n"
+)
+NARROW = KERNEL.replace("()", "(%p: tile<ptr<f8E4M3FN>>)").replace(
+    "    return", "    %v, %t = load_ptr_tko weak %p : tile<ptr<f8E4M3FN>> -> tile<f8E4M3FN>, token\n    return"
+)
+REFLECT = (
+    '@e = private constant [1 x i8] c"\\00"\n@n = private constant [2 x i8] c"ab"\n'
+    "declare i32 @__nvvm_reflect({})\ndefine ptx_kernel void @k(ptr addrspace(1) %p) {{\n  {}\n  ret void\n}}\n"
+)
+GPU = (
+    "module {\n  gpu.module @kernels {\n    llvm.func @k() attributes {nvvm.kernel} {\n      llvm.return\n    }\n"
+    "  }\n}\n"
+)
+FUNC = (
+    "module {{\n  nv_tileaa.func @f({}) attributes {{kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, "
+    'target_spec = "sm_90"}} {{\n    {}\n    nv_tileaa.return\n  }}\n}}\n'
+)
+
+
+class Run:
+    def __init__(self, folder, capsys, monkeypatch):
+        self.folder = folder
+        self.capsys = capsys
+        self.monkeypatch = monkeypatch
+
+    def file(self, content, suffix=".mlir"):
+        path = self.folder / f"k{suffix}"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    def command(self, content=KERNEL, *arguments, suffix=".mlir", gpu="sm_90"):
+        target = [f"--gpu-name={gpu}"] if gpu else []
+        code = tileiras.main([self.file(content, suffix), *target, "-o", str(self.folder / "out"), *arguments])
+        return code, self.capsys.readouterr().err
+
+    def opt(self, content, *arguments):
+        code = tileiras_opt.main([self.file(content), *arguments])
+        return code, self.capsys.readouterr().err
+
+    def translate(self, content):
+        code = tileiras_translate.main([self.file(content, ".tileirbc"), "--cudatilebc-to-mlir"])
+        return code, self.capsys.readouterr().err
+
+    def library(self, call):
+        try:
+            call()
+        except CompileError as error:
+            return error.code, error.render()
+        return 0, ""
+
+    def create(self, **fields):
+        configuration = {"input": KERNEL.encode(), "gpu": 90} | fields
+        return self.library(lambda: Program.create(Configuration(**configuration)))
+
+    def program(self, body):
+        """A shell script in the place of a tool."""
+        path = self.folder / "tool"
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    def without_tools(self):
+        self.monkeypatch.setattr(sys, "path", [])
+        self.monkeypatch.setenv("PATH", "")
+        for variable in toolkit.ROOT_VARIABLES:
+            self.monkeypatch.delenv(variable, raising=False)
+
+    def ll(self, body, reflect="ptr"):
+        return self.command(REFLECT.format(reflect, body), "--emit=ptx", suffix=".ll")
+
+
+def no_memory(run):
+    def refuse(*arguments, **named):
+        raise MemoryError
+
+    run.monkeypatch.setattr(Program, "__init__", refuse)
+    code, _, messages = c_create(KERNEL.encode(), 90)
+    return code, messages
+
+
+def released(run):
+    program = Program.create(KERNEL.encode(), gpu_name="sm_90")
+    program.release()
+    return run.library(program.compile)
+
+
+def no_fork(run):
+    import errno
+
+    from tileiras.codegen import child_process
+
+    def refuse(*arguments, **named):
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    # Taking a system's last process away would take it from the tests, too.
+    run.monkeypatch.setattr(child_process._Child, "__init__", refuse)
+    return run.command(KERNEL, f"--ptxas={run.program('exit 0')}")
+
+
+def no_libdevice(run):
+    run.without_tools()
+    return run.command(SINE, "--emit=ptx")
+
+
+def no_program(name):
+    def provoke(run):
+        cubin = run.folder / "k.cubin"
+        cubin.write_bytes(b"\x7fELF")
+        run.without_tools()
+        if name == "ptxas":
+            return run.command()
+        return run.library(lambda: api.compile(cubin, gpu_name="sm_90", emit="sass"))
+
+    return provoke
+
+
+def bytecode(data):
+    return lambda run: run.command(data, suffix=".tileirbc")
+
+
+def blob(content):
+    def provoke(run):
+        path = run.folder / "blob.bc"
+        if content is not None:
+            path.write_bytes(content)
+        calls = "declare void @helper()\ndefine ptx_kernel void @k() {\n  call void @helper()\n  ret void\n}\n"
+        return run.command(calls, "--emit=ptx", f"--blob-linked-lib={path}", suffix=".ll")
+
+    return provoke
+
+
+def broken_pass(run):
+    """A pass of the user's, in a pipeline of the library."""
+    from tileiras.ir import Pass, PassManager, parse_module
+
+    class Break(Pass):
+        name = "break"
+
+        def run(self, op, context):
+            for inner in op.walk():
+                if inner.name == "arith.addi":
+                    inner.operands = (*inner.operands, inner.operands[0])
+
+    module = parse_module(FUNC.format("%a: i32", "%0 = arith.addi %a, %a : i32"))
+    return run.library(lambda: PassManager([Break()]).run(module))
+
+
+def half_an_assumption(run):
+    """Text cannot say it."""
+    from tileiras.dialects.cuda_tile import DivByAttr
+    from tileiras.ir import parse_module, verify
+
+    def change():
+        assume = "    %0 = assume div_by<4>, %n : tile<i32>\n"
+        module = parse_module(KERNEL.replace("()", "(%n: tile<i32>)").replace("    return", assume + "    return"))
+        op = next(op for op in module.walk() if op.name == "cuda_tile.assume")
+        op.attributes["predicate"] = DivByAttr(4, 2, None)
+        verify(module)
+
+    return run.library(change)
+
+
+def parameters(count):
+    names = ", ".join(f"%p{number}: tile<ptr<f32>>" for number in range(count))
+    return KERNEL.replace("()", f"({names})")
+
+
+def ptxas(body, *arguments):
+    return lambda run: run.command(KERNEL, f"--ptxas={run.program(body)}", *arguments)
+
+
+PROVOCATIONS = {
+    # ---- command, library and C interface
+    "failed to allocate memory for program": no_memory,
+    "configuration is null": lambda run: run.library(lambda: Program.create(None)),
+    "input buffer is null": lambda run: run.create(input=None),
+    "GPU architecture <name> is not supported by this version of tileiras.": lambda run: run.create(gpu=42),
+    "invalid optimization level: N": lambda run: run.command(KERNEL, "-O4"),
+    "optimized debugging is currently not supported, change the optimization level to 0 or disable full debug info": (
+        lambda run: run.command(KERNEL, "-g")
+    ),
+    "unsupported host architecture": lambda run: run.create(host_arch=3),
+    "unsupported host operating system": lambda run: run.create(host_os=2),
+    "input does not correspond to Tile IR bytecode": lambda run: run.command(b"\x00\x01"),
+    "input does not correspond to Tile IR bytecode (it looks like MLIR bytecode instead)": (
+        lambda run: run.command(b"ML\xefR\x01MLIR22\0")
+    ),
+    "program is null": released,
+    "program has not been compiled": lambda run: run.library(
+        Program.create(KERNEL.encode(), gpu_name="sm_90").get_output
+    ),
+    "failed to compile Tile IR program": lambda run: run.command(NARROW, gpu="sm_80"),
+    "no input file provided": lambda run: (tileiras.main([]), run.capsys.readouterr().err),
+    "unable to read input file '<path>': <reason>": (
+        lambda run: (tileiras.main([str(run.folder / "absent"), "--gpu-name=sm_90"]), run.capsys.readouterr().err)
+    ),
+    "could not find libdevice.bc": no_libdevice,
+    "Please provide a valid dumpSassCommand. For example, `nvdisasm -c`.": (
+        lambda run: run.command("text", "--emit=sass", "--dump-sass-command=", suffix=".cubin")
+    ),
+    # ---- child processes
+    "Program could not be executed": ptxas("exit 127"),
+    "Couldn't fork": no_fork,
+    "Child timed out": ptxas("sleep 60", "--child-timeout=1"),
+    "<program> ended with <signal>": ptxas("kill -SEGV $$"),
+    "<program> failed with exit status N": ptxas("echo why; exit 3"),
+    "could not find ptxas": no_program("ptxas"),
+    "could not find nvdisasm": no_program("nvdisasm"),
+    # ---- bytecode
+    "invalid magic number at position N, got X expected Y": (
+        lambda run: run.translate(b"\x7fTileIS\0" + build()[8:])
+    ),
+    "unsupported Tile version X": lambda run: run.opt(build(version=(13, 1, 7))),
+    "non-canonical VarInt": bytecode(build(b"\x83\x00")),
+    "unsupported AttributeTag N": bytecode(build(b"\x06" + varint(TILE_I32) + b"\x1f\x00")),
+    "unknown or unimplemented opcode: N": bytecode(build(b"\x19")),
+    "section length X exceeds remaining data size Y": bytecode(build()[:-1] + b"\x07\x7f\x00"),
+    "operation being parsed with an unregistered dialect": lambda run: run.opt('"nowhere.op"() : () -> ()\n'),
+    # ---- cuda_tile
+    "'every'/'along' must be used in combination": half_an_assumption,
+    # ---- conversions
+    "Incompatibility with architecture '<name>': unsupported type '<type>'": (
+        lambda run: run.command(NARROW, gpu="sm_80")
+    ),
+    "invalid or missing --compute-capability option": (
+        lambda run: run.opt(KERNEL, '--convert-cudatile-to-tileaa=compute-capability=')
+    ),
+    "failed to convert cuda_tile to nv_tileaa": (
+        lambda run: run.opt(
+            KERNEL.replace("    return", "    testing$bytecode_test_new_attribute\n    return"),
+            "--testing-ops", "--convert-cudatile-to-tileaa",
+        )
+    ),
+    # ---- pipelines
+    "pass '<pass>' anchored on '<operation>' added to pipeline anchored on '<operation>'": (
+        lambda run: run.opt(KERNEL, "--pass-pipeline=cuda_tile.module(convert-tileaa-to-tileas)")
+    ),
+    "nested pipeline anchor must be IsolatedFromAbove": (
+        lambda run: run.opt(KERNEL, "--pass-pipeline=builtin.module(scf.for(cse))")
+    ),
+    "'tileir' has no option '<name>'": lambda run: run.opt(KERNEL, "--tileir=speed=3"),
+    "between-pass verifier rejected IR after '<pass>'": broken_pass,
+    "warp-specialize (<variant>): the warps of this kernel are not specialized": (
+        lambda run: run.command(KERNEL, "--emit=ptx", "--pipeline-strategy=warp-specialize", "--remarks=all")
+    ),
+    # ---- target
+    "no target attribute": lambda run: run.command(GPU, "--emit=ptx", suffix=".llvm.mlir"),
+    "Formal parameter space overflowed (X bytes required, max Y bytes allowed) in function Z": (
+        lambda run: run.command(parameters(5002), gpu="sm_80")
+    ),
+    # ---- LLVM
+    "LLVM could not generate code for <gpu>": lambda run: run.ll('fence syncscope("nowhere") seq_cst'),
+    "LLVM refused the module": lambda run: run.ll("nonsense"),
+    "Unresolved extern function '<name>'": lambda run: run.command(
+        "declare void @helper()\ndefine ptx_kernel void @k() {\n  call void @helper()\n  ret void\n}\n", "--emit=ptx",
+        suffix=".ll",
+    ),
+    "blobLinkedLib: bitcode path does not exist or is not a file": blob(None),
+    "blobLinkedLib: failed to parse embedded bitcode": blob(b"no bitcode"),
+    "unsupported NVPTX synchronization scope": lambda run: run.command(
+        "module {\n  llvm.func @k() attributes {nvvm.kernel} {\n"
+        '    llvm.fence syncscope("nowhere") seq_cst\n    llvm.return\n  }\n}\n', "--emit=ptx", suffix=".llvm.mlir",
+    ),
+    "__nvvm_reflect can only be used in a call instruction": (
+        lambda run: run.ll("store ptr @__nvvm_reflect, ptr addrspace(1) %p")
+    ),
+    "__nvvm_reflect requires exactly one argument": lambda run: run.ll("%v = call i32 @__nvvm_reflect()", ""),
+    "__nvvm_reflect argument must be a constant string": lambda run: run.ll(
+        "%q = addrspacecast ptr addrspace(1) %p to ptr\n  %v = call i32 @__nvvm_reflect(ptr %q)"
+    ),
+    "__nvvm_reflect argument must be a string constant": lambda run: run.ll("%v = call i32 @__nvvm_reflect(ptr @e)"),
+    "__nvvm_reflect argument must be a null-terminated string": (
+        lambda run: run.ll("%v = call i32 @__nvvm_reflect(ptr @n)")
+    ),
+    "PTX version X does not support <gpu>": lambda run: run.command(KERNEL, "--emit=ptx", "--ptx-version=6.0"),
+}  # fmt: skip
+

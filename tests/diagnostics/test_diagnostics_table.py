@@ -1,0 +1,64 @@
+"""Every diagnostic of the table that can be provoked is, and the page says what the table does."""
+
+import re
+import shutil
+from pathlib import Path
+
+import diagnostics_table
+import pytest
+from provocations import PROVOCATIONS, Run, parameters
+
+from tileiras.codegen import libdevice
+
+ROWS = {row.text: row for rows in diagnostics_table.LAYERS.values() for row in rows}
+PROVOKED = [text for text, row in ROWS.items() if not row.why_not]
+TESTS = Path(__file__).parents[1]
+
+
+def files():
+    """Text tests of refused modules, and the tests of the C interface."""
+    found = sorted(TESTS.rglob("*_invalid*.mlir")) + [TESTS / "build" / "test_c_library.py"]
+    found += [TESTS / "schedule" / "remarks.mlir", TESTS / "test_tileir_pipeline.py"]
+    return {path: path.read_text(encoding="utf-8", errors="replace") for path in found}
+
+
+def pattern(text):
+    """What varies in a text of the table may be anything."""
+    parts = re.split(r"(<[\w/ ]+>|\b[NXYZM]\b)", text)
+    return re.compile("".join(r"[^\n]*?" if number % 2 else re.escape(part) for number, part in enumerate(parts)))
+
+
+def test_the_page_is_what_the_table_says():
+    page = Path(diagnostics_table.__file__).with_name("diagnostics.md")
+    assert page.read_text(encoding="utf-8") == diagnostics_table.page(), "run: python docs/diagnostics_table.py"
+
+
+def test_texts_stand_once_and_give_a_reason_or_can_be_provoked():
+    texts = [row.text for rows in diagnostics_table.LAYERS.values() for row in rows]
+    assert len(texts) == len(set(texts))
+    assert set(PROVOCATIONS) <= set(PROVOKED), "what cannot be provoked is not"
+    known = files()
+    for text in PROVOKED:
+        if text not in PROVOCATIONS:
+            assert any(pattern(text).search(content) for content in known.values()), f"nothing provokes: {text}"
+
+
+@pytest.mark.parametrize("text", sorted(PROVOCATIONS))
+def test_it_is_said_with_its_exit_code(text, tmp_path, capsys, monkeypatch):
+    if "ptxas" in text and shutil.which("sh") is None:
+        pytest.skip("the stand-ins are shell scripts")
+    code, said = PROVOCATIONS[text](Run(tmp_path, capsys, monkeypatch))
+    assert pattern(text).search(said), said
+    assert code == ROWS[text].code, said
+
+
+def test_parameters_that_do_not_fit_are_said_before_the_compilation_fails(tmp_path, capsys, monkeypatch):
+    """40016 bytes, on a GPU that takes 32764 of them."""
+    code, said = Run(tmp_path, capsys, monkeypatch).command(parameters(5002), gpu="sm_80")
+    lines = said.splitlines()
+    needed = "(40016 bytes required, max 32764 bytes allowed) in function k"
+    assert re.fullmatch(r".*k\.mlir:2:3: error: Formal parameter space overflowed " + re.escape(needed), lines[0])
+    assert [line for line in lines[1:] if "error: " in line] == ["error: failed to compile Tile IR program"]
+    assert code == 5
+    if libdevice.find() is not None:
+        assert Run(tmp_path, capsys, monkeypatch).command(parameters(4095), "--emit=ptx", gpu="sm_80")[0] == 0
