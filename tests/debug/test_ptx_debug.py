@@ -96,6 +96,8 @@ def test_one_position_inlined_and_not():
     body = KERNEL.format(name="second", file="b.py", location=chained)
     body = body.replace("return loc(unknown)", f"return loc({here})")
     text = f"{SCOPES} cuda_tile.module @m {{ {body} }} loc(unknown)"
+    older = tileiras.compile(text, gpu_name="sm_75", ptx_version="7.0", lineinfo=True).text
+    assert set(re.findall(r"\.loc\t\d+ \d+ (.*)\n", older)) == {"0", "1"}
     for options in OPTIONS:
         ptx = tileiras.compile(text, gpu_name="sm_90", **options).text
         directives = re.findall(r"\.loc\t(\d+ \d+ \d+)(?:, function_name \S+, inlined_at (.*))?\n", ptx)

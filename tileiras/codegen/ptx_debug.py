@@ -22,11 +22,17 @@ _POSITION = r"(?m)^([ \t]*\.loc[ \t]+)(\d+)[ \t]+(\d+)[ \t]+(\d+)"
 
 
 def finish(module: PtxModule, ir: str, *, inlining: bool) -> None:
-    """What LLVM leaves out of the debug directives of a module that it made of `ir`, or writes as ptxas cannot read."""
-    positions = inlined_positions(ir) if inlining else {}
+    """What LLVM leaves out of the debug directives of a module that it made of `ir`, or writes as ptxas cannot read.
+
+    Without `inlining`, for PTX that cannot say it, positions get their columns back and no more.
+    """
+    positions = inlined_positions(ir)
     if positions:
+        if inlining:
+            module.version = max(module.version, INLINED_PTX)
+        else:
+            positions = {key: Inlined(row.column) for key, row in positions.items()}
         add_inlining(module, positions)
-        module.version = max(module.version, INLINED_PTX)
     spell_file_names(module)
 
 
