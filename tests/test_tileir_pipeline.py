@@ -1,6 +1,8 @@
 """`tileir{...}`: options, their layers, levels, and that it is the stages' pipeline."""
 
+import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from tileiras.diagnostics import CompileError, DiagnosticEngine
 from tileiras.ir import Pass, PassManager, parse_module, print_op
 from tileiras.ir.pass_instrumentation import PassInstrumentation
 from tileiras.ir.pass_manager import PassContext
-from tileiras.passes import lookup_pass
+from tileiras.passes import lookup_pass, names
 from tileiras.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
 
 KERNEL = """\
@@ -247,3 +249,15 @@ def test_a_loop_without_room_fails_softly():
     assert said[-2:] == ["1 of 1 loads do not run ahead: no shared memory is left", "Failed to pipeline loop"]
     assert watcher.seen[-1] == "tileas-unspecialized-pipeline", "the clean-up behind it is not run"
     assert "alloc_tensor" not in print_op(module)
+
+
+def test_the_page_of_passes_says_what_they_declare():
+    docs = Path(__file__).parents[1] / "docs"
+    spec = importlib.util.spec_from_file_location("passes_tables", docs / "passes_tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    text = (docs / "passes.md").read_text(encoding="utf-8")
+    assert tables.page(text) == text, "run: python docs/passes_tables.py"
+    for name in names():
+        found = lookup_pass(name)
+        assert found.needs and found.establishes and found.keeps, name

@@ -34,6 +34,12 @@ class Pass:
 
     name: ClassVar[str] = ""
     anchor: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    """What has to hold before the pass, ..."""
+    establishes: ClassVar[str] = ""
+    """... what holds after it, ..."""
+    keeps: ClassVar[str] = ""
+    """... and what it does not change: for `docs/passes.md`."""
 
     SOFT_FAILURE = 4
     """Bit of `state`: the pass has left undone what it is for."""
@@ -52,7 +58,7 @@ class Pass:
     def options(cls) -> dict[str, Any]:
         """Option name -> default."""
         names = [n for base in reversed(cls.__mro__) for n in base.__dict__.get("__annotations__", ())]
-        return {n: getattr(cls, n) for n in names if n not in ("name", "anchor")}
+        return {n: getattr(cls, n) for n in names if n not in ("name", "anchor", "needs", "establishes", "keeps")}
 
     def run(self, op: Operation, context: "PassContext") -> None:
         """Changes `op` in place; errors go to `context.engine` or are raised as CompileError."""

@@ -17,6 +17,9 @@ from tileiras.ir import Operation, Pass, RewritePattern, apply_patterns_greedily
 
 class Canonicalize(Pass):
     name = "canonicalize"
+    needs = "nothing"
+    establishes = "no operation that folds, no dead one, one constant of each value"
+    keeps = "dialects, values, effects in their order"
 
     unique_constants: bool = True
 

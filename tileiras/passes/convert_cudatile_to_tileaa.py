@@ -11,6 +11,9 @@ from tileiras.lowering.cuda_tile_to_tileaa import TargetSpec, convert_to_tileaa
 class ConvertCudaTileToTileAA(Pass):
     name = "convert-cudatile-to-tileaa"
     anchor = "builtin.module"
+    needs = "a verified `cuda_tile.module` in the module"
+    establishes = "`nv_tileaa`, arith, math, scf; no `cuda_tile`; tiles are tensors, views pointers with sizes"
+    keeps = "locations, names of kernels"
 
     compute_capability: str = "sm_90"
     num_warps: int = 0

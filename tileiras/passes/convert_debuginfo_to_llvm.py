@@ -62,6 +62,9 @@ _IEEE = ("f16", "bf16", "tf32", "f32", "f64")
 
 class ConvertDebugInfoToLLVM(Pass):
     name = "convert-debuginfo-to-llvm"
+    needs = "`llvm` with `debuginfo.value`"
+    establishes = "debug records of LLVM; no `debuginfo`"
+    keeps = "what is executed, copies of watched values apart"
 
     def run(self, op: Operation, context: PassContext) -> None:
         for function in [found for found in op.walk() if isinstance(found, llvm.LLVMFuncOp)]:

@@ -23,6 +23,9 @@ MODULE_NAME = "kernels"
 class ConvertTargetToNVVM(Pass):
     name = "convert-target-to-nvvm"
     anchor = "builtin.module"
+    needs = "kernels in `llvm`; a GPU from the option, `compute_capability` or `target_spec`"
+    establishes = "a gpu.module with one `#nvvm.target`; the same when run again"
+    keeps = "functions"
 
     compute_capability: str = ""
     opt_level: int = 3

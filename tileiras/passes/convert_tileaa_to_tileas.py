@@ -11,6 +11,9 @@ from tileiras.targets import target
 class ConvertTileAAToTileAS(Pass):
     name = "convert-tileaa-to-tileas"
     anchor = "builtin.module"
+    needs = "`nv_tileaa` functions"
+    establishes = "a number of warps, a layout for every tensor, an atom for every access and product"
+    keeps = "values, token order, locations"
 
     compute_capability: str = "sm_90"
     num_warps: int = 0

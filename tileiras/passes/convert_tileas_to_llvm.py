@@ -11,6 +11,9 @@ from tileiras.targets import target
 class ConvertTileASToLLVM(Pass):
     name = "convert-tileas-to-llvm"
     anchor = "builtin.module"
+    needs = "what `tileir-verify-ops-analysis` has accepted"
+    establishes = "`llvm` and `nvvm` only, kernels with their final parameters and launch attributes"
+    keeps = "locations"
 
     compute_capability: str = "sm_90"
     ftz: bool = False

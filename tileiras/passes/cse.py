@@ -15,6 +15,9 @@ from tileiras.ir import Block, Convergent, FusedLoc, IsolatedFromAbove, NoMemory
 
 class CommonSubexpressionElimination(Pass):
     name = "cse"
+    needs = "nothing"
+    establishes = "no two operations without effects that compute the same in one scope"
+    keeps = "everything else"
 
     def run(self, op: Operation, context: object) -> None:
         for region in op.regions:

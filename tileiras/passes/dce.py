@@ -7,6 +7,9 @@ from tileiras.ir import Operation, Pass, is_trivially_dead
 
 class DeadCodeElimination(Pass):
     name = "dce"
+    needs = "nothing"
+    establishes = "no operation without effects and users"
+    keeps = "everything else"
 
     def run(self, op: Operation, context: object) -> None:
         remove_dead_operations(op)

@@ -16,6 +16,9 @@ from tileiras.ir import Operation, Pass
 class DescribeParameters(Pass):
     name = "debuginfo-describe-parameters"
     anchor = "nv_tileaa.func"
+    needs = "`nv_tileaa` functions with scopes"
+    establishes = "a variable of the scope for every parameter"
+    keeps = "operations"
 
     def run(self, op: Operation, context: object) -> None:
         scope = subprogram_of(op.location)

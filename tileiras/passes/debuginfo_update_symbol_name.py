@@ -31,6 +31,9 @@ from tileiras.ir.pass_manager import PassContext
 
 class UpdateSymbolName(Pass):
     name = "debuginfo-update-symbol-name"
+    needs = "a symbol of the name given"
+    establishes = "the new name, in linkage names of scopes as well"
+    keeps = "everything else"
 
     symbol_to_rename: str = ""
     new_name: str = ""

@@ -68,6 +68,9 @@ def _fuse(op: Any, product: Any, addend: Any, rewriter: PatternRewriter) -> None
 
 class FuseFMA(Pass):
     name = "fuse-fma"
+    needs = "`cuda_tile`"
+    establishes = "multiply-adds where a product has one user"
+    keeps = "control flow, effects; not rounding"
 
     def run(self, op: Operation, context: object) -> None:
         apply_patterns_greedily(op, [MultiplyFirst(), MultiplyAdd(), MultiplySubtract()], unique_constants=True)

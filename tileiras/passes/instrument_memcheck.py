@@ -74,6 +74,9 @@ _SAME_MEMORY = {OffsetOp: "ptr", ReshapeOp: "source", BroadcastOp: "source", Per
 class InstrumentMemcheck(Pass):
     name = "instrument-memcheck"
     anchor = "cuda_tile.module"
+    needs = "`cuda_tile`"
+    establishes = "checks before accesses whose bounds are in the program"
+    keeps = "what accesses within bounds do"
 
     def run(self, op: Operation, context: Any) -> None:
         symbols = {inner.attributes["sym_name"].value: inner for inner in op.walk() if inner.name == "cuda_tile.global"}

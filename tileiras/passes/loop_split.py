@@ -75,6 +75,9 @@ class Split(NamedTuple):
 
 class LoopSplit(Pass):
     name = "loop-split"
+    needs = "`cuda_tile`"
+    establishes = "loops without comparisons of their counter that have one answer"
+    keeps = "values, the order of effects"
 
     split_threshold: int = 1
 

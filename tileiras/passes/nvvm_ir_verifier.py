@@ -35,6 +35,9 @@ SHARED, LOCAL = 3, 5
 class NVVMIRVerifier(Pass):
     name = "nvvm-ir-verifier"
     anchor = "builtin.module"
+    needs = "kernels in `llvm`"
+    establishes = "that parameters fit and launch attributes, barriers, formats and launches obey their rules"
+    keeps = "the module"
 
     compute_capability: str = "sm_90"
     ptx_version: str = ""

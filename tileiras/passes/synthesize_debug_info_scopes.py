@@ -29,6 +29,9 @@ from tileiras.ir import (
 class SynthesizeDebugInfoScopes(Pass):
     name = "synthesize-debug-info-scopes"
     anchor = "cuda_tile.module"
+    needs = "`cuda_tile` with locations"
+    establishes = "a scope for every kernel and its operations"
+    keeps = "operations"
     located_only: bool = False
     """Leave kernels alone that have no position in a file, as those read from bytecode without debug information."""
 

@@ -19,6 +19,9 @@ from tileiras.targets import target
 class UnspecializedPipeline(Pass):
     name = "tileas-unspecialized-pipeline"
     anchor = "builtin.module"
+    needs = "layouts and atoms"
+    establishes = "buffers and asynchronous copies for loads that run ahead; fails softly without room"
+    keeps = "values, token order, other loops"
 
     compute_capability: str = "sm_90"
     num_stages: int = 0

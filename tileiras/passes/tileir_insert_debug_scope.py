@@ -17,6 +17,9 @@ from tileiras.ir import Block, CallSiteLoc, FusedLoc, IsolatedFromAbove, Locatio
 
 class InsertDebugScope(Pass):
     name = "tileir-insert-debug-scope"
+    needs = "functions with a debug scope"
+    establishes = "a lexical block for every region; the same when run again"
+    keeps = "operations"
 
     def run(self, op: Operation, context: object) -> None:
         for function in op.walk():

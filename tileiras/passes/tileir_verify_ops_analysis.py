@@ -20,6 +20,9 @@ from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_
 class VerifyOpsAnalysis(Pass):
     name = "tileir-verify-ops-analysis"
     anchor = "builtin.module"
+    needs = "`nv_tileas`"
+    establishes = "that layouts have the function's warps and atoms are the target's"
+    keeps = "the module"
 
     compute_capability: str = "sm_90"
 
