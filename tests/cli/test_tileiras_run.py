@@ -171,3 +171,28 @@ def test_undefined_results_are_told(tmp_path, capsys):
     for divisor, text in ((1, ""), (0, "warning: 1 of 2 elements of argument 0 are undefined by the specification\n")):
         assert main([str(kernel), "--entry", "k", "--grid", "1", "i32[2]=zeros", f"i32={divisor}"]) == 0
         assert capsys.readouterr().err == text
+
+
+OUT_OF_BOUNDS = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<i32>>) {
+    %far = constant <i32: 4000> : tile<i32>
+    %q = offset %p, %far : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %v, %t = load_ptr_tko weak %q : tile<ptr<i32>> -> tile<i32>, token
+    %u = store_ptr_tko weak %p, %v : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["interpret", "emulate"])
+def test_a_failing_access_is_shown_in_the_source(backend, tmp_path, capsys):
+    path = tmp_path / "k.mlir"
+    path.write_text(OUT_OF_BOUNDS)
+    assert main([str(path), "--backend", backend, "i32[4]=zeros"]) == 6
+    errors = capsys.readouterr().err
+    assert f"{path}:5:14: error: " in errors and "is in no allocation" in errors
+    assert "\n    %v, %t = load_ptr_tko weak %q" in errors
+    if backend == "emulate":
+        assert "note: at: ld.global.b32" in errors and "note: in thread (0, 0, 0) of block (0, 0, 0)" in errors

@@ -39,7 +39,7 @@ class UsageError(Exception):
 
 
 class KernelFailed(Exception):
-    """The GPU or its driver refused the kernel or stopped it."""
+    """The emulator, or the GPU or its driver, refused the kernel or stopped it."""
 
 
 class Argument(NamedTuple):
@@ -231,7 +231,9 @@ def compile_for(options: Any, gpu_name: str) -> Compiled:
 
     level = options.opt_level
     gpu = options.gpu_name or gpu_name
-    artifact = tileiras.compile(options.input, gpu_name=gpu, opt_level=level, entry=options.entry)
+    # Lines change no instruction, and tell where one that fails is from.
+    lines = options.backend == "emulate"
+    artifact = tileiras.compile(options.input, gpu_name=gpu, opt_level=level, entry=options.entry, lineinfo=lines)
     kernels = {kernel.name: kernel for kernel in artifact.kernels}
     entry = _choose(list(kernels), options)
     metadata = kernels[entry].artifacts.get(".json")
@@ -240,6 +242,7 @@ def compile_for(options: Any, gpu_name: str) -> Compiled:
 
 def _emulate(options: Any, arguments: list[Any]) -> None:
     from tileiras.sim import emulate
+    from tileiras.sim.emulator.errors import EmulationError
 
     if not options.input.endswith(".ptx"):
         # PTX knows sizes of parameters, the module their types.
@@ -248,8 +251,30 @@ def _emulate(options: Any, arguments: list[Any]) -> None:
 
         check_arguments(tileiras.parse(options.input), options.entry, arguments)
     compiled = compile_for(options, "sm_80")
-    result = emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+    try:
+        result = emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+    except EmulationError as error:
+        raise KernelFailed(_with_source(error, compiled.ptx)) from None
     print(result.output, end="")
+
+
+def _with_source(error: Any, ptx: str) -> str:
+    """What the emulator says, at the line of the source that the PTX names."""
+    from tileiras.diagnostics import Diagnostic, Severity
+    from tileiras.ir import FileLineColLoc
+    from tileiras.sim.emulator.source import source_positions
+
+    # Columns of Python's syntax trees count from 0.
+    places = [
+        FileLineColLoc(file, line, column + file.endswith(".py"))
+        for file, line, column in source_positions(ptx, error.line or 0)
+    ]
+    if not places:
+        return str(error)
+    _, *details = str(error).split("\n")
+    notes = [Diagnostic.note(place, "called from here") for place in places[1:]]
+    notes += [Diagnostic.note(None, detail.strip()) for detail in (*details, f"in line {error.line} of the PTX")]
+    return Diagnostic(Severity.ERROR, places[0], error.message, notes).render()
 
 
 def _cuda(options: Any, arguments: list[Any]) -> None:
