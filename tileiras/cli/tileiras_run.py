@@ -21,6 +21,7 @@ kernel failed while it ran.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -254,12 +255,12 @@ def _emulate(options: Any, arguments: list[Any]) -> None:
     try:
         result = emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
     except EmulationError as error:
-        raise KernelFailed(_with_source(error, compiled.ptx)) from None
+        raise KernelFailed(_with_source(error, compiled.ptx, os.path.dirname(options.input))) from None
     print(result.output, end="")
 
 
-def _with_source(error: Any, ptx: str) -> str:
-    """What the emulator says, at the line of the source that the PTX names."""
+def _with_source(error: Any, ptx: str, folder: str) -> str:
+    """What the emulator says, at the line of the source that the PTX names, from `folder` if it is there."""
     from tileiras.diagnostics import Diagnostic, Severity
     from tileiras.ir import FileLineColLoc
     from tileiras.sim.emulator.source import source_positions
@@ -274,7 +275,13 @@ def _with_source(error: Any, ptx: str) -> str:
     _, *details = str(error).split("\n")
     notes = [Diagnostic.note(place, "called from here") for place in places[1:]]
     notes += [Diagnostic.note(None, detail.strip()) for detail in (*details, f"in line {error.line} of the PTX")]
-    return Diagnostic(Severity.ERROR, places[0], error.message, notes).render()
+    sources = {}
+    for name in {place.filename for place in places}:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                sources[name] = file.read()
+    return Diagnostic(Severity.ERROR, places[0], error.message, notes).render(sources)
 
 
 def _cuda(options: Any, arguments: list[Any]) -> None:

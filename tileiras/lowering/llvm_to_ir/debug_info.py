@@ -105,7 +105,7 @@ class DebugMetadata:
             return self._position(location.callee, self._position(location.caller, call))  # type: ignore[arg-type]
         at = location.source
         scope, own = self.scope(location.scope), location.scope.file
-        path = posixpath.join(own.directory, own.filename)
+        path = _path(own)
         if at.filename not in (own.filename, path):
             path = at.filename
             scope = self._node(f"!DILexicalBlockFile(scope: {scope}, file: {self._file(path, '')}, discriminator: 0)")
@@ -212,7 +212,7 @@ class DebugMetadata:
             # left out where that would not give the same name again.
             name, directory = unit.file.filename, unit.file.directory
             absolute = posixpath.isabs(directory) or directory[1:2] == ":"
-            file = self._file(name, directory) if absolute else self._file(posixpath.join(directory, name), "")
+            file = self._file(name, directory) if absolute else self._file(_path(unit.file), "")
             # Debuggers know no language whose expressions are those of Tile IR; C's are the plainest.
             self.unit = self._node(
                 f'distinct !DICompileUnit(language: DW_LANG_C, file: {file}, producer: "{PRODUCER}", '
@@ -222,7 +222,13 @@ class DebugMetadata:
         return self.unit
 
     def _file(self, name: str, directory: str) -> str:
+        directory = "" if directory == "." else directory
         return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
+
+
+def _path(file: Any) -> str:
+    """The name that LLVM prints."""
+    return file.filename if file.directory == "." else posixpath.join(file.directory, file.filename)
 
 
 def _column(column: int) -> int:
