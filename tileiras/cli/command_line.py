@@ -163,19 +163,29 @@ class CommandLine:
         return next(iter(difflib.get_close_matches(name, shown, 1, 0.5)), "")
 
 
-def _expanded(words: Sequence[str]) -> list[str]:
-    """The words, with those of `@FILE` in its place where there is such a file."""
+def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
+    """The words, with those of `@FILE` in its place where there is such a file; `within` are files being read."""
     import os
 
     found: list[str] = []
     for word in words:
-        if word.startswith("@") and os.path.isfile(word[1:]):
-            import shlex
-
-            with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
-                found += _expanded(shlex.split(file.read()))
-        else:
+        path = os.path.realpath(word[1:]) if word.startswith("@") else ""
+        if not path or path in within or not os.path.isfile(path):
             found.append(word)
+            continue
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read()
+        except OSError:
+            found.append(word)
+            continue
+        import shlex
+
+        try:
+            inner = shlex.split(text)
+        except ValueError:  # a quote without its other half is a character like any other
+            inner = text.split()
+        found += _expanded(inner, (*within, path))
     return found
 
 
