@@ -264,7 +264,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("is not expected inside sliced part in SlicingPass", "slicing", 5, "as the one before"),
     ),
     "Target and NVVM": (
-        Row("failed to get compute capability.", "a gpu.module for no GPU", 5),
+        Row("failed to get compute capability.", "a gpu.module for no GPU, or for one that is not known", 5),
         Row("no target attribute", "a gpu.module without a target that is translated", 5),
         Row("gpu.module already carries a conflicting target", "a gpu.module of another target", 5),
         Row("Formal parameter space overflowed (X bytes required, max Y bytes allowed) in function Z",
@@ -282,7 +282,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("'nvvm.cluster_dim' attribute needs sm_90 or newer", "a cluster on sm_80", 5),
         Row("'nvvm.blocksareclusters' attribute must be used along with 'nvvm.reqntid' and 'nvvm.cluster_dim'",
             "clusters of unknown size", 5),
-        Row("mbarrier requires shared-memory operand", "a barrier elsewhere", 5),
+        Row("mbarrier requires shared-memory operand", "a barrier elsewhere", 3),
         Row("printf format string must be a constant address space pointer", "a format that is not constant", 5),
         Row("unsupported printf form (op-tag = N)", "printf", 5, "every form of print_tko is lowered"),
         Row("region types conversion failed", "function boundary", 5, "kernels have one way to be lowered"),
@@ -377,7 +377,7 @@ that says where in the compiler a diagnostic was made.
 | an operation is made or read | types and attributes, by their constructors; `read` verifies the module |
 | between passes (`tileiras-opt`, on unless `--no-verify`) | every operation, dominance, isolation |
 | before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target |
-| before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, state spaces, launches from the device |
+| before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, printed formats, launches from the device |
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
 | on PTX | ptxas |
 

@@ -146,3 +146,18 @@ def test_what_does_not_verify_is_printed_in_the_generic_form(tmp_path, capsys, f
     code, out, err = run(tmp_path, capsys, text, "--no-verify", "--allow-unregistered-dialect", *form)
     assert (code, err) == (0, "")
     assert '"cuda_tile.load_view_tko"(%0#0, %0#1) <{' in out and "array<i32: 1, 3, 0>" in out
+
+
+@pytest.mark.parametrize(
+    "option, code, message",
+    [
+        ("--convert-tileaa-to-tileas=compute-capability=sm_42", 5, "invalid or missing --compute-capability option"),
+        ("--nvvm-ir-verifier=compute-capability=", 5, "invalid or missing --compute-capability option"),
+        ("--convert-tileaa-to-tileas=num-warps=four", 2, "'four' value invalid for option 'num-warps'"),
+        ("--canonicalize=unique-constants=3", 2, "expected true or false"),
+        ("--convert-tileaa-to-tileas=compute-capability", 2, "expected text"),
+    ],
+)
+def test_values_of_pass_options_are_checked(tmp_path, capsys, option, code, message):
+    found, _, err = run(tmp_path, capsys, "module {\n}\n", option)
+    assert found == code and message in err and "Traceback" not in err

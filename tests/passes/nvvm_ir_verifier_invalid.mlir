@@ -147,3 +147,11 @@ module {
     llvm.return
   }
 }
+
+// -----
+
+module {
+  // expected-error @below {{failed to get compute capability.}}
+  gpu.module @unknown [#nvvm.target<O = 3, chip = "sm_42">] {
+  }
+}

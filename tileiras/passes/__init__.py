@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from typing import TYPE_CHECKING
 
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.ir import Pass
+
+if TYPE_CHECKING:
+    from tileiras.targets import Target
 
 
 def lookup_pass(name: str) -> type[Pass]:
@@ -18,6 +22,16 @@ def lookup_pass(name: str) -> type[Pass]:
                 return value
     raise CompileError.at(None, f"'{name}' does not refer to a registered pass; known: {', '.join(names())}",
                           ExitCode.CONFIGURATION)  # fmt: skip
+
+
+def gpu_of(name: str) -> Target:
+    """The target that an option `compute-capability` names; raises CompileError (code 5) for one that there is not."""
+    from tileiras.targets import TARGETS
+
+    found = TARGETS.get(name)
+    if found is None:
+        raise CompileError.at(None, f"invalid or missing --compute-capability option: '{name}'")
+    return found
 
 
 def names() -> list[str]:

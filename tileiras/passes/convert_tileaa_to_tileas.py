@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
-from tileiras.targets import target
+from tileiras.passes import gpu_of
 
 
 class ConvertTileAAToTileAS(Pass):
@@ -19,4 +19,4 @@ class ConvertTileAAToTileAS(Pass):
     num_warps: int = 0
 
     def run(self, op: Operation, context: PassContext) -> None:
-        convert_tileaa_to_tileas(op, target(self.compute_capability), self.num_warps or None, context.engine)
+        convert_tileaa_to_tileas(op, gpu_of(self.compute_capability), self.num_warps or None, context.engine)

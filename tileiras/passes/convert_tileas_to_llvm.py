@@ -5,7 +5,7 @@ from __future__ import annotations
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
-from tileiras.targets import target
+from tileiras.passes import gpu_of
 
 
 class ConvertTileASToLLVM(Pass):
@@ -22,7 +22,7 @@ class ConvertTileASToLLVM(Pass):
     """Keep what says which variables of the source values are."""
 
     def run(self, op: Operation, context: PassContext) -> None:
-        gpu = target(self.compute_capability)
+        gpu = gpu_of(self.compute_capability)
         convert_tileas_to_llvm(
             op, gpu, context.engine, flush_to_zero=self.ftz, approximate=self.approx, variables=self.variables
         )

@@ -1,7 +1,7 @@
 """`nvvm-ir-verifier`: rules about kernels that LLVM leaves to ptxas, or to chance, with the operation's place.
 
 The size of the parameter space, the forms of launch attributes, clusters from sm_90 on (PTX ISA, "Cluster Dimension
-Directives"), the state spaces of what barriers and printing are given, and launches from the device.
+Directives"), formats that are printed, and launches from the device.
 
 A module in a gpu.module is checked for its own target when it has one, otherwise for the option's.
 """
@@ -15,9 +15,11 @@ from tileiras.diagnostics import DiagnosticEngine, Locatable
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
+from tileiras.dialects.nvvm import NVVMTargetAttr
 from tileiras.ir import BlockArgument, DenseArrayAttr, IntegerAttr, Operation, Pass, Value
 from tileiras.ir.pass_manager import PassContext
-from tileiras.targets import target
+from tileiras.passes import gpu_of
+from tileiras.targets import TARGETS, Target
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, PARAMETER_BYTES, PARAMETER_BYTES_PTX81
 
 DIMENSIONS = ("nvvm.maxntid", "nvvm.reqntid", "nvvm.cluster_dim")
@@ -29,14 +31,18 @@ MAX_CLUSTER = 16
 LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
 """What a kernel calls to start another one; the first operand is the kernel, the second its parameters' buffer."""
 
-SHARED, LOCAL = 3, 5
+PRINT_FUNCTION = "vprintf"
+"""The driver's; the first operand is the format."""
+
+LOCAL = 5
+"""Address space of a thread's own memory."""
 
 
 class NVVMIRVerifier(Pass):
     name = "nvvm-ir-verifier"
     anchor = "builtin.module"
     needs = "kernels in `llvm`"
-    establishes = "that parameters fit and launch attributes, barriers, formats and launches obey their rules"
+    establishes = "that parameters fit and launch attributes, formats and launches obey their rules"
     keeps = "the module"
 
     compute_capability: str = "sm_90"
@@ -46,27 +52,25 @@ class NVVMIRVerifier(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         for inner in op.regions[0].operations:
             if isinstance(inner, GPUModuleOp):
-                targets = inner.targets
-                chip = targets.elements[0].chip if targets is not None and len(targets) else self.compute_capability
-                self._verify(inner, chip, context.engine)
-        self._verify(op, self.compute_capability, context.engine)
+                own = inner.targets.elements[:1] if inner.targets is not None else ()
+                chip = own[0].chip if own and isinstance(own[0], NVVMTargetAttr) else self.compute_capability
+                if chip in TARGETS:
+                    self._verify(inner, TARGETS[chip], context.engine)
+                else:
+                    context.engine.error(inner.location, "failed to get compute capability.")
+        self._verify(op, gpu_of(self.compute_capability), context.engine)
 
-    def _verify(self, module: Operation, chip: str, engine: DiagnosticEngine) -> None:
+    def _verify(self, module: Operation, gpu: Target, engine: DiagnosticEngine) -> None:
         symbols = {op.sym_name.value: op for op in module.regions[0].operations if isinstance(op, _SYMBOLS)}
-        gpu = target(chip)
-        launches = any(name in symbols for name in LAUNCH_FUNCTIONS)
-        prints = "vprintf" in symbols
+        calls = any(name in symbols for name in (PRINT_FUNCTION, *LAUNCH_FUNCTIONS))
         for function in symbols.values():
             if not isinstance(function, llvm.LLVMFuncOp) or function.is_declaration:
                 continue
             if function.is_kernel:
                 _check_parameters(function, _ceiling(self.ptx_version), engine)
                 _check_launch_attributes(function, gpu.number, engine)
-            for op in function.walk():
-                if op.dialect == "nvvm":
-                    if op.name.startswith("nvvm.mbarrier"):
-                        _check_barrier(op, engine)
-                elif (launches or prints) and isinstance(op, llvm.CallOp):
+            for op in function.walk() if calls else ():
+                if isinstance(op, llvm.CallOp):
                     _check_call(op, symbols, engine)
 
 
@@ -122,15 +126,9 @@ def _check_launch_attributes(function: Any, sm: int, engine: DiagnosticEngine) -
         wrong("nvvm.blocksareclusters", "must be used along with 'nvvm.reqntid' and 'nvvm.cluster_dim'")
 
 
-def _check_barrier(op: Operation, engine: DiagnosticEngine) -> None:
-    type = op.operands[0].type if op.operands else None
-    if isinstance(type, llvm.LLVMPointerType) and type.address_space != SHARED:
-        engine.error(op.location, f"'{op.name}' op mbarrier requires shared-memory operand")
-
-
 def _check_call(op: Any, symbols: dict[str, Any], engine: DiagnosticEngine) -> None:
     callee = op.callee.root
-    if callee == "vprintf" and op.operands:
+    if callee == PRINT_FUNCTION and op.operands:
         _check_format(_origin(op.operands[0]), symbols, op.location, engine)
     elif callee in LAUNCH_FUNCTIONS and op.operands:
         launched = symbols.get(_symbol(_origin(op.operands[0])))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
+from tileiras.passes import gpu_of
 from tileiras.schedule.software_pipeline import pipeline_loops
-from tileiras.targets import target
 
 
 class UnspecializedPipeline(Pass):
@@ -36,7 +36,7 @@ class UnspecializedPipeline(Pass):
                     f"warp-specialize ({self.instead_of}): the warps of this kernel are not specialized, its loops get "
                     "the unspecialized pipeline",
                 )
-            done = pipeline_loops(func, target(self.compute_capability), self.num_stages or None, context.engine)
+            done = pipeline_loops(func, gpu_of(self.compute_capability), self.num_stages or None, context.engine)
             pipelined += done.pipelined
             refused += done.refused
         if refused and not pipelined:

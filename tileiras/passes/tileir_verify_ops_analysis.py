@@ -13,8 +13,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 from tileiras.ir import Operation, Pass, TensorType
 from tileiras.ir.pass_manager import PassContext
+from tileiras.passes import gpu_of
 from tileiras.requirements import spelled
-from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, target
+from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target
 
 
 class VerifyOpsAnalysis(Pass):
@@ -27,7 +28,7 @@ class VerifyOpsAnalysis(Pass):
     compute_capability: str = "sm_90"
 
     def run(self, op: Operation, context: PassContext) -> None:
-        gpu = target(self.compute_capability)
+        gpu = gpu_of(self.compute_capability)
         for func in op.regions[0].operations:
             if isinstance(func, aa.FuncOp):
                 _verify(func, gpu, context)

@@ -166,6 +166,10 @@ class ActiveMaskOp(NVVMOp):
         return intrinsic("activemask")
 
 
+SHARED = 3
+"""Address space of shared memory."""
+
+
 class _FixedOp(NVVMOp):
     """An operation whose instruction is always the one of its name."""
 
@@ -228,7 +232,18 @@ class FenceMbarrierInitOp(_FixedOp):
     assembly_format = "attr-dict"
 
 
-class MBarrierInitSharedOp(_FixedOp):
+class _MBarrierOp(_FixedOp):
+    """An operation on a barrier object, which lies in shared memory."""
+
+    __slots__ = ()
+
+    def verify_op(self) -> None:
+        super().verify_op()
+        if self.addr.type.address_space != SHARED:
+            raise VerifyError("mbarrier requires shared-memory operand")
+
+
+class MBarrierInitSharedOp(_MBarrierOp):
     """Prepares an 8-byte barrier object in shared memory for `count` arrivals."""
 
     name = "nvvm.mbarrier.init.shared"
@@ -238,14 +253,14 @@ class MBarrierInitSharedOp(_FixedOp):
     assembly_format = "$addr `,` $count attr-dict `:` type(operands)"
 
 
-class MBarrierInvalSharedOp(_FixedOp):
+class MBarrierInvalSharedOp(_MBarrierOp):
     name = "nvvm.mbarrier.inval.shared"
     traits = _BARRIER
     addr = operand(pointer)
     assembly_format = "$addr attr-dict `:` type(operands)"
 
 
-class MBarrierArriveSharedOp(_FixedOp):
+class MBarrierArriveSharedOp(_MBarrierOp):
     name = "nvvm.mbarrier.arrive.shared"
     traits = _BARRIER
     addr = operand(pointer)
@@ -257,7 +272,7 @@ class MBarrierArriveSharedOp(_FixedOp):
         return [i64]
 
 
-class MBarrierTryWaitParityOp(_FixedOp):
+class MBarrierTryWaitParityOp(_MBarrierOp):
     """Whether the phase with this parity has completed; may say no too early, so it stands in a loop."""
 
     name = "nvvm.mbarrier.try_wait.parity.shared"
