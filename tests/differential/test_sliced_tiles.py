@@ -85,6 +85,24 @@ def test_reductions_along_another_dimension_are_cut_with_their_rows():
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((64,))])
 
 
+SUMS = """(%x: tile<f32>, %y: tile<f32>) {
+                 %z = addf %x, %y rounding<nearest_even> : tile<f32>
+                 yield %z : tile<f32>
+               }"""
+
+
+def test_scans_are_cut_along_another_dimension():
+    t = "tile<64x128xf32>"
+    body = f"%r = scan %a dim=1 reverse=false identities=[0.0 : f32] : {t} -> {t} {SUMS}"
+    check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((64, 128))])
+
+
+def test_scans_along_the_only_dimension_stay_whole():
+    t = f"tile<{N}xf32>"
+    body = f"%r = scan %a dim=0 reverse=false identities=[0.0 : f32] : {t} -> {t} {SUMS}"
+    check(body, [Tile("a", "f32", whole_numbers(N))], [result((N,))], sliced=False)
+
+
 @pytest.mark.parametrize("shape", [(N,), (1, N)])
 def test_reductions_along_the_only_dimension_combine_slices(shape):
     rest = "1x" * (len(shape) - 1)

@@ -42,7 +42,8 @@ def view_dim(source: tuple[int, ...], target: tuple[int, ...], dim: int, parts: 
 def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
     """The dimension in which each operand is cut when the results, or what a store writes, are cut along `dim`.
 
-    None for operands that every slice wants whole."""
+    None for operands that every slice wants whole.  Raises Unsliceable.
+    """
     if isinstance(op, aa.BroadcastOp):
         return [dim if op.operand.type.shape[dim] != 1 else None]
     if isinstance(op, aa.ViewOp):
@@ -51,6 +52,8 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
         return [op.permutation.elements[dim]]
     if isinstance(op, aa.ReduceOp):
         return [dim + (dim >= op.dim.value)] * len(op.operands)
+    if isinstance(op, aa.ScanOp) and dim == op.dim.value:
+        raise Unsliceable
     if isinstance(op, PRODUCTS):
         rows = op.result.type.rank - 2
         with_rows = op.a, op.c, *([op.scale_a] if isinstance(op, aa.BlockScaledMmaOp) else [])
@@ -67,8 +70,6 @@ def result_dim(op: Any, operand: Value, dim: int, parts: int) -> int | None:
         return op.permutation.elements.index(dim)
     if isinstance(op, aa.ReduceOp):
         return None if dim == op.dim.value else dim - (dim > op.dim.value)
-    if isinstance(op, aa.ScanOp) and dim == op.dim.value:
-        raise Unsliceable
     if isinstance(op, PRODUCTS) and operand_dims(op, dim, parts)[list(op.operands).index(operand)] is None:
         raise Unsliceable  # along K
     return dim
