@@ -46,6 +46,8 @@ KNOWN = [
     ("test_array_log", "the test wants torch's bits, and torch's functions on the CPU are others"),
     ("test_array_root_ops", "the test wants torch's bits, and torch's functions on the CPU are others"),
     ("CompletedProcess", "the test starts a process of its own, which wants a GPU"),
+    ("CalledProcessError", "the test starts a process of its own, which wants a GPU"),
+    ("_cpu\" not implemented for", "torch lacks the function that the test compares with on the CPU"),
 ]
 
 # Tests that are about launching, not about kernels.

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from device import Device, TooLarge
+from small_samples import BENCHMARKS as SMALL_BENCHMARKS
 from torch_on_host import NoResults
 
 MEMORY = 8 << 30
@@ -36,6 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--device-outcomes", default="")
     group.addoption("--device-emulated", default="", help="emulate for these in the place of the target")
     group.addoption("--device-one-target", action="store_true", help="a kernel's bytecode decides which of them")
+    group.addoption("--device-small", action="store_true", help="benchmarks at sizes that can be emulated, run once")
     group.addoption("--device-folder", default="", help="leave the bytecode of every kernel there")
     group.addoption("--device-every", default="1", help="one in N tests; N/K: beginning with test K")
 
@@ -73,6 +75,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = items[int(first or 0) :: int(every)]
 
 
+class _Measured(Exception):
+    """A benchmark has launched, compared, and would now repeat that for a time."""
+
+
+def _measure(*_: Any, **__: Any) -> Any:
+    raise _Measured
+
+
+def _tuned_for_any_shape(gpu_entry: dict, name: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """The first of the suite's configurations that was found for other sizes only."""
+    given = {key: value for key, value in params.items() if key != "shape"}
+    return next((entry for entry in gpu_entry.get(name, ()) if given.items() <= entry["params"].items()), None)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    if session.config.getoption("--device-small"):
+        # The suite's own modules.
+        import benchmark_tuning
+        import util
+
+        util.estimate_bench_iter = _measure
+        benchmark_tuning._find_tuned_entry = _tuned_for_any_shape
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.config.getoption("--device-small"):
+        for (file, name), shapes in SMALL_BENCHMARKS.items():
+            if metafunc.definition.path.name == file and name in metafunc.fixturenames:
+                metafunc.parametrize(name, shapes, ids=str, scope="function")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     DEVICE.origin = item.nodeid
@@ -83,6 +117,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     outcome = yield
     error = outcome.excinfo[1] if outcome.excinfo is not None else None
+    if isinstance(error, _Measured):
+        outcome.force_result(True)
+        return
     known = isinstance(error, TooLarge | NoResults) or isinstance(error, RuntimeError) and _NO_MEMORY in str(error)
     # Where launches only compile, nothing behind the first one has numbers to go on.
     if error is not None and (known or DEVICE.backend == "compile" and DEVICE.launches):

@@ -1,4 +1,4 @@
-"""The front end's samples at sizes that can be emulated, against torch.
+"""The front end's samples and benchmarks at sizes that can be emulated, against torch.
 
 A function per sample file, named as the file is; it gets the sample's module, launches its kernels through the sample's
 own functions where they take small sizes, and yields pairs of a result and what it must be, with the tolerance.
@@ -118,3 +118,22 @@ NAMES = [
 """The order of the table."""
 NEEDS = {"BlockScaledMatMul": 100}
 """The oldest target that has a sample's element types."""
+
+BENCHMARKS: dict[tuple[str, str], list[tuple]] = {
+    ("bench_attention.py", "qkv_shape"): [
+        ((1, 2, 40, 32), (1, 2, 40, 32)), ((1, 4, 70, 32), (1, 1, 70, 32)),
+        ((2, 2, 1, 32), (2, 2, 40, 32)), ((1, 4, 1, 32), (1, 1, 70, 32)),
+    ],
+    ("bench_fft.py", "shape"): [(2, 8, 8, 8)],
+    ("bench_layer_norm.py", "shape"): [(5, 1500), (3, 2048)],
+    ("bench_matmul.py", "matmul_shape"): [(48, 80, 96), (50, 70, 30)],
+    ("bench_matmul.py", "split_k_shape"): [(48, 64, 512), (33, 40, 300)],
+    ("bench_matmul.py", "batch_matmul_shape"): [(2, 48, 64, 96), (2, 33, 40, 50)],
+    ("bench_matmul.py", "persistent_shape"): [(48, 80, 96), (50, 70, 30)],
+    ("bench_matmul.py", "scaled_matmul_shape"): [(128, 128, 128)],
+    ("bench_moe.py", "shape"): [(20, 64, 4, 48, 2)],
+    ("bench_rms_norm.py", "shape"): [(5, 1024), (9, 1024)],
+    ("bench_transpose.py", "shape"): [(70, 100), (64, 48)],
+    ("bench_vec_add.py", "shape"): [(1000,), (24, 40)],
+}  # fmt: skip
+"""What takes the place of the values of a fixture that benchmarks of a file are made with."""
