@@ -1,11 +1,16 @@
 """Diagnostics: engine, handlers, rendering."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+import tileiras
+import tileiras.api
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity, render, to_json
 from tileiras.ir import FileLineColLoc
+
+SAXPY = Path(__file__).parents[1] / "examples" / "saxpy.mlir"
 
 
 def test_a_file_name_that_no_file_can_have_shows_no_source_line():
@@ -115,3 +120,21 @@ def test_structured_output_says_what_is_known_and_nests_notes():
         },
         {"severity": "warning", "message": "w"},
     ]  # fmt: skip
+
+
+NARROW = (
+    "cuda_tile.module @m {\n  entry @k(%p: tile<ptr<f8E4M3FN>>) {\n"
+    "    %v, %t = load_ptr_tko weak %p : tile<ptr<f8E4M3FN>> -> tile<f8E4M3FN>, token\n    return\n  }\n}\n"
+)
+
+
+@pytest.mark.parametrize("compile", [tileiras.compile, tileiras.api.compile])
+def test_the_library_asks_handlers_of_its_caller(compile):
+    heard = []
+    kept = compile(SAXPY, gpu_name="sm_90", emit="tileas", emit_remarks=True, handlers=[heard.append])
+    assert [d.message for d in heard] == [d.message for d in kept.diagnostics] != []
+    taken = compile(SAXPY, gpu_name="sm_90", emit="tileas", emit_remarks=True, handlers=[lambda d: True])
+    assert taken.diagnostics == [] and taken.data == kept.data
+    with pytest.raises(CompileError) as error:
+        compile(NARROW, gpu_name="sm_80", handlers=[lambda d: "unsupported type" in d.message])
+    assert (error.value.code, error.value.diagnostics) == (5, []), "a failure that was heard of is still one"

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 def test_the_examples_run(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"```python\n(.*?)```", Path("docs/library.md").read_text(), re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, "docs/library.md", "exec"), names)

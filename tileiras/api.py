@@ -8,13 +8,14 @@ makes the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, units
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered
 from tileiras.options import CompileOptions, lookup, unsupported_gpu
 from tileiras.stages import ByteStore, StageContext, StageResult
 
@@ -90,6 +91,7 @@ def compile(
     emit: str = "ptx",
     entry: str | None = None,
     source_name: str | None = None,
+    handlers: Sequence[Handler] = (),
     **options: Any,
 ) -> Artifact:
     """Compiles one source for one GPU.
@@ -99,12 +101,29 @@ def compile(
     emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
     source_name: what messages call the source, instead of its path.
+    handlers: are given every diagnostic, in their order; one that returns True keeps it to itself.
     options: those of `tileiras.options`, with underscores.
 
     Raises CompileError with located diagnostics and the driver's exit code.
     """
     values = checked_options(gpu_name, opt_level, options)
-    return compile_with(source, values, emit, entry=entry, source_name=source_name)
+    with handled(handlers) as made:
+        made.append(compile_with(source, values, emit, entry=entry, source_name=source_name))
+    return made[0]
+
+
+@contextlib.contextmanager
+def handled(handlers: Sequence[Handler]) -> Iterator[list[Artifact]]:
+    """Offers what is said in its block, by the artifacts put into the list or by a CompileError, to handlers."""
+    made: list[Artifact] = []
+    try:
+        yield made
+    except CompileError as error:
+        if handlers:
+            error.diagnostics = offered(error.diagnostics, handlers)
+        raise
+    for artifact in made if handlers else ():
+        artifact.diagnostics = offered(artifact.diagnostics, handlers)
 
 
 def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> CompileOptions:

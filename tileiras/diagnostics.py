@@ -235,6 +235,14 @@ Handler = Callable[[Diagnostic], Any]
 """Is given a diagnostic; says with True that nobody else needs to hear of it."""
 
 
+def offered(diagnostics: Iterable[Diagnostic], handlers: Iterable[Handler]) -> list[Diagnostic]:
+    """The diagnostics that none of the handlers accepts, asked in their order."""
+    engine = DiagnosticEngine(handlers)
+    for diagnostic in diagnostics:
+        engine.emit(diagnostic)
+    return engine.diagnostics
+
+
 class InFlightDiagnostic:
     """A diagnostic that is still being put together.  It is emitted once, by `report` or at the end of a `with`:
 

@@ -8,7 +8,7 @@ is the row that a build has for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tileiras import api, pipeline, units
@@ -17,7 +17,7 @@ from tileiras.build.execute import KEY_FORMAT, Session, Step
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import key_of
 from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, FilePosition
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, FilePosition, Handler
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
@@ -35,6 +35,7 @@ def compile(
     emit: str = "ptx",
     entry: str | None = None,
     source_name: str | None = None,
+    handlers: Sequence[Handler] = (),
     **options: Any,
 ) -> Artifact:
     """`tileiras.api.compile`, with what it makes kept in the artifact store and looked up there first.
@@ -44,7 +45,9 @@ def compile(
     store.
     """
     values = api.checked_options(gpu_name, opt_level, options)
-    return compile_with(source, values, emit, entry=entry, source_name=source_name)
+    with api.handled(handlers) as made:
+        made.append(compile_with(source, values, emit, entry=entry, source_name=source_name))
+    return made[0]
 
 
 def compile_with(
