@@ -375,7 +375,7 @@ that says where in the compiler a diagnostic was made.
 | when | what |
 |---|---|
 | an operation is made or read | types and attributes, by their constructors; `read` verifies the module |
-| between passes (`tileiras-opt`, on unless `--no-verify`) | every operation, dominance, isolation |
+| between passes (`tileiras-opt`; `tileiras --verify-each`) | every operation, dominance, isolation |
 | before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target |
 | before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, printed formats, launches from the device |
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |

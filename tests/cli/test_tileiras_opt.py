@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tileiras import passes
 from tileiras.cli.tileiras_opt import main, split_input
 from tileiras.diagnostics import CompileError
 from tileiras.expected_diagnostics import check_diagnostics
-from tileiras.ir import parse_module
+from tileiras.ir import Pass, parse_attribute, parse_module, parse_type
 
 MODULE = "module {\n}\n"
 
@@ -161,3 +162,47 @@ def test_what_does_not_verify_is_printed_in_the_generic_form(tmp_path, capsys, f
 def test_values_of_pass_options_are_checked(tmp_path, capsys, option, code, message):
     found, _, err = run(tmp_path, capsys, "module {\n}\n", option)
     assert found == code and message in err and "Traceback" not in err
+
+
+class Break(Pass):
+    """Leaves a tensor of another shape than its operands behind."""
+
+    name = "break"
+
+    def run(self, op, context):
+        for inner in op.walk():
+            if inner.name == "cuda_tile.addi":
+                inner.results[0].type = parse_type("!cuda_tile.tile<8xi32>")
+
+
+def test_passes_are_verified_between_unless_not_asked_for(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(passes, "lookup_pass", lambda name: Break)
+    text = "cuda_tile.module @m {\n  entry @k(%a: tile<i32>) {\n    %0 = addi %a, %a : tile<i32>\n    return\n  }\n}\n"
+    code, _, err = run(tmp_path, capsys, text, "--break", "--mlir-print-ir-after-all")
+    assert code == 5 and "error: between-pass verifier rejected IR after 'break'" in err
+    assert err.index("IR Dump After break") < err.index("between-pass"), "what is rejected can be read"
+    code, _, err = run(tmp_path, capsys, text, "--break", "--verify-each=false")
+    assert (code, err) == (0, "")
+
+
+def test_the_command_verifies_between_passes_when_asked(tmp_path, capsys, monkeypatch):
+    from tileiras.cli import tileiras
+    from tileiras.passes.cse import CommonSubexpressionElimination
+
+    source = tmp_path / "k.mlir"
+    source.write_text(
+        "cuda_tile.module @m {\n  entry @k(%a: tile<i32>, %p: tile<ptr<i32>>) {\n    %0 = addi %a, %a : tile<i32>\n"
+        "    %t = store_ptr_tko weak %p, %0 : tile<ptr<i32>>, tile<i32> -> token\n    return\n  }\n}\n"
+    )
+
+    def forget(self, op, context):
+        for inner in op.walk():
+            if inner.name == "nv_tileaa.store":
+                inner.attributes["mem_scope"] = parse_attribute("#nv_tileaa.mem_scope<gpu>")
+
+    monkeypatch.setattr(CommonSubexpressionElimination, "run", forget)
+    arguments = [str(source), "--gpu-name=sm_90", "--emit=ptx", "-o", str(tmp_path / "k.ptx"), "--verify-each"]
+    assert tileiras.main(arguments) == 5
+    err = capsys.readouterr().err
+    assert "k.mlir:4:10: error: 'nv_tileaa.store' op mem_scope not supported when mem_semantic is weak" in err
+    assert "error: between-pass verifier rejected IR after 'cse'" in err

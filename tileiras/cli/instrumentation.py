@@ -13,6 +13,7 @@ FLAGS = {
     "mlir-print-ir-after-change": "Print it after the passes that change it",
     "mlir-print-ir-after-failure": "Print what a pass that fails leaves behind",
     "mlir-timing": "Print the time of every pass to standard error",
+    "verify-each": "Verify the module after every pass",
     "mlir-print-stacktrace-on-diagnostic": "Say in a note where in the compiler a diagnostic was made",
 }
 
@@ -40,7 +41,7 @@ def watching(
     `flags` are those of FLAGS that are given, `words` the values of WORDS; `pipeline_options` those of `tileir{...}`;
     `diagnostics` gives what has been said so far.  Times and traces are written at the end, after a failure as well.
     """
-    from tileiras.ir.pass_instrumentation import PassTimer, PassTrace
+    from tileiras.ir.pass_instrumentation import PassTimer, PassTrace, VerifyEach
 
     timer = PassTimer() if "mlir-timing" in flags else None
     trace = None
@@ -49,7 +50,8 @@ def watching(
         with contextlib.suppress(OSError):  # documented: a file that cannot be opened is no trace, and no error
             file = open(path, "w", encoding="utf-8")  # noqa: SIM115
             trace = PassTrace(file.write, diagnostics)
-    watchers = [*_printers(flags, words, pipeline_options), *(each for each in (timer, trace) if each is not None)]
+    checked = [VerifyEach()] if "verify-each" in flags else []
+    watchers = [*checked, *_printers(flags, words, pipeline_options), *(each for each in (timer, trace) if each)]
     try:
         yield watchers, timer.seconds if timer is not None else None
     finally:

@@ -9,6 +9,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --verify-diagnostics           compare diagnostics with `// expected-error {{...}}` comments instead of printing
     --verify-roundtrip             check that the printed forms read back as the same module
     --no-verify                    do not verify what was read or what passes made; prints what is invalid generically
+    --verify-each=false            do not verify between passes
     --allow-unregistered-dialect   accept operations that no dialect declares (generic form only)
     --testing-ops                  know the operations of test modules of the language (cuda_tile.testing$...)
     --Wunsupported-hints           warn of optimization hints that make no sense; they are passed over otherwise
@@ -59,6 +60,7 @@ _FLAGS = {
     "mlir-print-ir-after-change",
     "mlir-print-ir-after-failure",
     "mlir-timing",
+    "verify-each",
     "mlir-print-stacktrace-on-diagnostic",
     "remarks",
 }
@@ -79,7 +81,7 @@ class Options:
     def __init__(self) -> None:
         self.input = "-"
         self.output = "-"
-        self.flags: set[str] = set()
+        self.flags: set[str] = {"verify-each"}
         self.words: dict[str, str] = {}
         self.pipeline_options: dict[str, Any] = {}
         self.passes: list[Any] = []
@@ -216,7 +218,9 @@ def _run_passes(module: Any, options: Options, checked: bool, engine: Diagnostic
 
     given = (options.flags, options.words, options.pipeline_options)
     with instrumentation.watching(*given, lambda: engine.diagnostics) as (watchers, _):
-        PassManager(options.passes, verify_each=checked, instrumentation=watchers).run(module, PassContext(engine))
+        checked = checked and "verify-each" in options.flags
+        manager = PassManager(options.passes, verify_each=checked, instrumentation=watchers)
+        manager.run(module, PassContext(engine))
 
 
 def _verify_roundtrip(module: Any, flags: set[str]) -> None:

@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+
 from .core import Operation
+from .verifier import verify
 
 
 class PassInstrumentation:
@@ -47,6 +50,20 @@ def instrumented(name: str, op: Operation, watchers: Sequence[PassInstrumentatio
         raise
     for watcher in reversed(watchers):
         watcher.after_pass(name, step.op)
+
+
+class VerifyEach(PassInstrumentation):
+    """Verifies what every pass leaves; raises CompileError (code 5) that names the pass.
+
+    Given first it comes last, so that snapshots can be read when it fails.
+    """
+
+    def after_pass(self, name: str, op: Operation) -> None:
+        engine = DiagnosticEngine()
+        verify(op, engine)
+        if engine.has_errors:
+            engine.error(op.location, f"between-pass verifier rejected IR after '{name}'")
+            raise CompileError(engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
 
 class IRPrinter(PassInstrumentation):

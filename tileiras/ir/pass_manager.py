@@ -24,9 +24,8 @@ from typing import Any, Callable, ClassVar, Iterable, Mapping, Sequence
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 
 from .core import Operation
-from .pass_instrumentation import PassInstrumentation, instrumented
+from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
 from .traits import IsolatedFromAbove
-from .verifier import verify
 
 
 class Pass:
@@ -109,8 +108,7 @@ class PassManager:
         self, passes: Sequence[Pass], *, verify_each: bool = True, instrumentation: Sequence[PassInstrumentation] = ()
     ) -> None:
         self.passes = list(passes)
-        self.verify_each = verify_each
-        self.instrumentation = list(instrumentation)
+        self.instrumentation = [VerifyEach(), *instrumentation] if verify_each else list(instrumentation)
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
         """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
@@ -127,17 +125,6 @@ class PassManager:
                 context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)
-            # Snapshots come before the check, so that they can be read when it fails.
-            if self.verify_each:
-                self._verify(op, item)
-
-    @staticmethod
-    def _verify(op: Operation, item: Pass) -> None:
-        engine = DiagnosticEngine()
-        verify(op, engine)
-        if engine.has_errors:
-            engine.error(op.location, f"between-pass verifier rejected IR after '{item.name}'")
-            raise CompileError(engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
 
 def _anchored(item: Pass, op: Operation) -> Iterable[Operation]:
