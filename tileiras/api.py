@@ -9,6 +9,7 @@ makes the same bytes.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -156,6 +157,20 @@ def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> u
     return units.Source.read(source, name)
 
 
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """No looking for garbage meanwhile: until a compilation ends there is little, and the host program has much that
+    is none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_without_collections()
 def compile_with(
     source: str | bytes | os.PathLike | Operation | units.Source,
     options: CompileOptions,
@@ -193,17 +208,34 @@ def compile_with(
         # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
         isolation.start()
 
+    stop = "ptx" if last.name in ("cubin", "sass") else last.name
     waits = [] if meanwhile is None else [meanwhile]
     if last.name in ("cubin", "sass"):
         waits.insert(0, _load_cubin)
+
+    checks: list[Callable[[], None]] = []
+
+    def check() -> None:
+        while checks:
+            checks.pop()()
+
+    def wait() -> None:
+        check()
+        if waits:
+            waits.pop(0)()
 
     def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "", **known: Any) -> Any:
         context = StageContext(
             source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation, **known
         )
-        context.meanwhile = lambda: waits.pop(0)() if waits else None
+        context.meanwhile = wait
+        if row.name == "llvm" and stop == "ptx":
+            context.postpone = checks.append
         started = time.perf_counter()
+        due = len(checks)
         result = pipeline.run_stage(row, given, options, context)
+        if due:
+            check()  # unless that was done while the stage waited
         if times is not None and row.name in ("export", "read", "ptx", "cubin", "sass"):
             times.append((f"{row.name}: {row.doc}", time.perf_counter() - started))
         diagnostics.extend(context.engine.diagnostics)
@@ -246,7 +278,6 @@ def compile_with(
     if last.name == "read":
         kernels = [Kernel(units.entry_name(op), {}) for op in entries]
         return Artifact(units.module_text(module), suffix, kernels, diagnostics, dependencies)
-    stop = "ptx" if last.name in ("cubin", "sass") else last.name
     if not entries and stop != "ptx":
         raise CompileError.at(module.location, f"{name} has no entry to compile")
 

@@ -30,13 +30,13 @@ DEFAULT_CUBIN = "elf.o"
 
 
 def program() -> int:
-    """`main` as a process of its own: it is over soon and need not look for garbage often.
+    """`main` as a process of its own: it is over soon and need not look for garbage.
 
     Collections while modules load, and the last one when the interpreter ends, took a third of its own time.
     """
     import gc
 
-    gc.set_threshold(50_000, 50, 50)
+    gc.disable()
     code = main()
     gc.freeze()
     return code

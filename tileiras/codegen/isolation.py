@@ -199,6 +199,8 @@ def call(function: str, *, meanwhile: Callable[[], None] | None = None, **argume
     when the process ended and RuntimeError, with the message of the original, when the function raised.
     """
     if not available():
+        if meanwhile is not None:
+            meanwhile()
         return _functions()[function](**arguments), ""
     start()
     try:

@@ -66,7 +66,7 @@ class StageContext:
 
     __slots__ = (
         "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
-        "launch_memory", "entry_locations", "meanwhile",
+        "launch_memory", "entry_locations", "meanwhile", "postpone",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,15 @@ class StageContext:
         """Where entries stand, for stages that work on several."""
         self.meanwhile: Callable[[], None] | None = None
         """For a stage to call while it waits for another process: has something done that is needed later."""
+        self.postpone: Callable[[Callable[[], None]], None] | None = None
+        """Takes a check of the output that can as well be made while the next stage waits."""
+
+    def check(self, made: Callable[[], None]) -> None:
+        """Has a check of the output made, now or later."""
+        if self.postpone is not None:
+            self.postpone(made)
+        else:
+            made()
 
     def depends_on(self, path: str) -> None:
         """Says that the result also depends on the content of `path` (an imported module)."""

@@ -53,6 +53,6 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     checked = [*passes(options), NVVMIRVerifier(compute_capability=options.gpu_name)]
     manager = PassManager(checked, verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
-    verify(source)
+    context.check(lambda: verify(source))
     text = translate_module(source, options.gpu_name, debug)
     return StageResult(text.encode(), {".llvm.mlir": lambda: units.module_text(source)})

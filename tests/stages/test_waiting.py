@@ -1,0 +1,48 @@
+"""What is done while another process works is done, and what it finds wrong is said."""
+
+import pytest
+
+from tileiras import api
+from tileiras.codegen import isolation
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.options import CompileOptions
+from tileiras.stages import llvm
+
+KERNEL = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f32>>) {
+    %one = constant <f32: 1.0> : tile<f32>
+    %token = store_ptr_tko weak %p, %one : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+}
+"""
+OPTIONS = CompileOptions({"gpu-name": "sm_90"})
+
+
+@pytest.mark.parametrize("forks", [True, False])
+@pytest.mark.parametrize("emit", ["llvm", "ptx", "cubin"])
+def test_what_the_verifier_finds_in_llvm_is_said_before_what_llvm_finds(monkeypatch, emit, forks):
+    def wrong(module):
+        raise CompileError.at(module.location, "wrong", ExitCode.COMPILE_FAILURE)
+
+    monkeypatch.setattr(llvm, "verify", wrong)
+    monkeypatch.setattr(llvm, "translate_module", lambda *_: "no LLVM IR")
+    monkeypatch.setattr(isolation, "available", lambda: forks)
+    with pytest.raises(CompileError, match="wrong"):
+        api.compile_with(KERNEL, OPTIONS, emit)
+
+
+@pytest.mark.parametrize("emit", ["ptx", "cubin"])
+def test_what_is_to_be_done_while_waiting_is_done_once(emit):
+    done = []
+    api.compile_with(KERNEL, OPTIONS, emit, meanwhile=lambda: done.append(emit))
+    assert done == [emit]
+
+
+def test_artifacts_given_as_functions_are_made_when_they_are_taken():
+    from tileiras.stages import StageResult
+
+    made = []
+    result = StageResult(b"", {".a": b"1", ".b": lambda: made.append(1) or b"2"})
+    assert made == [] and result.artifacts == {".a": b"1", ".b": b"2"} and made == [1]
