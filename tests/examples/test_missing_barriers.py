@@ -45,7 +45,7 @@ def _example(case: example_cases.Case) -> Launch:
 
     def run(ptx: str, seed: int | None) -> None:
         given = copy.deepcopy(arguments)
-        emulate(ptx, case.entry, case.grid, given, metadata=metadata, seed=seed)
+        assert emulate(ptx, case.entry, case.grid, given, metadata=metadata, seed=seed).searched_races
         for position, values in expected.items():
             example_cases.check(given[position], values, case.ulps)
 
@@ -64,7 +64,7 @@ def _kernel(case: kernel_cases.KernelCase) -> Launch:
 
     def run(ptx: str, seed: int | None) -> None:
         given = copy.deepcopy(values)
-        emulate(ptx, case.entry, case.grid, case.slots(given), metadata=metadata, seed=seed)
+        assert emulate(ptx, case.entry, case.grid, case.slots(given), metadata=metadata, seed=seed).searched_races
         case.check(given, expected, values)
 
     return Launch(artifact.text, run)

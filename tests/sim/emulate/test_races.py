@@ -264,3 +264,25 @@ def test_matmul_without_a_barrier_fails_even_in_lock_step(barrier):
     emulate(ptx, "k", (2, 2), arguments, seed=None)
     with pytest.raises(EmulationError, match="race on shared address|read before it is written"):
         emulate(ptx.replace(barrier, "READY:" if "READY" in barrier else ""), "k", (2, 2), arguments, seed=None)
+
+
+@pytest.mark.parametrize("order", ["acq_rel", "relaxed"])
+def test_releases_of_thousands_of_threads_are_followed(kernel, order):
+    """The last of them to count reads what others left before they counted."""
+    body = f"""
+        mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
+        mad.wide.u32 %q1, %r3, 4, %a1; st.global.u32 [%q1], %r3;
+        atom.{order}.gpu.global.add.u32 %r4, [%a0], 1;
+        setp.ne.u32 %p1, %r4, 8191; @%p1 ret;
+        mov.u32 %r5, 0;
+        NEXT: mad.wide.u32 %q2, %r5, 4, %a1; ld.global.u32 %r6, [%q2]; add.u32 %r6, %r6, 1; st.global.u32 [%q2], %r6;
+        add.u32 %r5, %r5, 64; setp.lt.u32 %p2, %r5, 8192; @%p2 bra NEXT;
+    """
+    ptx = kernel(body, threads=256, parameters=(".u64", ".u64"))
+    left = np.zeros(8192, np.uint32)
+    if order == "relaxed":
+        with pytest.raises(EmulationError, match="race on address"):
+            emulate(ptx, "k", 32, [np.zeros(1, np.uint32), left])
+        return
+    assert emulate(ptx, "k", 32, [np.zeros(1, np.uint32), left]).searched_races
+    assert (left == np.arange(8192) + (np.arange(8192) % 64 == 0)).all()

@@ -13,14 +13,16 @@ since only locks and the like teach it.  Their keys are the number of a warp, fo
   continue the release that they read; other writes end it.
 - An arrival at a transaction barrier releases to it and a wait that succeeds acquires from it.
 
-Releases and acquires are followed as long as that is cheap: thousands of threads that all update one counter with them
-would each have to be told of each.  Past a budget, everything counts as ordered.
+What was released to one place is kept as a chain, of which an acquire takes the length over and not the content, so
+that thousands of threads may update one counter.  Still, releases and acquires are followed as long as that is cheap;
+past a budget, everything counts as ordered, and `exhausted` says so.
 
 The order of two `fence.sc` as such is not used: what they are for shows in what the reads behind them see.
 """
 
 from __future__ import annotations
 
+import bisect
 from typing import NamedTuple
 
 import numpy as np
@@ -50,18 +52,59 @@ class Order(NamedTuple):
 
 WEAK = Order("weak", -1)
 
-#: Entries of dictionaries that may be joined in one launch: about a second's worth.
-_BUDGET = 1 << 21
+#: Entries of dictionaries that may be joined or looked at in one launch: some seconds' worth.
+_BUDGET = 1 << 23
 
-Vector = dict[int, int]
+
+class Vector:
+    """How far something has seen others: clocks by key, and how much of which chains."""
+
+    __slots__ = ("chains", "clocks")
+
+    def __init__(self, clocks: dict[int, int] | None = None, chains: dict[Chain, int] | None = None) -> None:
+        self.clocks = clocks if clocks is not None else {}
+        self.chains = chains if chains is not None else {}
+
+    def copy(self) -> Vector:
+        return Vector(dict(self.clocks), dict(self.chains))
+
+    def __len__(self) -> int:
+        return len(self.clocks) + len(self.chains)
+
+
+class Chain:
+    """What the threads of a block released to one place at one scope, one after the other."""
+
+    __slots__ = ("chains", "clocks", "length")
+
+    def __init__(self) -> None:
+        self.length = 0
+        # Key or other chain -> the lengths at which what is known of it grew, and what it grew to.
+        self.clocks: dict[int, tuple[list[int], list[int]]] = {}
+        self.chains: dict[Chain, tuple[list[int], list[int]]] = {}
+
+    def append(self, vector: Vector) -> None:
+        self.length += 1
+        for steps, news in ((self.clocks, vector.clocks), (self.chains, vector.chains)):
+            for key, value in news.items():
+                lengths, values = steps.setdefault(key, ([], []))
+                if not values or values[-1] < value:
+                    lengths.append(self.length)
+                    values.append(value)
+
+
+def _at(steps: tuple[list[int], list[int]] | None, length: int) -> int:
+    place = bisect.bisect_right(steps[0], length) if steps is not None else 0
+    return steps[1][place - 1] if steps is not None and place else 0
 
 
 class Published(NamedTuple):
-    """What a thread of ``block`` released at ``scope``."""
+    """What threads of ``block`` released at ``scope``: so much of a chain."""
 
     scope: int
     block: int
-    vector: Vector
+    chain: Chain
+    length: int
 
 
 class Fence(NamedTuple):
@@ -88,11 +131,17 @@ class Clocks:
         self.version = 0
         self.work = 0
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether accesses count as ordered because following releases has become too much."""
+        return self.work > _BUDGET
+
     def join(self, into: Vector, other: Vector) -> None:
         self.work += len(other)
-        for key, clock in other.items():
-            if into.get(key, 0) < clock:
-                into[key] = clock
+        for mine, theirs in ((into.clocks, other.clocks), (into.chains, other.chains)):
+            for key, value in theirs.items():
+                if mine.get(key, 0) < value:
+                    mine[key] = value
 
     def begin(self, batch, first_block: int) -> None:
         rows = batch.count * self.per_block
@@ -135,7 +184,7 @@ class Clocks:
     def _beyond(self, row: int) -> Vector:
         """What a warp and its lanes know beyond the row."""
         warp = self.first + row
-        beyond = dict(self.seen.get(warp, ()))
+        beyond = self.seen[warp].copy() if warp in self.seen else Vector()
         for vector in self.lanes.get(warp, {}).values():
             self.join(beyond, vector)
         return beyond
@@ -147,7 +196,7 @@ class Clocks:
         np.maximum.at(self.joined, (blocks, numbers), self.known[rows])
         if self.seen or self.lanes:
             for row, block, number in zip(rows.tolist(), blocks.tolist(), numbers.tolist()):
-                self.join(self.joined_beyond.setdefault((block, number), {}), self._beyond(row))
+                self.join(self.joined_beyond.setdefault((block, number), Vector()), self._beyond(row))
         self._advance(rows)
 
     def leave(self, group, lanes: np.ndarray, number: int) -> None:
@@ -159,7 +208,7 @@ class Clocks:
         for row, block in zip(rows.tolist(), blocks.tolist()):
             beyond = self.joined_beyond.get((block, number))
             if beyond:
-                self.join(self.seen.setdefault(self.first + row, {}), beyond)
+                self.join(self.seen.setdefault(self.first + row, Vector()), beyond)
         self.meet(rows)
 
     def reset(self, full: np.ndarray) -> None:
@@ -205,9 +254,10 @@ class Clocks:
         """What a warp has seen, itself only as far as its lanes have met."""
         warp, known = self.first + row, self.known[row]
         base = warp - row % self.width
-        vector = {base + column: int(known[column]) for column in np.flatnonzero(known).tolist()}
-        vector[warp] = int(self.met[row]) - 1
-        self.join(vector, self.seen.get(warp, {}))
+        vector = Vector({base + column: int(known[column]) for column in np.flatnonzero(known).tolist()})
+        vector.clocks[warp] = int(self.met[row]) - 1
+        if warp in self.seen:
+            self.join(vector, self.seen[warp])
         return vector
 
     def _takes_in(self, published: Published, scope: int, block: int) -> bool:
@@ -220,18 +270,19 @@ class Clocks:
 
     def synchronise(self, threads: list[int], keys: list[int], order: Order, reads: bool, writes: bool) -> None:
         """Accesses by ``threads`` of the locations ``keys`` take place, one after the other."""
-        if not (self.locations or self.fences or order.releases) or self.work > _BUDGET:
+        if not (self.locations or self.fences or order.releases) or self.exhausted:
             return
         advanced = set()
         for thread, key in zip(threads, keys):
-            if self.work > _BUDGET:
+            if self.exhausted:
                 break
             self.work += 1
             warp = thread >> 5
             row, block = warp - self.first, self.block_of(warp)
             found = self.locations.get(key)
             if reads and found and order.strong:
-                visible = [each for each in found if self._takes_in(each, order.scope, block)]
+                visible = [each._replace(length=each.chain.length) for each in found
+                           if self._takes_in(each, order.scope, block)]  # fmt: skip
                 if order.acquires:
                     self.acquire(thread, visible)
                 else:
@@ -242,41 +293,41 @@ class Clocks:
                 del self.locations[key]
             if not order.strong:
                 continue
-            published = []
             if order.releases:
                 vector = self._row_vector(row)
-                vector[~thread] = int(self.own[row])
-                self.join(vector, self.lanes.get(warp, {}).get(thread, {}))
-                published.append(Published(order.scope, block, vector))
+                vector.clocks[~thread] = int(self.own[row])
+                if thread in self.lanes.get(warp, ()):
+                    self.join(vector, self.lanes[warp][thread])
+                self._publish(key, order.scope, block, vector)
                 advanced.add(row)
             fence = self.fences.get(warp)
             if fence is not None and fence.lanes >> (thread & 31) & 1:
-                vector = {**fence.vector, ~thread: fence.clock}
-                published.append(Published(min(fence.scope, order.scope), block, vector))
-            for each in published:
-                self._publish(key, each)
+                vector = fence.vector.copy()
+                vector.clocks[~thread] = fence.clock
+                self._publish(key, min(fence.scope, order.scope), block, vector)
         if advanced:
             self._advance(np.array(sorted(advanced)))
 
-    def _publish(self, key: int, published: Published) -> None:
-        """Releases of one block at one scope are kept as one."""
+    def _publish(self, key: int, scope: int, block: int, vector: Vector) -> None:
+        """Releases of one block at one scope are kept as one chain."""
+        self.work += len(vector)
         entries = self.locations.setdefault(key, [])
         for each in entries:
-            if (each.scope, each.block) == (published.scope, published.block):
-                self.join(each.vector, published.vector)
+            if (each.scope, each.block) == (scope, block):
+                each.chain.append(vector)
                 return
-        entries.append(Published(published.scope, published.block, dict(published.vector)))
+        entries.append(Published(scope, block, Chain(), 0))
+        entries[-1].chain.append(vector)
 
     def acquire(self, thread: int, published: list[Published]) -> None:
         if published:
-            vector = self.lanes.setdefault(thread >> 5, {}).setdefault(thread, {})
-            for each in published:
-                self.join(vector, each.vector)
+            vector = self.lanes.setdefault(thread >> 5, {}).setdefault(thread, Vector())
+            self.join(vector, Vector(chains={each.chain: each.length for each in published}))
 
     def complete(self, thread: int, block: int, key: int) -> None:
         """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``."""
         row = (thread >> 5) - self.first
-        self._publish(key, Published(CLUSTER, block, {~thread: int(self.own[row])}))
+        self._publish(key, CLUSTER, block, Vector({~thread: int(self.own[row])}))
         self._advance(np.array([row]))
 
     def fence(self, group, scope: int) -> None:
@@ -303,7 +354,7 @@ class Clocks:
 
         A thread -2-w stands for all lanes of warp w.  No thread is compared with itself.
         """
-        if self.work > _BUDGET:
+        if self.exhausted:
             return np.zeros(threads.size, bool)
         warps, earlier = warp_of(threads), warp_of(others)
         rows = warps - self.first
@@ -320,11 +371,22 @@ class Clocks:
 
     def _known_of(self, thread: int, other: int) -> int:
         warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
+        keys = [earlier] * (earlier != warp) + [~other] * (other >= 0)
         known = 0
+        reached: dict[Chain, int] = {}
+        waiting: list[tuple[Chain, int]] = []
         for vector in (self.seen.get(warp), self.lanes.get(warp, {}).get(thread)):
-            if vector:
-                known = max(known, vector.get(earlier, 0) if earlier != warp else 0)
-                known = max(known, vector.get(~other, 0) if other >= 0 else 0)
+            if vector is not None:
+                known = max([known, *(vector.clocks.get(key, 0) for key in keys)])
+                waiting += vector.chains.items()
+        while waiting:
+            chain, length = waiting.pop()
+            if reached.get(chain, 0) >= length:
+                continue
+            reached[chain] = length
+            self.work += len(chain.chains) + 1
+            known = max([known, *(_at(chain.clocks.get(key), length) for key in keys)])
+            waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
         return known
 
 

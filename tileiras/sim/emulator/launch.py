@@ -26,9 +26,10 @@ _INDEX_LIMITS = (2**31 - 1, 65535, 65535)
 class EmulationResult:
     """``instruction_counts``: opcode with modifiers -> times a warp issued it (also under a false guard);
     ``steps``: their sum; ``output``: what the kernel printed; ``bank_wavefronts``: PTX line -> (wavefronts of its
-    accesses to shared memory, the least they could be), when they were counted."""
+    accesses to shared memory, the least they could be), when they were counted; ``searched_races``: whether the search
+    for races followed the launch to its end."""
 
-    __slots__ = ("bank_wavefronts", "instruction_counts", "output", "steps")
+    __slots__ = ("bank_wavefronts", "instruction_counts", "output", "searched_races", "steps")
 
     def __init__(self, launch: Launch) -> None:
         counts: Counter[str] = Counter()
@@ -39,6 +40,7 @@ class EmulationResult:
         self.instruction_counts: dict[str, int] = dict(sorted(counts.items()))
         self.steps = launch.steps
         self.output = "".join(launch.output)
+        self.searched_races = launch.races is not None and not launch.races.clocks.exhausted
         lines = launch.banks.lines if launch.banks is not None else {}
         self.bank_wavefronts: dict[int, tuple[int, int]] = {line: tuple(lines[line]) for line in sorted(lines)}
 
