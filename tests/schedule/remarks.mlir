@@ -4,7 +4,7 @@
 // CHECK: remarks.mlir:[[@LINE+19]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop: its accesses are 2 bytes wide, asynchronous copies 4, 8 or 16
 // CHECK: remarks.mlir:[[@LINE+16]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes)
 // CHECK: remarks.mlir:[[@LINE+16]]:{{[0-9]+}}: remark: [passed] Load instruction selected (Instruction = cp.async, Width = 16 bytes, Shape = [64, 32], Stages = 3)
-// OLD: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [missed] Loop runs as written: sm_75 has no asynchronous copy
+// OLD: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 2 stages (Loads = 2, Buffers = registers): sm_75 has no asynchronous copy
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
     %a = assume div_by<16>, %p : tile<ptr<f16>>

@@ -46,6 +46,11 @@ class ScheduleRemarks:
     def as_written(self, loop: Any, reason: str) -> None:
         self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
 
+    def prefetched(self, loop: Any, loads: Sequence[Any], reason: str) -> None:
+        """A loop some of whose loads run one iteration ahead in registers."""
+        arguments = {"Loads": len(loads), "Buffers": "registers"}
+        self._emit("passed", "RemarkLoopPipeline", loop.location, 2, reason=reason, **arguments)
+
     def pipelined(
         self, loop: Any, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
     ) -> None:

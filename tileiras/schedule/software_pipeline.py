@@ -20,16 +20,18 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Builder, IntegerAttr, Region, TensorType, Value, i32, i64
+from tileiras.ir import Block, Builder, IntegerAttr, Region, TensorType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
 from tileiras.layout.shared import SharedPlan
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
+from .loop_counter import LoopCounter, binary, can_look_ahead, compare, integer, trips
+from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
 from .resident_factors import keep_factors
-from .staging import LOADS, StagedLoad, erase_unused, read_in, staged_load
+from .staging import LOADS, StagedLoad, computed_again, erase_unused, read_in, staged_load
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -46,9 +48,6 @@ SCRATCH_USERS = (
 )  # fmt: skip
 """Operations that may need some: loads with an order are made once and spread."""
 
-MAX_STEP = 1 << 16
-"""Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
-
 
 class Outcome(NamedTuple):
     """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
@@ -63,24 +62,35 @@ def pipeline_loops(
     """Pipelines the loops of a function of nv_tileas, in place; `stages` overrides the number chosen for each."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     remarks = ScheduleRemarks(engine, func.sym_name.value) if engine is not None and engine.remarks else None
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     if atom is None:
-        for loop in func.walk() if remarks is not None else ():
-            if isinstance(loop, scf.ForOp):
-                remarks.as_written(loop, f"{target.name} has no asynchronous copy")
-        return Outcome()
+        return Outcome(sum([_prefetch(loop, func, target, stages, remarks) for loop in loops]))
     keep_factors(func, atom, _shared_budget(func, target), engine)
     outcomes: list[bool | None] = []
-    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+    for loop in loops:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
         if remarks is None:
             found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
         else:
             found = remarks.staged(loop, loads, lambda load, why, loop=loop: staged_load(load, loop, atom, why))
-        if found and _can_look_ahead(loop):
+        if found and can_look_ahead(loop):
             outcomes.append(_pipeline(loop, found, func, target, atom, stages, engine, remarks))
         elif found and remarks is not None:
             remarks.as_written(loop, "later values of its counter cannot be compared with its bound")
     return Outcome(outcomes.count(True), outcomes.count(False))
+
+
+def _prefetch(loop: Any, func: Any, target: Target, stages: int | None, remarks: ScheduleRemarks | None) -> bool:
+    """Whether loads of a loop run ahead in registers, one iteration, as they can on every target."""
+    loads = prefetched_loads(loop, func) if can_look_ahead(loop) and stages != 1 and trips(loop) != 1 else []
+    reason = f"{target.name} has no asynchronous copy"
+    if loads:
+        if remarks is not None:
+            remarks.prefetched(loop, [each.load for each in loads], reason)
+        prefetch(loop, loads)
+    elif remarks is not None:
+        remarks.as_written(loop, reason)
+    return bool(loads)
 
 
 def _shared_budget(func: Any, target: Target) -> int:
@@ -88,27 +98,6 @@ def _shared_budget(func: Any, target: Target) -> int:
     if not func.kernel_spec.occupancy:
         return target.shared_per_cta
     return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
-
-
-def _number(value: Value) -> int | None:
-    op = value.defining_op
-    return op.value.value if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr) else None
-
-
-def _step(loop: Any) -> int:
-    return _number(loop.step) or 0
-
-
-def _can_look_ahead(loop: Any) -> bool:
-    """Whether later counters can be compared with the bound: a step that nobody knows asks for a wider type."""
-    step, width = _step(loop), getattr(loop.induction_variable.type, "width", 64)
-    return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
-
-
-def _trips(loop: Any) -> int | None:
-    """How often the body runs, when that is known."""
-    lower, upper, step = (_number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
-    return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
 
 
 def _pipeline(
@@ -124,9 +113,9 @@ def _pipeline(
     """Whether the loop got its pipeline; None when it is not worth one."""
     budget = _shared_budget(func, target) - _live_bytes(loop)
     wanted = stages or _wanted_stages(found)
-    trips = _trips(loop)
-    if trips is not None:
-        wanted = min(wanted, trips)
+    known = trips(loop)
+    if known is not None:
+        wanted = min(wanted, known)
     if wanted < 2:
         if remarks is not None:
             remarks.as_written(loop, f"it runs {trips} times" if trips is not None else "one stage was asked for")
@@ -203,26 +192,15 @@ class _Pipeline:
         self.staged = staged
         self.stages = stages
         self.atom = atom
-        self.step = _step(loop)
-        self.type = loop.induction_variable.type
-        self.unsigned = loop.unsignedCmp is not None
+        self.counter = LoopCounter(loop)
         self.outer = Builder.before(loop)
         self.outer.location = loop.location
-
-    def _integer(self, builder: Builder, value: int, type: Any = i32) -> Value:
-        return builder.insert(arith.ConstantOp.create((), (type,), {"value": IntegerAttr(value, type)})).results[0]
-
-    def _compare(self, builder: Builder, predicate: str, lhs: Value, rhs: Value) -> Value:
-        return builder.insert(arith.CmpIOp(lhs, rhs, predicate=arith.CmpIPredicateAttr(predicate))).results[0]
-
-    def _binary(self, builder: Builder, cls: Any, lhs: Value, rhs: Value) -> Value:
-        return builder.insert(cls(lhs, rhs)).results[0]
 
     def run(self) -> None:
         loop, outer = self.loop, self.outer
         self.buffers = [outer.insert(tileas.AllocTensorOp(result=self._buffer_type(s))).results[0] for s in self.staged]
         self.tokens = [self._joined(s.tokens) for s in self.staged]
-        numbers = [self._integer(outer, s) for s in range(self.stages)]
+        numbers = [integer(outer, s) for s in range(self.stages)]
         self._prologue(numbers)
         new = self._extended(numbers[0], numbers[-1])
         read, write = new.body.block.arguments[-2:]
@@ -265,18 +243,7 @@ class _Pipeline:
         load = staged.load
 
         def again(value: Value) -> Value:
-            """A value of the loop's body, computed for the other counter."""
-            if value in values:
-                return values[value]
-            op = value.defining_op
-            if op is None or op.parent is not self.loop.body.block:
-                return value
-            for operand in op.operands:
-                values[operand] = again(operand)
-            copy = builder.insert(op.clone(dict(values)))
-            copy.location = op.location
-            values.update(zip(op.results, copy.results))
-            return values[value]
+            return computed_again(value, values, self.loop.body.block, builder)
 
         atom = tileas.CopyAtomAttr(self.atom, load.atom.vector_size)
         named = {"buffer": buffer, "stage": stage, "token": token, "atom": atom}
@@ -289,31 +256,16 @@ class _Pipeline:
             mask = None if load.mask is None else again(load.mask)
             builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
 
-    def _later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
-        """(whether the iteration so many after that of `counter`, which exists, does as well; how far its counter is
-        from there)."""
-        upper, step = self.loop.upper_bound, self.loop.step
-        if self.step:
-            ahead = self._integer(builder, iterations * self.step, self.type)
-            # Unsigned, the distance is right whatever the signs of the bounds.
-            left = self._binary(builder, arith.SubIOp, upper, counter)
-            return self._compare(builder, "ugt", left, ahead), ahead
-        extend = arith.ExtUIOp if self.unsigned else arith.ExtSIOp
-        wide = [builder.insert(extend(v, result=i64)).results[0] for v in (counter, step, upper)]
-        distance = self._binary(builder, arith.MulIOp, wide[1], self._integer(builder, iterations, i64))
-        exists = self._compare(builder, "slt", self._binary(builder, arith.AddIOp, wide[0], distance), wide[2])
-        return exists, self._binary(builder, arith.MulIOp, step, self._integer(builder, iterations, self.type))
-
     def _prologue(self, numbers: list[Value]) -> None:
         loop, outer = self.loop, self.outer
-        first = self._compare(outer, "ult" if self.unsigned else "slt", loop.lower_bound, loop.upper_bound)
+        first = self.counter.runs(outer)
         self._start(outer, first, lambda builder: loop.lower_bound, numbers[0])
         for s in range(1, self.stages - 1):
-            more, ahead = self._later(outer, loop.lower_bound, s)
-            exists = self._binary(outer, arith.AndIOp, first, more)
+            more, ahead = self.counter.later(outer, loop.lower_bound, s)
+            exists = binary(outer, arith.AndIOp, first, more)
 
             def counter(builder: Builder, ahead: Value = ahead) -> Value:
-                return self._binary(builder, arith.AddIOp, loop.lower_bound, ahead)
+                return binary(builder, arith.AddIOp, loop.lower_bound, ahead)
 
             self._start(outer, exists, counter, numbers[s])
 
@@ -324,8 +276,8 @@ class _Pipeline:
         pending = IntegerAttr(self.stages - 2, i32)
         wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
         counter = new.induction_variable
-        exists, ahead = self._later(head, counter, self.stages - 1)
-        self._start(head, exists, lambda builder: self._binary(builder, arith.AddIOp, counter, ahead), write)
+        exists, ahead = self.counter.later(head, counter, self.stages - 1)
+        self._start(head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write)
         return wait
 
     # -- the loop -----------------------------------------------------------------------------------------------------
@@ -342,9 +294,9 @@ class _Pipeline:
         tail = Builder.before(end)
         tail.location = old.location
         # What this iteration has read is the next to be overwritten.
-        following = self._binary(tail, arith.AddIOp, reading, self._integer(tail, 1))
-        wraps = self._compare(tail, "eq", following, self._integer(tail, self.stages))
-        around = tail.insert(arith.SelectOp(wraps, self._integer(tail, 0), following)).results[0]
+        following = binary(tail, arith.AddIOp, reading, integer(tail, 1))
+        wraps = compare(tail, "eq", following, integer(tail, self.stages))
+        around = tail.insert(arith.SelectOp(wraps, integer(tail, 0), following)).results[0]
         end.operands = (*end.operands, around, reading)
         types = [*(r.type for r in old.results), i32, i32]
         operands = (old.lower_bound, old.upper_bound, old.step, *old.init_args, read, write)

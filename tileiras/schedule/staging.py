@@ -7,6 +7,7 @@ loop.  It is worth it when what it brings goes through shared memory anyway, on 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tileiras.dialects import arith
@@ -15,6 +16,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     Block,
     BlockArgument,
+    Builder,
     Convergent,
     FloatType,
     IntegerType,
@@ -95,14 +97,14 @@ def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = No
     vector = copied_vector(load, atom, why)
     if vector is None:
         return None
-    if not all(_follows_counter(v, loop) for v in _addresses(load)):
+    if not addresses_follow(load, loop):
         return _refused(why, "its addresses depend on what an iteration computes")
     tokens = tokens_from_outside(load.token, loop)
     if tokens is None:
         return _refused(why, "it is ordered after a write in the loop")
     element, writer = load.data.type.element_type, layout_of(load.data.type)
     leaves = tuple(leaves_of(load.data, loop.body.block))
-    if not any(_moves(leaf, writer, element.width) for leaf in leaves):
+    if not feeds_product(load, leaves):
         return _refused(why, "its elements do not go through shared memory to a product")
     readers = dict.fromkeys(leaf.layout for leaf in leaves)
     offsets = buffer_offsets(writer, vector, tuple(readers), element.width)
@@ -138,6 +140,26 @@ def _vector_positions(load: Any, layout: LinearLayout) -> tuple[int, ...] | None
         if inside == tuple(range(bits)):
             return tuple(registers[i] for i in inside)
     return None
+
+
+def addresses_follow(load: Any, loop: Any) -> bool:
+    """Whether what says where a load reads can be computed for another iteration."""
+    return all(_follows_counter(v, loop) for v in _addresses(load))
+
+
+def computed_again(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
+    """A value of a loop's body, `block`, for another counter, which `values` has."""
+    if value in values:
+        return values[value]
+    op = value.defining_op
+    if op is None or op.parent is not block:
+        return value
+    for operand in op.operands:
+        values[operand] = computed_again(operand, values, block, builder)
+    copy = builder.insert(op.clone(dict(values)))
+    copy.location = op.location
+    values.update(zip(op.results, copy.results))
+    return values[value]
 
 
 def _addresses(load: Any) -> list[Value]:
@@ -245,6 +267,16 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
         elif moves_with_conversion(user):
             found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves_of(user.results[0], block)]
     return found
+
+
+def feeds_product(load: Any, leaves: Iterable[Leaf]) -> bool:
+    """Whether what a load brings goes through shared memory to a product."""
+    type = load.data.type
+    return any(_moves(leaf, layout_of(type), _stored_bits(type.element_type)) for leaf in leaves)
+
+
+def _stored_bits(type: Any) -> int:
+    return max(8, getattr(type, "width", 64))
 
 
 def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
