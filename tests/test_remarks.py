@@ -141,6 +141,8 @@ def test_remarks_change_nothing_and_are_asked_for():
     assert {remark.name for remark in remarks_of(told.diagnostics)} == {
         "RemarkMemoryLoadInstructionSelected",
         "RemarkMemoryStoreInstructionSelected",
+        "RemarkMemorySmemAllocated",
+        "RemarkKernelLaunch",
     }
 
 

@@ -40,7 +40,6 @@ NAMES: dict[str, _Row] = {
     "RemarkMemoryLoadInstructionSelected": _Row("memory", "Load instruction selected"),
     "RemarkMemoryStoreInstructionSelected": _Row("memory", "Store instruction selected"),
     "RemarkMemoryAtomicInstructionSelected": _Row("memory", "Atomic instruction selected"),
-    "RemarkMemoryAccessNarrow": _Row("memory", "Access is narrower than {0} bytes"),
     "RemarkMemoryConversion": _Row("memory", "Layout conversion: {0}"),
     "RemarkMemorySmemAllocated": _Row("memory", "Shared memory allocated: {0} bytes"),
     "RemarkTensorCoreMMA": _Row("tensorcore", "MMA operation successfully optimized to use Tensor Cores"),

@@ -3,6 +3,8 @@
 // CHECK-NOT: remark
 
 cuda_tile.module @accesses {
+  // expected-remark @below {{[analysis] Launch shape: 2 warps, 1 CTAs: chosen from its tiles}}
+  // expected-remark @below {{[analysis] Shared memory allocated: }}
   entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
     %base = assume div_by<16>, %p : tile<ptr<f32>>
     %x, %y, %z = get_tile_block_id : tile<i32>
@@ -53,6 +55,8 @@ cuda_tile.module @accesses {
 // -----
 
 cuda_tile.module @products {
+  // expected-remark @below {{[analysis] Launch shape: 4 warps, 1 CTAs: chosen from its tiles}}
+  // expected-remark @below {{[analysis] Shared memory allocated: }}
   entry @k(%p: tile<ptr<f32>>) {
     %a = constant <f16: 1.0> : tile<64x32xf16>
     %b = constant <f16: 1.0> : tile<32x64xf16>
@@ -62,10 +66,12 @@ cuda_tile.module @products {
     %a8 = constant <f16: 1.0> : tile<64x8xf16>
     %b8 = constant <f16: 1.0> : tile<8x64xf16>
     // expected-remark @below {{Atom = mma_m16n8k8_f32_f16_f16): m16n8k16 is deeper than the tile's K of 8}}
+    // expected-remark @below {{[analysis] Layout conversion: 16384 bytes of shared memory (Shape = [64, 64])}}
     %1 = mmaf %a8, %b8, %0 : tile<64x8xf16>, tile<8x64xf16>, tile<64x64xf32>
     %af = constant <f32: 1.0> : tile<64x8xf32>
     %bf = constant <f32: 1.0> : tile<8x64xf32>
     // expected-remark @below {{[failed] MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead (Instruction = FMA, Shape = [1, 1, 1], Atom = universal_fma): no tensor-core instruction multiplies f32 x f32 + f32}}
+    // expected-remark @below {{[analysis] Layout conversion: 16384 bytes of shared memory (Shape = [64, 64])}}
     %2 = mmaf %af, %bf, %1 : tile<64x8xf32>, tile<8x64xf32>, tile<64x64xf32>
     %ad = constant <f64: 1.0> : tile<16x16xf64>
     %cd = constant <f64: 1.0> : tile<16x16xf64>

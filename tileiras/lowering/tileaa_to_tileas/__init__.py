@@ -20,6 +20,7 @@ from tileiras.dialects import arith, math
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionTarget, Operation, TensorType, TypeConverter, apply_conversion
+from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from . import control_flow, dot, memory, tensor
@@ -79,6 +80,12 @@ def convert_tileaa_to_tileas(
         if _has_layouts(func):
             continue
         warps = num_warps or func.kernel_spec.num_warps or choose_num_warps(func)
+        if engine is not None and engine.remarks:
+            asked = "as an option says" if num_warps else "as the kernel says" if func.kernel_spec.num_warps else ""
+            engine.emit(
+                Remark("analysis", "RemarkKernelLaunch", func.location, warps, func.kernel_spec.num_ctas or 1,
+                       reason=asked or "chosen from its tiles", function=func.sym_name.value)
+            )  # fmt: skip
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
         dots = DotPlans(target, warps)
         expand_scaled_products(func, dots)

@@ -21,6 +21,7 @@ from tileiras.layout.convert import (
     split_rounds,
 )
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
+from tileiras.remarks import Remark
 
 from .access import load_vector, store_vector
 from .atoms import load_matrices, moves_matrices, store_matrices
@@ -349,11 +350,25 @@ def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     return plan_conversion(*layouts, bits, moves_matrices("register", "shared", lowering))
 
 
+def _remark(op: Any, plan: Plan, lowering: FunctionLowering) -> None:
+    """Says what a conversion costs, when it costs more than other names for registers."""
+    if not lowering.engine.remarks or not isinstance(plan, (SharedPlan, WarpShuffle)):
+        return
+    how = "between the lanes of a warp" if isinstance(plan, WarpShuffle) else f"{plan.bytes} bytes of shared memory"
+    lowering.engine.emit(
+        Remark(
+            "analysis", "RemarkMemoryConversion", op.location, how,
+            arguments={"Shape": list(op.result.type.shape)}, function=lowering.func.sym_name.value,
+        )
+    )  # fmt: skip
+
+
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:
     """A conversion, and with it those that follow immediately and go through shared memory as well: one barrier serves
     them all."""
     plan = _plan_of(op, lowering)
     if not isinstance(plan, SharedPlan) or plan.bytes > lowering.scratch_limit:
+        _remark(op, plan, lowering)
         return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
     exchanges: list[tuple[Any, _Exchange]] = []
     current = op
@@ -361,6 +376,7 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
         plan = _plan_of(current, lowering)
         if not isinstance(plan, SharedPlan) or (exchanges and not lowering.scratch_fits(plan.bytes)):
             break
+        _remark(current, plan, lowering)
         registers = lowering.layout(current.result).registers
         exchange = _Exchange(lowering.value(current.operand), plan, registers, lowering)
         exchange.store()

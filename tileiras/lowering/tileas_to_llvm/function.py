@@ -31,6 +31,7 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
+from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from .emitter import Emitter
@@ -135,6 +136,12 @@ class FunctionLowering:
             self.entry.insert_before(op, first)
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
+        if self.engine.remarks:
+            name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
+            self.engine.emit(
+                Remark("analysis", "RemarkMemorySmemAllocated", self.func.location, self.shared_bytes,
+                       arguments=arguments, function=name)
+            )  # fmt: skip
         return self.result
 
     def _leave_to_first_cta(self) -> None:
