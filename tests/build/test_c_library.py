@@ -176,6 +176,56 @@ def test_threads_have_programs_of_their_own(ptxas, library):
         assert cubin == program.get_output()
 
 
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include "tileiras.h"
+
+static const char text[] = TEXT;
+static int codes[3];
+
+static void *work(void *argument) {
+    int number = *(int *)argument;
+    tileirasProgramConfig config = {.inputBuffer = text, .inputSize = sizeof text - 1, .gpu = 80 + 10 * number};
+    tileirasProgram program;
+    tileirasBuffer cubin = {0};
+    int code = tileirasProgramCreate(&program, &config);
+    if (code == 0) {
+        code = tileirasProgramCompile(program);
+        if (code == 0)
+            code = tileirasProgramGetOutput(program, &cubin);
+        if (code == 0 && memcmp(cubin.data, "\x7f" "ELF", 4) != 0)
+            code = 100;
+        tileirasProgramRelease(program);
+    }
+    codes[number] = code;
+    return NULL;
+}
+
+int main(void) {
+    pthread_t threads[3];
+    int numbers[3] = {0, 1, 2};
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, work, &numbers[i]);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    printf("%d %d %d\n", codes[0], codes[1], codes[2]);
+    return 0;
+}
+"""
+
+
+def test_threads_of_a_c_program_start_python_once(ptxas, example, tmp_path):
+    literal = "".join(f'"{line}\\n"' for line in TEXT.decode().replace("\\", "\\\\").replace('"', '\\"').splitlines())
+    (tmp_path / "threads.c").write_text(THREADS.replace("TEXT;", literal + ";"))
+    words = ["cc", "-Wall", "-Werror", "-o", "threads", "threads.c", f"-I{c_folder()}", f"-L{example}", "-ltileiras",
+             f"-Wl,-rpath,{example}", "-lpthread"]  # fmt: skip
+    subprocess.run(words, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "threads"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 0 0\n", "")
+
+
 def test_the_header_is_cpp_as_well(tmp_path):
     if shutil.which("c++") is None:
         pytest.skip("no C++ compiler")

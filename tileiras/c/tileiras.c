@@ -54,6 +54,18 @@ static int fail(int code, const char *text) {
     return code;
 }
 
+/* LLVM works in a forked process. A module that another thread is importing at the fork would never be there for that
+   process: what it needs is loaded while there are no other threads. What is missing is said when it is asked for. */
+static void load_before_fork(void) {
+    static const char *const modules[] = {"llvmlite.binding", "tileiras.codegen.llvm_pipeline"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        PyObject *module = PyImport_ImportModule(modules[i]);
+        if (module == NULL)
+            PyErr_Clear();
+        Py_XDECREF(module);
+    }
+}
+
 /* Starts Python if there is none. 0, or -1 with a message. */
 static int start(void) {
     PyConfig config;
@@ -90,6 +102,7 @@ static int start(void) {
         Py_XDECREF(folder);
     }
 #endif
+    load_before_fork();
     PyEval_SaveThread();        /* gives up the lock that starting took */
     UNLOCK();
     return 0;

@@ -282,8 +282,13 @@ def _read_exactly(descriptor: int, size: int) -> bytes | None:
     return b"".join(chunks)
 
 
+def _alone() -> bool:
+    """Whether no other thread runs Python.  Those that a C program made are unknown to `threading`."""
+    return len(sys._current_frames()) == 1
+
+
 def _prepare_fork() -> None:
-    if threading.active_count() > 1:
+    if not _alone():
         # Another thread may hold an import lock at the fork: what the helper needs must be loaded before it.
         import llvmlite.binding  # noqa: F401
 
@@ -297,7 +302,7 @@ def _llvm_lock() -> Any:
 
 
 def _fork() -> int:
-    if threading.active_count() == 1:
+    if _alone():
         return os.fork()
     import warnings
 
