@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tileiras.files import RACY_NS, read_json_object, write_atomically
 from tileiras.pipeline import Stage
@@ -52,12 +52,16 @@ class CodeBase:
             root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         self.root = root
         self._memo_path = memo
-        self._memo = read_json_object(memo) if memo is not None else {}
         self._memo_grew = False
         self._files: dict[str, _File | None] = {}
         self._known_path = known
         self._tree: dict[str, list[int]] | None = None
         self._fingerprints: dict[tuple, str] = self._load_known() if known is not None else {}
+
+    @functools.cached_property
+    def _memo(self) -> dict[str, Any]:
+        # Read when a source file is: while none has changed, nothing asks.
+        return read_json_object(self._memo_path) if self._memo_path is not None else {}
 
     def path(self, module: str) -> str | None:
         """The file of a module of the package, None when there is none."""

@@ -52,14 +52,15 @@ class MemoryStore:
 
 _process_store = MemoryStore()
 
-# A top-level entity starts a line; a function ends with the first "}" in column 0.
-_REFERENCE = re.compile(r'[@%](?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*)|#\d+|!\d+')
-_NAME = re.compile(r'(@(?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*))\s*[=(]')
-_REFLECT_CALL = re.compile(r"= call i32 @__nvvm_reflect\(ptr (?:noundef )?(@[-a-zA-Z$._0-9]+)\)[^\n]*")
-_STRING = re.compile(r'c"([^"]*?)\\00"')
-_UNUSED_METADATA = re.compile(r", !srcloc !\d+")
+# A top-level entity starts a line; a function ends with the first "}" in column 0. These are compiled when they are
+# used: few processes split a library.
+_REFERENCE = r'[@%](?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*)|#\d+|!\d+'
+_NAME = r'(@(?:"[^"]*"|[-a-zA-Z$._][-a-zA-Z$._0-9]*))\s*[=(]'
+_REFLECT_CALL = r"= call i32 @__nvvm_reflect\(ptr (?:noundef )?(@[-a-zA-Z$._0-9]+)\)[^\n]*"
+_STRING = r'c"([^"]*?)\\00"'
+_UNUSED_METADATA = r", !srcloc !\d+"
 _REFLECTION = re.compile(r'^!\d+ = !\{!"(__CUDA_\w+)", i32 (\d+)\}$', re.MULTILINE)
-_ANSWER = re.compile(r"<(__CUDA_\w+)>")
+_ANSWER = r"<(__CUDA_\w+)>"
 
 
 def reflection(ir: str) -> dict[str, int]:
@@ -164,7 +165,7 @@ class BitcodeLibrary:
                 continue
             if text.startswith("define ") and name not in root_symbols and not text.startswith("define internal "):
                 text = "define internal " + text[len("define ") :]
-            lines.append(_ANSWER.sub(lambda match: str(reflection[match.group(1)]), text))
+            lines.append(re.sub(_ANSWER, lambda match: str(reflection[match.group(1)]), text))
         return "\n".join(lines) + "\n"
 
 
@@ -186,7 +187,7 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
             while lines[index] != "}":
                 index += 1
             index += 1
-            body = _UNUSED_METADATA.sub("", "\n".join(lines[start:index]))
+            body = re.sub(_UNUSED_METADATA, "", "\n".join(lines[start:index]))
             pieces[_symbol(line)] = body
         elif line.startswith("declare"):
             pieces[_symbol(line)] = line
@@ -196,7 +197,7 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
             pieces[line.split()[1]] = line
         elif re.match(r"!\d+ = ", line):
             pieces[line.partition(" = ")[0]] = line
-    strings = {name: m.group(1) for name, body in pieces.items() if name[0] == "@" and (m := _STRING.search(body))}
+    strings = {name: m.group(1) for name, body in pieces.items() if name[0] == "@" and (m := re.search(_STRING, body))}
 
     def answer(match: re.Match[str]) -> str:
         key = strings.get(match.group(1))
@@ -205,14 +206,14 @@ def split(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     entries: dict[str, tuple[str, tuple[str, ...]]] = {}
     for name, body in pieces.items():
         if name[0] == "@" and "@__nvvm_reflect(" in body and body.startswith("define"):
-            body = _REFLECT_CALL.sub(answer, body)
-        references = dict.fromkeys(_REFERENCE.findall(body))
+            body = re.sub(_REFLECT_CALL, answer, body)
+        references = dict.fromkeys(re.findall(_REFERENCE, body))
         entries[name] = (body, tuple(r for r in references if r != name and r in pieces))
     return entries
 
 
 def _symbol(line: str) -> str:
-    match = _NAME.search(line)
+    match = re.search(_NAME, line)
     assert match is not None, line
     return match.group(1)
 

@@ -124,23 +124,23 @@ def verify_module(ir: str, location: Locatable | None = None) -> None:
 
 
 # LLVM's assertion failures come with a stack dump; the line that says what happened starts with one of these.
-_TELLING = re.compile(r"^(LLVM ERROR:|error:|fatal error:|.*Assertion .* failed|PTX version)")
-_PARSE_ERROR = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
+_TELLING = r"^(LLVM ERROR:|error:|fatal error:|.*Assertion .* failed|PTX version)"
+_PARSE_ERROR = r"<string>:(\d+):(\d+): error: (.*)"
 _NOISE = ("LLVM IR parsing error", "PLEASE submit a bug report", "Stack dump:")
 
 
 # Where LLVM itself was built; the same failure must read the same everywhere.
-_BUILD_FOLDER = re.compile(r"/\S*?/(?=llvm/(?:lib|include)/)")
+_BUILD_FOLDER = r"/\S*?/(?=llvm/(?:lib|include)/)"
 
 
 def first_line(text: str) -> str:
     """The line of LLVM's output that says what is wrong."""
-    lines = [line.strip() for line in _BUILD_FOLDER.sub("", text).split("\n") if line.strip()]
+    lines = [line.strip() for line in re.sub(_BUILD_FOLDER, "", text).split("\n") if line.strip()]
     for line in lines:
-        parse_error = _PARSE_ERROR.match(line)
+        parse_error = re.match(_PARSE_ERROR, line)
         if parse_error is not None:
             return "line {}, column {}: {}".format(*parse_error.groups())
-        if _TELLING.match(line):
+        if re.match(_TELLING, line):
             # An assertion starts with the name of the program.
             return re.sub(r"^[^\s:]+: (?=llvm/)", "", line)
     for line in lines:
@@ -154,7 +154,7 @@ def _quoted(text: str) -> list[Diagnostic]:
     if "\n" not in text:
         return []
     # The stack dump holds addresses, which differ from run to run.
-    lines = _BUILD_FOLDER.sub("", text).split("\n")
+    lines = re.sub(_BUILD_FOLDER, "", text).split("\n")
     kept = [line for line in lines if not re.match(r"\s*#\d+ 0x|.*\(\+0x[0-9a-f]+\)|Stack dump", line)]
     return [Diagnostic.note(None, "LLVM said:\n" + "\n".join(kept))]
 

@@ -30,7 +30,7 @@ _STAGED_BYTES = 16 * 1024
 """Of a larger tile this much is in shared memory at a time."""
 
 # What ends a conversion is what the verifier of cuda_tile.print_tko takes for its end.
-_CONVERSION = re.compile(r"%(?:%|[^diuoxXeEfFgGaAcsSpn%]*[diuoxXeEfFgGaAcsSpn])")
+_CONVERSION = r"%(?:%|[^diuoxXeEfFgGaAcsSpn%]*[diuoxXeEfFgGaAcsSpn])"
 
 
 class _Conversion(NamedTuple):
@@ -41,7 +41,7 @@ class _Conversion(NamedTuple):
 def _pieces(format: str) -> Iterator[str | _Conversion]:
     """The literal texts of a format, `%%` left as it is, and the conversions with the numbers of their operands."""
     end = operand = 0
-    for match in _CONVERSION.finditer(format):
+    for match in re.finditer(_CONVERSION, format):
         if match.group() == "%%":
             continue
         yield format[end : match.start()]
