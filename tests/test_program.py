@@ -86,6 +86,13 @@ def test_no_configuration_at_all_is_refused():
     assert refused(lambda: Program.create(None)) == (2, "configuration is null")
 
 
+def test_fields_by_name_go_over_those_of_a_configuration():
+    made = Configuration(BYTECODE, gpu=91, opt_level=2)
+    assert Program.create(made, gpu_name="sm_90", lineinfo=True).configuration == made._replace(gpu=90, lineinfo=True)
+    assert refused(lambda: Program.create(None, gpu_name="sm_90")) == (2, "input buffer is null")
+    assert refused(lambda: Program.create(BYTECODE, gpu_name="gfx90"))[0] == 2
+
+
 def test_a_kernel_that_cannot_be_compiled_leaves_no_output():
     program = Program.create(NARROW, gpu_name="sm_80")
     with pytest.raises(CompileError) as caught:

@@ -71,12 +71,15 @@ class Program:
         from tileiras import units
         from tileiras.options import GPU_NAMES, CompileOptions, unsupported_gpu
 
-        if isinstance(configuration, (bytes, bytearray, memoryview)) or fields or gpu_name:
+        if gpu_name:
             number = gpu_name.removeprefix("sm_")
-            gpu = {"gpu": int(number) if number.isdigit() else -1} if gpu_name else {}
-            configuration = Configuration(configuration, **{**gpu, **fields})
-        if configuration is None:
+            fields["gpu"] = int(number) if number.isdigit() else -1
+        if configuration is None and not fields:
             raise _refused("configuration is null")
+        if isinstance(configuration, Configuration):
+            configuration = configuration._replace(**fields)
+        else:
+            configuration = Configuration(configuration, **fields)
         if configuration.input is None:
             raise _refused("input buffer is null")
         data = bytes(configuration.input)

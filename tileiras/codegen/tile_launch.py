@@ -13,7 +13,7 @@ import re
 from tileiras.codegen import ptx
 
 METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
-"""A variable that stands in every module of the vendor's compiler; the driver looks for its name."""
+"""A variable that stands in every module of the vendor's compiler."""
 
 CLUSTERS_SINCE = 90
 
