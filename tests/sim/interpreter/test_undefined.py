@@ -162,3 +162,16 @@ def test_arguments_without_elements_or_dimensions():
     arguments = [np.arange(8, dtype=np.int32), r, np.zeros((0, 3)), np.array(7, np.int16)]
     undefined = interpret(text + "%y = addi %x, %lane : tile<8xi32>\n" + STORE + TAIL, "k", 1, arguments)
     assert list(undefined) == [1] and undefined[1].sum() == 3
+
+
+def test_what_only_the_wrapped_result_shows_is_undefined():
+    """The sum of two of the greatest numbers is -2 on machines, which no bytes that stand in for it happen to be."""
+    body = """%large = constant <i32: 2147483647> : tile<8xi32>
+    %sum = addi %large, %large overflow<no_signed_wrap> : tile<8xi32>
+    %limit = constant <i32: -2> : tile<8xi32>
+    %other = constant <i32: -3> : tile<8xi32>
+    %is = cmpi equal %sum, %limit, signed : tile<8xi32> -> tile<8xi1>
+    %y = select %is, %other, %lane : tile<8xi1>, tile<8xi32>
+    """
+    undefined, _ = run(body + STORE)
+    assert undefined[1].all()

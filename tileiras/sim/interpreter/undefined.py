@@ -16,18 +16,19 @@ import numpy as np
 from ..memory import UNINITIALISED
 
 #: What stands in for undefined bytes in the first runs: two of different sign as integers and as floats, and different
-#: in every bit; then the least and the greatest, which minima and maxima let through.  Further runs have random bytes,
-#: as exclusive-ors of equal ones vanish.
-STAND_INS = (UNINITIALISED, UNINITIALISED ^ 0xFF, 0x00, 0xFF)
+#: in every bit; then the least and the greatest, which minima and maxima let through.  None: what wrapping and masked
+#: loads give, as machines have it.  Further runs have random bytes, as exclusive-ors of equal ones vanish.
+STAND_INS = (UNINITIALISED, UNINITIALISED ^ 0xFF, 0x00, 0xFF, None)
 
 
 class Run:
     """One run.  ``seen`` has a number per address, condition or index used since the first undefined value."""
 
-    __slots__ = ("expected", "generator", "position", "seen", "stand_in", "used")
+    __slots__ = ("expected", "generator", "keeps", "position", "seen", "stand_in", "used")
 
     def __init__(self, number: int, expected: list[int] | None = None) -> None:
         self.stand_in = STAND_INS[number] if number < len(STAND_INS) else None
+        self.keeps = number < len(STAND_INS) and self.stand_in is None
         self.generator = np.random.default_rng(number)
         self.expected = expected
         self.seen: list[int] = []
@@ -49,6 +50,13 @@ class Run:
 
 
 RUN: ContextVar[Run] = ContextVar("run")
+
+
+def keeps_results() -> bool:
+    """Whether in this run an undefined result, which there is one of, is to stay what was computed."""
+    run = RUN.get()
+    run.used |= run.keeps
+    return run.keeps
 
 
 def undefined_bytes(count: int) -> np.ndarray:

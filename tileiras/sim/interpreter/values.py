@@ -15,7 +15,7 @@ from tileiras.ir import FloatType, IntegerType
 
 from ..memory import UNINITIALISED
 from .rounding import FLOAT_DTYPES
-from .undefined import undefined_bytes
+from .undefined import keeps_results, undefined_bytes
 
 TOKEN = object()
 
@@ -77,7 +77,7 @@ def undefined(shape: tuple[int, ...], element) -> np.ndarray:
 def undefine(values: np.ndarray, where: np.ndarray, element) -> np.ndarray:
     """``values``, undefined ``where`` it says so."""
     values = np.asarray(values)
-    if not np.any(where):
+    if not np.any(where) or keeps_results():
         return values
     return np.where(where, undefined(values.shape, element), values).astype(values.dtype, copy=False)
 
