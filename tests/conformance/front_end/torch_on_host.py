@@ -62,6 +62,10 @@ _LARGE = 1 << 20
 """Elements above which a computation is left out."""
 
 
+# torch's f32 functions on the CPU are some units off, square roots included.
+_ROUNDED_ONCE = {"sqrt", "rsqrt", "log", "log2", "exp", "exp2", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
+
+
 def _without_computing(function: Any, args: tuple, kwargs: dict) -> Any:
     def on_meta(value: Any) -> Any:
         return value.to("meta") if isinstance(value, torch.Tensor) else value
@@ -97,6 +101,11 @@ class _OnHost(TorchFunctionMode):
             # Only CUDA has products of narrow types with wide results.
             wide = kwargs.pop("out_dtype")
             return function(*(matrix.to(wide) for matrix in args), **kwargs)
+        if name in _ROUNDED_ONCE and len(args) == 1 and not kwargs:
+            result = args[0].dtype if args[0].dtype.is_floating_point else torch.get_default_dtype()
+            return function(args[0].to(torch.float64)).to(result)
+        if name == "fft_fft" and args[0].dtype == torch.complex32:
+            return function(args[0].to(torch.complex64), *args[1:], **kwargs).to(torch.complex32)
         return function(*args, **kwargs)
 
 
