@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from pathlib import Path
 
 import pytest
 import random_programs
 from case_kernels import modules, pairwise_kernels
 from case_modules import TARGETS, module_text, run_module
+from operation_table import ROWS
 
 from tileiras.codegen import toolkit
 from tileiras.dialects import cuda_tile
+from tileiras.dialects.cuda_tile import ops_math
 from tileiras.ir import Operation
 
 MODULES = modules(list(pairwise_kernels()))
@@ -34,12 +37,38 @@ def test_every_operation_is_in_the_table():
     assert missing == {"preview$call"}
 
 
+def test_the_documented_bounds_are_those_that_are_asserted():
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    documented = {}
+    for line in page[page.index("| | f32 allowed") :].split("\n\n")[0].split("\n")[2:]:
+        names, single, _, double, *_ = (cell.strip() for cell in line.split("|")[1:])
+        allowed = {"f32": single, "f64": double}
+        bounds = {e: 2 ** int(text[2:]) if text[:2] == "2^" else int(text) for e, text in allowed.items() if text}
+        documented |= {name: bounds for name in re.findall("`(.*?)`", names)}
+    asserted = {}
+    for row in ROWS:
+        if row.family == "function":
+            rounding = re.search("rounding<.*?>", row.text)
+            name = f"{row.text.split()[0]} {rounding.group() if rounding else ''}".strip()
+            bounds = {element: bound for element, bound in row.ulps.items() if element in ("f32", "f64")}
+            # Subnormals as zeros are of f32 only, and change no bound.
+            assert asserted.setdefault(name, bounds).items() >= bounds.items(), row.name
+            assert all(row.ulps.get(element, 1) == 1 for element in ("f16", "bf16"))
+    assert documented == asserted
+    functions = {cls.name.removeprefix("cuda_tile.") for cls in vars(ops_math).values() if is_operation(cls)}
+    assert functions - {name.split()[0] for name in asserted} == {"ceil", "floor"}, "these are exact"
+
+
+def is_operation(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Operation) and bool(value.name)
+
+
 def _operations() -> set[str]:
     found = set()
     for info in pkgutil.iter_modules(cuda_tile.__path__):
         module = importlib.import_module(f"{cuda_tile.__name__}.{info.name}")
-        classes = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Operation))
-        found |= {cls.name.removeprefix("cuda_tile.") for cls in classes if str(cls.name).startswith("cuda_tile.")}
+        named = {cls.name for cls in vars(module).values() if is_operation(cls)}
+        found |= {name.removeprefix("cuda_tile.") for name in named if name.startswith("cuda_tile.")}
     return found
 
 
