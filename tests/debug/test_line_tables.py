@@ -162,17 +162,18 @@ def test_helpers_are_inlined_where_the_vendor_has_them(ptxas, tmp_path):
     assert {(5, (9, 15)), (9, (15,))} <= inlined(vendors(source, tmp_path, "--lineinfo")) <= found
 
 
-def test_a_debugger_reads_the_kernel(ptxas, tmp_path):
-    """gdb knows no GPU, but reads the sections: functions, their parameters, lines."""
-    gdb = shutil.which("gdb")
-    if gdb is None:
-        pytest.skip("no gdb")
+@pytest.mark.parametrize("debugger", ["gdb", "cuda-gdb"])
+def test_a_debugger_reads_the_kernel(ptxas, tmp_path, debugger):
+    """Without a GPU a debugger still reads the sections: functions, their parameters, lines."""
+    path = shutil.which(debugger)
+    if path is None:
+        pytest.skip(f"no {debugger}")
     cubin = tmp_path / "kernel.cubin"
     cubin.write_bytes(compiled("saxpy.mlir", ptxas, opt_level=0, device_debug=True))
     asked = [word for what in ("functions", "line saxpy", "scope saxpy") for word in ("-ex", f"info {what}")]
-    command = [gdb, "-nx", "-batch", *asked, str(cubin)]
+    command = [path, "-nx", "-batch", *asked, str(cubin)]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    if "saxpy" not in shown:
+    if debugger == "gdb" and "saxpy" not in shown:
         pytest.skip("this gdb does not open cubins")
     assert re.search(r"File saxpy\.mlir:\n7:\s+void saxpy\(f32 \*, f32 \*, f32, i32\);", shown)
     assert 'Line 7 of "saxpy.mlir" starts at address 0x0 <saxpy>' in shown
