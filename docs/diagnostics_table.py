@@ -277,6 +277,10 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing "
             "this within the launch is undefined", "a launch with a pointer to the stack; a warning", 0),
         Row("opaque parameter type", "a parameter of unknown size", 5, "there is no such type"),
+        Row("atomicRMW ADDF with bf16 is not supported", "a sum of bf16 below sm_90", 5,
+            "it is compiled as a loop of exchanges"),
+        Row("High register usage", "a kernel that takes many registers; a warning", 0,
+            "registers are ptxas's to give: spills are a remark"),
         Row("'<attribute>' attribute must be integer array with maximum 3 index", "dimensions of four numbers", 5),
         Row("'<attribute>' attribute must be integer constant", "a number that is none", 5),
         Row("'nvvm.cluster_dim' attribute needs sm_90 or newer", "a cluster on sm_80", 5),

@@ -251,7 +251,7 @@ def compile_with(
         if not rows:
             raise CompileError.at(None, f"{name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
         artifacts: dict[str, bytes] = {}
-        resumed, location = _artifact_input(kind, data, name)
+        resumed, location = _artifact_input(kind, data, name, options["gpu-name"])
         for row in rows:
             result = run(row, resumed, location)
             resumed = result.output
@@ -317,8 +317,11 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-def _artifact_input(kind: str, data: bytes, name: str) -> tuple[Any, Any]:
-    """What the stage that goes on from an artifact is given, and where its first kernel stands."""
+def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[Any, Any]:
+    """What the stage that goes on from an artifact is given, and where its first kernel stands.
+
+    Raises CompileError for MLIR that does not verify (code 3), and for PTX of another GPU (code 2).
+    """
     from tileiras.ir import UNKNOWN_LOC, FileLineColLoc
 
     if kind.endswith(".mlir"):
@@ -329,6 +332,9 @@ def _artifact_input(kind: str, data: bytes, name: str) -> tuple[Any, Any]:
         return module, next((op.location for op in module.walk() if op.regions and op.parent is not None), UNKNOWN_LOC)
     import re
 
+    target = re.search(rb"^\.target\s+(sm_\d+)", data, re.MULTILINE) if kind == ".ptx" else None
+    if target is not None and target[1].decode() != gpu_name:
+        raise CompileError.at(None, f"{name} is for {target[1].decode()}, not {gpu_name}", ExitCode.CONFIGURATION)
     head = re.search(rb"^(?:define\b.*\bptx_kernel\b|.*\.entry\b)", data, re.MULTILINE)
     return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1) if head else UNKNOWN_LOC
 

@@ -51,3 +51,12 @@ module {
     nv_tileaa.return
   }
 }
+
+// -----
+
+module {
+  // expected-error @below {{'nv_tileaa.func' op is for sm_90, the compilation for sm_80}}
+  nv_tileaa.func @elsewhere() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}

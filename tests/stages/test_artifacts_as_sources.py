@@ -50,6 +50,15 @@ def test_what_lies_before_the_source_is_not_made(made):
     assert error.value.code == 2
 
 
+@pytest.mark.parametrize("suffix", [".tileas.mlir", ".ptx"])
+def test_what_was_made_for_one_gpu_is_not_compiled_for_another(made, suffix):
+    files, ptx = made
+    files[".ptx"] = files[".ll"].with_suffix(".ptx")
+    files[".ptx"].write_bytes(ptx)
+    with pytest.raises(CompileError, match="is for sm_90, "):
+        api.compile(files[suffix], gpu_name="sm_80", emit="cubin")
+
+
 def test_an_artifact_is_verified(tmp_path):
     path = tmp_path / "k.llvm.mlir"
     path.write_text("module {\n  llvm.func @k(%p: !llvm.ptr<1>) attributes {nvvm.kernel} {\n  }\n}\n")

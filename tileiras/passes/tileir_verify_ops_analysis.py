@@ -1,7 +1,7 @@
 """`tileir-verify-ops-analysis`: what no operation can see of itself, before tiles become threads.
 
-Every tensor has a layout, for as many warps as the function has; every atom is one of the target's; accesses are not
-wider than the target's.
+Every function is for the GPU of the compilation; every tensor has a layout, for as many warps as the function has;
+every atom is one of the target's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class VerifyOpsAnalysis(Pass):
     name = "tileir-verify-ops-analysis"
     anchor = "builtin.module"
     needs = "`nv_tileas`"
-    establishes = "that layouts have the function's warps and atoms are the target's"
+    establishes = "that functions are for the GPU, layouts have their warps, atoms are the target's"
     keeps = "the module"
 
     compute_capability: str = "sm_90"
@@ -36,6 +36,10 @@ class VerifyOpsAnalysis(Pass):
 
 def _verify(func: Any, gpu: Target, context: PassContext) -> None:
     engine = context.engine
+    if func.target_spec.value != gpu.name:
+        # What was chosen for one GPU may be wrong for another.
+        engine.error(func.location, f"'{func.name}' op is for {func.target_spec.value}, the compilation for {gpu.name}")
+        return
     warps = func.kernel_spec.num_warps
     # Types and attributes are interned: most operations ask again for what has been looked at.
     accepted: set[Any] = set()
