@@ -269,3 +269,14 @@ def without_maximum(name, source):
     %m1 = reshape %m : tile<64xf32> -> tile<64x1xf32>
     %m2 = broadcast %m1 : tile<64x1xf32> -> tile<64x128xf32>
     %{name} = subf %{source}, %m2 rounding<nearest_even> : tile<64x128xf32>"""
+
+
+def test_slices_that_are_too_large_are_cut_along_another_dimension():
+    """Neither dimension of the result can be cut into more than two where it is reshaped."""
+    t, u = "tile<128x128xf32>", "tile<2x64x2x64xf32>"
+    tail = f"""%s = reshape %sum : {t} -> {u}
+    %d = addf %s, %s rounding<nearest_even> : {u}
+    %r = reshape %d : {u} -> {t}"""
+    text = product(128, 128, 16, 2, tail)
+    assert len(slices_of(text)) == 2
+    run_product(text, 128, 128, 32, "sm_80")

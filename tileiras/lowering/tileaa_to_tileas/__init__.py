@@ -89,7 +89,7 @@ def convert_tileaa_to_tileas(
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
         dots = DotPlans(target, warps)
         expand_scaled_products(func, dots)
-        slice_tiles(func, warps, engine)
+        slice_tiles(func, warps, dots, engine)
         facts = DivisibilityAnalysis(func)
         remarks = engine is not None and engine.remarks
         assignment = LayoutAssignment(MemoryLayouts(func, facts, warps, remarks), dots)

@@ -28,7 +28,6 @@ from tileiras.ir import (
     Pure,
     TensorType,
     Value,
-    f32,
 )
 
 from .anchors import data_of
@@ -324,10 +323,6 @@ class Group:
         """32-bit registers of a thread for the tiles that are there at a time, executed in order."""
         return self._most(self.units, threads)
 
-    def accumulators(self, threads: int) -> int:
-        """Registers of a thread for the largest accumulators among the products."""
-        return max(_words(op.result, threads) for op in self.products)
-
     def _most(self, ops: list[Operation], threads: int) -> int:
         last: dict[Value, Operation] = {}
         for op in ops:
@@ -336,16 +331,16 @@ class Group:
                     last[value] = op
         here = ops[0].parent
         arguments = [v for v in here.arguments if v in self.dims]  # type: ignore[union-attr]
-        live = most = sum(_words(v, threads) for v in arguments)
+        live = most = sum(words(v, threads) for v in arguments)
         for op in ops:
             if isinstance(op, scf.ForOp):
                 # What the loop carries is counted inside.
-                carried = sum(_words(v, threads) for v in set(op.init_args) if v in self.dims and last[v] is op)
+                carried = sum(words(v, threads) for v in set(op.init_args) if v in self.dims and last[v] is op)
                 most = max(most, live - carried + self._most(list(op.body.block.operations), threads))
             # Elements are worked on one after the other, so results take the places of operands.
             ending = {v for inner in op.walk() for v in inner.operands if v in self.dims and last[v] is op}
-            live -= sum(_words(v, threads) for v in ending if _belongs(v, here))
-            live += sum(_words(v, threads) for v in op.results if v in self.dims)
+            live -= sum(words(v, threads) for v in ending if _belongs(v, here))
+            live += sum(words(v, threads) for v in op.results if v in self.dims)
             most = max(most, live)
         return most
 
@@ -387,17 +382,14 @@ def _check_combiner(op: Any) -> None:
         raise Unsliceable
 
 
-def _words(value: Value, threads: int) -> int:
+def words(value: Value, threads: int) -> int:
     """Registers of a thread for its share of a tensor; none for factors on their way from memory, of which products
     read a step at a time."""
     if _is_factor(value):
         return 0
-    type, op = value.type, value.defining_op
+    type = value.type
     width = max(1, getattr(type.element_type, "width", 64))
-    found = -(-type.num_elements * width // (32 * threads)) or 1
-    # What multiplies run by run has the scales and the run's sums beside its accumulators.
-    by_run = isinstance(op, aa.BlockScaledMmaOp) and op.scale_a.type.element_type is f32
-    return 2 * found if by_run else found
+    return -(-type.num_elements * width // (32 * threads)) or 1
 
 
 def _is_factor(value: Value) -> bool:

@@ -45,9 +45,11 @@ class SlicedLoops:
         self.completed: dict[Operation, Value] = {}
         """The token of the loop that is the last to execute an access."""
 
-    def run(self) -> None:
+    def run(self) -> list[Block]:
+        """Does so; returns the bodies of the loops."""
         group = self.group
         end: Operation | None = None
+        bodies = []
         for stage in range(group.stage_count):
             sinks = [op for op in group.units if op in group.sinks and group.stages[op] == stage]
             if not sinks:
@@ -56,14 +58,17 @@ class SlicedLoops:
             if end is not None and place.is_before_in_block(end):
                 assert end.next is not None
                 place = end.next
-            end = self._delay(_Loop(self, stage, sinks).insert(place), place)
+            made = _Loop(self, stage, sinks).insert(place)
+            bodies.append(made[0].regions[0].block)
+            end = self._delay(made)
         for op in reversed(group.units):
             for result in op.results:
                 if isinstance(result.type, aa.MemTokenType) and op in self.completed:
                     result.replace_all_uses_with(self.completed[op])
             op.erase()
+        return bodies
 
-    def _delay(self, made: list[Operation], place: Operation) -> Operation:
+    def _delay(self, made: list[Operation]) -> Operation:
         """Moves what uses the results of a loop, and stands before it, behind it; returns the last operation moved.
 
         What does not depend on the loop keeps its place: tokens are all the order that there is.

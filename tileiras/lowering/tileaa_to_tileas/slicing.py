@@ -20,8 +20,9 @@ from tileiras.ir import Operation, TensorType, Value
 from tileiras.targets import registers_per_thread
 
 from .anchors import data_of
+from .dot import DotPlans
 from .slice_dimensions import STORES, Remade, Unsliceable
-from .slice_groups import Group
+from .slice_groups import Group, words
 from .sliced_loops import SlicedLoops
 
 WHOLE_LIMIT = 128
@@ -41,10 +42,12 @@ MIN_RUN = 128
 """Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
 
 
-def slice_tiles(func: Any, num_warps: int, engine: DiagnosticEngine | None = None) -> None:
+def slice_tiles(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
     """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which."""
-    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1)
-    for block in [block for op in func.walk() for region in op.regions for block in region.blocks]:
+    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots)
+    pending = [block for op in func.walk() for region in op.regions for block in region.blocks]
+    while pending:
+        block = pending.pop(0)
         if not func.is_ancestor_of(block.parent_op):
             continue  # of a loop that has been cut
         met: set[Operation] = set()
@@ -61,14 +64,16 @@ def slice_tiles(func: Any, num_warps: int, engine: DiagnosticEngine | None = Non
                     f"the {shape} tile is worked on in {group.parts} slices:"
                     f" a thread would need {slicing.taken(group)} registers for what is there at a time",
                 )
-            SlicedLoops(group).run()
+            # Slices along one dimension may still be too large.
+            pending += SlicedLoops(group).run()
 
 
 class _Slicing:
     """What to cut, for one number of threads."""
 
-    def __init__(self, threads: int, ctas: int) -> None:
+    def __init__(self, threads: int, ctas: int, dots: DotPlans) -> None:
         self.threads = threads
+        self._dots = dots
         self._available = registers_per_thread(threads, ctas)
         self._aliases, self._remade = AliasAnalysis(), Remade()
 
@@ -122,5 +127,11 @@ class _Slicing:
         """
         left = max(1, self._available - OTHER_REGISTERS)
         if group.products:
-            return group.accumulators(self.threads), left, left
+            return max(map(self._accumulators, group.products)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
+
+    def _accumulators(self, product: Any) -> int:
+        """Registers of a thread for a product's sums; what is multiplied run by run has those of the run and the scales
+        beside them."""
+        by_run = isinstance(product, aa.BlockScaledMmaOp) and self._dots.scaled_atom(product) is None
+        return words(product.result, self.threads) * (2 if by_run else 1)
