@@ -101,7 +101,7 @@ class _OnHost(TorchFunctionMode):
             # Only CUDA has products of narrow types with wide results.
             wide = kwargs.pop("out_dtype")
             return function(*(matrix.to(wide) for matrix in args), **kwargs)
-        if name in _ROUNDED_ONCE and len(args) == 1 and not kwargs:
+        if name in _ROUNDED_ONCE and len(args) == 1 and not kwargs and not args[0].is_complex():
             result = args[0].dtype if args[0].dtype.is_floating_point else torch.get_default_dtype()
             return function(args[0].to(torch.float64)).to(result)
         if name == "fft_fft" and args[0].dtype == torch.complex32:
