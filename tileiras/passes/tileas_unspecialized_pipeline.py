@@ -10,10 +10,10 @@ Fails softly when loads could have run ahead and no loop has the room.
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
-from tileiras.schedule.software_pipeline import pipeline_loops
 
 
 class UnspecializedPipeline(Pass):
@@ -36,6 +36,11 @@ class UnspecializedPipeline(Pass):
                     f"warp-specialize ({self.instead_of}): the warps of this kernel are not specialized, its loops get "
                     "the unspecialized pipeline",
                 )
+            if not any(isinstance(inner, scf.ForOp) for inner in func.walk()):
+                continue
+            # A dozen modules, for kernels with loops only.
+            from tileiras.schedule.software_pipeline import pipeline_loops
+
             done = pipeline_loops(func, gpu_of(self.compute_capability), self.num_stages or None, context.engine)
             pipelined += done.pipelined
             refused += done.refused

@@ -24,13 +24,12 @@ from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from . import control_flow, dot, memory, tensor
-from .anchors import MemoryLayouts
+from .anchors import MemoryLayouts, has_large_tiles
 from .assignment import LayoutAssignment
 from .dot import DotPlans
 from .layouts import Layouts, constant, plain
 from .num_warps import choose_num_warps
 from .scaled import expand_scaled_products
-from .slicing import slice_tiles
 
 UNCHANGED = (aa.FuncOp, aa.ReturnOp, aa.GlobalOp)
 """Operations of nv_tileaa that nv_tileas has as well."""
@@ -89,7 +88,11 @@ def convert_tileaa_to_tileas(
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
         dots = DotPlans(target, warps)
         expand_scaled_products(func, dots)
-        slice_tiles(func, warps, dots, engine)
+        if has_large_tiles(func, 32 * warps):
+            # Loaded for such kernels only.
+            from .slicing import slice_tiles
+
+            slice_tiles(func, warps, dots, engine)
         facts = DivisibilityAnalysis(func)
         remarks = engine is not None and engine.remarks
         assignment = LayoutAssignment(MemoryLayouts(func, facts, warps, remarks), dots)

@@ -35,6 +35,16 @@ class Access(NamedTuple):
     """Elements along the fastest dimension that start at a multiple of their joint size, a power of two."""
 
 
+SMALL_TILE = 32
+"""Elements of a thread up to which nobody looks for tiles to slice."""
+
+
+def has_large_tiles(func: Operation, threads: int) -> bool:
+    """Whether an operation makes a tile that may be sliced."""
+    types = (value.type for op in func.walk() for value in op.results)
+    return any(isinstance(type, TensorType) and type.num_elements > SMALL_TILE * threads for type in types)
+
+
 def data_of(op: Operation) -> Value:
     """The value that a memory operation moves."""
     return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.targets import registers_per_thread
 
-from .anchors import data_of
+from .anchors import SMALL_TILE, data_of
 from .dot import DotPlans
 from .slice_dimensions import STORES, Remade, Unsliceable
 from .slice_groups import Group, words
@@ -34,9 +34,6 @@ SLICED_LIMIT = 64
 
 OTHER_REGISTERS = 32
 """Left for addresses, masks and counters."""
-
-SMALL_TILE = 32
-"""Elements of a thread up to which nobody looks for groups."""
 
 MIN_RUN = 128
 """Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
