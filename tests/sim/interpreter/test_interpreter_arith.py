@@ -49,10 +49,11 @@ def test_directed_rounding_of_addition(evaluate):
 
 
 def test_approximate_division_by_huge_numbers_vanishes(evaluate):
-    out = f32(9, 9, 9, 9)
-    evaluate("%r = divf %a, %b rounding<approx> : tile<4xf32>", ("f32", f32(1, np.inf, 8, -1)),
-             ("f32", f32(2.0**127, 2.0**127, 2, 2.0**127)), result=("f32", out))  # fmt: skip
-    assert out[[0, 2, 3]].tolist() == [0, 4, 0] and np.isnan(out[1])
+    out = np.full(8, 9, F32)
+    evaluate("%r = divf %a, %b rounding<approx> : tile<8xf32>", ("f32", f32(1, 0, 8, -1, 3, np.inf, np.nan, np.nan)),
+             ("f32", f32(2.0**127, -(2.0**127), 2, 3e38, np.inf, 2.0**127, -(2.0**127), 1)),
+             result=("f32", out))  # fmt: skip
+    assert out[:5].tolist() == [0, 0, 4, 0, 0] and np.isnan(out[5:]).all()
 
 
 @pytest.mark.parametrize(

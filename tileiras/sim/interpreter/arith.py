@@ -41,7 +41,7 @@ def divf(machine, op):
     if mode != "approx":
         return exact
     # The approximation multiplies by a reciprocal that underflows for the largest divisors.
-    huge = (np.abs(rhs) > np.float32(2.0**126)) & np.isfinite(rhs)
+    huge = (np.abs(rhs) > np.float32(2.0**126)) & np.isfinite(rhs) & ~np.isnan(lhs)
     vanished = np.where(np.isinf(lhs), np.float32(np.nan), np.copysign(np.float32(0), exact))
     return np.where(huge, vanished, exact)
 
