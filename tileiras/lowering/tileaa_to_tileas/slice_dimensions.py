@@ -39,6 +39,11 @@ def view_dim(source: tuple[int, ...], target: tuple[int, ...], dim: int, parts: 
     raise Unsliceable
 
 
+ACCUMULATOR = 2
+WITH_ROWS = (0, ACCUMULATOR, 3)
+"""Places among a product's operands (A, B, C, scales of A, of B) of those with a row for every row of the result."""
+
+
 def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
     """The dimension in which each operand is cut when the results, or what a store writes, are cut along `dim`.
 
@@ -56,8 +61,11 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
         raise Unsliceable
     if isinstance(op, PRODUCTS):
         rows = op.result.type.rank - 2
-        with_rows = op.a, op.c, *([op.scale_a] if isinstance(op, aa.BlockScaledMmaOp) else [])
-        return [dim if dim < rows or v is op.c or (v in with_rows) == (dim == rows) else None for v in op.operands]
+        # By place, not by value: a tile may be multiplied with itself.
+        return [
+            dim if dim < rows or place == ACCUMULATOR or (place in WITH_ROWS) == (dim == rows) else None
+            for place in range(len(op.operands))
+        ]
     return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
 
 
