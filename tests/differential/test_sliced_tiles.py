@@ -139,6 +139,43 @@ def test_reductions_of_several_values():
     check(body, [Tile("a", "f32", values)], [result((1,), "i32", np.int32)])
 
 
+def test_a_loop_that_carries_several_tiles_hands_out_slices_of_all():
+    t, view = "tile<64x128xf32>", "partition_view<tile=(64x128), tensor_view<64x128xf32, strides=[128,1]>>"
+    text = f"""cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {{
+    %from = make_tensor_view %p, shape = [64, 128], strides = [128, 1] : tensor_view<64x128xf32, strides=[128,1]>
+    %to = make_tensor_view %q, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+    %v = make_partition_view %from : {view}
+    %w = make_partition_view %to : partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %three = constant <i32: 3> : tile<i32>
+    %none = constant <f32: 0.0> : {t}
+    %s, %u = for %i in (%zero to %three, step %one) : tile<i32> iter_values(%x = %none, %y = %none) -> ({t}, {t}) {{
+      %a, %k = load_view_tko weak %v[%zero, %zero] : {view}, tile<i32> -> {t}, token
+      %x1 = addf %x, %a rounding<nearest_even> : {t}
+      %b, %l = load_view_tko weak %v[%zero, %zero] : {view}, tile<i32> -> {t}, token
+      %c = mulf %b, %b rounding<nearest_even> : {t}
+      %y1 = addf %y, %c rounding<nearest_even> : {t}
+      continue %x1, %y1 : {t}, {t}
+    }}
+    {reduced("f", "s", (64, 128), 1)}
+    {reduced("g", "u", (64, 128), 1)}
+    %r = subf %g, %f rounding<nearest_even> : tile<64xf32>
+    %o = store_view_tko weak %r, %w[%zero]
+      : tile<64xf32>, partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+    assert len(slices_of(text)) == 1
+    a, expected, actual = whole_numbers((64, 128)), np.zeros(64, np.float32), np.zeros(64, np.float32)
+    interpret(text, "k", 1, [a, expected])
+    artifact = tileiras.compile(text, gpu_name="sm_90", emit="ptx", **ONE_WARP)
+    emulate(artifact.text, "k", 1, [a, actual], metadata=artifact.kernels[0].metadata)
+    assert_same("sums", actual, expected, [])
+
+
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 VIEW = f"partition_view<tile=({N}), tensor_view<{N}xf32, strides=[1]>>"

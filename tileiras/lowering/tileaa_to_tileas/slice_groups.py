@@ -62,7 +62,7 @@ class Group:
         self.parts = parts
         self.remade = remade
         self.dims: dict[Value, int] = {}
-        self.loops: set[Operation] = set()
+        self.loops: dict[Any, None] = {}
         self.sinks: set[Operation] = set()
         self.products: list[Any] = []
         self._whole: set[Value] = set()
@@ -73,6 +73,8 @@ class Group:
         self._cut(seed, dim)
         while self._pending:
             self._follow(self._pending.pop())
+            if not self._pending:
+                self._widen()
         if self._whole & self.dims.keys() or not self.sinks:
             raise Unsliceable
         for loop in self.loops:
@@ -106,7 +108,7 @@ class Group:
             loop = None if block is None else block.parent_op
             if not isinstance(loop, scf.ForOp):
                 raise Unsliceable
-            self.loops.add(loop)
+            self.loops[loop] = None
             block = loop.parent
 
     def _cut(self, value: Value, dim: int) -> None:
@@ -160,6 +162,14 @@ class Group:
         for value in (loop.init_args[number], loop.iter_args[number], loop.yield_op.operands[number]):
             self._want(value, dim)
         self._cut(loop.results[number], dim)
+
+    def _widen(self) -> None:
+        """Loops hand out all of their tensors in slices: what is like one that is cut is cut alike."""
+        for loop in self.loops:
+            alike = {result.type.shape: self.dims[result] for result in loop.results if result in self.dims}
+            for result in loop.results:
+                if result not in self.dims and result.has_uses and getattr(result.type, "shape", None) in alike:
+                    self._cut(result, alike[result.type.shape])
 
     def _add(self, op: Any, value: Value) -> None:
         """Adds an operation that makes or takes `value`, which is cut, and asks for its other tensors."""
