@@ -46,3 +46,15 @@ def test_artifacts_given_as_functions_are_made_when_they_are_taken():
     made = []
     result = StageResult(b"", {".a": b"1", ".b": lambda: made.append(1) or b"2"})
     assert made == [] and result.artifacts == {".a": b"1", ".b": b"2"} and made == [1]
+
+
+def test_collections_stop_for_a_compilation_and_never_in_llvm_s_process(monkeypatch):
+    import gc
+
+    seen = []
+    monkeypatch.setitem(isolation._functions(), "collects", gc.isenabled)
+    isolation.stop()
+    api.compile_with(KERNEL, OPTIONS, "ptx", meanwhile=lambda: seen.append(gc.isenabled()))
+    assert seen == [False] and gc.isenabled()
+    assert isolation.call("collects")[0] is True
+    isolation.stop()

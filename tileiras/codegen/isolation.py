@@ -243,6 +243,8 @@ def _serve(requests: int, replies: int) -> None:
     # What came with the fork is the parent's: looking through it for garbage would copy all of its pages.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
+    # The parent forks during a compilation, when it collects nothing.
+    gc.enable()
     functions = _functions()
     warm_up = functions.get("warm_up")
     if warm_up is not None:
