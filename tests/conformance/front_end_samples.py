@@ -1,6 +1,6 @@
 """The cuTile Python front end's own kernels, from a checkout of it, through this compiler: no GPU is needed.
 
-    python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,tests] [--every N] [--list]
+    python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,small,tests] [--every N] [--list]
 
 Needs the packages cuda-tile, torch (any build of it) and pytest, and ptxas.  The kernels stay where they are; a driver
 that is made of Python functions takes the place of libcuda (see `front_end/driver.py`).
@@ -8,6 +8,7 @@ that is made of Python functions takes the place of libcuda (see `front_end/driv
 samples     every sample as it is run, compiled for all targets and assembled; and at small sizes, interpreted and
             emulated, against torch
 benchmarks  what the benchmarks launch, compiled and assembled
+small       the benchmarks at sizes that can be emulated, on the interpreter and on the emulator, against torch
 tests       one in N of the front end's tests, on the interpreter and on the emulator; what they launch is compiled for
             all targets and assembled
 
@@ -44,6 +45,7 @@ KNOWN = [
     ("F8E5M3FNU", "the test is of another version than the front end"),
     ("test_array_trig", "the test wants the nearest result, and functions may be some units off"),
     ("test_array_log", "the test wants the nearest result, and functions may be some units off"),
+    ("test_ct_assert", "the test starts a process of its own, which wants a GPU"),
     ("CompletedProcess", "the test starts a process of its own, which wants a GPU"),
     ("CalledProcessError", "the test starts a process of its own, which wants a GPU"),
     ("_cpu\" not implemented for", "torch lacks the function that the test compares with on the CPU"),
@@ -170,6 +172,20 @@ def benchmarks_part(run: Run) -> None:
     table(["benchmarks", "kernels", *TARGETS], rows)
 
 
+def small_part(run: Run) -> None:
+    """The benchmarks at sizes that can be emulated, against torch."""
+    rows, known, targets = [], Counter(), ",".join(TARGETS)
+    for path in sorted((run.checkout / "test").glob("bench_*.py")):
+        outcomes, records = run.pytest(
+            f"small.{path.stem}", [path.name], "--device-backend=both", "--device-small",
+            f"--device-emulated={targets}", f"--device-limit={run.limit}",
+            *(["--device-one-target"] if run.one_target else []), "-k", "not torch",
+        )  # fmt: skip
+        rows.append([path.name, count_tests(run, outcomes, known), agreement(run, records)])
+    print("Benchmarks: passed, failed, known, skipped.  Agreement: to the bit, within the tolerance, too large, other.")
+    table(["small benchmarks", "interpreted and emulated", "agreement"], rows)
+
+
 def known_reason(outcome: dict[str, Any]) -> str | None:
     return next((why for part, why in KNOWN if part in outcome["test"] + outcome["said"]), None)
 
@@ -247,10 +263,10 @@ def add_up(path: Path, outcomes: list[dict], records: list[dict]) -> tuple[list[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--parts", default="samples,benchmarks,tests")
+    parser.add_argument("--parts", default="samples,benchmarks,small,tests")
     parser.add_argument("--every", default="1", help="one in N of the tests; N/K: beginning with test K")
     parser.add_argument("--only", nargs="*", default=[], help="these tests, as pytest names them")
-    parser.add_argument("--one-target", action="store_true", help="each kernel of the tests for one target only")
+    parser.add_argument("--one-target", action="store_true", help="each kernel for one target only")
     parser.add_argument("--figures", type=Path, help="add what the tests say up in this file")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
     parser.add_argument("--version", default="13.4", help="the bytecode version of tests and benchmarks")
@@ -261,7 +277,7 @@ def main() -> int:
     if missing:
         print(f"front_end_samples: not installed: {', '.join(missing)}", file=sys.stderr)
         return 2
-    parts = {"samples": samples_part, "benchmarks": benchmarks_part, "tests": tests_part}
+    parts = {"samples": samples_part, "benchmarks": benchmarks_part, "small": small_part, "tests": tests_part}
     if not (given.checkout / "test").is_dir() or not (given.checkout / "samples").is_dir():
         parser.error(f"'{given.checkout}' has no samples and tests")
     if unknown := [name for name in given.parts.split(",") if name not in parts]:

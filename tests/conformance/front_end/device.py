@@ -327,12 +327,12 @@ def _adapt(capsule: Any) -> None:
     """Say that an array is on the GPU, and keep a promise.
 
     cuTile Python 1.7 has the kernel assume that the stride of a dimension of size 1 is a multiple of 16 bytes, whatever
-    it is.  Nothing depends on that stride, but the interpreter checks assumptions.
+    it is.  Nothing depends on that stride, but the interpreter checks assumptions; those that hold stay.
     """
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     tensor.device = _DLPACK_CUDA
     for dim in range(tensor.ndim):
-        if tensor.shape[dim] == 1:
+        if tensor.shape[dim] == 1 and tensor.strides[dim] % 16:
             tensor.strides[dim] = 16
 
 
