@@ -203,7 +203,10 @@ def count_tests(run: Run, outcomes: list[dict[str, Any]], known: Counter) -> str
 
 
 def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
-    """Kernels by their worst launch: to the bit, within the tolerance, not emulated in time, anything else."""
+    """Kernels by their worst launch: to the bit, within the tolerance, not emulated in time, anything else.
+
+    Refusals that name a type that the target lacks are not counted.
+    """
     order = ["same", "close", "large", "refused", "failed", "differs"]
     worst: dict[tuple[str, str], dict[str, Any]] = {}
     for launch in launches:
@@ -214,9 +217,11 @@ def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
     for launch in worst.values():
         if launch["result"] == "failed" and known_reason({"test": launch["origin"], "said": launch["said"]}):
             counts["failed"] -= 1
-        elif launch["result"] in ("failed", "differs"):
+        elif launch["result"] == "refused" and "unsupported type" in launch["said"]:
+            counts["refused"] -= 1
+        elif launch["result"] in ("refused", "failed", "differs"):
             run.fail(f"{launch['origin']} [{launch['target']}] {launch['result']}: {launch['said'][:300]}")
-    other = counts["failed"] + counts["differs"]
+    other = counts["refused"] + counts["failed"] + counts["differs"]
     return " ".join(str(count or "·") for count in (counts["same"], counts["close"], counts["large"], other))
 
 
