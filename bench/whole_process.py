@@ -129,7 +129,9 @@ def main(arguments: Sequence[str] = ()) -> None:
                     with open(assembled, "wb") as file:
                         file.write(text)
                     chip = ptx.parse(text.decode()).target
-                    commands.append([str(ptxas), "-arch", chip, assembled, "-o", assembled + ".cubin"])
+                    # Shared memory of a tile launch is static and may be more than 48 KB.
+                    flags = ["-arch", chip, "--enable-extended-smem", "true"]
+                    commands.append([str(ptxas), *flags, assembled, "-o", assembled + ".cubin"])
                 if not started:
                     alternately(commands, 1, env)
                     started = True
