@@ -71,6 +71,11 @@ toy.func @f(%a: nosuch) { return }
 
 // -----
 
+// expected-error @below {{expected floating-point or integer element type, got !llvm.ptr}}
+"toy.plain"() {a = dense<1> : tensor<2x!llvm.ptr>} : () -> ()
+
+// -----
+
 // expected-error @below {{elements hex data size is invalid for provided type}}
 "toy.plain"() {a = dense<"0x0102"> : tensor<3xi8>} : () -> ()
 

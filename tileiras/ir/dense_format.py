@@ -30,6 +30,8 @@ class DenseLiteral:
 
     def build(self, parser: "AttributeParser", type: Any, element_type: Any) -> DenseElementsAttr:
         """The constant of shaped type `type`; reports elements that do not fit it."""
+        if not hasattr(element_type, "width"):
+            parser.fail(self.start, f"expected floating-point or integer element type, got {element_type}")
         size = element_size(element_type)
         if self.raw is not None:
             return self._from_raw(parser, type, size)
