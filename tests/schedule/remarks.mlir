@@ -1,10 +1,12 @@
 // RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_90 pipeline-strategy=unspecialize})" 2>&1 | FileCheck %s
 // RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_75 pipeline-strategy=unspecialize})" 2>&1 | FileCheck %s --check-prefix=OLD
+// RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_90 pipeline-strategy=unspecialize unspecialized-pipeline-num-stages=1})" 2>&1 | FileCheck %s --check-prefix=SINGLE
 
-// CHECK: remarks.mlir:[[@LINE+19]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop: its accesses are 2 bytes wide, asynchronous copies 4, 8 or 16
-// CHECK: remarks.mlir:[[@LINE+16]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes)
-// CHECK: remarks.mlir:[[@LINE+16]]:{{[0-9]+}}: remark: [passed] Load instruction selected (Instruction = cp.async, Width = 16 bytes, Shape = [64, 32], Stages = 3)
-// OLD: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 2 stages (Loads = 2, Buffers = registers): sm_75 has no asynchronous copy
+// CHECK: remarks.mlir:[[@LINE+20]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop: its accesses are 2 bytes wide, asynchronous copies 4, 8 or 16
+// CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes)
+// CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Load instruction selected (Instruction = cp.async, Width = 16 bytes, Shape = [64, 32], Stages = 3)
+// OLD: remarks.mlir:[[@LINE+15]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 2 stages (Loads = 2, Buffers = registers): sm_75 has no asynchronous copy
+// SINGLE: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [missed] Loop runs as written: one stage was asked for
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
     %a = assume div_by<16>, %p : tile<ptr<f16>>
@@ -48,6 +50,30 @@ cuda_tile.module @m {
       continue %m : tile<128xf32>
     }
     %tok2 = store_view_tko weak %acc, %pa[%lb] : tile<128xf32>, partition_view<tile=(128), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+}
+
+// -----
+
+// There is no later iteration whose loads could run ahead.
+// CHECK: remark: [missed] Loop runs as written: it runs at most once
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+    %a = assume div_by<16>, %p : tile<ptr<f16>>
+    %va = make_tensor_view %a, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+    %vc = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %lb = constant <i32: 0> : tile<i32>
+    %st = constant <i32: 1> : tile<i32>
+    %zero = constant <f32: 0.0> : tile<64x64xf32>
+    %acc = for %i in (%lb to %st, step %st) : tile<i32> iter_values(%s = %zero) -> (tile<64x64xf32>) {
+      %ta, %ka = load_view_tko weak %pa[%lb, %i] : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %m = mmaf %ta, %ta, %s : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      continue %m : tile<64x64xf32>
+    }
+    %tok2 = store_view_tko weak %acc, %pc[%lb, %lb] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
     return
   }
 }

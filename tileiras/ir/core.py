@@ -53,6 +53,11 @@ class Value:
     def defining_op(self) -> "Operation | None":
         return None
 
+    @property
+    def parent_block(self) -> "Block | None":
+        """The block that has the value as an argument, or the operation that makes it."""
+        raise AttributeError("parent_block")
+
     def replace_all_uses_with(self, new: "Value") -> None:
         if new is self:
             return
@@ -81,6 +86,10 @@ class OpResult(Value):
     def defining_op(self) -> "Operation":
         return self.op
 
+    @property
+    def parent_block(self) -> "Block | None":
+        return self.op.parent
+
 
 class BlockArgument(Value):
     __slots__ = ("block", "index", "location")
@@ -93,6 +102,10 @@ class BlockArgument(Value):
 
     @property
     def owner(self) -> "Block":
+        return self.block
+
+    @property
+    def parent_block(self) -> "Block":
         return self.block
 
 
@@ -471,6 +484,12 @@ class Block:
     @property
     def parent_op(self) -> Operation | None:
         return self.parent.parent if self.parent is not None else None
+
+    def find_ancestor_op(self, op: Operation | None) -> Operation | None:
+        """The operation of this block that is `op` or contains it; None when it is elsewhere."""
+        while op is not None and op.parent is not self:
+            op = op.parent_op
+        return op
 
     @property
     def predecessors(self) -> list["Block"]:

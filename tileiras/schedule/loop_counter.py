@@ -30,7 +30,7 @@ def trips(loop: Any) -> int | None:
 
 
 def integer(builder: Builder, value: int, type: Any = i32) -> Value:
-    return builder.insert(arith.ConstantOp.create((), (type,), {"value": IntegerAttr(value, type)})).results[0]
+    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
 
 
 def compare(builder: Builder, predicate: str, lhs: Value, rhs: Value) -> Value:

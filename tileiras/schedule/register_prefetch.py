@@ -22,7 +22,7 @@ from tileiras.ir import Block, Builder, DenseElementsAttr, Operation, Region, Te
 
 from .loop_counter import LoopCounter
 from .registers import exceeds, words
-from .staging import LOADS, addresses_follow, computed_again, feeds_product, leaves_of, tokens_from_outside
+from .staging import LOADS, addresses_follow, computed_again, feeds_product, joined, leaves_of, tokens_from_outside
 
 
 class Prefetched(NamedTuple):
@@ -59,7 +59,7 @@ def prefetch(loop: Any, loads: Sequence[Prefetched]) -> None:
     outer = Builder.before(loop)
     outer.location = loop.location
     nothing = [value for each in loads for value in _nothing(outer, each)]
-    tokens = [_joined(outer, each, nothing[2 * number + 1]) for number, each in enumerate(loads)]
+    tokens = [joined(outer, each.tokens) or nothing[2 * number + 1] for number, each in enumerate(loads)]
     start = _loaded(outer, block, loads, tokens, counter.runs(outer), lambda builder: loop.lower_bound, nothing)
     carried = [block.add_argument(v.type, loop.location) for v in start]
     head = Builder.at_start(block)
@@ -76,14 +76,7 @@ def prefetch(loop: Any, loads: Sequence[Prefetched]) -> None:
         each.load.data.replace_all_uses_with(carried[2 * number])
         each.load.result_token.replace_all_uses_with(carried[2 * number + 1])
         each.load.erase()
-    body = Region()
-    body.take_blocks(loop.body)
-    operands = (loop.lower_bound, loop.upper_bound, loop.step, *loop.init_args, *start)
-    types = [*(r.type for r in loop.results), *(v.type for v in start)]
-    new = scf.ForOp.create(operands, types, dict(loop.attributes), (body,), location=loop.location)
-    loop.parent.insert_before(new, loop)
-    loop.replace_all_uses_with(new.results[: len(loop.results)])
-    loop.erase()
+    loop.replace_with_additional_yields(start)
 
 
 def _nothing(builder: Builder, each: Prefetched) -> tuple[Value, Value]:
@@ -92,14 +85,8 @@ def _nothing(builder: Builder, each: Prefetched) -> tuple[Value, Value]:
     element = type.element_type
     size = 8 if isinstance(element, aa.PtrType) else max(1, element.width // 8)
     token = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
-    zero = arith.ConstantOp.create((), (type,), {"value": DenseElementsAttr(type, bytes(size), True)})
+    zero = arith.ConstantOp(DenseElementsAttr(type, bytes(size), True))
     return builder.insert(zero).results[0], token
-
-
-def _joined(builder: Builder, each: Prefetched, nothing: Value) -> Value:
-    if len(each.tokens) < 2:
-        return each.tokens[0] if each.tokens else nothing
-    return builder.insert(tileas.JoinMemTokenOp.create(each.tokens, (nothing.type,))).results[0]
 
 
 def _loaded(

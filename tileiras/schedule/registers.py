@@ -6,14 +6,13 @@ from typing import Any
 
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
+from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.targets import registers_per_thread
 
 OTHER_REGISTERS = 40
 """Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
 
-_RENAMING = (tileas.ViewOp, tileas.PermuteOp)
 _UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
 """Made of fewer registers than elements."""
 
@@ -30,7 +29,7 @@ def words(value: Value) -> int:
 def is_read_in_steps(value: Value) -> bool:
     """Whether a tile from shared memory only goes into products, which read a part of it at a time."""
     source = value.defining_op
-    while isinstance(source, _RENAMING):
+    while isinstance(source, tileas.RENAMING):
         source = source.operand.defining_op
     return isinstance(source, (tileas.CopyOp, tileas.ConvertLayoutOp)) and _feeds_products(value)
 
@@ -40,7 +39,7 @@ def _feeds_products(value: Value) -> bool:
         if isinstance(user, (tileas.DotOp, tileas.BlockScaledMmaOp)):
             if user.operands[2] is value:
                 return False
-        elif not isinstance(user, _RENAMING) or not _feeds_products(user.results[0]):
+        elif not isinstance(user, tileas.RENAMING) or not _feeds_products(user.results[0]):
             return False
     return True
 
@@ -68,7 +67,7 @@ def _most_live(block: Block) -> int:
     live = sum(words(v) for v in block.arguments if v in last)
     most = live
     for op in block.operations:
-        ending = {v for inner in op.walk() for v in inner.operands if last[v] is op and _made_in(v, block)}
+        ending = {v for inner in op.walk() for v in inner.operands if last[v] is op and v.parent_block is block}
         nested = max((_most_live(b) for region in op.regions for b in region.blocks), default=0)
         if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
             most = max(most, live + nested)
@@ -76,10 +75,6 @@ def _most_live(block: Block) -> int:
         live += sum(0 if is_read_in_steps(v) else words(v) for v in op.results)
         most = max(most, live)
     return most
-
-
-def _made_in(value: Value, block: Block) -> bool:
-    return value.block is block if isinstance(value, BlockArgument) else value.defining_op.parent is block  # type: ignore[union-attr]
 
 
 def exceeds(loop: Any, func: Any) -> int:

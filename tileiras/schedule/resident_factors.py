@@ -13,19 +13,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Builder, IntegerAttr, Operation, TensorType, UnitAttr, Value, i32
+from tileiras.dialects import scf
+from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
-from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
+from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.layout.staging import buffer_offsets
 from tileiras.targets import CopyAtom
 
+from .loop_counter import integer
 from .registers import exceeds
-from .staging import LOADS, Leaf, copied_vector, erase_unused, leaves_of, read_in
-
-_RENAMING = (tileas.ViewOp, tileas.PermuteOp)
+from .staging import LOADS, Leaf, buffer_type, copied_vector, erase_unused, leaves_of, read_in, start_copy
 
 
 class Resident(NamedTuple):
@@ -53,14 +52,13 @@ def keep_factors(func: Any, atom: CopyAtom, budget: int, engine: DiagnosticEngin
         resident = _resident(load, atom)
         if resident is None or not any(_loops_around(p, load) & short.keys() for p in resident.products):
             continue
-        type = load.data.type
-        size = type.num_elements * type.element_type.width // 8
+        size = buffer_type(load, resident.offsets, 1).stage_bytes
         if size > left:
             continue
         left -= size
         by_block.setdefault(load.parent, []).append(resident)
         if engine is not None:
-            shape = "x".join(map(str, type.shape))
+            shape = "x".join(map(str, load.data.type.shape))
             engine.remark(load.location, f"the {shape} tile stays in shared memory: the loop needs its registers")
     for found in by_block.values():
         _keep(found, atom)
@@ -100,7 +98,7 @@ def _resident(load: Any, atom: CopyAtom) -> Resident | None:
 def _only_renamed(value: Value, converts: set[Operation]) -> bool:
     """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
     return all(
-        user in converts or isinstance(user, _RENAMING) and _only_renamed(user.results[0], converts)
+        user in converts or isinstance(user, tileas.RENAMING) and _only_renamed(user.results[0], converts)
         for user in value.users
     )
 
@@ -119,20 +117,20 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
     end: Operation | None = None
     buffers = []
     for resident in found:
-        load, type = resident.load, resident.load.data.type
+        load = resident.load
         builder = Builder.before(load)
         builder.location = load.location
-        tile = TensorType(type.shape, type.element_type, encode_offsets(resident.offsets, type.shape))
-        buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, tile))).results[0]
-        stage = builder.insert(arith.ConstantOp.create((), (i32,), {"value": IntegerAttr(0, i32)})).results[0]
-        _start_copy(builder, load, buffer, stage, load.token, atom.name)
+        type = buffer_type(load, resident.offsets, 1)
+        buffer = builder.insert(tileas.AllocTensorOp(result=type)).results[0]
+        stage = integer(builder, 0)
+        start_copy(builder, load, buffer, stage, load.token, atom)
         builder.insert(tileas.AsyncCommitGroupOp())
         wait = builder.insert(tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType()))
         load.result_token.replace_all_uses_with(wait.results[0])
         buffers.append(buffer)
         for leaf in resident.leaves:
             for product in leaf.convert.results[0].users:
-                last = _outermost(product, load)
+                last = load.parent.find_ancestor_op(product)
                 if end is None or end.is_before_in_block(last):
                     end = last
                 _read_before(product, leaf, load, buffer, stage)
@@ -144,26 +142,6 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
     after.location = end.location
     for buffer in reversed(buffers):
         after.insert(tileas.DeallocTensorOp(buffer))
-
-
-def _start_copy(builder: Builder, load: Any, buffer: Value, stage: Value, token: Value | None, atom: str) -> None:
-    """The asynchronous copy that does what a load does."""
-    named = {"buffer": buffer, "stage": stage, "token": token,
-             "atom": tileas.CopyAtomAttr(atom, load.atom.vector_size)}  # fmt: skip
-    if isinstance(load, tileas.TiledLoadOp):
-        layout = encode(layout_of(load.data.type))
-        builder.insert(tileas.AsyncTiledLoadOp(view=load.view, coords=load.coords, layout=layout, **named))
-    else:
-        builder.insert(tileas.AsyncLoadOp(pointer=load.pointer, mask=load.mask, **named))
-
-
-def _outermost(op: Operation, load: Operation) -> Operation:
-    """The operation of the load's block that `op` is inside of."""
-    current = op
-    while current.parent is not load.parent:
-        assert current.parent_op is not None
-        current = current.parent_op
-    return current
 
 
 def _read_before(product: Any, leaf: Leaf, load: Any, buffer: Value, stage: Value) -> None:

@@ -20,10 +20,10 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Builder, IntegerAttr, Region, TensorType, Value, i32
+from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
-from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
+from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.layout.shared import SharedPlan
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
@@ -31,7 +31,17 @@ from .loop_counter import LoopCounter, binary, can_look_ahead, compare, integer,
 from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
 from .resident_factors import keep_factors
-from .staging import LOADS, StagedLoad, computed_again, erase_unused, read_in, staged_load
+from .staging import (
+    LOADS,
+    StagedLoad,
+    computed_again,
+    erase_unused,
+    joined,
+    read_in,
+    staged_load,
+    start_copy,
+    stored_bits,
+)
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
@@ -118,7 +128,7 @@ def _pipeline(
         wanted = min(wanted, known)
     if wanted < 2:
         if remarks is not None:
-            remarks.as_written(loop, f"it runs {trips} times" if trips is not None else "one stage was asked for")
+            remarks.as_written(loop, "one stage was asked for" if stages == 1 else "it runs at most once")
         return None
     staged = list(found)
     while staged:
@@ -143,7 +153,7 @@ def _pipeline(
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
     if remarks is not None:
         remarks.pipelined(loop, staged, number, wanted, atom)
-    _Pipeline(loop, staged, number, atom.name).run()
+    _Pipeline(loop, staged, number, atom).run()
     return True
 
 
@@ -169,14 +179,11 @@ def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:
     wanted, most = SCRATCH_BYTES
     for op in users:
         if isinstance(op, tileas.ConvertLayoutOp):
-            plan = plan_conversion(*(layout_of(v.type) for v in (op.operand, op.result)), _stored_bits(op.result.type))
+            layouts = (layout_of(v.type) for v in (op.operand, op.result))
+            plan = plan_conversion(*layouts, stored_bits(op.result.type.element_type))
             if isinstance(plan, SharedPlan):
                 wanted = max(wanted, plan.bytes)
     return min(wanted, most)
-
-
-def _stored_bits(type: TensorType) -> int:
-    return max(8, getattr(type.element_type, "width", 64))
 
 
 def _wanted_stages(found: list[StagedLoad]) -> int:
@@ -187,7 +194,7 @@ def _wanted_stages(found: list[StagedLoad]) -> int:
 class _Pipeline:
     """The rewriting of one loop."""
 
-    def __init__(self, loop: Any, staged: list[StagedLoad], stages: int, atom: str) -> None:
+    def __init__(self, loop: Any, staged: list[StagedLoad], stages: int, atom: CopyAtom) -> None:
         self.loop = loop
         self.staged = staged
         self.stages = stages
@@ -198,8 +205,9 @@ class _Pipeline:
 
     def run(self) -> None:
         loop, outer = self.loop, self.outer
-        self.buffers = [outer.insert(tileas.AllocTensorOp(result=self._buffer_type(s))).results[0] for s in self.staged]
-        self.tokens = [self._joined(s.tokens) for s in self.staged]
+        types = [s.buffer_type(self.stages) for s in self.staged]
+        self.buffers = [outer.insert(tileas.AllocTensorOp(result=type)).results[0] for type in types]
+        self.tokens = [joined(outer, s.tokens) for s in self.staged]
         numbers = [integer(outer, s) for s in range(self.stages)]
         self._prologue(numbers)
         new = self._extended(numbers[0], numbers[-1])
@@ -211,16 +219,6 @@ class _Pipeline:
         for buffer in reversed(self.buffers):
             after.insert(tileas.DeallocTensorOp(buffer))
 
-    def _buffer_type(self, staged: StagedLoad) -> tileas.BufferType:
-        type = staged.load.data.type
-        tile = TensorType(type.shape, type.element_type, encode_offsets(staged.offsets, type.shape))
-        return tileas.BufferType(self.stages, tile)
-
-    def _joined(self, tokens: tuple[Value, ...]) -> Value | None:
-        if len(tokens) < 2:
-            return tokens[0] if tokens else None
-        return self.outer.insert(tileas.JoinMemTokenOp.create(tokens, (tokens[0].type,))).results[0]
-
     # -- copies -------------------------------------------------------------------------------------------------------
 
     def _start(self, builder: Builder, exists: Value, counter: Any, stage: Value) -> None:
@@ -229,32 +227,17 @@ class _Pipeline:
         inner = Builder.at_end(body)
         inner.location = self.loop.location
         values = {self.loop.induction_variable: counter(inner)}
+
+        def again(value: Value) -> Value:
+            return computed_again(value, values, self.loop.body.block, inner)
+
         for staged, buffer, token in zip(self.staged, self.buffers, self.tokens):
             inner.location = staged.load.location
-            self._copy(inner, staged, buffer, stage, token, values)
+            start_copy(inner, staged.load, buffer, stage, token, self.atom, again)
         inner.location = self.loop.location
         inner.insert(scf.YieldOp.create(()))
         builder.insert(scf.IfOp.create((exists,), (), {}, (Region([body]), Region())))
         builder.insert(tileas.AsyncCommitGroupOp())
-
-    def _copy(
-        self, builder: Builder, staged: StagedLoad, buffer: Value, stage: Value, token: Value | None, values: dict
-    ) -> None:
-        load = staged.load
-
-        def again(value: Value) -> Value:
-            return computed_again(value, values, self.loop.body.block, builder)
-
-        atom = tileas.CopyAtomAttr(self.atom, load.atom.vector_size)
-        named = {"buffer": buffer, "stage": stage, "token": token, "atom": atom}
-        if isinstance(load, tileas.TiledLoadOp):
-            coords = [again(v) for v in load.coords]
-            builder.insert(
-                tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=encode(staged.writer), **named)
-            )
-        else:
-            mask = None if load.mask is None else again(load.mask)
-            builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
 
     def _prologue(self, numbers: list[Value]) -> None:
         loop, outer = self.loop, self.outer
@@ -285,9 +268,7 @@ class _Pipeline:
     def _extended(self, read: Value, write: Value) -> Any:
         """The loop with the stages that are read and written carried along, as its last two values."""
         old = self.loop
-        body = Region()
-        body.take_blocks(old.body)
-        block = body.block
+        block = old.body.block
         reading = block.add_argument(i32, old.location)
         block.add_argument(i32, old.location)
         end = block.last
@@ -298,13 +279,7 @@ class _Pipeline:
         wraps = compare(tail, "eq", following, integer(tail, self.stages))
         around = tail.insert(arith.SelectOp(wraps, integer(tail, 0), following)).results[0]
         end.operands = (*end.operands, around, reading)
-        types = [*(r.type for r in old.results), i32, i32]
-        operands = (old.lower_bound, old.upper_bound, old.step, *old.init_args, read, write)
-        new = scf.ForOp.create(operands, types, dict(old.attributes), (body,), location=old.location)
-        old.parent.insert_before(new, old)
-        old.replace_all_uses_with(new.results[: len(old.results)])
-        self.loop = new
-        old.erase()
+        self.loop = new = old.replace_with_additional_yields((read, write))
         return new
 
     def _read_stages(self, new: Any, read: Value, wait: Any) -> None:

@@ -7,7 +7,7 @@ loop.  It is worth it when what it brings goes through shared memory anyway, on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tileiras.dialects import arith
@@ -29,7 +29,7 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
-from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
 from tileiras.layout.memory import contiguous_registers
 from tileiras.layout.shared import SharedPlan
 from tileiras.layout.staging import buffer_offsets
@@ -37,7 +37,6 @@ from tileiras.targets import CopyAtom
 
 LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
 
-_RENAMING = (tileas.ViewOp, tileas.PermuteOp)
 
 
 class Leaf(NamedTuple):
@@ -57,10 +56,18 @@ class StagedLoad(NamedTuple):
     offsets: tuple[int, ...]
     tokens: tuple[Value, ...]
 
+    def buffer_type(self, stages: int) -> tileas.BufferType:
+        return buffer_type(self.load, self.offsets, stages)
+
     @property
     def stage_bytes(self) -> int:
-        type = self.load.data.type
-        return type.num_elements * type.element_type.width // 8
+        return self.buffer_type(1).stage_bytes
+
+
+def buffer_type(load: Any, offsets: tuple[int, ...], stages: int) -> tileas.BufferType:
+    """The buffer for the tiles of a load; `offsets` is the layout of a stage of it."""
+    type = load.data.type
+    return tileas.BufferType(stages, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
 
 
 def _refused(why: list[str] | None, reason: str) -> None:
@@ -174,7 +181,7 @@ def _follows_counter(value: Value, loop: Any) -> bool:
     if isinstance(value, BlockArgument):
         return value.block is not loop.body.block or value is loop.induction_variable
     op = value.defining_op
-    if not _inside(op, loop.body.block):
+    if loop.body.block.find_ancestor_op(op) is None:
         return True
     # Where the iteration exists the operation is executed anyway, so it need not be safe to execute anywhere.
     if op.parent is not loop.body.block or op.regions or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
@@ -182,13 +189,26 @@ def _follows_counter(value: Value, loop: Any) -> bool:
     return all(_follows_counter(operand, loop) for operand in op.operands)
 
 
-def _inside(op: Operation | None, block: Block) -> bool:
-    current = op
-    while current is not None:
-        if current.parent is block:
-            return True
-        current = current.parent_op
-    return False
+def start_copy(
+    builder: Builder,
+    load: Any,
+    buffer: Value,
+    stage: Value,
+    token: Value | None,
+    atom: CopyAtom,
+    again: Callable[[Value], Value] = lambda value: value,
+) -> None:
+    """The asynchronous copy into a stage of a buffer that does what a load does; `again(value)` is what stands for a
+    part of its address there."""
+    named = {"buffer": buffer, "stage": stage, "token": token,
+             "atom": tileas.CopyAtomAttr(atom.name, load.atom.vector_size)}  # fmt: skip
+    if isinstance(load, tileas.TiledLoadOp):
+        layout = encode(layout_of(load.data.type))
+        coords = [again(v) for v in load.coords]
+        builder.insert(tileas.AsyncTiledLoadOp(view=again(load.view), coords=coords, layout=layout, **named))
+    else:
+        mask = None if load.mask is None else again(load.mask)
+        builder.insert(tileas.AsyncLoadOp(pointer=again(load.pointer), mask=mask, **named))
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------
@@ -200,6 +220,13 @@ def tokens_from_outside(token: Value | None, loop: Any) -> tuple[Value, ...] | N
     return tuple(found) if token is None or _order(token, loop, found, set()) else None
 
 
+def joined(builder: Builder, tokens: Sequence[Value]) -> Value | None:
+    """One token for all; None for none."""
+    if len(tokens) < 2:
+        return tokens[0] if tokens else None
+    return builder.insert(tileas.JoinMemTokenOp.create(tuple(tokens), (tokens[0].type,))).results[0]
+
+
 def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) -> bool:
     if token in seen:
         return True
@@ -209,7 +236,7 @@ def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) 
         sources = (loop.init_args[position], loop.yield_op.operands[position])
         return all(_order(source, loop, found, seen) for source in sources)
     op = _owner(token)
-    if isinstance(token, BlockArgument) or not _inside(op, loop.body.block):
+    if isinstance(token, BlockArgument) or loop.body.block.find_ancestor_op(op) is None:
         found[token] = None
         return True
     if any(_must_come_first(inner) for inner in op.walk()):
@@ -236,7 +263,7 @@ def _owner(value: Value) -> Any:
 
 def moves_with_conversion(op: Operation) -> bool:
     """Whether an operation does the same to each element wherever it is, so that a conversion may come before it."""
-    if isinstance(op, _RENAMING):
+    if isinstance(op, tileas.RENAMING):
         return True
     if not op.has_trait(Pure) or op.regions or len(op.results) != 1 or len(op.operands) != 1:
         return False
@@ -272,10 +299,11 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
 def feeds_product(load: Any, leaves: Iterable[Leaf]) -> bool:
     """Whether what a load brings goes through shared memory to a product."""
     type = load.data.type
-    return any(_moves(leaf, layout_of(type), _stored_bits(type.element_type)) for leaf in leaves)
+    return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
 
 
-def _stored_bits(type: Any) -> int:
+def stored_bits(type: Any) -> int:
+    """What an element takes in shared memory."""
     return max(8, getattr(type, "width", 64))
 
 

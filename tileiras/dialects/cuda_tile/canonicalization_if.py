@@ -73,17 +73,6 @@ def _only_yields(block: Block | None) -> bool:
     return block is None or block.first is block.last and isinstance(block.last, YieldOp)
 
 
-def _defined_in(value: Value, block: Block) -> bool:
-    return value.owner is block or value.defining_op is not None and value.defining_op.parent is block
-
-
-def _inside(op: Operation, block: Block) -> bool:
-    at: Operation | None = op
-    while at is not None and at.parent is not block:
-        at = at.parent_op
-    return at is not None
-
-
 def _build(cond: Value, types: Sequence[Any], regions: Sequence[Region], like: Operation) -> IfOp:
     return IfOp.create((cond,), types, dict(like.attributes), regions, location=like.location)
 
@@ -216,7 +205,7 @@ class ConvertToSelect(RewritePattern):
         # With one branch that leaves, the other stands for both.
         first, second = yielding[0], yielding[-1]
         pairs = list(zip(first.last.operands, second.last.operands))  # type: ignore[union-attr]
-        inner = [n for n, (one, other) in enumerate(pairs) if _defined_in(one, first) or _defined_in(other, second)]
+        inner = [n for n, (one, other) in enumerate(pairs) if one.parent_block is first or other.parent_block is second]
         if len(inner) == len(pairs):
             return False
         values: list[Value | None] = [None] * len(pairs)
@@ -263,7 +252,7 @@ class CombineIfs(RewritePattern):
             if block is None or branch is None:
                 continue
             for result, value in zip(before.results, branch.last.operands):  # type: ignore[union-attr]
-                for user in [user for user in result.users if _inside(user, block)]:
+                for user in [user for user in result.users if block.find_ancestor_op(user) is not None]:
                     rewriter.set_operands(user, [value if use is result else use for use in user.operands])
         regions = [
             self._append(before.thenRegion, then, rewriter),

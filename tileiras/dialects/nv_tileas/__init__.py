@@ -19,6 +19,7 @@ from .buffers import (
 )
 from .ops import (
     COUNTERPARTS,
+    RENAMING,
     SHORT_OF_REGISTERS,
     AddFOp,
     AddPtrOp,
@@ -73,4 +74,9 @@ from .ops import (
     YieldOp,
 )
 
-__all__ = ["COUNTERPARTS", "SHORT_OF_REGISTERS", *(name for name in dir() if name.endswith(("Op", "Attr", "Type")))]
+__all__ = [
+    "COUNTERPARTS",
+    "RENAMING",
+    "SHORT_OF_REGISTERS",
+    *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
+]

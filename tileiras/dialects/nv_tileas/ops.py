@@ -209,6 +209,10 @@ class PermuteOp(aa.PermuteOp):
     name = "nv_tileas.permute"
 
 
+RENAMING = (ViewOp, PermuteOp)
+"""Operations that only give elements other coordinates."""
+
+
 @_counterpart
 class CatOp(aa.CatOp):
     name = "nv_tileas.cat"

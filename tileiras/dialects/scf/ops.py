@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects.arith import bool_like, integer_like
@@ -16,6 +17,7 @@ from tileiras.ir import (
     SingleBlock,
     Terminator,
     UnitAttr,
+    Value,
     VerifyError,
     attribute,
     i1,
@@ -67,6 +69,18 @@ class ForOp(Operation):
     @property
     def yield_op(self) -> YieldOp:
         return self.body.block.last
+
+    def replace_with_additional_yields(self, init_args: Sequence[Value]) -> "ForOp":
+        """Puts a loop in the place of this one that carries further values, which the body already has arguments for
+        and yields; these are the values before the first iteration."""
+        operands = (self.lower_bound, self.upper_bound, self.step, *self.init_args, *init_args)
+        types = [*(r.type for r in self.results), *(v.type for v in init_args)]
+        body = Region().take_blocks(self.body)
+        new = ForOp.create(operands, types, dict(self.attributes), (body,), location=self.location)
+        self.parent.insert_before(new, self)
+        self.replace_all_uses_with(new.results[: len(self.results)])
+        self.erase()
+        return new
 
     def verify_op(self) -> None:
         block = self.body.block

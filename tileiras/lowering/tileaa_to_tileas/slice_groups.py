@@ -97,10 +97,9 @@ class Group:
 
     def _unit(self, op: Operation) -> Operation:
         """The operation of the block that is `op` or contains it."""
-        while op.parent is not self.block:
-            assert op.parent_op is not None
-            op = op.parent_op
-        return op
+        unit = self.block.find_ancestor_op(op)
+        assert unit is not None
+        return unit
 
     def _enter(self, block: Block | None) -> None:
         """Something of the group is in `block`: so are the loops between."""
@@ -116,7 +115,7 @@ class Group:
         if known is None:
             if value.type.shape[dim] % self.parts:
                 raise Unsliceable
-            self._enter(value.block if isinstance(value, BlockArgument) else value.defining_op.parent)  # type: ignore
+            self._enter(value.parent_block)
             if isinstance(value, BlockArgument) and value.block is self.block:
                 raise Unsliceable
             self.dims[value] = dim
@@ -349,14 +348,10 @@ class Group:
                 most = max(most, live - carried + self._most(list(op.body.block.operations), threads))
             # Elements are worked on one after the other, so results take the places of operands.
             ending = {v for inner in op.walk() for v in inner.operands if v in self.dims and last[v] is op}
-            live -= sum(words(v, threads) for v in ending if _belongs(v, here))
+            live -= sum(words(v, threads) for v in ending if v.parent_block is here)
             live += sum(words(v, threads) for v in op.results if v in self.dims)
             most = max(most, live)
         return most
-
-
-def _belongs(value: Value, block: Block | None) -> bool:
-    return (value.block if isinstance(value, BlockArgument) else value.defining_op.parent) is block  # type: ignore
 
 
 def _waited_for(token: Value, source: Any) -> Iterator[Value]:

@@ -34,7 +34,7 @@ def sliced(type: TensorType, dim: int, parts: int) -> TensorType:
 
 
 def _integer(builder: Builder, value: int, type: Any = i32) -> Value:
-    return builder.insert(arith.ConstantOp.create((), (type,), {"value": IntegerAttr(value, type)})).results[0]
+    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
 
 
 class SlicedLoops:
@@ -141,8 +141,7 @@ class _Loop:
 
     def _zero(self, type: TensorType) -> Value:
         size = max(1, type.element_type.width // 8)
-        value = DenseElementsAttr(type, bytes(size), True)
-        return self.outer.insert(arith.ConstantOp.create((), (type,), {"value": value})).results[0]
+        return self.outer.insert(arith.ConstantOp(DenseElementsAttr(type, bytes(size), True))).results[0]
 
     # -- one slice -----------------------------------------------------------------------------------------------------
 
@@ -211,7 +210,7 @@ class _Loop:
         parts = self.group.parts
         type_ = sliced(value.type, dim, parts)
         if isinstance(op, arith.ConstantOp):
-            new = arith.ConstantOp.create((), (type_,), {"value": DenseElementsAttr(type_, op.value.data, True)})
+            new = arith.ConstantOp(DenseElementsAttr(type_, op.value.data, True))
         elif isinstance(op, aa.MakeRangeOp):
             new = self._range(type_)
         else:

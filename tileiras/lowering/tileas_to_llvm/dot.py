@@ -49,13 +49,10 @@ def feeds_steps(value: Value, block: Block) -> bool:
     for user in value.users:
         if user.parent is not block:
             return False
-        renames = isinstance(user, RENAMING) and renamed_layout(user) == layout_of(user.results[0].type)
+        renames = isinstance(user, tileas.RENAMING) and renamed_layout(user) == layout_of(user.results[0].type)
         if not (feeds_steps(user.results[0], block) if renames else reads_steps(user, value)):
             return False
     return True
-
-
-RENAMING = (tileas.ViewOp, tileas.PermuteOp)
 
 
 def renamed_layout(op: Any) -> LinearLayout:

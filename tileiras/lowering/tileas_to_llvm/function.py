@@ -351,18 +351,10 @@ def sink_conversions(func: Operation) -> None:
     """
     for op in [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp)]:
         block = op.parent
-        users = {_ancestor_in(user, block) for user in op.results[0].users}
+        users = {block.find_ancestor_op(user) for user in op.results[0].users}
         following = op.next
         while following is not None and following not in users:
             following = following.next
         if following is not None and following is not op.next:
             op.detach()
             block.insert_before(op, following)
-
-
-def _ancestor_in(op: Operation, block: Block | None) -> Operation | None:
-    """The operation of `block` that is `op` or contains it."""
-    current: Operation | None = op
-    while current is not None and current.parent is not block:
-        current = current.parent_op
-    return current
