@@ -19,7 +19,7 @@ from tileiras.ir import (
     Value,
     i32,
 )
-from tileiras.ir.core import OPERAND_SEGMENTS
+from tileiras.ir.operation import OPERAND_SEGMENTS
 
 from .attributes import Reader, Tables, is_flag, reader_of
 from .encoding import Cursor

@@ -18,8 +18,8 @@ from .attributes import (
     VerifyError,
     element_size,
 )
+from .blocks import Block, Region
 from .builder import Builder
-from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, BlockArgument, Operation, OpResult, Region, Value
 from .fields import (
     AnyOf,
     Constraint,
@@ -54,6 +54,7 @@ from .location import (
     SourceText,
     UnknownLoc,
 )
+from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .registry import lookup_attribute, lookup_operation, lookup_type, register_type_directive
 from .traits import (
     AllElementTypesMatch,
@@ -121,6 +122,7 @@ from .types import (
     none,
     tf32,
 )
+from .values import BlockArgument, OpResult, Value
 
 # Text is read and written on demand: a build from bytecode to PTX in one process never loads the parser.
 _LAZY = {

@@ -12,9 +12,11 @@ import re
 from typing import Any, Iterable
 
 from .attributes import Attribute
-from .core import Block, Operation, Region, Value
+from .blocks import Block, Region
 from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, OpaqueLoc, SourceLoc, UnknownLoc
+from .operation import Operation
 from .types import Type
+from .values import Value
 
 _NOT_IN_NAMES = re.compile(r"[^\w$.\-]", re.ASCII)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .assembly_format import Custom, FunctionalType, Oilist, Optional, TypeDirective, Variable, compile_format
 from .attributes import DenseArrayAttr
-from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation, Region
+from .blocks import Region
 from .fields import Field
 from .location import SourceLoc
+from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import (
     AllTypesMatch,
     AttrSizedOperandSegments,

@@ -29,8 +29,8 @@ import re
 from typing import Any, NamedTuple
 
 from .attributes import UnitAttr
-from .core import Operation
 from .fields import Field
+from .operation import Operation
 from .registry import TYPE_DIRECTIVES, register_type_directive
 
 __all__ = ["Format", "compile_format", "register_type_directive"]

@@ -30,8 +30,8 @@ from .assembly_format import (
 )
 from .assembly_fusion import fused_step, is_regular
 from .attributes import Attribute, DenseArrayAttr, EnumAttr, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr
-from .core import Operation
 from .fields import Field
+from .operation import Operation
 from .types import Type, i1, i32
 
 if TYPE_CHECKING:

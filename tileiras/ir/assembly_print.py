@@ -26,8 +26,8 @@ from .assembly_format import (
     variables_of,
 )
 from .attributes import DenseArrayAttr, EnumAttr, StringAttr, SymbolRefAttr, UnitAttr
-from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .fields import Field
+from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import SingleBlockImplicitTerminator
 from .types import Type
 

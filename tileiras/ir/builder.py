@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from .core import Block, Operation
+from .blocks import Block
 from .location import UNKNOWN_LOC, Location, UnknownLoc
+from .operation import Operation
 
 OperationT = TypeVar("OperationT", bound=Operation)
 

@@ -17,9 +17,11 @@ from typing import Any, Callable, Iterable, Mapping, Sequence, TypeVar
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 
 from .attributes import VerifyError
-from .core import Block, Operation, Region, Value
+from .blocks import Block, Region
 from .dominance import reverse_postorder
 from .location import UnknownLoc
+from .operation import Operation
+from .values import Value
 from .verifier import diagnose
 
 OperationT = TypeVar("OperationT", bound=Operation)

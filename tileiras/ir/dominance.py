@@ -6,7 +6,9 @@ enclosing region is visible inside nested regions when its definition comes befo
 
 from __future__ import annotations
 
-from .core import Block, BlockArgument, Operation, Region, Value
+from .blocks import Block, Region
+from .operation import Operation
+from .values import BlockArgument, Value
 
 
 class DominanceInfo:

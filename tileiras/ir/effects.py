@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .traits import Leaves, MayNotTerminate, NoMemoryEffect, RecursiveMemoryEffects, Terminator
 
 if TYPE_CHECKING:
-    from .core import Operation
+    from .operation import Operation
 
 
 def is_trivially_dead(op: "Operation") -> bool:

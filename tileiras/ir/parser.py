@@ -14,11 +14,13 @@ from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from . import lexer, registry
 from .attribute_parser import AttributeParser
 from .attributes import EnumAttr, IntegerAttr, VerifyError
-from .core import Block, Operation, Region, Value
+from .blocks import Block, Region
 from .fields import variadic_operand, variadic_region, variadic_result, variadic_successor
 from .location import Location, SourceLoc, SourceText
+from .operation import Operation
 from .token_reader import ParseError
 from .traits import IsolatedFromAbove, SingleBlock, SingleBlockImplicitTerminator, Terminator
+from .values import Value
 
 TOP_LEVEL_DIALECTS = ("builtin", "cuda_tile")
 """Dialects whose operations may be written without prefix outside of any operation."""

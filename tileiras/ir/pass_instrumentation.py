@@ -13,7 +13,7 @@ from typing import Any
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 
-from .core import Operation
+from .operation import Operation
 from .verifier import verify
 
 

@@ -23,7 +23,7 @@ from typing import Any, Callable, ClassVar, Iterable, Mapping, Sequence
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 
-from .core import Operation
+from .operation import Operation
 from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
 from .traits import IsolatedFromAbove
 

@@ -22,9 +22,10 @@ from .attributes import (
     SymbolRefAttr,
     UnitAttr,
 )
-from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, Operation, Region, Value
+from .blocks import Block, Region
 from .float_format import encode_float, format_float
 from .location import CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, OpaqueLoc, SourceLoc, UnknownLoc
+from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import IsolatedFromAbove
 from .types import (
     DYNAMIC,
@@ -41,6 +42,7 @@ from .types import (
     i32,
     i64,
 )
+from .values import Value
 
 OpPrinter = Callable[[Any, "Printer"], None]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .attributes import Attribute
-    from .core import Operation
+    from .operation import Operation
 
 OPERATIONS: dict[str, type["Operation"]] = {}
 ATTRIBUTES: dict[str, type["Attribute"]] = {}

@@ -16,11 +16,13 @@ from __future__ import annotations
 from typing import Callable, ClassVar, Iterable, Sequence, TypeVar
 
 from .attributes import Attribute
-from .core import Block, Operation, Value
+from .blocks import Block
 from .effects import is_trivially_dead
 from .location import UnknownLoc
+from .operation import Operation
 from .registry import lookup_operation
 from .traits import ConstantLike, IsolatedFromAbove
+from .values import Value
 
 OperationT = TypeVar("OperationT", bound=Operation)
 

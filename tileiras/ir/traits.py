@@ -12,7 +12,7 @@ from .attributes import StringAttr, VerifyError
 from .types import Type, element_type_of
 
 if TYPE_CHECKING:
-    from .core import Operation
+    from .operation import Operation
 
 
 class Trait:

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from tileiras.diagnostics import Diagnostic, DiagnosticEngine, ExitCode, Severity
 
 from .attributes import VerifyError
-from .core import OPERAND_SEGMENTS, RESULT_SEGMENTS, Block, Operation, Region, Value
+from .blocks import Block, Region
 from .dominance import DominanceInfo
 from .fields import Field, all_required, describe, satisfies
 from .location import Location
+from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, Terminator, Trait
+from .values import Value
 
 
 def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = ExitCode.INVALID_INPUT) -> None:

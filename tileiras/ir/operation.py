@@ -1,8 +1,7 @@
-"""Operations, values, blocks and regions: the IR itself.
+"""Operations.
 
 The shape is MLIR's.  An operation class declares its parts (see `fields`); an instance holds operands, results,
-attributes, regions and successors, and stands in a block's linked list.  A value knows its users, in the order in which
-they began to use it.
+attributes, regions and successors, and stands in a block's linked list.
 """
 
 from __future__ import annotations
@@ -11,102 +10,15 @@ from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
 from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr
+from .blocks import Block, Region
 from .fields import Field, all_required, segments
 from .location import UNKNOWN_LOC, Location
 from .traits import AllTypesMatch, AttrSizedOperandSegments, AttrSizedResultSegments, SameOperandsAndResultType, Trait
 from .types import i32
+from .values import OpResult, Value
 
 OPERAND_SEGMENTS = "operandSegmentSizes"
 RESULT_SEGMENTS = "resultSegmentSizes"
-
-
-class Value:
-    """Something an operation computes or a block receives."""
-
-    __slots__ = ("type", "_uses")
-
-    type: Any
-
-    def __init__(self, type: Any) -> None:
-        self.type = type
-        # user -> number of its operands that are this value; a dict keeps the order of first use.
-        self._uses: dict[Operation, int] = {}
-
-    @property
-    def users(self) -> list["Operation"]:
-        """The operations that use this value, each once, in order of first use."""
-        return list(self._uses)
-
-    @property
-    def has_uses(self) -> bool:
-        return bool(self._uses)
-
-    @property
-    def has_one_use(self) -> bool:
-        return len(self._uses) == 1 and next(iter(self._uses.values())) == 1
-
-    @property
-    def owner(self) -> "Operation | Block":
-        raise AttributeError("owner")
-
-    @property
-    def defining_op(self) -> "Operation | None":
-        return None
-
-    @property
-    def parent_block(self) -> "Block | None":
-        """The block that has the value as an argument, or the operation that makes it."""
-        raise AttributeError("parent_block")
-
-    def replace_all_uses_with(self, new: "Value") -> None:
-        if new is self:
-            return
-        for user in list(self._uses):
-            user.operands = tuple(new if operand is self else operand for operand in user._operands)
-
-    def replace_uses_in(self, new: "Value", users: Iterable["Operation"]) -> None:
-        for user in users:
-            user.operands = tuple(new if operand is self else operand for operand in user._operands)
-
-
-class OpResult(Value):
-    __slots__ = ("op", "index")
-
-    def __init__(self, type: Any, op: "Operation", index: int) -> None:
-        self.type = type
-        self._uses = {}
-        self.op = op
-        self.index = index
-
-    @property
-    def owner(self) -> "Operation":
-        return self.op
-
-    @property
-    def defining_op(self) -> "Operation":
-        return self.op
-
-    @property
-    def parent_block(self) -> "Block | None":
-        return self.op.parent
-
-
-class BlockArgument(Value):
-    __slots__ = ("block", "index", "location")
-
-    def __init__(self, type: Any, block: "Block", index: int, location: Location = UNKNOWN_LOC) -> None:
-        super().__init__(type)
-        self.block = block
-        self.index = index
-        self.location = location
-
-    @property
-    def owner(self) -> "Block":
-        return self.block
-
-    @property
-    def parent_block(self) -> "Block":
-        return self.block
 
 
 class Operation:
@@ -129,16 +41,16 @@ class Operation:
     successor_fields: ClassVar[tuple[Field, ...]] = ()
     trait_instances: ClassVar[tuple[Trait, ...]] = ()
     _trait_classes: ClassVar[frozenset[type]] = frozenset()
-    _signature: "ClassVar[_Signature | None]" = None
+    _signature: ClassVar[_Signature | None] = None
 
     __slots__ = ("_operands", "_results", "attributes", "_regions", "_successors", "location", "parent", "prev",
                  "next", "_order")  # fmt: skip
 
     attributes: dict[str, Attribute]
     location: Location
-    parent: "Block | None"
-    prev: "Operation | None"
-    next: "Operation | None"
+    parent: Block | None
+    prev: Operation | None
+    next: Operation | None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -227,8 +139,8 @@ class Operation:
         operands: Sequence[Value] = (),
         result_types: Sequence[Any] = (),
         attributes: dict[str, Attribute] | None = None,
-        regions: Sequence["Region"] = (),
-        successors: Sequence["Block"] = (),
+        regions: Sequence[Region] = (),
+        successors: Sequence[Block] = (),
         location: Location = UNKNOWN_LOC,
     ) -> Any:
         """The raw form: everything in order, nothing inferred; takes over `attributes`."""
@@ -299,19 +211,19 @@ class Operation:
         return self._results
 
     @property
-    def regions(self) -> tuple["Region", ...]:
+    def regions(self) -> tuple[Region, ...]:
         return self._regions
 
     @property
-    def successors(self) -> tuple["Block", ...]:
+    def successors(self) -> tuple[Block, ...]:
         return self._successors
 
     @successors.setter
-    def successors(self, blocks: Iterable["Block"]) -> None:
+    def successors(self, blocks: Iterable[Block]) -> None:
         self._successors = tuple(blocks)
 
     @property
-    def parent_op(self) -> "Operation | None":
+    def parent_op(self) -> Operation | None:
         block = self.parent
         return block.parent.parent if block is not None and block.parent is not None else None
 
@@ -340,16 +252,16 @@ class Operation:
     def verify_op(self) -> None:
         """Rules of this operation beyond structure, types and traits; raises VerifyError."""
 
-    warnings: "ClassVar[Callable[[Any], Iterable[str]] | None]" = None
+    warnings: ClassVar[Callable[[Any], Iterable[str]] | None] = None
     """A method of classes that have something to say about what is legal but hardly meant: the verifier's warnings."""
 
-    def fold(self) -> "Sequence[Value | Attribute] | None":
+    def fold(self) -> Sequence[Value | Attribute] | None:
         """One value or constant attribute per result when the operation can be replaced by them, else None."""
         return None
 
     # ---- changes -----------------------------------------------------------------------------------------------------
 
-    def detach(self) -> "Operation":
+    def detach(self) -> Operation:
         """Takes the operation out of its block, keeping it alive."""
         block = self.parent
         if block is not None:
@@ -386,13 +298,13 @@ class Operation:
         for result, value in zip(self._results, values, strict=True):
             result.replace_all_uses_with(value)
 
-    def move_before(self, other: "Operation") -> None:
+    def move_before(self, other: Operation) -> None:
         block = other.parent
         assert block is not None
         self.detach()
         block.insert_before(self, other)
 
-    def clone(self, mapping: dict[Value, Value] | None = None, blocks: "dict[Block, Block] | None" = None) -> Any:
+    def clone(self, mapping: dict[Value, Value] | None = None, blocks: dict[Block, Block] | None = None) -> Any:
         """A deep copy; operands go through `mapping`, which learns the new results and block arguments."""
         mapping = {} if mapping is None else mapping
         blocks = {} if blocks is None else blocks
@@ -413,7 +325,7 @@ class Operation:
 
     # ---- queries -----------------------------------------------------------------------------------------------------
 
-    def walk(self) -> Iterator["Operation"]:
+    def walk(self) -> Iterator[Operation]:
         """This operation and all inside it, pre-order, in textual order.  The current one may be erased."""
         yield self
         for region in self._regions:
@@ -424,14 +336,14 @@ class Operation:
                     else:
                         yield op
 
-    def is_before_in_block(self, other: "Operation") -> bool:
+    def is_before_in_block(self, other: Operation) -> bool:
         block = self.parent
         assert block is not None and block is other.parent
         if not block.order_valid:
             block.renumber()
         return self._order < other._order
 
-    def is_ancestor_of(self, other: "Operation") -> bool:
+    def is_ancestor_of(self, other: Operation) -> bool:
         """True for the operation itself as well."""
         at: Operation | None = other
         while at is not None and at is not self:
@@ -447,176 +359,6 @@ class Operation:
         return f"<{self.name} at {self.location!r}>"
 
 
-class Block:
-    """A list of operations with arguments; the last operation is its terminator."""
-
-    __slots__ = ("arguments", "first", "last", "parent", "order_valid")
-
-    arguments: tuple[BlockArgument, ...]
-    first: Operation | None
-    last: Operation | None
-    parent: "Region | None"
-
-    def __init__(self, arg_types: Iterable[Any] = (), locations: Iterable[Location] | None = None) -> None:
-        types = tuple(arg_types)
-        places = tuple(locations) if locations is not None else (UNKNOWN_LOC,) * len(types)
-        self.arguments = tuple(BlockArgument(t, self, n, at) for n, (t, at) in enumerate(zip(types, places)))
-        self.first = self.last = None
-        self.parent = None
-        self.order_valid = False
-
-    @property
-    def operations(self) -> Iterator[Operation]:
-        """The operations in order; the current one may be erased or moved while iterating."""
-        op = self.first
-        while op is not None:
-            following = op.next
-            yield op
-            op = following
-
-    def __iter__(self) -> Iterator[Operation]:
-        return self.operations
-
-    @property
-    def terminator(self) -> Operation | None:
-        return self.last
-
-    @property
-    def parent_op(self) -> Operation | None:
-        return self.parent.parent if self.parent is not None else None
-
-    def find_ancestor_op(self, op: Operation | None) -> Operation | None:
-        """The operation of this block that is `op` or contains it; None when it is elsewhere."""
-        while op is not None and op.parent is not self:
-            op = op.parent_op
-        return op
-
-    @property
-    def predecessors(self) -> list["Block"]:
-        """Blocks of the region whose terminator names this block, in textual order."""
-        assert self.parent is not None
-        return [b for b in self.parent.blocks if b.last is not None and self in b.last._successors]
-
-    def append(self, op: Operation) -> Operation:
-        last = self.last
-        op.parent = self
-        op.prev = last
-        op.next = None
-        if last is None:
-            self.first = op
-            op._order = 0
-            self.order_valid = True
-        else:
-            last.next = op
-            op._order = last._order + 1
-        self.last = op
-        return op
-
-    def insert_before(self, op: Operation, ref: Operation | None) -> Operation:
-        """Inserts before `ref`, at the end when `ref` is None."""
-        if ref is None:
-            return self.append(op)
-        before = ref.prev
-        op.parent = self
-        op.prev = before
-        op.next = ref
-        ref.prev = op
-        if before is None:
-            self.first = op
-        else:
-            before.next = op
-        self.order_valid = False
-        return op
-
-    def renumber(self) -> None:
-        for order, op in enumerate(self.operations):
-            op._order = order
-        self.order_valid = True
-
-    def add_argument(self, type: Any, location: Location = UNKNOWN_LOC) -> BlockArgument:
-        argument = BlockArgument(type, self, len(self.arguments), location)
-        self.arguments = (*self.arguments, argument)
-        return argument
-
-    def erase_argument(self, index: int) -> None:
-        if self.arguments[index].has_uses:
-            raise ValueError(f"erasing block argument #{index}, which is still used")
-        self.arguments = self.arguments[:index] + self.arguments[index + 1 :]
-        for number, argument in enumerate(self.arguments):
-            argument.index = number
-
-    def split_before(self, op: Operation) -> "Block":
-        """Moves `op` and all after it to a new block placed right after this one in the region."""
-        rest = Block()
-        at: Operation | None = op
-        while at is not None:
-            following = at.next
-            rest.append(at.detach())
-            at = following
-        if self.parent is not None:
-            self.parent.insert_after(rest, self)
-        return rest
-
-
-class Region:
-    """A list of blocks; the first is the entry."""
-
-    __slots__ = ("blocks", "parent")
-
-    blocks: list[Block]
-    parent: Operation | None
-
-    def __init__(self, blocks: Iterable[Block] = ()) -> None:
-        self.blocks = []
-        self.parent = None
-        for block in blocks:
-            self.append(block)
-
-    @property
-    def block(self) -> Block:
-        """The only block."""
-        (block,) = self.blocks
-        return block
-
-    @property
-    def operations(self) -> Iterator["Operation"]:
-        """The operations of all blocks; none of a region without blocks."""
-        for block in self.blocks:
-            yield from block.operations
-
-    @property
-    def entry(self) -> Block | None:
-        return self.blocks[0] if self.blocks else None
-
-    def append(self, block: Block) -> Block:
-        block.parent = self
-        self.blocks.append(block)
-        return block
-
-    def insert_after(self, block: Block, ref: Block) -> Block:
-        block.parent = self
-        self.blocks.insert(self.blocks.index(ref) + 1, block)
-        return block
-
-    def take_blocks(self, other: "Region") -> "Region":
-        """Moves all blocks of `other` to the end of this region."""
-        for block in other.blocks:
-            block.parent = self
-        self.blocks += other.blocks
-        other.blocks = []
-        return self
-
-    def clone_into(self, target: "Region", mapping: dict[Value, Value], blocks: dict[Block, Block]) -> None:
-        for block in self.blocks:
-            copy = Block([a.type for a in block.arguments], [a.location for a in block.arguments])
-            mapping.update(zip(block.arguments, copy.arguments))
-            blocks[block] = target.append(copy)
-        for block in self.blocks:
-            copy = blocks[block]
-            for op in block.operations:
-                copy.append(op.clone(mapping, blocks))
-
-
 # ---- set-up of operation classes -------------------------------------------------------------------------------------
 
 
@@ -626,7 +368,7 @@ class _Signature:
     __slots__ = ("operands", "ones", "attributes", "results", "typed_as", "sized_operands", "sized_results")
 
     @classmethod
-    def of(cls, op: type[Operation]) -> "_Signature":
+    def of(cls, op: type[Operation]) -> _Signature:
         self = op._signature = cls()
         # A number that no list of operands has stands for operands that are optional or several.
         self.operands = len(op.operand_fields) if all_required(op.operand_fields) else -1
