@@ -37,7 +37,15 @@ def program() -> int:
     import gc
 
     gc.disable()
-    code = main()
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        import signal
+
+        # Whoever started this is to see what ended it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise
     gc.freeze()
     return code
 

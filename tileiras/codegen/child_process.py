@@ -20,6 +20,7 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 
+from tileiras.codegen import isolation
 from tileiras.diagnostics import CompileError, Diagnostic, Locatable
 
 GRACE = 5.0
@@ -73,9 +74,10 @@ def run(
             raise failed(f"Couldn't fork: {name}: {error.strerror}") from None
         raise failed(f"Program could not be executed: {path}: {error.strerror}") from None
     try:
-        if meanwhile is not None:
-            meanwhile()
-        data, _ = child.communicate(timeout=timeout)
+        with isolation.watching(child.pid, folder):
+            if meanwhile is not None:
+                meanwhile()
+            data, _ = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         child.kill()
         try:

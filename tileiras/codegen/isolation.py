@@ -3,7 +3,8 @@
 This LLVM has assertions on, and many of its errors end the process: an instruction that cannot be selected, an
 intrinsic above the target, an unknown assembly constraint.  So a forked helper process does the work.  It is started
 once per thread of the parent, answers requests over a pipe until the parent goes away, and when it dies the parent
-turns what it wrote to stderr into a diagnostic and starts another for the next request.
+turns what it wrote to stderr into a diagnostic and starts another for the next request.  When the parent dies, it ends
+itself and what the parent had running (`lifeline`).
 
 One helper per thread and process: a helper is never shared, so requests cannot interleave, and a process forked from
 the parent (a worker of a build) starts its own.
@@ -14,11 +15,12 @@ same interpreter image, so the marshal format always agrees.
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 _LENGTH = 8
@@ -36,7 +38,7 @@ class HelperDied(Exception):
 class Helper:
     """A forked process that runs functions for its parent."""
 
-    __slots__ = ("_owner", "_pid", "_read_to", "_replies", "_requests", "_stderr")
+    __slots__ = ("_lifeline", "_owner", "_pid", "_read_to", "_replies", "_requests", "_stderr")
 
     def __init__(self) -> None:
         _prepare_fork()
@@ -52,26 +54,32 @@ class Helper:
             try:
                 request_read, self._requests = os.pipe()
                 self._replies, reply_write = os.pipe()
-                _pipe_ends.update((request_read, self._requests, self._replies, reply_write))
-                _kept[threading.get_ident()] = (request_read, reply_write)
+                lifeline_read, self._lifeline = os.pipe()
+                inner = (request_read, reply_write, lifeline_read)
+                _pipe_ends.update((*inner, *self._ends()))
+                _kept[threading.get_ident()] = inner
                 self._pid = _fork()
             finally:
                 if lock is not None:
                     lock.release()
             if self._pid == 0:
-                self._become_helper(request_read, reply_write)
+                self._become_helper(*inner)
             del _kept[threading.get_ident()]
-            for descriptor in (request_read, reply_write):
+            for descriptor in inner:
                 _pipe_ends.discard(descriptor)
                 os.close(descriptor)
 
-    def _become_helper(self, requests: int, replies: int) -> NoReturn:
+    def _ends(self) -> tuple[int, ...]:
+        """The parent's ends of the pipes."""
+        return self._requests, self._replies, self._lifeline
+
+    def _become_helper(self, requests: int, replies: int, lifeline: int) -> NoReturn:
         code = 1
         try:
             # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
             os.dup2(self._stderr.fileno(), 1)
             os.dup2(self._stderr.fileno(), 2)
-            _serve(requests, replies)
+            _serve(requests, replies, lifeline)
             code = 0
         finally:
             os._exit(code)
@@ -82,7 +90,7 @@ class Helper:
         """The function's result and what was written to stderr meanwhile; raises HelperDied or RuntimeError."""
         payload = marshal.dumps((function, arguments))
         try:
-            _write_all(self._requests, len(payload).to_bytes(_LENGTH, "little") + payload)
+            _send(self._requests, payload)
             if meanwhile is not None:
                 meanwhile()
             reply = _read_message(self._replies)
@@ -99,6 +107,15 @@ class Helper:
         if not ok:
             raise RuntimeError(value)
         return value, text
+
+    def announce(self, pid: int, folder: str = "") -> None:
+        """Has the program `pid`, a child of this process, ended and its `folder` removed should this process be killed;
+        without a folder, no more."""
+        if os.getpid() == self._owner and not self._stderr.closed:
+            from tileiras.codegen import lifeline
+
+            with contextlib.suppress(BrokenPipeError):  # the helper has died: nobody is there to do it
+                _send(self._lifeline, lifeline.announcement(pid, folder))
 
     def _drain(self) -> str:
         size = os.fstat(self._stderr.fileno()).st_size
@@ -120,7 +137,7 @@ class Helper:
         return f"exit status {os.WEXITSTATUS(status)}"
 
     def _close_files(self) -> None:
-        for descriptor in (self._requests, self._replies):
+        for descriptor in self._ends():
             if descriptor in _pipe_ends:
                 _pipe_ends.discard(descriptor)
                 os.close(descriptor)
@@ -161,7 +178,7 @@ _creation = threading.Lock()
 # a helper would outlive its parent, and a dead helper would not be noticed, while somebody else holds its pipe open.
 _pipe_ends: set[int] = set()
 # What a thread that is starting a helper leaves open in it.
-_kept: dict[int, tuple[int, int]] = {}
+_kept: dict[int, tuple[int, ...]] = {}
 
 
 def _forget_helpers() -> None:
@@ -214,6 +231,23 @@ def call(function: str, *, meanwhile: Callable[[], None] | None = None, **argume
         raise
 
 
+@contextlib.contextmanager
+def watching(pid: int, folder: str) -> Iterator[None]:
+    """While the program `pid` runs in `folder`: it ends, and the folder goes, with this process.
+
+    That is left to this thread's helper; without one it holds only as long as nobody kills this process.
+    """
+    helper = getattr(_local, "helper", None)
+    if helper is None:
+        yield
+        return
+    helper.announce(pid, folder)
+    try:
+        yield
+    finally:
+        helper.announce(pid)
+
+
 def stop() -> None:
     """End this thread's helper, if it has one."""
     helper = getattr(_local, "helper", None)
@@ -228,16 +262,23 @@ def _functions() -> dict[str, Any]:
     return llvm_pipeline.REQUESTS
 
 
-def _serve(requests: int, replies: int) -> None:
-    """The helper's loop; returns when the parent has closed its end."""
+def _serve(requests: int, replies: int, lifeline: int) -> None:
+    """The helper's loop; it ends with the parent, in the middle of a request as well."""
     import signal
+
+    from tileiras.codegen.lifeline import follow
+
+    # LLVM runs without the interpreter's lock, so this thread is awake meanwhile.
+    follower = threading.Thread(target=follow, args=(lambda: _read_message(lifeline),), daemon=True)
+    follower.start()
 
     faulthandler = sys.modules.get("faulthandler")
     if faulthandler is not None:
         # An abort of LLVM is expected; it is the parent that reports it.
         faulthandler.disable()
-    # Ctrl-C reaches the whole foreground group; the parent decides what happens then.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and its like reach the whole foreground group; the parent decides what happens then.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     import gc
 
     # What came with the fork is the parent's: looking through it for garbage would copy all of its pages.
@@ -252,18 +293,17 @@ def _serve(requests: int, replies: int) -> None:
     while True:
         message = _read_message(requests)
         if message is None:
-            return
+            return follower.join()
         function, arguments = marshal.loads(message)
         try:
             reply = (True, functions[function](**arguments))
         except Exception as error:  # noqa: BLE001  Whatever it is, the parent must get an answer; it raises it again.
             reply = (False, str(error) or type(error).__name__)
-        payload = marshal.dumps(reply)
-        _write_all(replies, len(payload).to_bytes(_LENGTH, "little") + payload)
+        _send(replies, marshal.dumps(reply))
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
+def _send(descriptor: int, message: bytes) -> None:
+    view = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
     while view:
         view = view[os.write(descriptor, view) :]
 

@@ -1,0 +1,101 @@
+"""A command that is killed leaves no process and no file behind, whatever it was doing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from invocations import KERNEL
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
+
+SLOW_LLVM = """\
+from tileiras.codegen import llvm_pipeline
+import time, pathlib, sys
+def compile(**named):
+    pathlib.Path("started").write_text("")
+    time.sleep(100)
+llvm_pipeline.REQUESTS["compile"] = compile
+from tileiras.cli.tileiras import program
+sys.exit(program())
+"""
+
+
+def until(condition, what):
+    limit = time.monotonic() + 20
+    while not (found := condition()):
+        assert time.monotonic() < limit, what
+        time.sleep(0.02)
+    return found
+
+
+def children(pid: int) -> set[int]:
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.add(int(file.parent.name))
+    return found
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts the command in a process group of its own; gives it and its children once `started` is there."""
+    (tmp_path / "k.mlir").write_text(KERNEL.replace("TYPE", "f32"))
+    (tmp_path / "temporary").mkdir()
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text("#!/bin/sh\ntouch ../../started\nexec sleep 100\n")
+    ptxas.chmod(0o755)
+    path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    started = []
+
+    def start(*python):
+        process = subprocess.Popen(
+            [sys.executable, *python, "k.mlir", "--gpu-name=sm_80", f"--ptxas={ptxas}", "--cache=off", "-o", "k.cubin"],
+            cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": path},
+        )  # fmt: skip
+        started.append(process)
+        until((tmp_path / "started").exists, "it does not get that far")
+        return process, children(process.pid)
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.mark.parametrize("send, number", [
+    (os.kill, signal.SIGTERM), (os.kill, signal.SIGHUP), (os.kill, signal.SIGKILL),
+    (os.killpg, signal.SIGTERM), (os.killpg, signal.SIGINT),
+])  # fmt: skip
+def test_nothing_is_left_of_a_command_that_is_killed_while_ptxas_runs(command, tmp_path, send, number):
+    process, inner = command("-m", "tileiras.cli.tileiras")
+    assert len(inner) == 2, "LLVM's process and ptxas"
+    send(process.pid, number)
+    _, said = process.communicate()
+    assert process.returncode == -number and said == b""
+    until(lambda: not any(map(running, inner)), "a child goes on")
+    until(lambda: not os.listdir(tmp_path / "temporary"), "a temporary folder stays")
+    assert sorted(os.listdir(tmp_path)) == ["k.mlir", "ptxas", "started", "temporary"]
+
+
+def test_llvm_ends_in_the_middle_of_its_work_when_the_command_is_killed(command):
+    process, inner = command("-c", SLOW_LLVM)
+    assert len(inner) == 1
+    process.kill()
+    until(lambda: not any(map(running, inner)), "LLVM's process goes on")
