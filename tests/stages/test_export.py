@@ -77,6 +77,18 @@ def test_imported_modules_of_the_tree_are_dependencies_and_are_read_again(tree):
     assert not (tree / "__pycache__").exists()
 
 
+def test_the_compiler_is_no_dependency_of_kernels_in_its_own_tree(monkeypatch):
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    path = os.path.join(root, "examples", "vector_add.py")
+    context = StageContext(source_name="examples/vector_add.py", source_path=path)
+    # Not loaded before: what an export loads first must not be taken for the user's.
+    signatures = "tileiras.stages.export.signatures"
+    monkeypatch.delitem(sys.modules, signatures, raising=False)
+    with open(path, "rb") as file:
+        export.run(file.read(), stage("export").select(CompileOptions({"gpu-name": "sm_90"})), context)
+    assert signatures in sys.modules and context.dependencies == []
+
+
 TWO_MODULES = """\
 import cuda.tile as ct
 from helper import FACTOR

@@ -158,10 +158,13 @@ def _file_of(module: Any) -> str | None:
 
 
 def _own_modules(before: set[str], place: _Place) -> list[str]:
-    """Files of the user's tree that were imported, sorted; installed packages are not the user's tree."""
+    """Files of the user's tree that were imported, sorted; installed packages, and the compiler where the user works in
+    its own tree, are not the user's."""
     found = set()
     for name, module in list(sys.modules.items()):
-        file = _file_of(module) if name not in before else None
+        if name in before or name.partition(".")[0] == "tileiras":
+            continue
+        file = _file_of(module)
         if file is None or file == place.path or not file.startswith(place.root.rstrip(os.sep) + os.sep):
             continue
         if "site-packages" not in file.split(os.sep) and file.endswith(".py"):
