@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -40,6 +41,23 @@ def read_if_there(path: str) -> bytes | None:
             return file.read()
     except OSError:
         return None
+
+
+def file_identity(path: str) -> str:
+    """What a file holds, for keys; `missing` when it cannot be read.  Asked again, it is read again if it changed."""
+    try:
+        state = os.stat(path)
+        return _digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
+    except OSError:
+        return "missing"
+
+
+@functools.lru_cache(64)
+def _digest(path: str, *state: int) -> str:
+    import xxhash
+
+    with open(path, "rb") as file:
+        return xxhash.xxh3_128_hexdigest(file.read())
 
 
 def read_json_object(path: str) -> dict[str, Any]:

@@ -76,6 +76,7 @@ OPTIONS: dict[str, Option] = {
         Option("emit-remarks", bool, False, "say what was chosen for accesses, products, loops and kernels, and why"),
         Option("sanitize", str, None, "instrument memory accesses for the sanitizer tool named", ("memcheck",)),
         Option("ptxas-options", list, (), "further arguments for ptxas"),
+        Option("apply-controls", str, None, "file of compiler controls (ACF) for ptxas, 13.3 or newer", local=True),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
         Option("child-timeout", int, 0, "seconds that ptxas and nvdisasm may take; 0 for no limit", local=True),
         Option("dump-sass-command", str, "nvdisasm -c", "what disassembles a cubin for emit=sass"),

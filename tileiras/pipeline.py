@@ -123,7 +123,10 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
-        ("opt-level", "ptxas", "ptxas-options", "sanitize", "emit-remarks", "child-timeout", *DEBUG_OPTIONS),
+        (
+            "opt-level", "ptxas", "ptxas-options", "apply-controls", "sanitize", "emit-remarks", "child-timeout",
+            *DEBUG_OPTIONS,
+        ),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
     ),

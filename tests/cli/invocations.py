@@ -213,6 +213,16 @@ OURS: dict[str, dict] = {
         "error: input does not correspond to Tile IR bytecode",
         "why": UNNAMED_DAMAGE,
     },
+    **{
+        line: {
+            "error": f"error: unable to read controls file '{name}': No such file or directory",
+            "why": "ptxas gets the file, where there is one",
+        }
+        for line, name in (
+            ("good.bc --gpu-name sm_90 --apply-controls=none.acf", "none.acf"),
+            ("good.bc --gpu-name sm_90 -l x --apply-controls=x", "x"),
+        )
+    },
     "good.bc --gpu-name sm_90 -o dir": {
         "error": "error: unable to open output file 'dir': Is a directory", "why": NO_WORD,
     },

@@ -14,6 +14,8 @@ from tileiras.cli import tileiras as command
 from tileiras.codegen import nvdisasm, toolkit
 from tileiras.codegen import ptxas as assembler
 from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.options import CompileOptions
+from tileiras.pipeline import stage
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
 
@@ -205,3 +207,42 @@ def test_machine_code_is_a_product():
     text = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
     made = api.compile(text, gpu_name="sm_90", emit="sass")
     assert ".text.k:" in made.text and "EXIT" in made.text
+
+
+def test_controls_reach_ptxas_under_a_name_of_ours(program, tmp_path):
+    controls = tmp_path / "my controls"
+    controls.write_text("tuned")
+    assembled = assembler.assemble(
+        PTX, "sm_80", controls=str(controls),
+        ptxas=program(f'test "$6 $7" = "--apply-controls controls.acf" && test "$(cat "$7")" = tuned && {WORKS}'),
+    )  # fmt: skip
+    assert assembled.cubin == b"\x7fELF"
+
+
+@pytest.mark.parametrize("name, reason", [("absent", "No such file or directory"), (".", "Is a directory")])
+def test_controls_that_cannot_be_read_are_a_wrong_configuration(name, reason):
+    with pytest.raises(CompileError) as error:
+        assembler.assemble(PTX, "sm_80", controls=name, ptxas="/bin/true")
+    assert error.value.code == 2
+    assert error.value.diagnostics[0].message == f"unable to read controls file '{name}': {reason}"
+
+
+def test_the_content_of_controls_is_part_of_the_key(tmp_path):
+    controls = tmp_path / "controls"
+
+    def identity():
+        options = CompileOptions({"gpu-name": "sm_80", "apply-controls": str(controls)})
+        return assembler.tool_identity(stage("cubin").select(options))
+
+    known = {identity()}
+    for text in ("one", "other"):
+        controls.write_text(text)
+        known.add(identity())
+    assert len(known) == 3 and str(tmp_path) not in "".join(known)
+
+
+def test_ptxas_judges_controls(ptxas, tmp_path):
+    (tmp_path / "controls").write_text("not a file of controls\n")
+    with pytest.raises(CompileError, match="Invalid compiler controls file") as error:
+        assembler.assemble(PTX, "sm_80", ptxas=ptxas, controls=str(tmp_path / "controls"))
+    assert error.value.code == 5

@@ -102,8 +102,10 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     if emit in ("cubin", "sass"):
         given.setdefault("tile-launch", True)
     options = CompileOptions(given)
-    if "apply-controls" in values:
-        raise CompileError.at(None, "--apply-controls is not supported on this platform", ExitCode.CONFIGURATION)
+    if options["apply-controls"] is not None:
+        from tileiras.codegen import ptxas
+
+        ptxas.read_controls(options["apply-controls"])
     output = values.get("output-file")
     if output is None:
         output = "-" if name == "-" else DEFAULT_CUBIN if emit == "cubin" else _stem(name) + suffix

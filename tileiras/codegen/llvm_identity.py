@@ -5,11 +5,10 @@ A build asks for it even when nothing is to be done, so that nothing is loaded h
 
 from __future__ import annotations
 
-import functools
-import os
 from typing import Any
 
 from tileiras.codegen import toolkit
+from tileiras.files import file_identity
 
 LIBDEVICE = "nvvm/libdevice/libdevice.10.bc"
 """Its place below the root of a toolkit."""
@@ -28,13 +27,5 @@ def llvm_identity() -> str:
 def tool_identity(options: Any) -> str:
     """LLVM and the libraries, given the options of the ptx stage.  A missing one is told as such, not as an error."""
     found = toolkit.find_library(LIBDEVICE, options.libdevice)
-    blobs = "".join(f" blob-{_digest(path) if os.path.isfile(path) else 'missing'}" for path in options.blob_linked_lib)
-    return f"{llvm_identity()} libdevice-{_digest(found) if found is not None else 'missing'}{blobs}"
-
-
-@functools.cache
-def _digest(path: str) -> str:
-    import xxhash
-
-    with open(path, "rb") as file:
-        return xxhash.xxh3_128_hexdigest(file.read())
+    blobs = "".join(f" blob-{file_identity(path)}" for path in options.blob_linked_lib)
+    return f"{llvm_identity()} libdevice-{file_identity(found) if found is not None else 'missing'}{blobs}"

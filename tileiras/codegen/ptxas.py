@@ -12,9 +12,14 @@ from typing import Any, NamedTuple
 
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+from tileiras.files import file_identity
 
 INPUT_NAME = "kernel.ptx"
 """The file name ptxas sees; its messages quote it, so it must not depend on the machine."""
+
+
+CONTROLS_NAME = "controls.acf"
+"""Its copy of the file of controls, for the same reason, and since ptxas ends on a folder as if memory were short."""
 
 
 class Resources(NamedTuple):
@@ -88,12 +93,25 @@ def _ask_version(path: str) -> str:
 def tool_identity(options: Any) -> str:
     """Which ptxas, given the options of the cubin stage: part of its key.
 
-    A missing one is told as such; the stage itself reports it.
+    A missing one is told as such; the stage itself reports it.  The content of a file of controls counts.
     """
+    controls = ""
+    if options.apply_controls is not None:
+        controls = f" controls-{file_identity(options.apply_controls)}"
     try:
-        return f"ptxas-{version(find(options.ptxas))}"
+        return f"ptxas-{version(find(options.ptxas))}{controls}"
     except CompileError:
-        return "ptxas-missing"
+        return f"ptxas-missing{controls}"
+
+
+def read_controls(path: str, location: Locatable | None = None) -> bytes:
+    """A file of controls; raises CompileError (code 2) when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        message = f"unable to read controls file '{path}': {error.strerror}"
+        raise CompileError.at(location, message, ExitCode.CONFIGURATION) from None
 
 
 def prepare() -> None:
@@ -109,6 +127,7 @@ def assemble(
     *,
     opt_level: int = 3,
     options: Sequence[str] = (),
+    controls: str | None = None,
     ptxas: str | None = None,
     timeout: float | None = None,
     engine: DiagnosticEngine | None = None,
@@ -117,9 +136,9 @@ def assemble(
 ) -> Assembled:
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
-    `options` are further ptxas arguments, `ptxas` the program to run instead of the one found, which has
-    `timeout` seconds.  ptxas's warnings go to `engine`; `meanwhile` is called while it runs.  Raises CompileError with
-    ptxas's own text and a command to reproduce when it fails.
+    `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `ptxas` the program to
+    run instead of the one found, which has `timeout` seconds.  ptxas's warnings go to `engine`; `meanwhile` is called
+    while it runs.  Raises CompileError with ptxas's own text and a command to reproduce when it fails.
     """
     import os
     import tempfile
@@ -129,7 +148,13 @@ def assemble(
     path = find(ptxas, location)
     named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
     arguments = ["-arch", named.group(1) if named else chip, "--opt-level", str(opt_level), "-v", *options]
+    if controls is not None:
+        arguments += ["--apply-controls", CONTROLS_NAME]
+        applied = read_controls(controls, location)
     with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        if controls is not None:
+            with open(os.path.join(folder, CONTROLS_NAME), "wb") as copy:
+                copy.write(applied)
         with open(os.path.join(folder, INPUT_NAME), "w", encoding="utf-8", newline="\n") as file:
             file.write(ptx)
         output = child_process.run(

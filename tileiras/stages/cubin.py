@@ -32,6 +32,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
             # ptxas refuses -g with optimisation.
             opt_level=0 if options.device_debug else options.opt_level,
             options=(*flags, *options.ptxas_options),
+            controls=options.apply_controls,
             ptxas=options.ptxas,
             timeout=options.child_timeout or None,
             engine=context.engine,
