@@ -39,7 +39,7 @@ def test_a_source_that_breaks_leaves_no_artifact_of_its_stage(project):
 
 @pytest.mark.parametrize(
     "argument, listed",
-    [("smm=sm_90", "sm, opt, emit"), ("sm=sm_91", "sm_75, sm_80"), ("emit=sass", "bytecode, cuda_tile")],
+    [("smm=sm_90", "sm, opt, emit"), ("sm=sm_91", "sm_75, sm_80"), ("emit=elf", "bytecode, cuda_tile")],
 )
 def test_a_mistyped_variable_is_refused_with_what_is_accepted(project, argument, listed):
     build = project.scons(argument, expect=2)

@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from project import Project, axpy, module
+from project import SCONSTRUCT, Project, axpy, module
 
 from tileiras.build.display import Display
 from tileiras.build.execute import Report, Step
@@ -49,6 +49,28 @@ def test_failed_kernels_are_named_together_at_the_end(project):
     assert last[0] == "tileiras: 2 kernels failed:"
     assert [line.split(":")[0] for line in last[1:]] == ["  kernels/a.mlir", "  kernels/b.mlir"]
     assert all("error: " in line and line.endswith(" (sm_90)") for line in last[1:])
+
+
+def test_what_is_wrong_for_every_target_is_said_once(project):
+    project.write("kernels/a.mlir", module(axpy("a")).replace("%lane = iota", "%lane = iotta"))
+    build = project.scons("-k", "sm=sm_90,sm_100", expect=2)
+    assert build.errors.count("kernels/a.mlir:") == 1
+    assert said(build)[0].endswith(", 1 kernel failed")
+    project.write("kernels/b.mlir", module(axpy("b")).replace("%lane = iota", "%lane = iotta"))
+    build = project.scons("-k", "sm=sm_90,sm_100", expect=2)
+    assert [line.endswith(" (sm_100, sm_90)") for line in build.errors.splitlines()[-2:]] == [True, True]
+
+
+def test_keeping_on_after_an_error_finds_no_cycles_in_the_whole_folder(project):
+    project.write("SConstruct", SCONSTRUCT.replace("Default(env.TileTree(\"kernels\"))", "env.TileTree(\"kernels\")"))
+    project.write("kernels/a.mlir", module(axpy("a")).replace("%lane = iota", "%lane = iotta"))
+    build = project.scons("-k", expect=2)
+    assert "cycle" not in build.errors and "build/sm_90/O3/kernels/b/b.ptx" in build.output
+
+
+def test_a_cycle_is_told_all_the_same(project):
+    project.write("SConstruct", SCONSTRUCT + "env.Depends(Alias('a', Alias('b')), Alias('b', Alias('a')))\n")
+    assert "dependency cycle" in project.scons("-k", "a", expect=2).errors
 
 
 def test_explain_answers_in_options(project):

@@ -34,6 +34,8 @@ class Display:
         self._reports: dict[tuple[str, str], Report] = {}
         self._failures: dict[tuple[str, str], str] = {}
         """The first line of what went wrong, by source and target."""
+        self._told: set[tuple[str, str]] = set()
+        """What was said of a source: what is wrong with it for one target is mostly wrong for all."""
         self._running = 0
         self._drawn = 0.0
         self._summarised = False
@@ -59,7 +61,8 @@ class Display:
                 self._failures.setdefault((step.source_name, step.options["gpu-name"]), first)
             if not self.silent:
                 self._say(line, self._out)
-            if report.text:
+            if report.text and (step.source_name, report.text) not in self._told:
+                self._told.add((step.source_name, report.text))
                 self._say(report.text, self._error)
             self._draw()
 
@@ -93,15 +96,19 @@ class Display:
             cut = self._cut_off()
             if cut:
                 words.append(f"{cut} cut off")
-            if self._failures:
-                words.append(f"{_count(len(self._failures), 'kernel')} failed")
+            failed = len({source for source, _ in self._failures})
+            if failed:
+                words.append(f"{_count(failed, 'kernel')} failed")
             if not self.silent:
                 self._say("tileiras: " + ", ".join(words), self._out)
-            if len(self._failures) > 1:
-                lines = [f"  {text} ({target})" for (_, target), text in sorted(self._failures.items())]
+            targets: dict[tuple[str, str], list[str]] = {}
+            for (source, target), text in sorted(self._failures.items()):
+                targets.setdefault((source, text), []).append(target)
+            if len(targets) > 1:
+                lines = [f"  {text} ({', '.join(where)})" for (_, text), where in targets.items()]
                 if len(lines) > MOST_FAILURES:
                     lines[MOST_FAILURES:] = [f"  and {len(lines) - MOST_FAILURES} more"]
-                self._say("\n".join([f"tileiras: {len(self._failures)} kernels failed:", *lines]), self._error)
+                self._say("\n".join([f"tileiras: {_count(failed, 'kernel')} failed:", *lines]), self._error)
 
     def _cut_off(self) -> int:
         """Stages that need not run because what an earlier one made was what lay there."""

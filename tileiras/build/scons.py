@@ -28,7 +28,7 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline, units
-from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, watch
+from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, taskmaster, watch
 from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
@@ -517,6 +517,7 @@ def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
 
 def generate(env: Any, **keywords: Any) -> None:
     """Sets an environment up; SCons calls it for a tool."""
+    taskmaster.install()
     env.SetDefault(
         TILE_SM="sm_90",
         TILE_OPT=3,
