@@ -13,7 +13,9 @@ This module sits below everything else and imports nothing of the package: a loc
 from __future__ import annotations
 
 import enum
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Protocol, Sequence
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence
+
+from tileiras.named_tuple import NamedTuple
 
 
 class ExitCode(enum.IntEnum):

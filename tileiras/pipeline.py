@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.stages import StageContext, StageOptions, StageResult
 

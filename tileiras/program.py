@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render
+from tileiras.named_tuple import NamedTuple
 
 HOST_ARCHITECTURES = ("x86_64", "aarch64", "arm64ec")
 HOST_SYSTEMS = ("linux", "windows")

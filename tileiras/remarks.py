@@ -12,7 +12,7 @@ Code that makes a choice says so to its engine, and only when somebody listens:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.diagnostics import (
     CompileError,
@@ -23,6 +23,7 @@ from tileiras.diagnostics import (
     Severity,
     unique,
 )
+from tileiras.named_tuple import NamedTuple
 
 KINDS = {"passed": "Passed", "missed": "Missed", "failed": "Failure", "analysis": "Analysis"}
 """Kind -> the tag of its YAML document."""

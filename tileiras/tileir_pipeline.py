@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir import Pass

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation

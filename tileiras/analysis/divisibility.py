@@ -11,10 +11,11 @@ by a loop begin with what holds before it and lose what an iteration breaks, unt
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from tileiras.dialects import arith, nv_tileaa, scf
 from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, TensorType, Value, element_type_of
+from tileiras.named_tuple import NamedTuple
 
 LARGEST = 1 << 62
 """The divisor of zero: as good as any."""

@@ -7,10 +7,11 @@ that may leave its type's numbers says nothing.  Ranges are of signed numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa, nv_tileas, scf
 from tileiras.ir import BlockArgument, DenseElementsAttr, IntegerAttr, IntegerType, Operation, Value, element_type_of
+from tileiras.named_tuple import NamedTuple
 
 MOST_TILE_BLOCKS = (1 << 24) - 1
 """Along an axis of the grid (Tile IR specification, "get_num_tile_blocks")."""

@@ -15,7 +15,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras import locations
 from tileiras.build.execute import Report, Session, Step, report
@@ -25,6 +25,7 @@ from tileiras.build.store import OFF, ArtifactStore, Record
 from tileiras.build.variables import scheduler_address
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.files import read_if_there
+from tileiras.named_tuple import NamedTuple
 
 MISSING_PACKAGE = "needs the package distributed: pip install 'tileiras[dask]'"
 

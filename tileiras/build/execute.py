@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tileiras import diagnostics as messages
 from tileiras import locations, units
@@ -18,6 +18,7 @@ from tileiras.build.produce import after, location_table, produce, unit_location
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.files import read_if_there, remove_left_over, write_atomically
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 from tileiras.stages import StageOptions

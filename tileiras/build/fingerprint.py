@@ -13,9 +13,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tileiras.files import RACY_NS, read_json_object, write_atomically
+from tileiras.named_tuple import NamedTuple
 from tileiras.pipeline import Stage
 
 if TYPE_CHECKING:

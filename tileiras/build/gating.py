@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import SCons.Node
 import SCons.Node.FS
@@ -20,6 +20,7 @@ from tileiras.build import discover
 from tileiras.build.execute import Session
 from tileiras.build.manifest import FileState, Manifest
 from tileiras.build.variables import FULL
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
 _DONE = (SCons.Node.up_to_date, SCons.Node.executed)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.files import read_json_object, write_atomically
+from tileiras.named_tuple import NamedTuple
 
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 

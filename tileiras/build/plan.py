@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tileiras import pipeline, units
 from tileiras.build import discover
 from tileiras.build.execute import Step
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
 

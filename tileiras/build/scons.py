@@ -16,7 +16,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import SCons.Action
 import SCons.Builder
@@ -37,6 +37,7 @@ from tileiras.build.history import SAME_KEY, History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.build.variables import OWN_NAMES
 from tileiras.diagnostics import CompileError
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions, lookup, parse_value
 from tileiras.pipeline import Stage
 from tileiras.targets import target as find_target

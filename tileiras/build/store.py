@@ -12,10 +12,11 @@ import json
 import os
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tileiras.build import remote
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
+from tileiras.named_tuple import NamedTuple
 
 FORMAT = 1
 _MAGIC = b"tileira\x01"

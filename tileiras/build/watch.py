@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras import pipeline
 from tileiras.build import discover, dispatch, plan
@@ -22,6 +22,7 @@ from tileiras.build.execute import Report, Session, Step, content_digest, perfor
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
 from tileiras.diagnostics import CompileError
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.units import Source
 

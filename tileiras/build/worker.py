@@ -12,13 +12,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.build.execute import Report, Session, Step, report
 from tileiras.build.history import History
 from tileiras.build.remote import DRAIN_SECONDS
 from tileiras.build.store import ArtifactStore
 from tileiras.files import read_if_there
+from tileiras.named_tuple import NamedTuple
 
 
 class WorkerDied(Exception):

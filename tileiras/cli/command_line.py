@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
 
 FLAG = "flag"
 STOP = "stop"

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.named_tuple import NamedTuple
 from tileiras.sim.errors import SimulationError
 
 if TYPE_CHECKING:

@@ -26,9 +26,10 @@ written; 3 the input does not parse or verify, or the version cannot say it.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
+from tileiras.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from tileiras.bytecode import Version

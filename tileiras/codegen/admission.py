@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from tileiras.codegen.target_machine import Processor
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
+from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import FORMS, form, spelled
 from tileiras.targets.nvptx import REQUIREMENTS_METADATA
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.codegen.ptx import PtxModule
 from tileiras.diagnostics import CompileError, Locatable
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import KERNELS_METADATA
 from tileiras.targets.sm import PARAMETER_BYTES, PARAMETER_BYTES_PTX81
 

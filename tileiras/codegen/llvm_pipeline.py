@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.codegen import isolation
 from tileiras.codegen.libdevice import PREFIX as LIBDEVICE_PREFIX
 from tileiras.codegen.target_machine import Processor, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER
 
 OPT_LEVELS = (0, 1, 2, 3)

@@ -8,9 +8,9 @@ kept byte for byte (but see `ptx_debug`).
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from tileiras.diagnostics import CompileError, Locatable
+from tileiras.named_tuple import NamedTuple
 
 # Order in which directives are printed. `.maxntid` and `.reqntid` exclude each other in ptxas; `.language` marks a
 # kernel that is launched per tile block (PTX 9.2).

@@ -7,10 +7,10 @@ module.  It changes no other line of a body.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
 from tileiras.codegen.ptx import PtxEntry, PtxModule
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import INLINED_METADATA
 
 INLINED_PTX = (7, 2)

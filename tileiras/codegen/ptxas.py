@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.files import file_identity
+from tileiras.named_tuple import NamedTuple
 
 INPUT_NAME = "kernel.ptx"
 """The file name ptxas sees; its messages quote it, so it must not depend on the machine."""

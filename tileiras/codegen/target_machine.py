@@ -10,9 +10,10 @@ llvmlite is imported and initialised on first use: importing it costs about 50 m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import TRIPLE
 from tileiras.targets.sm import TARGETS
 

@@ -14,7 +14,9 @@ Without `element_strides`, `interleave`, `swizzle`, `l2` and `oob` these are one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
 
 KIND = "tensor_map"
 

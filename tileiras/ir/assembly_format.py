@@ -26,7 +26,9 @@ dialect attribute its parameters (what stands behind `#dialect.mnemonic`).
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
 
 from .attributes import UnitAttr
 from .fields import Field

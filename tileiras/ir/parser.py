@@ -7,9 +7,10 @@ them; a name used before its definition gets a placeholder, which the definition
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple, NoReturn, Sequence
+from typing import Any, Callable, Iterable, NoReturn, Sequence
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
+from tileiras.named_tuple import NamedTuple
 
 from . import lexer, registry
 from .attribute_parser import AttributeParser

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tileiras.layout import gf2
 from tileiras.layout.linear_layout import LinearLayout
+from tileiras.named_tuple import NamedTuple
 
 
 class SharedReduction(NamedTuple):

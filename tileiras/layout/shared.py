@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tileiras.layout import gf2
 from tileiras.layout.linear_layout import LinearLayout
+from tileiras.named_tuple import NamedTuple
 
 BANK_BYTES = 128  # 32 banks of 4 bytes
 VECTOR_BITS = 128  # widest shared access of a thread

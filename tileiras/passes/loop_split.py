@@ -13,7 +13,7 @@ integer attribute `cuda_tile.loop_split` of the `if`, of the loop or of the kern
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator
 
 from tileiras.dialects.cuda_tile import (
     AddIOp,
@@ -40,6 +40,7 @@ from tileiras.dialects.cuda_tile import (
 )
 from tileiras.dialects.cuda_tile.ops_core import constant_element
 from tileiras.ir import Block, Builder, DenseElementsAttr, IntegerAttr, Operation, Pass, Region, Value, i1
+from tileiras.named_tuple import NamedTuple
 
 HINT = "cuda_tile.loop_split"
 

@@ -13,12 +13,13 @@ barrier that ends the reading of the tile before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Builder, DenseElementsAttr, Operation, Region, TensorType, Value
+from tileiras.named_tuple import NamedTuple
 
 from .loop_counter import LoopCounter
 from .registers import exceeds, words

@@ -10,7 +10,7 @@ A product reads its factors from shared memory a step at a time, so that few reg
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
@@ -20,6 +20,7 @@ from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.layout.staging import buffer_offsets
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 from .loop_counter import integer

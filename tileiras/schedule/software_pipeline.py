@@ -14,7 +14,7 @@ it is overwritten.  A group is committed in every iteration, copies or not, so t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
@@ -25,6 +25,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.layout.shared import SharedPlan
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .loop_counter import LoopCounter, binary, can_look_ahead, compare, integer, trips

@@ -8,7 +8,7 @@ loop.  It is worth it when what it brings goes through shared memory anyway, on 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
@@ -33,6 +33,7 @@ from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_lay
 from tileiras.layout.memory import contiguous_registers
 from tileiras.layout.shared import SharedPlan
 from tileiras.layout.staging import buffer_offsets
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 LOADS = (tileas.TiledLoadOp, tileas.LoadOp)

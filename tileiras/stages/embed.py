@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.codegen import tensor_map
 from tileiras.diagnostics import CompileError
+from tileiras.named_tuple import NamedTuple
 
 RUNTIME_HEADER = "tileiras.hpp"
 

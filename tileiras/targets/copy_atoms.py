@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import Target
 
 

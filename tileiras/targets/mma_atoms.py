@@ -8,8 +8,8 @@ operand are the lowest register bits, element 0 in the low half.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import spelled
 from tileiras.targets.sm import Target
 

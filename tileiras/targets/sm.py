@@ -8,8 +8,9 @@ the chips that the guide has no column for (sm_88, sm_107).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import admits, split
 
 if TYPE_CHECKING:

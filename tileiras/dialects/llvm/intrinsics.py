@@ -7,7 +7,8 @@ ptxas cannot resolve, so a module that uses it is refused before LLVM sees it.  
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from tileiras.named_tuple import NamedTuple
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 INTEGERS = ("i8", "i16", "i32", "i64")

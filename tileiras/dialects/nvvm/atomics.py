@@ -6,10 +6,11 @@ LLVM's `atomicrmw` loses both on NVPTX.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.ir import Attribute, MemoryRead, MemoryWrite, VerifyError, attribute, operand, optional_operand, result
+from tileiras.named_tuple import NamedTuple
 
 from .attributes import AtomicOpAttr, MemOrderAttr, MemScopeAttr
 from .base import Assembly, NVVMOp

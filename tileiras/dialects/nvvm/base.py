@@ -6,10 +6,11 @@ follow from the answer.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from tileiras.dialects.llvm.base import LLVMOp
 from tileiras.ir import Convergent, MemoryRead, MemoryWrite, Pure, VerifyError
+from tileiras.named_tuple import NamedTuple
 
 from .intrinsics import INTRINSICS, Intrinsic
 

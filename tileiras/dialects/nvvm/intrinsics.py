@@ -12,7 +12,8 @@ with ptxas in the tests).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from tileiras.named_tuple import NamedTuple
 
 PREFIX = "llvm.nvvm."
 

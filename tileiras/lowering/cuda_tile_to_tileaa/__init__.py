@@ -6,10 +6,11 @@ its location.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity
 from tileiras.ir import Operation, VerifyError, registry
+from tileiras.named_tuple import NamedTuple
 
 from . import (
     arithmetic,

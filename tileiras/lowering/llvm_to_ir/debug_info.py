@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
 from tileiras.ir import CallSiteLoc, Location
+from tileiras.named_tuple import NamedTuple
 
 from .literals import escaped
 

@@ -6,13 +6,14 @@ whatever its mix of element types; the narrowest element decides how many a thre
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
+from tileiras.named_tuple import NamedTuple
 
 MEMORY_OPS = (
     aa.TiledLoadOp,

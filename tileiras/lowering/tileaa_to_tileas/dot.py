@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
 from tileiras.layout import LinearLayout, blocked, mma_layouts, scale_layouts
+from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
 from tileiras.targets import (
     MMA_ATOMS,

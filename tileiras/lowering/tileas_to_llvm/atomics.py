@@ -7,13 +7,14 @@ with copies, they are handed to the others (`replicas`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nvvm.atomics import atomic_form
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
 from tileiras.layout.memory import register_groups
+from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import admits
 
 from . import multimem

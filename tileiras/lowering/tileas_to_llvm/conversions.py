@@ -10,7 +10,7 @@ A conversion rounds once.  Where it takes two steps, the first one rounds to odd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
@@ -30,6 +30,7 @@ from tileiras.ir import (
     i16,
     i32,
 )
+from tileiras.named_tuple import NamedTuple
 
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
@@ -21,6 +21,7 @@ from tileiras.layout.convert import (
     split_rounds,
 )
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
+from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
 
 from .access import load_vector, store_vector

@@ -6,10 +6,11 @@ libdevice has f32 and f64; narrower floats are computed in f32, whose error disa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import arith, llvm, math, nvvm
 from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
+from tileiras.named_tuple import NamedTuple
 
 from .conversions import from_f32, to_f32
 from .floats import widened

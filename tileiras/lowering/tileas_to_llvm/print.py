@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, TensorType, Value, f64, i1, i4, i8, i32, i64
 from tileiras.layout import LinearLayout
+from tileiras.named_tuple import NamedTuple
 
 from .access import load_vector, store_vector
 from .conversions import i4_to_i8, to_f32

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups, vector_registers
+from tileiras.named_tuple import NamedTuple
 
 from .access import load_vector, store_vector
 from .convert_layout import as_data, from_data

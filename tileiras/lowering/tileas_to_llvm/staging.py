@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of
@@ -12,6 +12,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import load_access, store_access
+from tileiras.named_tuple import NamedTuple
 
 from .atoms import commit_copies, copy_async, wait_for_copies
 from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
