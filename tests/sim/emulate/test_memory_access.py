@@ -251,6 +251,29 @@ def test_float_and_packed_reductions(kernel):
     assert out[24:26].view(np.float16)[0] == 64 and (out[32:40].view(np.float32) == 2016).all()
 
 
+@pytest.mark.parametrize("space, kept", [("global", False), ("shared", True)])
+def test_f32_sums_flush_subnormals_in_global_memory_alone(kernel, space, kept):
+    """PTX ISA, atom: "on global memory flushes subnormal inputs and results to sign-preserving zero"."""
+    operations = {
+        "global": "red.global.add.f32 [%a1], %r1; red.global.add.f32 [%a1+4], 0f80000000; "
+        "red.relaxed.gpu.global.add.v2.f32 [%a1+8], {%r1, %r1};",
+        "shared": """.shared .align 4 .b8 cell[16]; ld.global.v4.b32 {%r3, %r4, %r5, %r6}, [%a1];
+            st.shared.b32 [cell], %r3; st.shared.b32 [cell+4], %r4; st.shared.b32 [cell+8], %r5;
+            st.shared.b32 [cell+12], %r6;
+            atom.shared.add.f32 %r2, [cell], %r1; atom.shared.add.f32 %r2, [cell+4], 0f80000000;
+            atom.shared.add.f32 %r2, [cell+8], %r1; atom.shared.add.f32 %r2, [cell+12], %r1;
+            ld.shared.b32 %r3, [cell]; ld.shared.b32 %r4, [cell+4]; ld.shared.b32 %r5, [cell+8];
+            ld.shared.b32 %r6, [cell+12]; st.global.v4.b32 [%a1], {%r3, %r4, %r5, %r6};""",
+    }
+    tiny, smallest = np.float32(2.0**-149), np.float32(2.0**-126)
+    out = np.array([tiny, -tiny, smallest, -smallest], np.float32)
+    body = "ld.global.b32 %r1, [%a0];" + operations[space]
+    emulate(kernel(body, (".u64",) * 2, threads=1), "k", 1, [np.array([tiny]), out])
+    exact = [2 * tiny, -tiny, smallest + tiny, -(smallest - tiny)]
+    assert out.tolist() == (exact if kept else [0, 0, smallest, -smallest])
+    assert np.signbit(out).tolist() == [False, True, False, True]
+
+
 def test_compare_and_swap(kernel):
     body = """
         mov.u32 %r1, %tid.x;

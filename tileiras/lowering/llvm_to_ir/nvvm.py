@@ -54,4 +54,7 @@ def _call(
     declared = [_POINTERS.get(t, t) for t in target.operands]
     fn.module.declare("llvm.nvvm." + target.name, result_text, declared)
     arguments = ", ".join(f"{t} {n}" for n, t in zip(names, declared))
-    return f"call {result_text} @llvm.nvvm.{target.name}({arguments})"
+    # LLVM takes mma for a pure function of a thread's operands and would move one into a branch that only some lanes
+    # of the warp take (PTX ISA, mma: all of them must execute it).
+    convergent = " convergent" if target.effects == "convergent" else ""
+    return f"call {result_text} @llvm.nvvm.{target.name}({arguments}){convergent}"

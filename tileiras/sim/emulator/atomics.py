@@ -20,16 +20,14 @@ RELAXED = Order("relaxed", GPU)
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
 
 
-def _operation(decoder: Decoder, name: str, type_: PtxType):
-    """(old, b, c) -> new, on bit patterns."""
+def _operation(decoder: Decoder, name: str, type_: PtxType, flush: bool = False):
+    """(old, b, c) -> new, on bit patterns; ``flush`` subnormal operands and results."""
     if name == "exch":
         return lambda old, b, c: b
     if name == "cas":
         return lambda old, b, c: np.where(old == b, c, old)
     if type_.kind in ("float", "packed"):
-        # PTX ISA, atom: f16 and bf16 keep subnormal numbers (.noftz); atom.add.f32 flushes them on shared memory only
-        # where the hardware does, which is undefined, so that they are kept here.
-        unit = Float(type_.name.removesuffix("x2"))
+        unit = Float(type_.name.removesuffix("x2"), ftz=flush)
         compute = {"add": unit.add, "min": unit.minimum(False, False), "max": unit.minimum(False, True)}.get(name)
         if compute is None:
             raise decoder.unsupported()
@@ -124,7 +122,11 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     slots = [decoder.dst(each, type_) for each in targets]
     address = address_slot(decoder, operands[0], space)
     note_granule(decoder, space, type_.bytes)
-    compute = _operation(decoder, name, type_)
+    in_shared = in_global = _operation(decoder, name, type_)
+    if name == "add" and type_.name == "f32":
+        # PTX ISA, atom and red: f32 sums in global memory flush subnormal numbers to zeros of their sign, those in
+        # shared memory keep them; f16 and bf16 keep them everywhere (.noftz).
+        in_global = _operation(decoder, name, type_, flush=True)
     prefix = name == "add" and type_.is_integer
     size = type_.bytes
 
@@ -146,6 +148,7 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                 if prefix:
                     result[where] = sum_integers(access, b[where])
                 else:
+                    compute = in_shared if access.shared else in_global
                     result[where] = perform(access, turns, compute, b[where], None if c is None else c[where])
             if slot is not None:
                 group.write(slot, result)
