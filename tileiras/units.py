@@ -36,13 +36,13 @@ MLIR_BYTECODE_HINT = b"e IR byt"
 
 def bytecode_version(data: bytes) -> str:
     """The version in the header of bytecode, "13.1"; raises CompileError (code 3) for one that is not read."""
-    from tileiras.bytecode.versions import PREVIEW, supported
+    from tileiras.bytecode.versions import PREVIEW, SUPPORTED
 
     version = tuple(data[len(BYTECODE_MAGIC) : len(BYTECODE_MAGIC) + 2])
     text = ".".join(map(str, version))
     if len(version) < 2:
         raise CompileError.at(None, "input does not correspond to Tile IR bytecode", ExitCode.INVALID_INPUT)
-    if version not in (*supported(), PREVIEW):
+    if version not in (*SUPPORTED, PREVIEW):
         raise CompileError.at(None, f"unsupported Tile IR bytecode version: {text}", ExitCode.INVALID_INPUT)
     return text
 
