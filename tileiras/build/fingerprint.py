@@ -224,7 +224,10 @@ class _File(NamedTuple):
 
 
 def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """The imports of a file and its `_LAZY` table; `package` is what its relative imports start from."""
+    """The imports of a file and its `_LAZY` table; `package` is what its relative imports start from.
+
+    The keys of a `FAMILIES` table are files of the package that it loads itself.
+    """
     import ast
 
     tree = ast.parse(data, path)
@@ -241,6 +244,9 @@ def _scan(data: bytes, path: str, package: str) -> tuple[list[tuple[str, str]], 
             imports.update((base, alias.name) for alias in node.names)
     lazy: dict[str, str] = {}
     for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "FAMILIES":
+            if isinstance(node.value, ast.Dict):
+                imports.update((f"{package}.{ast.literal_eval(key)}", "") for key in node.value.keys if key is not None)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             if isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_LAZY":
                 for name, module in ast.literal_eval(node.value).items():

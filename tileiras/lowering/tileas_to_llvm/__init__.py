@@ -8,7 +8,8 @@ control flow becomes blocks.  Files are op families: `arith`, `conversions`, `fl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tileiras.diagnostics import DiagnosticEngine
@@ -17,53 +18,54 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
 from tileiras.targets import Target
 
-from . import (
-    alloca,
-    arith,
-    atomics,
-    control_flow,
-    conversions,
-    convert_layout,
-    debug,
-    dot,
-    floats,
-    grid,
-    math,
-    memory,
-    print,
-    reduce,
-    scan,
-    shape,
-    slices,
-    staging,
-)
+from . import arith, control_flow, memory, shape
 from .function import SHARED_ARENA, FunctionLowering, Pattern
 from .types import held_bits, memory_type
 
-_FAMILIES = (
-    arith,
-    conversions,
-    floats,
-    math,
-    shape,
-    slices,
-    memory,
-    staging,
-    atomics,
-    alloca,
-    grid,
-    convert_layout,
-    reduce,
-    scan,
-    dot,
-    control_flow,
-    debug,
-    print,
-)
+COMMON = (arith, control_flow, memory, shape)
+"""The files with rules that nearly every kernel takes."""
 
-PATTERNS: Mapping[type[Operation], Pattern] = {
-    cls: pattern for family in _FAMILIES for cls, pattern in family.PATTERNS.items()
-}
+FAMILIES: Mapping[str, set[str]] = {
+    "alloca": {"nv_tileas.alloca", "nv_tileas.dealloc"},
+    "atomics": {"nv_tileas.atomic_cas", "nv_tileas.atomic_rmw", "nv_tileas.tiled_atomic_rmw"},
+    "conversions": {
+        "arith.bitcast", "arith.extsi", "arith.extui", "arith.fptosi", "arith.fptoui", "arith.sitofp", "arith.trunci",
+        "arith.uitofp", "nv_tileas.fp_to_fp",
+    },
+    "convert_layout": {"nv_tileas.convert_layout"},
+    "debug": {"nv_tileas.assert"},
+    "dot": {"nv_tileas.block_scaled_mma", "nv_tileas.dot"},
+    "floats": {
+        "nv_tileas.addf", "nv_tileas.divf", "nv_tileas.fma", "nv_tileas.mulf", "nv_tileas.mulhisi",
+        "nv_tileas.mulhiui", "nv_tileas.sqrt", "nv_tileas.subf",
+    },
+    "grid": {"nv_tileas.fence_alias", "nv_tileas.gdc_launch_dependents", "nv_tileas.gdc_wait"},
+    "math": {
+        "arith.remf", "math.absf", "math.absi", "math.atan2", "math.ceil", "math.cos", "math.cosh", "math.exp",
+        "math.exp2", "math.floor", "math.fpowi", "math.log", "math.log2", "math.powf", "math.rsqrt", "math.sin",
+        "math.sinh", "math.tan", "math.tanh",
+    },
+    "print": {"nv_tileas.print"},
+    "reduce": {"nv_tileas.reduce"},
+    "scan": {"nv_tileas.scan"},
+    "slices": {"nv_tileas.cat", "nv_tileas.extract_slice", "nv_tileas.insert_slice"},
+    "staging": {
+        "nv_tileas.alloc_tensor", "nv_tileas.async.commit_group", "nv_tileas.async.load",
+        "nv_tileas.async.tiled_load", "nv_tileas.async.wait", "nv_tileas.copy", "nv_tileas.dealloc_tensor",
+    },
+}  # fmt: skip
+"""The others, and the operations for which each is loaded: half of a small compilation is loading code."""
+
+
+def patterns(names: Collection[str]) -> dict[type[Operation], Pattern]:
+    """The rules for a function that has operations of these names."""
+    table: dict[type[Operation], Pattern] = {}
+    for family in COMMON:
+        table.update(family.PATTERNS)
+    for family, operations in FAMILIES.items():
+        if not operations.isdisjoint(names):
+            table.update(importlib.import_module(f"{__name__}.{family}").PATTERNS)
+    return table
 
 
 def convert_tileas_to_llvm(
@@ -87,8 +89,12 @@ def convert_tileas_to_llvm(
     needs_shared: Location | None = None
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
-            alloca.place_in_shared(op)
-            lowering = FunctionLowering(op, PATTERNS, target, engine, flush_to_zero, approximate, variables)
+            names = {inner.name for inner in op.walk()}
+            if not names.isdisjoint(FAMILIES["alloca"]):
+                from .alloca import place_in_shared
+
+                place_in_shared(op)
+            lowering = FunctionLowering(op, patterns(names), target, engine, flush_to_zero, approximate, variables)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)
@@ -162,4 +168,4 @@ def _string_constant(name: str, text: str, location: Location) -> Operation:
     )
 
 
-__all__ = ["PATTERNS", "convert_tileas_to_llvm"]
+__all__ = ["FAMILIES", "convert_tileas_to_llvm", "patterns"]

@@ -18,8 +18,6 @@ from tileiras.ir import (
     i1,
 )
 
-from .conversions import to_f32
-from .floats import widened
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
 
@@ -90,6 +88,8 @@ def _intrinsic(name: str) -> Any:
 
 def _float_extreme(name: str) -> Any:
     def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        from .floats import widened
+
         args = lowering.matched(args)
         type = element_type_of(op.result.type)
         if "nv_tileaa.flush_to_zero" in op.attributes:
@@ -146,7 +146,11 @@ def compare_floats(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
     predicate = op.predicate.value
     predicate = f"_{predicate}" if predicate in ("true", "false") else predicate
     type = element_type_of(op.lhs.type)
-    a, b = (to_f32(type, v, lowering) if type.keyword not in NATIVE_FLOATS else v for v in lowering.matched(args))
+    a, b = lowering.matched(args)
+    if type.keyword not in NATIVE_FLOATS:
+        from .conversions import to_f32
+
+        a, b = to_f32(type, a, lowering), to_f32(type, b, lowering)
     return emit.insert(llvm.FCmpOp(a, b, predicate=llvm.FCmpPredicateAttr(predicate)))
 
 
@@ -160,6 +164,8 @@ def select(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
 
 
 def negate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    from .floats import widened
+
     type = element_type_of(op.result.type)
     return widened(type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values)))
 

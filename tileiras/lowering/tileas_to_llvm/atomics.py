@@ -17,7 +17,6 @@ from tileiras.layout.memory import register_groups
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import admits
 
-from . import multimem
 from .access import guarded, load_vector, ordering_of
 from .function import FunctionLowering
 from .memory import split_by_bounds, vector_bits
@@ -244,6 +243,8 @@ def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
             elif op.multicast is None:
                 update.at(emit.gep(pointer, offset), [elements], predicate)
             else:
+                from . import multimem
+
                 mode = op.rmw_mode.value
                 multimem.reduce(lowering, mode, emit.gep(pointer, offset), elements, predicate, ordering_of(op))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i1, i8, i32, i64
+from tileiras.ir import Block, Value, i1, i8, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     Condition,
@@ -20,17 +20,17 @@ from tileiras.layout.convert import (
     plan_conversion,
     split_rounds,
 )
+from tileiras.layout.encoding import layout_of
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
 
 from .access import load_vector, store_vector
 from .atoms import load_matrices, moves_matrices, store_matrices
-from .dot import reads_steps
 from .emitter import Number
 from .function import FunctionLowering
 from .synchronization import Region
-from .types import bit_width, count_of, element_of, vector_of
+from .types import bit_width, count_of, element_of, renamed_layout, vector_of
 
 FULL_WARP = -1  # member mask of warp-wide instructions: control flow is uniform
 
@@ -68,6 +68,22 @@ def from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
     if element is i1:
         return emit.insert(llvm.TruncOp(value, res=type))
     return value
+
+
+def reads_steps(op: Any, value: Value) -> bool:
+    """Whether an operation takes `value` as a factor or its scales, so that it can be read step by step."""
+    return isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)) and op.c is not value
+
+
+def feeds_steps(value: Value, block: Block) -> bool:
+    """Whether only products in `block` use a tile, as a factor and perhaps under another shape."""
+    for user in value.users:
+        if user.parent is not block:
+            return False
+        renames = isinstance(user, tileas.RENAMING) and renamed_layout(user) == layout_of(user.results[0].type)
+        if not (feeds_steps(user.results[0], block) if renames else reads_steps(user, value)):
+            return False
+    return True
 
 
 # ---- within a warp --------------------------------------------------------------------------------------------------
@@ -402,8 +418,10 @@ __all__ = [
     "as_data",
     "convert",
     "convert_layout",
+    "feeds_steps",
     "from_data",
     "read_shared",
+    "reads_steps",
     "shared_addresses",
     "shuffle_word",
     "through_shared",

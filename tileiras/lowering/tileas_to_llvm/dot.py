@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, FloatType, IntegerType, Value, element_type_of, f8E8M0FNU, f32, i32
+from tileiras.ir import FloatType, IntegerType, Value, element_type_of, f8E8M0FNU, f32, i32
 from tileiras.layout import LinearLayout
-from tileiras.layout.encoding import layout_of
 from tileiras.targets import MMA_ATOMS, UNIVERSAL_FMA, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
 from .atoms import multiply as execute
@@ -37,30 +36,6 @@ class _Steps(Protocol):
     """A factor that is read step by step."""
 
     def take(self, registers: Sequence[int]) -> Value: ...
-
-
-def reads_steps(op: Any, value: Value) -> bool:
-    """Whether an operation takes `value` as a factor or its scales, so that it can be read step by step."""
-    return isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)) and op.c is not value
-
-
-def feeds_steps(value: Value, block: Block) -> bool:
-    """Whether only products in `block` use a tile, as a factor and perhaps under another shape."""
-    for user in value.users:
-        if user.parent is not block:
-            return False
-        renames = isinstance(user, tileas.RENAMING) and renamed_layout(user) == layout_of(user.results[0].type)
-        if not (feeds_steps(user.results[0], block) if renames else reads_steps(user, value)):
-            return False
-    return True
-
-
-def renamed_layout(op: Any) -> LinearLayout:
-    """The layout of the operand of a view or permutation, with the result's coordinates."""
-    layout = layout_of(op.operand.type)
-    if isinstance(op, tileas.PermuteOp):
-        return layout.permute(op.permutation.elements)
-    return layout.reshape(op.result.type.shape)
 
 
 # ---- multiply-add ---------------------------------------------------------------------------------------------------

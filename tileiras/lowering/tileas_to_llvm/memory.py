@@ -12,7 +12,6 @@ from tileiras.ir import FloatAttr, FloatType, SymbolRefAttr, Value, VerifyError,
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
-from . import multimem, nibbles
 from .access import load_vector, ordering_of, store_vector
 from .function import FunctionLowering
 from .replicas import from_representative, representative
@@ -88,8 +87,11 @@ def _element_type(view: Any) -> Any:
 
 
 def _addresses(op: Any, layout: LinearLayout, lowering: FunctionLowering) -> TileAddresses:
-    cls = nibbles.NibbleAddresses if op.view.type.element_type.width == 4 else TileAddresses
-    return cls(op, layout, lowering)
+    if op.view.type.element_type.width == 4:
+        from .nibbles import NibbleAddresses
+
+        return NibbleAddresses(op, layout, lowering)
+    return TileAddresses(op, layout, lowering)
 
 
 def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -103,8 +105,14 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
     acting = representative(layout, lowering) if ordering else None
-    access: Any = load_vector if op.reduction is None else multimem.load(op.reduction.value)
-    if addresses.view.element_type.width == 4:
+    access: Any = load_vector
+    if op.reduction is not None:
+        from . import multimem
+
+        access = multimem.load(op.reduction.value)
+    elif addresses.view.element_type.width == 4:
+        from . import nibbles
+
         access = nibbles.load_vector
 
     def load(width: int, masked: bool) -> Value:
@@ -162,8 +170,14 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     size = op.atom.vector_size
     axis = addresses.fastest() if addresses.rank else 0
     ordering = ordering_of(op)
-    access: Any = store_vector if op.multicast is None else multimem.store_vector
-    if addresses.view.element_type.width == 4:
+    access: Any = store_vector
+    if op.multicast is not None:
+        from . import multimem
+
+        access = multimem.store_vector
+    elif addresses.view.element_type.width == 4:
+        from . import nibbles
+
         access = nibbles.store_vector
 
     def store(width: int, masked: bool) -> None:
@@ -205,7 +219,11 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     groups = _pointer_groups(op, layout)
     type = element_type_of(op.data.type)
     element, held = i8 if type.width == 4 else memory_type(type), scalar_type(type)
-    access = nibbles.load_vector if type.width == 4 else load_vector
+    access: Any = load_vector
+    if type.width == 4:
+        from . import nibbles
+
+        access = nibbles.load_vector
     pointers = lowering.value(op.pointer)
     mask = lowering.value(op.mask) if op.mask is not None else None
     other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
@@ -246,7 +264,11 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     ordering = ordering_of(op)
-    access = nibbles.store_vector if points_to_half_bytes(op.pointer.type) else store_vector
+    access: Any = store_vector
+    if points_to_half_bytes(op.pointer.type):
+        from . import nibbles
+
+        access = nibbles.store_vector
     for group in _pointer_groups(op, layout):
         if group[0] & free["register"]:
             continue

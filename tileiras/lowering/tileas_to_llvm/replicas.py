@@ -11,7 +11,6 @@ from __future__ import annotations
 from tileiras.ir import Value
 from tileiras.layout import LinearLayout
 
-from .convert_layout import through_shared
 from .function import FunctionLowering
 
 
@@ -29,4 +28,6 @@ def from_representative(value: Value, layout: LinearLayout, lowering: FunctionLo
         value = emit.shuffle(value, [register & ~free["register"] for register in range(layout.registers)])
     if representative(layout, lowering) is None:
         return value
+    from .convert_layout import through_shared
+
     return through_shared(value, layout, layout, lowering)

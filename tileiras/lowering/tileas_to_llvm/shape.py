@@ -10,16 +10,15 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
 
-from .convert_layout import StagedFragment, convert
-from .dot import renamed_layout
 from .function import FunctionLowering
-from .nibbles import half_byte_address
-from .types import points_to_half_bytes, scalar_type
+from .types import points_to_half_bytes, renamed_layout, scalar_type
 
 
 def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     scalar = args[0]
     if points_to_half_bytes(op.result.type):
+        from .nibbles import half_byte_address
+
         scalar = half_byte_address(scalar, lowering)
     return lowering.emit.splat(scalar, lowering.layout(op.result).registers)
 
@@ -61,6 +60,8 @@ def make_range(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Va
 
 def rename(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     """Views and permutations: the same elements under other coordinates."""
+    from .convert_layout import StagedFragment, convert
+
     if isinstance(args[0], StagedFragment):
         return args  # in the result's layout already
     return convert(args[0], renamed_layout(op), lowering.layout(op.result), lowering)
@@ -68,6 +69,8 @@ def rename(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
 
 def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """Each element of the result is the one whose coordinate is 0 along the broadcast dimensions."""
+    from .convert_layout import convert
+
     source, target = lowering.layout(op.operand), lowering.layout(op.result)
     narrow = op.operand.type.shape
 

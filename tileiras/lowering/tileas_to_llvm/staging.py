@@ -15,8 +15,7 @@ from tileiras.layout.staging import load_access, store_access
 from tileiras.named_tuple import NamedTuple
 
 from .atoms import commit_copies, copy_async, wait_for_copies
-from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
-from .dot import feeds_steps
+from .convert_layout import Place, StagedFragment, feeds_steps, read_shared, shared_addresses
 from .function import FunctionLowering
 from .memory import in_registers
 from .synchronization import Region

@@ -10,6 +10,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     FloatType,
     IndexType,
@@ -22,6 +23,7 @@ from tileiras.ir import (
     i8,
     i64,
 )
+from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
@@ -95,3 +97,11 @@ def points_to_half_bytes(type: Any) -> bool:
     """
     element = element_type_of(type)
     return isinstance(element, aa.PtrType) and getattr(element.pointee, "width", 64) == 4
+
+
+def renamed_layout(op: Any) -> LinearLayout:
+    """The layout of the operand of a view or permutation, with the result's coordinates."""
+    layout = layout_of(op.operand.type)
+    if isinstance(op, tileas.PermuteOp):
+        return layout.permute(op.permutation.elements)
+    return layout.reshape(op.result.type.shape)

@@ -1,0 +1,67 @@
+"""Half of the time of a process that compiles one small kernel is loading code: what is loaded in vain, all pay for.
+
+Nothing is measured here; the lists of modules say what belongs to which kernels.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+from tileiras.cli.tileiras import main
+code = main([{source!r}, "--gpu-name", "sm_90", "--emit", "ptx", "-o", {output!r}])
+print(*sorted(sys.modules))
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory) -> set[str]:
+    """The modules of a process that has compiled bytecode of a vector sum to PTX."""
+    folder = tmp_path_factory.mktemp("loaded")
+    program = PROGRAM.format(source="examples/bytecode/vector_add.tileirbc", output=str(folder / "out.ptx"))
+    env = {**os.environ, "TILEIRAS_CACHE_DIR": "off"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_llvm_is_loaded_by_its_own_process_only(loaded):
+    assert "tileiras.codegen.llvm_pipeline" in loaded
+    assert not {name for name in loaded if name.partition(".")[0] == "llvmlite"}
+
+
+def test_text_is_not_read_or_written_for_bytecode(loaded):
+    assert not loaded & {f"tileiras.ir.{name}" for name in ("parser", "printer", "lexer", "assembly_format")}
+
+
+@pytest.mark.parametrize(
+    "package, families",
+    [
+        ("tileiras.lowering.tileas_to_llvm", "atomics dot print reduce scan slices staging multimem nibbles"),
+        ("tileiras.schedule", "software_pipeline register_prefetch"),
+        ("tileiras.dialects", "debuginfo"),
+    ],
+)
+def test_files_of_other_kernels_are_not_loaded(loaded, package, families):
+    assert not loaded & {f"{package}.{name}" for name in families.split()}
+
+
+def test_heavy_libraries_are_not_loaded(loaded):
+    heavy = {"argparse", "asyncio", "dataclasses", "inspect", "logging", "ml_dtypes", "numpy", "urllib.request"}
+    assert not loaded & heavy
+
+
+def test_named_tuples_are_those_that_are_made_quickly(loaded):
+    program = (
+        "import importlib, sys, typing\n"
+        f"for name in {sorted(name for name in loaded if name.startswith('tileiras.'))!r}:\n"
+        "    for value in vars(importlib.import_module(name)).values():\n"
+        "        if typing.NamedTuple in getattr(value, '__orig_bases__', ()):\n"
+        "            print(value)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "", "take NamedTuple from tileiras.named_tuple"
