@@ -95,3 +95,79 @@ def test_a_loop_keeps_what_every_iteration_keeps() -> None:
     assert facts.divisor(loop.induction_variable) == 4
     assert facts.divisor(loop.iter_args[0]) == 16
     assert facts.divisor(loop.results[0]) == 16
+
+
+RUNS = """%r = nv_tileaa.make_range : tensor<64xi32>
+          %n16 = nv_tileaa.assume #nv_tileaa.div_by<16>, %n : i32
+          %sixteens = nv_tileaa.splat %n16 : i32 -> tensor<64xi32>
+          %numbers = arith.addi %r, %sixteens : tensor<64xi32>"""
+
+
+def test_a_product_by_one_is_the_number_itself() -> None:
+    func, facts = analyse(f"{RUNS}\n%one = arith.constant dense<1> : tensor<64xi32>\n"
+                          "%m = arith.muli %numbers, %one : tensor<64xi32>")  # fmt: skip
+    product = last(func, arith.MulIOp).result
+    assert (facts.contiguity(product), facts.divisor(product)) == ((64,), 16)
+
+
+def test_runs_have_one_quotient_where_it_is_rounded_down() -> None:
+    def quotient(op: str, by: str = "dense<8>"):
+        func, facts = analyse(f"{RUNS}\n%eight = arith.constant {by} : tensor<64xi32>\n"
+                              f"%q = arith.{op} %numbers, %eight : tensor<64xi32>")  # fmt: skip
+        return facts.constancy(func.regions[0].block.last.prev.results[0])
+
+    assert quotient("floordivsi") == quotient("divui") == (8,)
+    # -8 / 8 is -1, and (-8 + 1) / 8 is 0 when it is truncated or rounded up.
+    assert quotient("divsi") == quotient("ceildivsi") == (1,)
+    # 0 / -8 is 0, and 1 / -8 is -1 when it is rounded down.
+    assert quotient("floordivsi", "dense<-8>") == (1,)
+
+
+def test_a_quotient_of_multiples_by_a_power_of_two_is_a_multiple() -> None:
+    func, facts = analyse(
+        """%a = nv_tileaa.assume #nv_tileaa.div_by<64>, %n : i32
+           %c = arith.constant 16 : i32
+           %q = arith.ceildivsi %a, %c : i32"""
+    )
+    assert facts.divisor(last(func, arith.CeilDivSIOp).result) == 4
+
+
+def test_remainders_of_runs_are_runs_unless_negative() -> None:
+    def remainder(op: str, of: str):
+        func, facts = analyse(f"{RUNS}\n%eight = arith.constant dense<24> : tensor<64xi32>\n"
+                              f"%m = arith.{op} {of}, %eight : tensor<64xi32>")  # fmt: skip
+        value = func.regions[0].block.last.prev.results[0]
+        return facts.contiguity(value), facts.divisor(value)
+
+    assert remainder("remsi", "%r") == remainder("remui", "%numbers") == ((8,), 8)
+    assert remainder("remsi", "%numbers") == ((1,), 1)
+
+
+def test_a_choice_keeps_runs_that_are_chosen_as_a_whole() -> None:
+    func, facts = analyse(
+        f"""{RUNS}
+           %c = arith.constant dense<32> : tensor<64xi32>
+           %first = arith.cmpi slt, %r, %c : tensor<64xi32>
+           %s = arith.select %first, %numbers, %r : tensor<64xi1>, tensor<64xi32>
+           %one = arith.constant dense<1> : tensor<64xi32>
+           %odd = arith.andi %r, %one : tensor<64xi32>
+           %zero = arith.constant dense<0> : tensor<64xi32>
+           %even = arith.cmpi eq, %odd, %zero : tensor<64xi32>
+           %t = arith.select %even, %numbers, %r : tensor<64xi1>, tensor<64xi32>"""
+    )
+    whole, mixed = (op.result for op in func.walk() if isinstance(op, arith.SelectOp))
+    assert (facts.contiguity(whole), facts.divisor(whole)) == ((32,), 16)
+    assert facts.contiguity(mixed) == (1,)
+
+
+def test_a_choice_that_is_known_is_what_is_chosen() -> None:
+    """As where a remainder that is never negative is corrected for being so."""
+    func, facts = analyse(
+        f"""{RUNS}
+           %zero = arith.constant dense<0> : tensor<64xi32>
+           %negative = arith.cmpi slt, %r, %zero : tensor<64xi32>
+           %other = arith.cmpi ne, %numbers, %zero : tensor<64xi32>
+           %both = arith.andi %negative, %other : tensor<64xi1>
+           %s = arith.select %both, %sixteens, %r : tensor<64xi1>, tensor<64xi32>"""
+    )
+    assert facts.contiguity(last(func, arith.SelectOp).result) == (64,)

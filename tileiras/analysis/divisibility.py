@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.dialects import arith, nv_tileaa, scf
-from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, TensorType, Value, element_type_of
+from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, TensorType, Value, element_type_of, i1
 from tileiras.named_tuple import NamedTuple
 
 LARGEST = 1 << 62
@@ -69,6 +70,7 @@ class DivisibilityAnalysis:
 
     def __init__(self, func: Operation) -> None:
         self._facts: dict[Value, Facts] = {}
+        self.ranges = RangeAnalysis()
         for region in func.regions:
             for block in region.blocks:
                 self._block(block)
@@ -237,6 +239,11 @@ def _sub(op: Any, known: DivisibilityAnalysis) -> Facts:
 
 def _mul(op: Any, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
+    # Front ends multiply by every stride, those of 1 included.
+    if known.ranges.range(op.rhs) == (1, 1):
+        return a
+    if known.ranges.range(op.lhs) == (1, 1):
+        return b
     divisor = tuple(min(LARGEST, a.each(d) * b.each(d)) for d in range(len(a.divisor)))
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
@@ -248,18 +255,56 @@ def _common(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
+def _quotient(op: Any, known: DivisibilityAnalysis) -> Facts:
+    """Aligned runs of a length that divides the divisor have one quotient, if it is rounded down."""
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    dividend, by = known.ranges.range(op.lhs), known.ranges.range(op.rhs)
+    if by == (1, 1):
+        return a
+    # Division that truncates rounds down what is not negative.
+    down = type(op) is arith.DivUIOp or by.low > 0 and (type(op) is arith.FloorDivSIOp or dividend.low >= 0)
+    down = down and type(op) not in (arith.CeilDivSIOp, arith.CeilDivUIOp)
+    power = by.low if by.low == by.high and by.low > 0 and lowest_bit(by.low) == by.low else LARGEST
+    divisor, constancy = [], []
+    for d, same in enumerate(map(min, a.constancy, b.constancy)):
+        divisor.append(max(1, a.each(d) // power))
+        run = min(a.contiguity[d], a.divisor[d], b.constancy[d], b.each(d)) if down else 1
+        constancy.append(max(same, run))
+    return Facts((1,) * len(divisor), tuple(divisor), tuple(constancy))
+
+
+def _remainder(op: Any, known: DivisibilityAnalysis) -> Facts:
+    """Aligned runs of a length that divides the divisor stay runs, unless numbers are negative."""
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    runs = type(op) is arith.RemUIOp or known.ranges.range(op.lhs).low >= 0
+    contiguity = tuple(
+        min(a.contiguity[d], a.divisor[d], b.constancy[d], b.each(d)) if runs else 1 for d in range(len(a.divisor))
+    )
+    divisor = tuple(min(a.step(d, run, 1), b.each(d)) for d, run in enumerate(contiguity))
+    return Facts(contiguity, divisor, tuple(map(min, a.constancy, b.constancy)))
+
+
+# Of a bit, 0 alone is a multiple of two.
+
+
 def _and(op: Any, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     divisor = tuple(max(a.each(d), b.each(d)) for d in range(len(a.divisor)))
+    if element_type_of(op.result.type) is i1 and max(divisor) > 1:
+        return _uniform(op.result.type, LARGEST)
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
 def _select(op: Any, known: DivisibilityAnalysis) -> Facts:
-    both = _common(op, known)
-    condition = known.facts(op.condition).constancy
-    if len(condition) != len(both.constancy):
-        return both
-    return both._replace(constancy=tuple(min(a, b) for a, b in zip(both.constancy, condition)))
+    a, b = (known.facts(value) for value in op.operands[-2:])
+    facts = known.facts(op.condition)
+    if min(facts.divisor) > 1:
+        return b
+    condition = facts.constancy if isinstance(op.condition.type, TensorType) else _shape(op.result.type)
+    contiguity = tuple(map(min, a.contiguity, b.contiguity, condition))
+    unit = _unit(op.result.type)
+    divisor = tuple(min(a.step(d, run, unit), b.step(d, run, unit)) for d, run in enumerate(contiguity))
+    return Facts(contiguity, divisor, tuple(map(min, a.constancy, b.constancy, condition)))
 
 
 # In `run < constant`, aligned runs of x values that start at a multiple of g compare alike when the bound is a multiple
@@ -270,6 +315,9 @@ _SPLITS_BEFORE = {"slt", "sge", "ult", "uge"}
 def _compare(op: Any, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     predicate = op.predicate.value
+    decided = known.ranges.decided(predicate, op.lhs, op.rhs)
+    if decided is not None:
+        return _uniform(op.result.type, 1 if decided else LARGEST)
     swapped = {"sgt": "slt", "sle": "sge", "ugt": "ult", "ule": "uge"}.get(predicate)
     constancy = []
     for d in range(len(a.divisor)):
@@ -334,12 +382,18 @@ RULES: dict[type[Operation], Callable[[Any, DivisibilityAnalysis], Facts]] = {
     arith.ShLIOp: _shift_left,
     arith.AndIOp: _and,
     arith.OrIOp: _common,
+    arith.XOrIOp: _common,
     arith.MaxSIOp: _common,
     arith.MinSIOp: _common,
     arith.MaxUIOp: _common,
     arith.MinUIOp: _common,
-    arith.RemSIOp: _common,
-    arith.RemUIOp: _common,
+    arith.DivSIOp: _quotient,
+    arith.DivUIOp: _quotient,
+    arith.FloorDivSIOp: _quotient,
+    arith.CeilDivSIOp: _quotient,
+    arith.CeilDivUIOp: _quotient,
+    arith.RemSIOp: _remainder,
+    arith.RemUIOp: _remainder,
     arith.SelectOp: _select,
     arith.CmpIOp: _compare,
     arith.ExtSIOp: _same,
