@@ -2,7 +2,7 @@
 
    Device memory is the host's.  A launch does not run the kernel: it writes what it was given to a log, adds one to
    the first byte of the memory that the first eight bytes of the parameters point to, and is over.  The call named in
-   FAIL is refused with the code in FAIL_CODE. */
+   FAIL is refused with the code in FAIL_CODE.  Time does not pass: any two events are 250 us apart. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +40,7 @@ void stand_in_reset(const char *fail, int code, int device_count, int has_contex
 CUresult cuInit(unsigned flags) { CALL("cuInit"); SAY("init %u\n", flags); return 0; }
 CUresult cuGetErrorName(int code, const char **text) { *text = code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_OTHER"; return 0; }
 CUresult cuGetErrorString(int code, const char **text) { *text = code == 209 ? "no kernel image is available for execution on the device" : "something else"; return 0; }
+CUresult cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 CUresult cuDeviceGetCount(int *count) { *count = devices; return 0; }
 CUresult cuDeviceGet(int *device, int number) { *device = number; return 0; }
 CUresult cuDeviceGetName(char *name, int size, int device) { snprintf(name, (size_t)size, "Stand-in %d", device); return 0; }
@@ -60,12 +61,15 @@ CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned count, in
     for (unsigned i = 0; i < count; i++)
         if (options[i] == 5) snprintf((char *)values[i], (size_t)values[i + 1], "%s", "ptxas: what is wrong with it");
     CALL("cuModuleLoadDataEx");
+    /* What a process that is not ours is told: which images to refuse. */
+    const char *refused = getenv("STAND_IN_REFUSES");
+    if (refused && strcmp(refused, "cubin") == 0 && memcmp(image, "\177ELF", 4) == 0) return 209;
     SAY("load %s\n", memcmp(image, "\177ELF", 4) == 0 ? "cubin" : "ptx");
     *module = &modules[loaded++ % 64];
     return 0;
 }
 CUresult cuModuleUnload(void *module) { (void)module; return 0; }
-CUresult cuModuleGetFunction(void **function, void *module, const char *name) { CALL("cuModuleGetFunction"); if (strcmp(name, "crash") == 0) abort(); SAY("function %s\n", name); *function = &functions[(int *)module - modules]; return 0; }
+CUresult cuModuleGetFunction(void **function, void *module, const char *name) { CALL("cuModuleGetFunction"); if (strcmp(name, "crash") == 0) abort(); if (strcmp(name, "talk") == 0) { puts("what a kernel prints"); fflush(stdout); } SAY("function %s\n", name); *function = &functions[(int *)module - modules]; return 0; }
 CUresult cuFuncSetAttribute(void *function, int attribute, int value) { (void)function; CALL("cuFuncSetAttribute"); SAY("attribute %d = %d\n", attribute, value); return 0; }
 
 struct attribute { int id; char pad[4]; unsigned value[16]; };
@@ -102,6 +106,12 @@ CUresult cuLaunchKernelEx(const struct config *config, void *function, void **pa
     return 0;
 }
 CUresult cuStreamSynchronize(void *stream) { CALL("cuStreamSynchronize"); SAY("synchronize %llu\n", (unsigned long long)(uintptr_t)stream); return 0; }
+CUresult cuEventCreate(void **event, unsigned flags) { (void)flags; *event = &live; return 0; }
+CUresult cuEventRecord(void *event, void *stream) { (void)event; (void)stream; SAY("event\n"); return 0; }
+CUresult cuEventSynchronize(void *event) { (void)event; return 0; }
+CUresult cuEventElapsedTime(float *time, void *first, void *last) { (void)first; (void)last; *time = 0.25f; return 0; }
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, void *stream) { (void)stream; memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size); return 0; }
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t size, void *stream) { (void)stream; memset((void *)(uintptr_t)to, byte, size); return 0; }
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size) {
     CALL("cuMemAlloc_v2");
     if (!size) return 1;

@@ -1,13 +1,17 @@
 """The call protocol of a launch, against a stand-in for the driver.  Nothing here runs a kernel."""
 
 import ctypes
+import shutil
 import struct
+import subprocess
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tileiras
+from tileiras.codegen import toolkit
 from tileiras.runtime import ArgumentError, DriverError, available, launch
 from tileiras.runtime import driver as driver_module
 from tileiras.runtime.arguments import scalar_bytes
@@ -112,6 +116,15 @@ def test_buffers_and_empty_arrays(stand_in):
     kernel = description("ptr<i8>", "ptr<f32>", "ptr<i64>")
     launch(PTX, "k", 1, [data, np.zeros(0, np.float32), scalar], metadata=kernel)
     assert data[0] == 1 and "allocate 1" in stand_in.log and stand_in.log.count("allocate 8") == 2
+
+
+def test_views_of_one_buffer_point_into_one_allocation(stand_in):
+    whole = bytearray(range(16))
+    first, second = memoryview(whole)[4:], memoryview(whole)[8:12]
+    launch(PTX, "k", 1, [second, first], metadata=description("ptr<i8>", "ptr<i8>"))
+    low, high = sorted(struct.unpack("<QQ", parameters(stand_in)))
+    assert high - low == 4 and stand_in.log.count("allocate 16") == 1
+    assert list(whole) == [*range(8), 9, *range(9, 16)]
 
 
 class OnDevice:
@@ -221,7 +234,8 @@ def test_refused_calls_are_errors_in_the_drivers_words(stand_in, call):
         f"{call}: CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available for execution on the device"
     )
     if call == "cuModuleLoadDataEx":
-        assert str(error.value).endswith("\nptxas: what is wrong with it\n(the device is sm_89)")
+        said = "\nptxas: what is wrong with it\n(the device is sm_89, the driver of CUDA 12.8)"
+        assert str(error.value).endswith(said)
     assert stand_in.log[-1] == "pop", "the context is given back"
 
 
@@ -268,3 +282,50 @@ def test_hidden_parameters_of_another_kind_are_refused(stand_in):
     with pytest.raises(DriverError, match="cuTensorMapEncodeTiled: "):
         metadata = description("ptr<f16>", "i32", "i32", hidden_parameters=[MAP])
         launch(PTX, "k", (1,), [np.zeros(16, np.float16), 1, 16], metadata=metadata)
+
+
+HEADER_PROGRAM = r"""
+#include <cuda.h>
+#include <stddef.h>
+#include <stdio.h>
+int main(void) {
+    printf("%zu %zu %zu %zu %zu %zu %zu ", sizeof(CUlaunchConfig), offsetof(CUlaunchConfig, gridDimX),
+           offsetof(CUlaunchConfig, blockDimX), offsetof(CUlaunchConfig, sharedMemBytes),
+           offsetof(CUlaunchConfig, hStream), offsetof(CUlaunchConfig, attrs), offsetof(CUlaunchConfig, numAttrs));
+    printf("%zu %zu %zu %d ", sizeof(CUlaunchAttribute), offsetof(CUlaunchAttribute, id),
+           offsetof(CUlaunchAttribute, value.clusterDim.x), CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    printf("%d %d %d %d ", CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+           CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, CU_JIT_ERROR_LOG_BUFFER,
+           CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    printf("%d %d ", CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    printf("%zu %zu %zu ", (size_t)CU_LAUNCH_PARAM_END, (size_t)CU_LAUNCH_PARAM_BUFFER_POINTER,
+           (size_t)CU_LAUNCH_PARAM_BUFFER_SIZE);
+    printf("%d %d %zu\n", CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_NO_DEVICE, sizeof(CUtensorMap));
+    return 0;
+}
+"""
+
+
+def test_numbers_and_structures_are_those_of_the_header(tmp_path):
+    compiler, assembler = shutil.which("cc"), toolkit.find_program("ptxas")
+    places = [Path(assembler).parents[1]] if assembler is not None else []
+    headers = [place / "include" for place in (*places, Path("/usr/local/cuda"))]
+    include = next((folder for folder in headers if (folder / "cuda.h").is_file()), None)
+    if compiler is None or include is None:
+        pytest.skip("no C compiler or no cuda.h")
+    source, program = tmp_path / "numbers.c", tmp_path / "numbers"
+    source.write_text(HEADER_PROGRAM)
+    subprocess.run([compiler, f"-I{include}", source, "-o", program], check=True)
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    driver = driver_module
+    config, attribute = driver.LaunchConfig, driver.LaunchAttribute
+    names = ("grid", "block", "shared_memory", "stream", "attributes", "attribute_count")
+    assert list(map(int, said.split())) == [
+        ctypes.sizeof(config), *(getattr(config, name).offset for name in names),
+        ctypes.sizeof(attribute), attribute.id.offset, attribute.value.offset,
+        driver.LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, driver.MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        driver.NON_PORTABLE_CLUSTER_SIZE_ALLOWED, driver.JIT_ERROR_LOG_BUFFER, driver.JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        driver.COMPUTE_CAPABILITY_MAJOR, driver.COMPUTE_CAPABILITY_MINOR, driver.LAUNCH_PARAM_END,
+        driver.LAUNCH_PARAM_BUFFER_POINTER, driver.LAUNCH_PARAM_BUFFER_SIZE, driver.NOT_INITIALIZED, driver.NO_DEVICE,
+        driver.TENSOR_MAP_SIZE,
+    ]  # fmt: skip

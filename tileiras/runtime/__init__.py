@@ -41,8 +41,9 @@ class Module:
         try:
             self._handle = cuda.load_module(image)
         except DriverError as error:
-            where = f"sm_{cuda.compute_capability()}"
-            raise DriverError(f"{error}\n(the device is {where})", error.code) from None
+            major, minor = cuda.version()
+            where = f"the device is sm_{cuda.compute_capability()}, the driver of CUDA {major}.{minor}"
+            raise DriverError(f"{error}\n({where})", error.code) from None
         self._functions: dict[str, int] = {}
 
     def function(self, entry: str) -> int:

@@ -65,7 +65,8 @@ def _extent(interface: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def host_memory(value: Any) -> HostMemory | None:
-    """The memory behind a NumPy array (its whole base array) or a buffer; None for anything else."""
+    """The memory behind a NumPy array (its whole base array) or a buffer (of a memoryview: that which it shows a part
+    of); None for anything else."""
     interface = getattr(value, "__array_interface__", None)
     if isinstance(interface, Mapping):
         owner = value
@@ -80,9 +81,17 @@ def host_memory(value: Any) -> HostMemory | None:
         return None
     if not view.c_contiguous:
         raise ArgumentError("a buffer must be contiguous")
-    kind = ctypes.c_char * view.nbytes
-    raw = kind.from_buffer_copy(view) if view.readonly else kind.from_buffer(view)
-    return HostMemory(ctypes.addressof(raw), view.nbytes, 0, not view.readonly, (value, raw))
+    if view.readonly or view.nbytes == 0:
+        raw = (ctypes.c_char * view.nbytes).from_buffer_copy(view)
+        return HostMemory(ctypes.addressof(raw), view.nbytes, 0, False, (value, raw))
+    raw = (ctypes.c_char * view.nbytes).from_buffer(view)
+    address = ctypes.addressof(raw)
+    whole = memoryview(view.obj)
+    if whole.readonly or not whole.c_contiguous:
+        return HostMemory(address, view.nbytes, 0, True, (value, raw))
+    owner = (ctypes.c_char * whole.nbytes).from_buffer(whole)
+    start = ctypes.addressof(owner)
+    return HostMemory(start, whole.nbytes, address - start, True, (value, raw, owner))
 
 
 class _DLTensor(ctypes.Structure):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ _ADDRESS = c_uint64  # CUdeviceptr
 
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
+    "cuDriverGetVersion": (POINTER(c_int),),
     "cuDeviceGet": (POINTER(c_int), c_int),
     "cuDeviceGetCount": (POINTER(c_int),),
     "cuDeviceGetName": (c_char_p, c_int, c_int),
@@ -83,7 +84,17 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemcpyHtoD_v2": (_ADDRESS, c_void_p, c_size_t),
     "cuMemcpyDtoH_v2": (c_void_p, _ADDRESS, c_size_t),
 }
+"""What every launch takes."""
 
+MEASURING: dict[str, tuple[Any, ...]] = {
+    "cuEventCreate": (POINTER(_HANDLE), c_uint),
+    "cuEventRecord": (_HANDLE, _HANDLE),
+    "cuEventSynchronize": (_HANDLE,),
+    "cuEventElapsedTime": (POINTER(c_float), _HANDLE, _HANDLE),
+    "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, _HANDLE),
+    "cuMemsetD8Async": (_ADDRESS, c_ubyte, c_size_t, _HANDLE),
+}
+"""What measuring one takes besides."""
 
 ENCODE_TENSOR_MAP = "cuTensorMapEncodeTiled"
 """Looked for only when a kernel has a tensor map."""
@@ -101,11 +112,12 @@ class Driver:
         for name in ("cuGetErrorName", "cuGetErrorString"):
             function = getattr(library, name)
             function.argtypes, function.restype = (c_int, POINTER(c_char_p)), c_int
-        for name, types in PROTOTYPES.items():
+        for name, types in {**PROTOTYPES, **MEASURING}.items():
             function = getattr(library, name, None)
-            if function is None:
+            if function is not None:
+                function.argtypes, function.restype = types, c_int
+            elif name in PROTOTYPES:
                 raise DriverError(f"the CUDA driver has no {name}: a driver of CUDA 12 or newer is needed")
-            function.argtypes, function.restype = types, c_int
         self.call("cuInit", 0)
         count = c_int()
         self.call("cuDeviceGetCount", count)
@@ -113,7 +125,10 @@ class Driver:
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call an entry point; ctypes objects among the arguments of a pointer parameter are passed by reference."""
-        code = getattr(self._library, name)(*arguments)
+        function = getattr(self._library, name, None)
+        if function is None:
+            raise DriverError(f"the CUDA driver has no {name}")
+        code = function(*arguments)
         if code:
             raise DriverError(f"{name}: {self.error_text(code)}", code)
 
@@ -123,6 +138,12 @@ class Driver:
         if self._library.cuGetErrorName(code, name) or self._library.cuGetErrorString(code, text):
             return f"CUDA error {code}"
         return f"{name.value.decode()} ({code}): {text.value.decode()}"
+
+    def version(self) -> tuple[int, int]:
+        """The CUDA version that the driver is of: what PTX it compiles follows from it."""
+        number = c_int()
+        self.call("cuDriverGetVersion", number)
+        return number.value // 1000, number.value % 1000 // 10
 
     # ---- devices and contexts ----------------------------------------------------------------------------------------
 
@@ -183,6 +204,34 @@ class Driver:
     def copy_to_host(self, host: int, address: int, size: int) -> None:
         if size:
             self.call("cuMemcpyDtoH_v2", host, address, size)
+
+    def copy_on_device(self, to: int, address: int, size: int, stream: int = 0) -> None:
+        """Queued, not waited for."""
+        if size:
+            self.call("cuMemcpyDtoDAsync_v2", to, address, size, stream)
+
+    def fill(self, address: int, byte: int, size: int, stream: int = 0) -> None:
+        """Queued, not waited for."""
+        self.call("cuMemsetD8Async", address, byte, size, stream)
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def event(self) -> int:
+        """A place in a stream, with the time when the device comes by."""
+        event = c_void_p()
+        self.call("cuEventCreate", event, 0)
+        assert event.value is not None
+        return event.value
+
+    def record(self, event: int, stream: int = 0) -> None:
+        self.call("cuEventRecord", event, stream)
+
+    def milliseconds(self, first: int, last: int) -> float:
+        """Between two events that were recorded; waits for the second."""
+        self.call("cuEventSynchronize", last)
+        time = c_float()
+        self.call("cuEventElapsedTime", time, first, last)
+        return time.value
 
     def synchronize(self, stream: int) -> None:
         """Wait for a stream; what failed while kernels ran is raised here."""

@@ -7,17 +7,21 @@ and after, and the runner into one archive that Python runs on a machine where n
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path.insert(0, ROOT)
+sys.path[:0] = [HERE, ROOT]
+
+from measured_cases import MEASURED, Measured  # noqa: E402
 
 from tileiras import api  # noqa: E402
 from tileiras.codegen import ptx, ptxas, toolkit  # noqa: E402
@@ -26,6 +30,7 @@ from tileiras.diagnostics import CompileError  # noqa: E402
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 TESTS = ("tests/examples", "tests/differential", "tests/conformance", "tests/lowering/tileas_to_llvm")
 RUNTIME = ("__init__.py", "arguments.py", "driver.py")
+RUNNER = {"__main__.py": "runner.py", "comparison.py": "comparison.py", "measured.py": "measured.py"}
 
 # The archive holds no times, so that equal kernels make equal bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -55,10 +60,12 @@ class Images:
         with open(os.path.join(self.folder, name), "rb") as file:
             return file.read()
 
-    def keep(self, data: bytes) -> str:
-        import hashlib
+    @staticmethod
+    def name_of(data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()[:32]
 
-        name = hashlib.sha256(data).hexdigest()[:32]
+    def keep(self, data: bytes) -> str:
+        name = self.name_of(data)
         self.data[name] = data
         return name
 
@@ -67,14 +74,14 @@ class Images:
         text = self.read(case["ptx"])
         own = ptx.parse(text.decode()).target
         if "source" not in case:
-            return {own: self._image(text, own, case["kernel"])}
+            return {own: self.image(text, own, case["kernel"])}
         images = {}
         for gpu in self.targets:
             kernels = self._kernels(case["source"], gpu)
             if case["entry"] in kernels:
                 text, kernel = kernels[case["entry"]]
                 target = ptx.parse(text.decode()).target
-                images[target] = self._image(text, target, kernel)
+                images[target] = self.image(text, target, kernel)
         return images
 
     def _kernels(self, source: dict[str, Any], gpu: str) -> dict[str, Any]:
@@ -89,7 +96,7 @@ class Images:
                 self._compiled[key] = {}
         return self._compiled[key]
 
-    def _image(self, text: bytes, target: str, kernel: dict[str, Any]) -> dict[str, Any]:
+    def image(self, text: bytes, target: str, kernel: dict[str, Any]) -> dict[str, Any]:
         name = self.keep(text)
         if name not in self._cubins:
             self._cubins[name] = None
@@ -101,11 +108,10 @@ class Images:
         return image
 
 
-def pack(folder: str, out: str, targets: list[str]) -> int:
-    """Write the archive; returns the number of kernels in it."""
-    images = Images(folder, targets)
+def recorded(images: Images) -> list[dict[str, Any]]:
+    """The launches in the folder that some target has code for."""
     cases = []
-    for file in sorted(name for name in os.listdir(folder) if name.endswith(".json")):
+    for file in sorted(name for name in os.listdir(images.folder) if name.endswith(".json")):
         case = json.loads(images.read(file))
         made = images.of(case)
         if not made:
@@ -117,8 +123,42 @@ def pack(folder: str, out: str, targets: list[str]) -> int:
             "name": case["test"], "entry": case["entry"], "grid": case["grid"], "arguments": case["arguments"],
             "buffers": case["buffers"], "images": made,
         })  # fmt: skip
-    cases.sort(key=lambda case: (case["name"], case["entry"]))
-    files = {"__main__.py": _text(HERE, "runner.py"), "tileiras/__init__.py": b"", "cases.json": _json(cases)}
+    return sorted(cases, key=lambda case: (case["name"], case["entry"]))
+
+
+def measured(images: Images, rows: Sequence[Measured]) -> list[dict[str, Any]]:
+    """The kernels whose time is taken, for the targets that have their types."""
+    cases = []
+    for row in rows:
+        suffix = os.path.splitext(row.source)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, f"kernel{suffix}")
+            with open(path, "w") as file:
+                file.write(row.text())
+            made = {}
+            for gpu in images.targets:
+                try:
+                    artifact = api.compile(path, gpu_name=gpu)
+                except CompileError:
+                    images.refused += 1
+                    continue
+                (kernel,) = artifact.kernels
+                target = ptx.parse(artifact.text).target
+                made[target] = images.image(artifact.data, target, kernel.metadata)
+        if made:
+            cases.append({**row.case(), "images": made})
+    return cases
+
+
+def pack(folder: str, out: str, targets: list[str], rows: Sequence[Measured] = MEASURED) -> int:
+    """Write the archive; returns the number of launches recorded in it."""
+    images = Images(folder, targets)
+    tests = recorded(images)
+    cases = [*tests, *measured(images, rows)]
+    for case in cases:
+        case["key"] = images.name_of(_json(case))
+    files = {packed: _text(HERE, name) for packed, name in RUNNER.items()}
+    files.update({"tileiras/__init__.py": b"", "cases.json": _json(cases)})
     for name in RUNTIME:
         files[f"tileiras/runtime/{name}"] = _text(ROOT, "tileiras", "runtime", name)
     files.update({f"data/{name}": data for name, data in sorted(images.data.items())})
@@ -127,8 +167,9 @@ def pack(folder: str, out: str, targets: list[str]) -> int:
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), data, zipfile.ZIP_DEFLATED)
     size = os.path.getsize(out) / 1e6
-    print(f"{out}: {len(cases)} launches, {size:.1f} MB; {images.refused} sources refused by a target")
-    return len(cases)
+    print(f"{out}: {len(tests)} launches, {len(cases) - len(tests)} measured kernels, {size:.1f} MB;"
+          f" {images.refused} sources refused by a target")  # fmt: skip
+    return len(tests)
 
 
 def _text(*path: str) -> bytes:

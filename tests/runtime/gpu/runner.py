@@ -1,77 +1,40 @@
-"""python gputest.zip [--list] [--only TEXT] [--device N] [--driver LIBRARY]: run the packed kernels on the GPU here.
+"""python gputest.zip: run the packed kernels on the GPU here and compare what they leave behind.
 
 Needs Python 3.9 and the CUDA driver, nothing else.  Each kernel gets the memory that it had in the emulator and must
-leave behind what it left there.  Integers must be equal; floats must be equal to the bit unless the kernel uses
-instructions whose last bits are the hardware's own (approximations, tensor cores, atomic additions in any order): then
-`ULPS` units in the last place, at the value's magnitude or a 256th of the largest one of the array.
+leave behind what it left there; `comparison.py` says which instructions allow what difference.  Then the kernels that
+are measured run at the sizes of real use.
 
 Kernels run in a process of their own, which is started again after one that ended it or took longer than `SECONDS`:
-a fault of a kernel leaves nothing usable behind.  Ends with 0 when all agreed or there is no GPU, with 1 otherwise.
+a fault of a kernel leaves nothing usable behind.  With `--results` every outcome is written down when it is known, and
+what the file has already is not run again; with `--seconds` no kernel is started after that time.
+
+Ends with 0 when all agreed or there is no GPU, with 1 when one did not, with 4 when time was up before the last.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
 import re
-import struct
 import subprocess
 import sys
 import threading
+import time
 import zipfile
+from collections import Counter
 
-ULPS = 32
-SECONDS = 120
-INEXACT = re.compile(
-    r"\.approx|\.full\.|\bmma\.sync|\bwgmma|\btcgen05|\b(?:atom|red)\.[\w.:]*add[\w.:]*f(?:16|32|64)|\.add\.noftz"
-)
+SECONDS = 45
+"""For one kernel, its loading and compilation included."""
 
-# Bits of the fraction, for a unit in the last place.
-FRACTION = {"f16": 10, "bf16": 7, "tf32": 10, "f32": 23, "f64": 52}
-SIZES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
+UNFINISHED = 4
 
+SHOWN = 40
+"""Failures that are printed; the file of results has all."""
 
-def floats(data: bytes, element: str) -> list[float]:
-    """The numbers in memory."""
-    if element == "bf16":
-        halves = struct.unpack(f"<{len(data) // 2}H", data)
-        data, element = b"".join(b"\0\0" + half.to_bytes(2, "little") for half in halves), "f32"
-    letter = {"f16": "e", "f32": "f", "tf32": "f", "f64": "d"}[element]
-    return list(struct.unpack(f"<{len(data) // SIZES[element]}{letter}", data))
-
-
-def distance(got: bytes, want: bytes, element: str, exact: bool) -> tuple[float, str]:
-    """The worst distance in units in the last place, and where it is; infinite for what may not differ at all."""
-    if got == want:
-        return 0.0, ""
-    size = SIZES.get(element, 1)
-    if exact or element not in FRACTION:
-        first = next(n for n in range(len(want)) if got[n] != want[n]) // size
-        at = slice(first * size, (first + 1) * size)
-        # Two NaNs are one value, whatever their bits.
-        if element in FRACTION:
-            pairs = zip(floats(got, element), floats(want, element))
-            wrong = [n for n, (a, b) in enumerate(pairs) if a != b and not (math.isnan(a) and math.isnan(b))]
-            if not wrong:
-                return 0.0, ""
-            first = wrong[0]
-            at = slice(first * size, (first + 1) * size)
-        return math.inf, f"element {first}: got {got[at].hex()}, expected {want[at].hex()} (bytes)"
-    mine, theirs = floats(got, element), floats(want, element)
-    largest = max((abs(x) for x in theirs if math.isfinite(x)), default=0.0)
-    worst, where = 0.0, ""
-    for number, (a, b) in enumerate(zip(mine, theirs)):
-        if a == b or (math.isnan(a) and math.isnan(b)):
-            continue
-        if not (math.isfinite(a) and math.isfinite(b)):
-            return math.inf, f"element {number}: got {a}, expected {b}"
-        scale = max(abs(b), largest / 256)
-        unit = math.ldexp(1.0, max(math.frexp(scale)[1] - 1, -149) - FRACTION[element])
-        apart = abs(a - b) / unit
-        if apart > worst:
-            worst, where = apart, f"element {number}: got {a}, expected {b}"
-    return worst, where
+# CUresult of an image that a driver cannot take, though the kernel may be right: INVALID_IMAGE, NO_BINARY_FOR_GPU,
+# INVALID_PTX, UNSUPPORTED_PTX_VERSION, INVALID_SOURCE.
+NOT_TAKEN = (200, 209, 218, 222, 300)
 
 
 class Package:
@@ -86,127 +49,262 @@ class Package:
 
 
 def choose(case: dict, device: int) -> dict | None:
-    """The image for a device: the cubin made for it, else the newest PTX that is not made for later ones only."""
+    """The image for a device: the one made for it, else the newest PTX that is not made for later ones only."""
     best = None
     for target, image in case["images"].items():
         match = re.fullmatch(r"sm_(\d+)([af]?)", target)
         number, letter = int(match.group(1)), match.group(2)
         if number == device:
-            return {**image, "name": image.get("cubin") or image["ptx"]}
+            return image
         if number < device and not letter and (best is None or number > best[0]):
-            best = (number, {**image, "name": image["ptx"]})
+            best = (number, {name: value for name, value in image.items() if name != "cubin"})
     return best[1] if best else None
 
 
-def run_case(package: Package, case: dict, device: int) -> dict:
-    """What came of one case: `status` passed, failed or skipped, `ulps` and `message`."""
-    from tileiras.runtime import ArgumentError, DriverError, launch
+class Launcher:
+    """One case and the image that the device takes of it."""
+
+    def __init__(self, package: Package, case: dict, image: dict, only_ptx: bool) -> None:
+        self._package = package
+        self._case = case
+        # Every number travels as its bits.
+        types = ["ptr" if "buffer" in argument else "bits" for argument in case["arguments"]]
+        kernel = image["kernel"]
+        parameters = [{**parameter, "type": type} for parameter, type in zip(kernel["parameters"], types)]
+        self._metadata = {"kernels": [{**kernel, "parameters": parameters}]}
+        self._images = [kind for kind in ("cubin", "ptx") if kind in image and not (only_ptx and kind == "cubin")]
+        self._image = image
+        self.refused = ""
+
+    @property
+    def kind(self) -> str:
+        return self._images[0]
+
+    def __call__(self, arguments: list) -> None:
+        from tileiras.runtime import DriverError, launch
+
+        while True:
+            data = self._package.bytes(self._image[self.kind])
+            try:
+                launch(data, self._case["entry"], self._case["grid"], arguments, metadata=self._metadata)
+                return
+            except DriverError as error:
+                # A cubin of a newer ptxas than the driver knows: the driver compiles the PTX itself.
+                if error.code not in NOT_TAKEN or len(self._images) == 1:
+                    raise
+                self.refused = str(error)
+                del self._images[0]
+
+
+def numbers(case: dict, pointers: list) -> list:
+    """The arguments; ``pointers`` makes one of each buffer and offset."""
+    return [
+        int.from_bytes(bytes.fromhex(argument["value"]), "little")
+        if "value" in argument
+        else pointers[argument["buffer"]](argument["offset"])
+        for argument in case["arguments"]
+    ]
+
+
+def run_case(package: Package, case: dict, cuda, device: int, options: argparse.Namespace) -> dict:
+    """What came of one case: `status` passed, failed or skipped, and what is known of it besides."""
+    from comparison import distance, tolerance
+    from measured import measure
+
+    from tileiras.runtime import ArgumentError, DriverError
 
     image = choose(case, device)
     if image is None:
         return {"status": "skipped", "message": f"no code for sm_{device}"}
-    kernel = image["kernel"]
-    memories = [bytearray(package.bytes(buffer["before"])) for buffer in case["buffers"]]
-    arguments = []
-    for argument in case["arguments"]:
-        if "value" in argument:
-            arguments.append(int.from_bytes(bytes.fromhex(argument["value"]), "little"))
-        else:
-            arguments.append(memoryview(memories[argument["buffer"]])[argument["offset"] :])
-    # Every number travels as its bits.
-    types = ["ptr" if "buffer" in argument else "bits" for argument in case["arguments"]]
-    parameters = [{**parameter, "type": type} for parameter, type in zip(kernel["parameters"], types)]
-    document = {"kernels": [{**kernel, "parameters": parameters}]}
+    launcher = Launcher(package, case, image, options.ptx)
+    outcome: dict = {"status": "passed"}
     try:
-        launch(package.bytes(image["name"]), case["entry"], case["grid"], arguments, metadata=document)
+        if "work" in case:
+            outcome.update(measure(cuda, case, launcher, numbers))
+        else:
+            memories = [bytearray(package.bytes(buffer["before"])) for buffer in case["buffers"]]
+            launcher(numbers(case, [lambda offset, m=memory: memoryview(m)[offset:] for memory in memories]))
+            allowed = tolerance(package.bytes(image["ptx"]).decode(), device)
+            for number, (buffer, memory) in enumerate(zip(case["buffers"], memories)):
+                apart, place = distance(bytes(memory), package.bytes(buffer["after"]), buffer["element"], allowed)
+                if apart > outcome.get("distance", 0.0):
+                    outcome.update(distance=apart, message=f"buffer {number} ({buffer['element']}), {place}")
+            if outcome.get("distance", 0.0) > 1.0:
+                outcome["status"] = "failed"
     except DriverError as error:
-        return {"status": "failed", "message": str(error), "fatal": True}
+        outcome.update(status="failed", message=str(error), fatal=True)
     except ArgumentError as error:
-        return {"status": "failed", "message": str(error)}
-    exact = INEXACT.search(package.bytes(image["ptx"]).decode()) is None
-    worst, where = 0.0, ""
-    for number, (buffer, memory) in enumerate(zip(case["buffers"], memories)):
-        apart, place = distance(bytes(memory), package.bytes(buffer["after"]), buffer["element"], exact)
-        if apart > worst:
-            worst, where = apart, f"buffer {number} ({buffer['element']}), {place}"
-    status = "passed" if worst <= (0 if exact else ULPS) else "failed"
-    return {"status": status, "ulps": worst if math.isfinite(worst) else -1, "message": where}
+        outcome.update(status="failed", message=str(error))
+    outcome["image"] = launcher.kind
+    if launcher.refused:
+        outcome["refused"] = launcher.refused
+    return outcome
 
 
-def work(path: str, first: int, chosen: list[int], options: argparse.Namespace) -> int:
-    """The process that runs kernels: a line of JSON for each; ends after a fault, which nothing survives."""
+def work(path: str, options: argparse.Namespace) -> int:
+    """The process that runs the kernels whose numbers come in: a line of JSON for each; ends after a fault."""
     from tileiras.runtime.driver import load_driver
 
+    # What kernels print goes to this process's output, which is not where outcomes go.
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     package = Package(path)
     cuda = load_driver()
     # Launches use the current context.
     cuda.call("cuCtxPushCurrent_v2", cuda.primary_context(options.device))
     device = cuda.compute_capability()
-    for number in chosen[first:]:
-        outcome = run_case(package, package.cases[number], device)
-        print(json.dumps(outcome), flush=True)
+    for line in sys.stdin:
+        outcome = run_case(package, package.cases[int(line)], cuda, device, options)
+        print(json.dumps(outcome), file=results, flush=True)
         if outcome.get("fatal"):
             return 1
     return 0
 
 
-def supervise(path: str, chosen: list[int], options: argparse.Namespace) -> list[dict]:
-    """Outcomes of all chosen cases, in order, through as many processes as it takes."""
-    outcomes: list[dict] = []
-    again = [sys.executable, path, *sys.argv[1:], "--worker"]
-    while len(outcomes) < len(chosen):
-        command = [*again, str(len(outcomes))]
-        worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        errors: list[str] = []
-        drain = threading.Thread(target=lambda: errors.append(worker.stderr.read()))
-        drain.start()
-        before = len(outcomes)
-        late = False
+class Worker:
+    """A process of `work`, started when it is first needed and again when it has ended."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen | None = None
+
+    def outcome(self, number: int) -> dict:
+        """What came of a case: the worker's answer, or how it ended instead."""
+        if self._process is None:
+            self._start()
+        process, late = self._process, []
 
         def stop() -> None:
-            nonlocal late
-            late = True
-            worker.kill()
+            late.append(True)
+            process.kill()
 
-        while True:
-            clock = threading.Timer(SECONDS, stop)
-            clock.start()
-            line = worker.stdout.readline()
-            clock.cancel()
-            if not line:
-                break
-            outcomes.append(json.loads(line))
-            print(f"\r{len(outcomes)} of {len(chosen)}", end="", file=sys.stderr)
-        worker.wait()
-        drain.join()
-        if len(outcomes) < len(chosen) and not (len(outcomes) > before and outcomes[-1].get("fatal")):
-            said = errors[0].strip().splitlines()[-1:] if errors else []
-            reason = f"no end after {SECONDS} s" if late else f"the process ended with {worker.returncode}"
-            outcomes.append({"status": "failed", "message": ": ".join([reason, *said])})
-    print(file=sys.stderr)
-    return outcomes
+        clock = threading.Timer(SECONDS, stop)
+        clock.start()
+        try:
+            process.stdin.write(f"{number}\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        clock.cancel()
+        if line.endswith("\n"):
+            outcome = json.loads(line)
+            if outcome.get("fatal"):
+                self.end()
+            return outcome
+        self.end()
+        said = "".join(self._errors).strip().splitlines()[-1:]
+        reason = f"no end after {SECONDS} s" if late else f"the process ended with {process.returncode}"
+        return {"status": "failed", "message": ": ".join([reason, *said])}
+
+    def _start(self) -> None:
+        pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+        self._process = process = subprocess.Popen(self._command, text=True, **pipes)
+        self._errors: list[str] = []
+        self._drain = threading.Thread(target=lambda: self._errors.append(process.stderr.read()), daemon=True)
+        self._drain.start()
+
+    def end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._drain.join(5)
+        process.stdout.close()
+
+
+class Results:
+    """Outcomes by the key of their case, in a file when it has a name: a line each, behind a line about the device."""
+
+    def __init__(self, path: str | None, device: dict) -> None:
+        self.known: dict[str, dict] = {}
+        self._file = None
+        if path is None:
+            return
+        lines = []
+        if os.path.exists(path):
+            with open(path) as file:
+                # A line that was cut off when the run before was ended is run again.
+                lines = [json.loads(line) for line in file if line.endswith("\n")]
+        if lines and lines[0] == device:
+            self.known = {line["key"]: line for line in lines[1:]}
+        else:
+            lines = []
+        self._file = open(path, "w")
+        for line in [device, *lines[1:]]:
+            self._write(line)
+
+    def add(self, case: dict, outcome: dict) -> None:
+        self.known[case["key"]] = outcome
+        self._write({"key": case["key"], "name": case["name"], "entry": case["entry"], **outcome})
+
+    def _write(self, line: dict) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+
+def report(cases: list[dict], results: Results) -> int:
+    """Print what came of the cases; the exit code."""
+    counts: Counter = Counter()
+    failed, files, refused, worst = [], Counter(), [], 0.0
+    for case in cases:
+        outcome = results.known.get(case["key"], {"status": "not run"})
+        counts[outcome["status"]] += 1
+        if outcome["status"] == "failed":
+            failed.append(f"FAILED {case['name']} {case['entry']}: {outcome['message']}")
+            files[case["name"].partition("::")[0]] += 1
+        elif outcome["status"] == "passed":
+            worst = max(worst, outcome.get("distance", 0.0))
+        if "refused" in outcome:
+            refused.append(outcome["refused"])
+        if "figures" in outcome:
+            print(f"{case['entry']:24} {outcome['figures']}")
+    print("\n".join(failed[:SHOWN]))
+    if len(failed) > SHOWN:
+        print(f"and {len(failed) - SHOWN} more; by file: {', '.join(f'{n} in {file}' for file, n in files.items())}")
+    if refused:
+        print(f"{len(refused)} cubins were refused and their PTX was run: {refused[0].splitlines()[0]}")
+    said = [f"{counts[status]} {status}" for status in ("passed", "failed", "skipped")]
+    if counts["not run"]:
+        said.append(f"{counts['not run']} not run, since time was up: the same command goes on with --results")
+    print(", ".join(said) + f"; at worst {worst:.2g} of the difference that is allowed")
+    return 1 if failed else UNFINISHED if counts["not run"] else 0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="gputest")
+    parser = argparse.ArgumentParser(prog="gputest", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--list", action="store_true", help="name the kernels and end")
-    parser.add_argument("--only", default="", help="those whose name holds this text")
+    parser.add_argument("--only", default="", help="those whose name or entry holds this text")
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--driver", help="the driver's library, where it is not found by name")
-    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--ptx", action="store_true", help="have the driver compile PTX instead of loading cubins")
+    parser.add_argument("--results", help="a file of outcomes, read and added to")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no kernel after this time")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     path = sys.argv[0]
     from tileiras.runtime import driver
 
     if options.driver:
         driver.LIBRARIES = (options.driver,)
+    if options.worker:
+        return work(path, options)
+    begin = time.monotonic()
     package = Package(path)
-    chosen = [number for number, case in enumerate(package.cases) if options.only in case["name"]]
+    chosen = [n for n, case in enumerate(package.cases) if options.only in f"{case['name']} {case['entry']}"]
+    cases = [package.cases[number] for number in chosen]
     if options.list:
-        print("\n".join(package.cases[number]["name"] for number in chosen))
+        print("\n".join(f"{case['name']} {case['entry']}" for case in cases))
         return 0
-    if options.worker is not None:
-        return work(path, options.worker, chosen, options)
     try:
         cuda = driver.load_driver()
         found = cuda.device_count > options.device
@@ -216,15 +314,27 @@ def main() -> int:
     if not found:
         print(f"skipped, no GPU: {reason}; {len(chosen)} kernels are packed in {path}")
         return 0
-    print(f"{len(chosen)} kernels on {cuda.device_name(options.device)}, sm_{cuda.compute_capability(options.device)}")
-    outcomes = supervise(path, chosen, options)
-    for number, outcome in zip(chosen, outcomes):
-        if outcome["status"] == "failed":
-            print(f"FAILED {package.cases[number]['name']}: {outcome['message']}")
-    counts = {status: sum(o["status"] == status for o in outcomes) for status in ("passed", "failed", "skipped")}
-    worst = max((o.get("ulps", 0) for o in outcomes if o["status"] == "passed"), default=0)
-    print(", ".join(f"{count} {status}" for status, count in counts.items()) + f"; worst {worst:.1f} ulps")
-    return 1 if counts["failed"] else 0
+    major, minor = cuda.version()
+    name, number = cuda.device_name(options.device), cuda.compute_capability(options.device)
+    device = {"device": name, "sm": number, "cuda": f"{major}.{minor}", "ptx": options.ptx}
+    print(f"{len(cases)} kernels on {name}, sm_{number}, driver of CUDA {major}.{minor}", flush=True)
+    results = Results(options.results, device)
+    worker = Worker([sys.executable, *_interpreter_flags(), path, *sys.argv[1:], "--worker"])
+    for done, (position, case) in enumerate(zip(chosen, cases), 1):
+        if case["key"] in results.known:
+            continue
+        if time.monotonic() - begin > options.seconds:
+            break
+        results.add(case, worker.outcome(position))
+        print(f"\r{done} of {len(cases)}", end="", file=sys.stderr)
+    worker.end()
+    print(f"\r{time.monotonic() - begin:.0f} s", file=sys.stderr)
+    return report(cases, results)
+
+
+def _interpreter_flags() -> list[str]:
+    """The worker's Python is isolated when this one is."""
+    return [flag for flag, given in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if given]
 
 
 if __name__ == "__main__":

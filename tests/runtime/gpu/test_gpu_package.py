@@ -1,11 +1,18 @@
 """The package for machines with a GPU: recorded, packed, and run against the stand-in for the driver."""
 
+import json
+import math
+import os
 import re
+import struct
 import subprocess
 import sys
 
+import comparison
+import measured
 import package
 import pytest
+from measured_cases import MEASURED, Measured
 
 # The stand-in's launch adds one to the first byte of the first argument: what `bump` does, and `scale` does not.
 TESTS = '''
@@ -35,6 +42,10 @@ def test_bump():
     run("bump", "addi", "i8", np.array([41, 7], np.int8), 1)
 
 
+def test_talk():
+    run("talk", "addi", "i8", np.array([41], np.int8), 1)
+
+
 def test_crash():
     run("crash", "addi", "i8", np.array([41], np.int8), 1)
 
@@ -42,6 +53,14 @@ def test_crash():
 def test_scale():
     run("scale", "mulf", "f32", np.array([3], np.float32), 2.0)
 '''
+
+
+TARGETS = ["sm_75", "sm_89"]
+# Of the stand-in, whose launches are over before they have begun.
+ROWS = [
+    Measured("vector_add.py", "vector_add", '(vector_add, *["f32[?]"] * 3, 1024)', (1,), (("f32", (1000,)),) * 3),
+    MEASURED[3]._replace(arrays=(("f16", (8, 8)),) * 2 + (("f32", (8, 8)),), product=(8, 8, 8), grid=(1, 1)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -56,29 +75,63 @@ def records(tmp_path_factory):
 @pytest.fixture(scope="module")
 def archive(records, tmp_path_factory):
     path = tmp_path_factory.mktemp("gputest") / "gputest.zip"
-    assert package.pack(str(records), str(path), ["sm_75", "sm_80"]) == 3
+    assert package.pack(str(records), str(path), TARGETS, ROWS) == 4
     return path
 
 
-def run(archive, *arguments):
+def run(archive, *arguments, environment=None):
     """As on another machine: none of our packages, nothing installed."""
     command = [sys.executable, "-I", "-S", str(archive), *arguments]
-    return subprocess.run(command, cwd=archive.parent, capture_output=True, text=True, check=False, timeout=120)
+    how = {"cwd": archive.parent, "env": {**os.environ, **(environment or {})}, "timeout": 120}
+    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
 
 
 def test_each_kernel_is_compared_and_a_crash_costs_one(archive, stand_in_library):
-    done = run(archive, "--driver", stand_in_library)
+    done = run(archive, "--driver", stand_in_library, "--only", "test_")
     assert done.returncode == 1, done.stderr
-    assert "3 kernels on Stand-in 0, sm_89" in done.stdout
-    assert "1 passed, 2 failed, 0 skipped" in done.stdout
-    assert re.search(r"FAILED .*test_scale: buffer 0 \(f32\), element 0: got 0100\w+, expected 0000c040", done.stdout)
-    assert re.search(r"FAILED .*test_crash: the process ended with -6", done.stdout)
+    assert "4 kernels on Stand-in 0, sm_89, driver of CUDA 12.8" in done.stdout
+    # What a kernel prints is not taken for an outcome.
+    assert "2 passed, 2 failed, 0 skipped" in done.stdout and "what a kernel prints" not in done.stdout
+    assert re.search(r"FAILED .*test_scale scale: buffer 0 \(f32\), element 0: got 3.0\d+, expected 6.0", done.stdout)
+    assert re.search(r"FAILED .*test_crash crash: the process ended with -6", done.stdout)
 
 
 def test_some_kernels(archive, stand_in_library):
     done = run(archive, "--driver", stand_in_library, "--only", "bump")
     assert done.returncode == 0 and "1 passed, 0 failed, 0 skipped" in done.stdout
-    assert "test_bump" in run(archive, "--list").stdout
+    assert "test_bump bump" in run(archive, "--list").stdout
+
+
+def test_figures_and_a_wrong_product(archive, stand_in_library):
+    done = run(archive, "--driver", stand_in_library, "--only", "measured/")
+    assert re.search(r"vector_add +250.0 us +0.0 GB/s\n", done.stdout)
+    assert re.search(r"FAILED measured/kernels/matmul.py matmul_f16: element \(\d, \d\) is .*, expected ", done.stdout)
+    assert "1 passed, 1 failed, 0 skipped" in done.stdout and done.returncode == 1
+
+
+def test_outcomes_are_kept_and_not_run_again(archive, stand_in_library, tmp_path):
+    """As when time is up after some kernels, and the last line is cut off: these are gone through in the next run."""
+    results = tmp_path / "results.json"
+    command = (archive, "--driver", stand_in_library, "--only", "test_", "--results", str(results))
+    done = run(*command, "--seconds", "0")
+    assert done.returncode == 4 and "4 not run" in done.stdout
+    assert run(*command).returncode == 1
+    lines = results.read_text().splitlines(keepends=True)
+    assert len(lines) == 5 and [json.loads(line)["status"] for line in lines[1:]].count("failed") == 2
+    kept = [json.loads(line) for line in lines[:3]]
+    kept[1]["status"] = "skipped"
+    results.write_text("".join(json.dumps(line) + "\n" for line in kept) + lines[3][:20])
+    assert "1 skipped" in run(*command).stdout
+    # Outcomes of another device, or of PTX instead of cubins, are not of this run.
+    assert "2 passed, 2 failed, 0 skipped" in run(*command, "--ptx").stdout
+
+
+def test_ptx_is_run_where_the_driver_refuses_a_cubin(archive, stand_in_library):
+    if package.toolkit.find_program("ptxas") is None:
+        pytest.skip("no ptxas")
+    done = run(archive, "--driver", stand_in_library, "--only", "bump", environment={"STAND_IN_REFUSES": "cubin"})
+    assert "1 passed" in done.stdout
+    assert "1 cubins were refused and their PTX was run: cuModuleLoadDataEx: CUDA_ERROR_NO_BINARY" in done.stdout
 
 
 def test_no_gpu_is_skipped(archive):
@@ -88,5 +141,48 @@ def test_no_gpu_is_skipped(archive):
 
 
 def test_packages_of_one_recording_are_equal(records, archive, tmp_path):
-    package.pack(str(records), str(tmp_path / "again.zip"), ["sm_75", "sm_80"])
+    package.pack(str(records), str(tmp_path / "again.zip"), TARGETS, ROWS)
     assert (tmp_path / "again.zip").read_bytes() == archive.read_bytes()
+
+
+F32 = struct.pack("<4f", 100.0, 1.0, -0.001, math.nan)
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+F8_MMA = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
+
+
+@pytest.mark.parametrize(
+    "ptx, device, element, got, want, agrees",
+    [
+        ("add.rn.f32", 90, "f32", (100.0, 1.0, -0.001, -math.nan), None, True),
+        ("add.rn.f32", 90, "f32", (100.0, 1.0000001, -0.001, math.nan), None, False),
+        ("ex2.approx.f32", 90, "f32", (100.0, 1.000003, -0.001, math.nan), None, True),
+        ("ex2.approx.f32", 90, "f32", (100.0, 1.00001, -0.001, math.nan), None, False),
+        ("tanh.approx.f32", 90, "f32", (100.05, 1.0, -0.001, math.nan), None, True),
+        (MMA, 90, "f32", (100.0, 1.001, -0.002, math.nan), None, True),
+        (MMA, 90, "f32", (100.0, 1.003, -0.001, math.nan), None, False),
+        (F8_MMA, 90, "f32", (100.0, 1.1, -0.001, math.nan), None, False),
+        (F8_MMA, 89, "f32", (100.0, 1.1, -0.001, math.nan), None, True),
+        ("red.global.add.f32", 90, "f32", (100.0, 1.0001, -0.001, math.nan), None, True),
+        ("ex2.approx.f32", 90, "f32", (100.0, 1.0, -0.001, math.inf), None, False),
+        ("ex2.approx.f32", 90, "i32", b"\1\0\0\0", b"\2\0\0\0", False),
+        ("ex2.approx.f32", 90, "f8E4M3FN", b"\x80\x31", b"\x01\x30", True),
+        ("ex2.approx.f32", 90, "f8E4M3FN", b"\x32", b"\x30", False),
+        ("add.rn.f32", 90, "f8E4M3FN", b"\x31", b"\x30", False),
+    ],
+)
+def test_what_a_device_may_differ_by(ptx, device, element, got, want, agrees):
+    found = got if isinstance(got, bytes) else struct.pack("<4f", *got)
+    apart, place = comparison.distance(found, want or F32, element, comparison.tolerance(ptx, device))
+    assert (apart <= 1) is agrees and (agrees or "expected" in place)
+
+
+@pytest.mark.parametrize("element, code, value", [
+    ("f8E4M3FN", 0x7E, 448.0), ("f8E4M3FN", 0x81, -(2.0**-9)), ("f8E4M3FN", 0x38, 1.0), ("f8E5M2", 0x7B, 57344.0),
+    ("bf16", 0x3F80, 1.0), ("i8", 0xFF, -1),
+])  # fmt: skip
+def test_numbers_of_patterns(element, code, value):
+    assert measured.decode(code.to_bytes(measured.size_of(element), "little"), element) == value
+    data, size = measured.pattern(element, 1), measured.size_of(element)
+    numbers = [measured.decode(data[i : i + size], element) for i in range(0, len(data), size)]
+    limit = 8 if element == "i8" else 1
+    assert len(numbers) == measured.PERIOD and limit / 2 < max(map(abs, numbers)) <= limit

@@ -1,0 +1,147 @@
+"""How long a kernel takes at the size of real use, on arrays that are made on the device.
+
+Arrays repeat `PERIOD` random numbers, so that what a product must be is known of any element.  A kernel is launched
+`RUNS` times; before each, memory larger than the caches is written, and while that is under way the launch is queued
+between two events.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+
+PERIOD = 65521
+"""A prime: no row of an array is like the one above."""
+
+RUNS = 5
+FLUSHED = 256 << 20
+SAMPLES = 24
+
+_CODES = {"f16": "e", "f32": "f", "tf32": "f", "f64": "d", "i8": "b", "i32": "i"}
+_SIZES = {"bf16": 2, "f8E4M3FN": 1, "f8E5M2": 1}
+_FLUSHES = 2
+
+
+def size_of(element: str) -> int:
+    return _SIZES.get(element) or struct.calcsize(_CODES[element])
+
+
+def decode(data: bytes, element: str) -> float:
+    """One number from its bytes."""
+    if element == "bf16":
+        return struct.unpack("<f", b"\0\0" + data)[0]
+    if element == "f8E5M2":
+        return struct.unpack("<e", b"\0" + data)[0]
+    if element == "f8E4M3FN":
+        exponent, fraction = data[0] >> 3 & 15, data[0] & 7
+        magnitude = math.ldexp(fraction, -9) if exponent == 0 else math.ldexp(8 + fraction, exponent - 10)
+        return -magnitude if data[0] & 128 else magnitude
+    return struct.unpack("<" + _CODES[element], data)[0]
+
+
+def pattern(element: str, seed: int) -> bytes:
+    """`PERIOD` numbers between -1 and 1, of integers between -8 and 7."""
+    source = random.Random(seed)
+    if element.startswith("f8"):
+        one = {"f8E4M3FN": 0x38, "f8E5M2": 0x3C}[element]
+        return bytes(source.randrange(one) | source.randrange(2) << 7 for _ in range(PERIOD))
+    if element[0] == "i":
+        return struct.pack(f"<{PERIOD}{_CODES[element]}", *(source.randrange(-8, 8) for _ in range(PERIOD)))
+    values = [source.uniform(-1.0, 1.0) for _ in range(PERIOD)]
+    if element == "bf16":
+        return b"".join(struct.pack("<f", value)[2:] for value in values)
+    return struct.pack(f"<{PERIOD}{_CODES[element]}", *values)
+
+
+def fill(cuda, address: int, size: int, repeated: bytes) -> None:
+    """Write a pattern over and over, doubling what is there already."""
+    import ctypes
+
+    first = min(size, len(repeated))
+    held = ctypes.create_string_buffer(repeated[:first], first)
+    cuda.copy_to_device(address, ctypes.addressof(held), first)
+    done = first
+    while done < size:
+        more = min(done, size - done)
+        cuda.copy_on_device(address + done, address, more)
+        done += more
+    cuda.synchronize(0)
+
+
+def measure(cuda, case: dict, launch, arguments_of) -> dict:
+    """Figures of a case: `microseconds` of the fastest run, bytes and operations a second, and whether samples of a
+    product are right.  ``launch(arguments)`` queues it; ``arguments_of`` makes arguments of a function of an offset for
+    each buffer."""
+    patterns = [pattern(buffer["element"], n) for n, buffer in enumerate(case["buffers"])]
+    sizes = [buffer["count"] * size_of(buffer["element"]) for buffer in case["buffers"]]
+    addresses: list[int] = []
+    try:
+        for size, repeated in zip(sizes, patterns):
+            addresses.append(cuda.allocate(size))
+            fill(cuda, addresses[-1], size, repeated)
+        arguments = arguments_of(case, [lambda offset, a=address: a + offset for address in addresses])
+        launch(arguments)
+        cuda.synchronize(0)
+        message = wrong_product(cuda, case, patterns, addresses)
+        milliseconds = fastest(cuda, launch, arguments)
+    finally:
+        for address in addresses:
+            cuda.free(address)
+    work = case["work"]
+    figures = [f"{milliseconds * 1e3:10.1f} us"]
+    outcome = {"microseconds": milliseconds * 1e3}
+    for name, unit, scale in (("bytes", "GB/s", 1e6), ("operations", "TFLOP/s", 1e9)):
+        if work.get(name):
+            outcome[f"{name}_per_second"] = work[name] / milliseconds * 1e3
+            figures.append(f"{work[name] / milliseconds / scale:9.1f} {unit}")
+    outcome["figures"] = "  ".join(figures)
+    if message:
+        outcome.update(status="failed", message=message)
+    return outcome
+
+
+def fastest(cuda, launch, arguments: list) -> float:
+    """Milliseconds on the device."""
+    scratch = cuda.allocate(FLUSHED)
+    try:
+        begin, end = cuda.event(), cuda.event()
+        times = []
+        for _ in range(RUNS):
+            for _ in range(_FLUSHES):
+                cuda.fill(scratch, 0, FLUSHED)
+            cuda.record(begin)
+            launch(arguments)
+            cuda.record(end)
+            times.append(cuda.milliseconds(begin, end))
+    finally:
+        cuda.free(scratch)
+    return max(min(times), 1e-6)
+
+
+def wrong_product(cuda, case: dict, patterns: list[bytes], addresses: list[int]) -> str:
+    """What is wrong with C = A @ B, judged by samples; nothing of a case that is no product."""
+    import ctypes
+
+    product = case["work"].get("product")
+    if product is None:
+        return ""
+    m, n, k = product["m"], product["n"], product["k"]
+    a, b, c = (buffer["element"] for buffer in case["buffers"])
+    sizes = [size_of(element) for element in (a, b, c)]
+    left, right = (
+        [decode(data[i * size : (i + 1) * size], element) for i in range(PERIOD)]
+        for data, size, element in zip(patterns, sizes, (a, b))
+    )
+    source = random.Random(1)
+    held = ctypes.create_string_buffer(sizes[2])
+    for _ in range(SAMPLES):
+        row, column = source.randrange(m), source.randrange(n)
+        terms = [left[(row * k + i) % PERIOD] * right[(i * n + column) % PERIOD] for i in range(k)]
+        expected, magnitude = math.fsum(terms), math.fsum(map(abs, terms))
+        cuda.copy_to_host(ctypes.addressof(held), addresses[2] + (row * n + column) * sizes[2], sizes[2])
+        got = decode(held.raw[: sizes[2]], c)
+        # Sums of many truncated products, or the last place of an f16 result.
+        if not abs(got - expected) <= magnitude * 2.0**-10 + abs(expected) * 2.0**-9:
+            return f"element ({row}, {column}) is {got}, expected {expected}"
+    return ""
