@@ -114,6 +114,18 @@ def test_attributes_newer_than_the_file_have_their_default():
         assert op.overflow.value == ("no_signed_wrap" if overflow else "none")
 
 
+def test_previews_are_announced_by_the_header():
+    call = varint(0x4002) + b"\x00\x00\x01\x00\x00"  # no results, no flags, callee, no constants, no operands
+
+    def read(tag):
+        row = function(call + RETURN, hints=b"\x0b\x00\x06\x00")  # no hints, no attributes of arguments
+        return build(functions=[row], strings=("kernel", "f"), version=(13, 5, tag))
+
+    (op, _) = entry(read(1)).regions[0].block.operations
+    assert op.name == "cuda_tile.preview$call" and op.callee.root == "f"
+    assert "encountered public-preview opcode 16386 but the header does not advertise" in refused(read(0)).message
+
+
 def test_only_the_named_entries_are_read():
     data = build(functions=[function(RETURN), function(b"\x7e", name=1)], strings=("good", "broken"))
     assert bytecode.entry_names(data) == ["good", "broken"]
@@ -154,6 +166,8 @@ def test_the_order_of_sections_does_not_matter():
         (build()[:10], "", "failed to read bytecode version: unexpected end of data"),
         (build(version=(13, 9, 0)), "", "unsupported Tile version 13.9.0, this reader supports versions [13.1 - 13.5]"),
         (build(version=(13, 1, 7)), "", "unsupported Tile version 13.1.7"),
+        (build(version=(13, 4, 1)), "", "public-preview bytecode at version 13.4.1 is not readable; preview content is "
+         "only valid at the current version 13.5"),
         (build()[:-1], "", "unexpected end of data while reading section header"),
         (build() + b"\0", "", "end section is not the last section"),
         (build()[:-1] + b"\x80", "", "end section should not have alignment flag set"),

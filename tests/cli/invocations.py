@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -188,6 +189,107 @@ good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-fil
 cut.bc --gpu-name sm_90 --remarks=all --remark-format=yaml
 f8.bc --gpu-name sm_80 --remarks=all --remark-format=yaml --remarks-output-file=r -o o
 good.bc --gpu-name sm_90 --print-options --print-all-options -o o
+good.bc --gpu-name sm_90 --remarks-analysis=all --remark-format=yaml --remarks-output-file=r -o o
+good.bc --gpu-name sm_90 --remark-format=yaml --remarks-output-file=r -o o
+good.bc --gpu-name sm_90 --remarks-output-file=r -o o
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file= -o o
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=dir -o o
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=- -o o
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=o -o o
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=/dev/null -o o
+good.bc --gpu-name sm_90 --remarks=all,memory -o o
+good.bc --gpu-name sm_90 --remarks -o o
+good.bc --gpu-name sm_90 --remarks=
+good.bc --gpu-name sm_90 --remarks-passed
+good.bc --gpu-name sm_90 --remark-format=
+good.bc --gpu-name sm_90 --remarks=none --remarks-passed=all --remark-format=yaml --remarks-output-file=r -o o
+good.bc --gpu-name sm_90 --remarks-passed=all --remarks=none --remark-format=yaml --remarks-output-file=r -o o
+f8.bc --gpu-name sm_80 --remarks=all --remark-format=yaml --remarks-output-file=nowhere/r
+magic.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=nowhere/r
+good.bc --remarks=all --remark-format=yaml --remarks-output-file=nowhere/r
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=r -o nowhere/o
+good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=r -l x -o o
+good.bc --gpu-name sm_90 --preview=simt -l missing -l alsomissing
+good.bc --gpu-name sm_90 --preview=simt -l dir
+good.bc --gpu-name sm_90 --preview=simt -l zero.bc
+good.bc --gpu-name sm_90 --preview=simt -l ''
+good.bc --gpu-name sm_90 --preview=simt -l short.o
+good.bc --gpu-name sm_90 --preview=simt -l cut.o
+good.bc --gpu-name sm_90 --preview=simt -l other.o
+good.bc --gpu-name sm_90 --preview=simt -l tile.o -o o
+good.bc --gpu-name sm_90 --preview=simt -l tile.o -l code.o -o o
+good.bc --gpu-name sm_90 --preview=simt -l tile.o -l missing
+good.bc --gpu-name sm_90 --preview=simt -l three.o
+good.bc --gpu-name sm_90 --preview=simt -l two.o
+good.bc --gpu-name sm_90 --preview=simt -l damaged.o
+good.bc --gpu-name sm_90 --preview=simt -l text.o
+good.bc --gpu-name sm_90 -l tile.o
+cut.bc --gpu-name sm_90 --preview=simt -l short.o
+good.bc --gpu-name sm_90 --preview=SIMT
+good.bc --gpu-name sm_90 --preview=
+good.bc --gpu-name sm_90 --preview=simt,
+good.bc --gpu-name sm_90 --preview=simt,simt -o o
+good.bc --gpu-name sm_90 --preview=simt --preview=x
+previews.bc
+previews.bc --gpu-name sm_90
+previews.bc --gpu-name sm_90 -O5
+previews.bc --gpu-name sm_90 --preview=simt -o o
+previews13.4.bc --gpu-name sm_90 --preview=simt
+good.bc --gpu-name sm_90 -o o -- extra
+-- good.bc --gpu-name sm_90
+--
+good.bc - --gpu-name sm_90
+-o o --gpu-name=sm_90 -O1 --lineinfo good.bc
+good.bc -gpu-name sm_90 -opt-level 1 -output-file o
+good.bc --gpu-name sm_90 -O1 -O2 --opt-level=0 -o o
+good.bc --gpu-name sm_90 -g -O0 -o o
+good.bc --gpu-name sm_90 --device-debug=true -O0 --lineinfo -o o
+good.bc --gpu-name sm_90 -gO0 -o o
+good.bc --gpu-name sm_90 -O0g
+good.bc --gpu-name sm_90 -O+1
+good.bc --gpu-name sm_90 '-O 1'
+good.bc --gpu-name sm_90 --opt-level= -o o
+good.bc --gpu-name sm_90 --O 1 -o o
+good.bc --gpu-name sm_90 -o -
+good.bc --gpu-name sm_90 -o /dev/null
+good.bc --gpu-name sm_90 -o o/
+good.bc --gpu-name sm_90 -o o -o ''
+good.bc --gpu-name ' sm_90'
+good.bc --gpu-name sm_100f
+good.bc --gpu-name=sm_90,sm_100
+good.bc --gpu-name sm_70
+cut.bc --gpu-name sm_75 -O9
+dir/
+nowhere/good.bc --gpu-name sm_90
+good.bc/ --gpu-name sm_90
+missing.bc --bogus
+mlir.bc --gpu-name sm_90 -O5
+version.bc --gpu-name sm_90 -O5
+empty13.1.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=r -o o
+good.bc --gpu-name sm_90 --sanitize memcheck -g -O0 -o o
+good.bc --gpu-name sm_90 --sanitize=
+good.bc --gpu-name sm_90 --host-arch=
+@words -O1 -o o
+@quoted -o o
+@nested
+@open -o o
+@loop --gpu-name sm_90
+@dir --gpu-name sm_90
+--print-options
+good.bc --print-all-options --gpu-name sm_90 -o o
+good.bc --w --gpu-name sm_90 -o o
+good.bc -w=maybe --gpu-name sm_90
+hints.bc --gpu-name sm_90 --Werr-hints -o o
+hints.bc --gpu-name sm_80 --Wunsupported-hints -o o
+f8.bc --gpu-name sm_90 -O0 -g -o o
+f8.bc --gpu-name sm_80 --lineinfo
+f8.bc --gpu-name sm_80 --apply-controls=x
+good.bc --gpu-name sm_90 --apply-controls text.mlir
+good.bc -O3 -p sm_90
+good.bc --gpu-name sm_90 -Dx=1
+good.bc --gpu-name sm_90 --opt_level=3
+good.bc text.mlir --gpu-name sm_90
+good.bc good.bc good.bc
 """.split("\n")[1:-1]
 
 UNNAMED_DAMAGE = "we tell the damage once, not again for each part of the reader that met it"
@@ -221,7 +323,26 @@ OURS: dict[str, dict] = {
         for line, name in (
             ("good.bc --gpu-name sm_90 --apply-controls=none.acf", "none.acf"),
             ("good.bc --gpu-name sm_90 -l x --apply-controls=x", "x"),
+            ("f8.bc --gpu-name sm_80 --apply-controls=x", "x"),
         )
+    },
+    "good.bc --gpu-name sm_90 --apply-controls text.mlir": {
+        "code": 5,
+        "error": "error: ptxas failed with exit status 255\nptxas fatal   : Invalid compiler controls file\n"
+        "error: failed to compile Tile IR program",
+        "why": "ptxas gets the file, and judges it",
+    },
+    "good.bc --gpu-name sm_90 --preview=simt -l other.o": {
+        "error": "error: failed to load linkage provider: other.o",
+        "why": "the vendor's tool adds what the system's loader says",
+    },
+    "good.bc --gpu-name sm_90 --preview=simt -l damaged.o": {
+        "error": "error: error at offset 66: section length 100 exceeds remaining data size 25\n"
+        "error: failed to read interface and splice it into the module",
+        "why": UNNAMED_DAMAGE,
+    },
+    "cut.bc --gpu-name sm_75 -O9": {
+        "code": 2, "error": "error: invalid optimization level: 9", "why": "sm_75 is a target",
     },
     "good.bc --gpu-name sm_90 -o dir": {
         "error": "error: unable to open output file 'dir': Is a directory", "why": NO_WORD,
@@ -237,8 +358,20 @@ OURS: dict[str, dict] = {
         "why": "the vendor's tool ends in LLVM's handler of fatal errors",
     },
 }  # fmt: skip
-for _line in ("cut.bc --gpu-name sm_90 -l x", "cut.bc --gpu-name sm_90 --remarks=all --remark-format=yaml"):
-    OURS[_line] = OURS["cut.bc --gpu-name sm_90"]
+for _line, _same in (
+    ("cut.bc --gpu-name sm_90 -l x", "cut.bc --gpu-name sm_90"),
+    ("cut.bc --gpu-name sm_90 --remarks=all --remark-format=yaml", "cut.bc --gpu-name sm_90"),
+    ("cut.bc --gpu-name sm_90 --preview=simt -l short.o", "cut.bc --gpu-name sm_90"),
+    ("good.bc --gpu-name sm_90 -o o -o ''", "good.bc --gpu-name sm_90 -o ''"),
+    (
+        "good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=r -o nowhere/o",
+        "good.bc --gpu-name sm_90 -o nowhere/o",
+    ),
+):
+    OURS[_line] = OURS[_same]
+OURS["good.bc --gpu-name sm_90 -o o/"] = {
+    "error": "error: unable to open output file 'o/': No such file or directory", "why": NO_WORD,
+}  # fmt: skip
 
 
 def make_inputs(folder: Path) -> None:
@@ -268,15 +401,49 @@ def make_inputs(folder: Path) -> None:
         "f8.bc": bytecode(KERNEL.replace("TYPE", "f8E4M3FN")),
         "hints.bc": bytecode(HINTS),
         "words": b"good.bc --gpu-name sm_90 -O5",
+        "quoted": b"'good.bc'\n--gpu-name\t\"sm_90\"",
+        "nested": b"@quoted -o o",
+        "open": b"good.bc --gpu-name 'sm_90",
+        "loop": b"good.bc @loop",
+    }
+    empty = files["empty13.4.bc"]
+    files["previews13.4.bc"] = empty[:10] + b"\1" + empty[11:]
+    files["previews.bc"] = empty[:9] + b"\5\1" + empty[11:]
+    tile = object_file({".nvtlifc": empty, ".nvtl.0": empty})
+    files |= {
+        "tile.o": tile,
+        "code.o": object_file({".nvtlifc": empty, ".nvtl.0": empty, ".nvtl.1": b"code"}),
+        "two.o": object_file({".nvtlifc": empty, ".nvtl.0": empty, ".nvtl.1": empty}),
+        "three.o": object_file({".nvtlifc": empty, ".nvtl.0": empty, ".nvtl.1": b"code", ".nvtl.2": b"code"}),
+        "damaged.o": object_file({".nvtlifc": files["cut.bc"], ".nvtl.0": empty}),
+        "text.o": object_file({".nvtlifc": b"text", ".nvtl.0": empty}),
+        "other.o": object_file({".data": b"data"}),
+        "short.o": tile[:20],
+        "cut.o": tile[:100],
     }
     for name, data in files.items():
         (folder / name).write_bytes(data)
     (folder / "dir").mkdir()
 
 
+def object_file(sections: dict[str, bytes]) -> bytes:
+    """An ELF file for x86-64 that has these sections, as tile libraries are (System V gABI, chapter 4)."""
+    names = b"".join(b"\0" + name.encode() for name in (*sections, ".shstrtab")) + b"\0"
+    rows, data = [bytes(64)], b""
+    for name, content in {**sections, ".shstrtab": names}.items():
+        kind = 3 if name == ".shstrtab" else 1  # SHT_STRTAB, SHT_PROGBITS
+        at = names.index(b"\0" + name.encode() + b"\0") + 1
+        rows.append(struct.pack("<IIQQQQIIQQ", at, kind, 0, 0, 64 + len(data), len(content), 0, 0, 1, 0))
+        data += content
+    data += bytes(-len(data) % 8)
+    header = struct.pack("<HHIQQQIHHHHHH", 1, 62, 1, 0, 0, 64 + len(data), 0, 64, 0, 0, 64, len(rows), len(rows) - 1)
+    return b"\x7fELF\2\1\1".ljust(16, b"\0") + header + data + b"".join(rows)
+
+
 def normalized(error: str) -> str:
-    """Standard error without what differs by choice: the tool's path, suggestions, blank lines and our notes."""
+    """Standard error without what differs by choice or machine: folders, suggestions, blank lines and our notes."""
     error = re.sub(r"[^\s']*/(?=tileiras --help)", "", error)
+    error = re.sub(r"'/[^']*/(?=[^/']+')", "'", error)
     lines = error.split("\n")
     lines = [line for line in lines if line.strip() and "Did you mean" not in line and not line.startswith("note: ")]
     return "\n".join(lines)

@@ -62,12 +62,23 @@ def test_a_program_stops_where_it_is_told_to(words, name):
     assert LINE.parse(["--list=false"])[1] == {"list": False}
 
 
-def test_files_of_words_are_read_once_and_as_they_are(tmp_path, monkeypatch):
+def test_files_of_words_stand_for_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "words").write_text("-g @more '-o' \"a b\"\n")
-    (tmp_path / "more").write_text("@words -w")
-    with pytest.raises(UsageError, match="Too many positional"):
-        LINE.parse(["@words", "in"])  # of the second time, the name itself is left
-    (tmp_path / "more").write_text("it's")
-    assert LINE.parse(["@words"]) == (["it's"], {"debug": True, "output": "a b"})
+    (tmp_path / "more").write_text("in -w")
+    assert LINE.parse(["@words"]) == (["in"], {"debug": True, "w": True, "output": "a b"})
     assert LINE.parse(["@absent"]) == (["@absent"], {})
+    (tmp_path / "more").write_text("@words")
+    with pytest.raises(UsageError, match=f"^recursive expansion of: '{tmp_path}/words'$"):
+        LINE.parse(["@words"])
+    with pytest.raises(UsageError, match=f"^cannot not open file '{tmp_path}': Is a directory$"):
+        LINE.parse(["-g", "@", "--bad"])
+
+
+@pytest.mark.parametrize("text, word", [
+    ("it's", "its"), ("'a b", "a b"), (r"a\ b", "a b"), (r"'a\'b'", "a'b"), ("a'b'\"c\"", "abc"), ("'' a", "a"),
+    ("\ufeffa", "a"), ("a\\", "a\\"),
+])  # fmt: skip
+def test_words_of_a_file_are_quoted_as_for_llvm(tmp_path, text, word):
+    (tmp_path / "words").write_text(text, encoding="utf-8")
+    assert LINE.parse([f"@{tmp_path}/words"]) == ([word], {})

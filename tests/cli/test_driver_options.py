@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 from invocations import KERNEL
@@ -22,6 +24,20 @@ def kernel(tmp_path, monkeypatch):
 
 def compile(kernel: str, *options: str, emit: str = "ptx") -> int:
     return main([kernel, "--gpu-name=sm_90", f"--emit={emit}", "-o", "out", *options])
+
+
+def test_a_link_is_written_through(kernel, tmp_path):
+    (tmp_path / "out").symlink_to("target")
+    assert compile(kernel) == 0
+    assert (tmp_path / "out").is_symlink() and b".visible .entry k" in (tmp_path / "target").read_bytes()
+
+
+def test_standard_output_is_no_file_to_replace(kernel, tmp_path):
+    with open(tmp_path / "shown", "wb") as file:
+        run = [sys.executable, "-m", "tileiras.cli.tileiras", kernel, "--gpu-name=sm_90", "--emit=ptx"]
+        path = os.path.dirname(os.path.dirname(tileiras.__file__))
+        subprocess.run([*run, "-o", "/dev/stdout"], stdout=file, check=True, env={**os.environ, "PYTHONPATH": path})
+    assert os.path.islink("/dev/stdout") and b".visible .entry k" in (tmp_path / "shown").read_bytes()
 
 
 def dumps(text: str) -> list[str]:

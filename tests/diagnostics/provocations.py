@@ -11,6 +11,7 @@ import os
 import sys
 
 from building import TILE_I32, build, varint
+from invocations import object_file
 
 from tileiras import api
 from tileiras.cli import tileiras, tileiras_opt, tileiras_translate
@@ -153,6 +154,16 @@ def blob(content):
     return provoke
 
 
+def library(sections):
+    def provoke(run):
+        path = run.folder / "library.o"
+        if sections is not None:
+            path.write_bytes(object_file(sections))
+        return run.command(KERNEL, "--preview=simt", "-l", str(path))
+
+    return provoke
+
+
 def broken_pass(run):
     """A pass of the user's, in a pipeline of the library."""
     from tileiras.ir import Pass, PassManager, parse_module
@@ -213,6 +224,12 @@ PROVOCATIONS = {
     "program has not been compiled": lambda run: run.library(
         Program.create(KERNEL.encode(), gpu_name="sm_90").get_output
     ),
+    "unable to read controls file '<path>': <reason>": lambda run: run.command(KERNEL, "--apply-controls=absent"),
+    "public-preview bytecode requires at least one enabled preview feature": bytecode(build(version=(13, 5, 1))),
+    "libraries require the 'simt' preview feature": lambda run: run.command(KERNEL, "-l", "absent"),
+    "failed to open tile library: <reason>": library(None),
+    "failed to load linkage provider: <path>": library({".data": b""}),
+    "failed to read interface and splice it into the module": library({".nvtlifc": b"", ".nvtl.0": b""}),
     "failed to compile Tile IR program": lambda run: run.command(NARROW, gpu="sm_80"),
     "no input file provided": lambda run: (tileiras.main([]), run.capsys.readouterr().err),
     "unable to read input file '<path>': <reason>": (

@@ -48,10 +48,13 @@ TF32_BYTES = 3
 class Tables:
     """What the sections of a file hold, shared by everything that reads from them."""
 
-    __slots__ = ("version", "strings", "types", "constants", "_dense")
+    __slots__ = ("version", "previews", "strings", "types", "constants", "_dense")
 
-    def __init__(self, version: Version, strings: StringTable, types: TypeTable, constants: ByteTable | None) -> None:
+    def __init__(
+        self, version: Version, previews: bool, strings: StringTable, types: TypeTable, constants: ByteTable | None
+    ) -> None:
         self.version = version
+        self.previews = previews
         self.strings = strings
         self.types = types
         self.constants = constants

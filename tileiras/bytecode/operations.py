@@ -23,7 +23,7 @@ from tileiras.ir.operation import OPERAND_SEGMENTS
 
 from .attributes import Reader, Tables, is_flag, reader_of
 from .encoding import Cursor
-from .versions import SUPPORTED, Version
+from .versions import PREVIEW_OPCODES, SUPPORTED, Version
 
 MAX_REGION_NESTING = 100
 """Regions inside regions; deeper ones are refused before they exhaust the reader's stack."""
@@ -97,21 +97,22 @@ def _flag_bits(
 class OperationTable:
     """Plans by opcode for one version, made when an opcode is first met."""
 
-    __slots__ = ("version", "classes", "newest", "plans")
+    __slots__ = ("version", "previews", "classes", "newest", "plans")
 
-    _tables: dict[Version, "OperationTable"] = {}
+    _tables: dict[tuple[Version, bool], "OperationTable"] = {}
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, previews: bool) -> None:
         self.version = version
+        self.previews = previews
         self.classes = self._all_classes()
         self.newest = max(code for code, op_class in self.classes.items() if _since(op_class, None) <= version)
         self.plans: dict[int, OperationPlan] = {}
 
     @classmethod
-    def of(cls, version: Version) -> "OperationTable":
-        found = cls._tables.get(version)
+    def of(cls, version: Version, previews: bool) -> "OperationTable":
+        found = cls._tables.get((version, previews))
         if found is None:
-            found = cls._tables[version] = cls(version)
+            found = cls._tables[version, previews] = cls(version, previews)
         return found
 
     @staticmethod
@@ -125,6 +126,12 @@ class OperationTable:
         op_class = self.classes.get(opcode)
         if opcode > self.newest or op_class is not None and _since(op_class, None) > self.version:
             cursor.fail(f"unsupported opcode {opcode} for bytecode version {self.version}", start)
+        if opcode >= PREVIEW_OPCODES and not self.previews:
+            cursor.fail(
+                f"malformed bytecode: encountered public-preview opcode {opcode} but the header does not advertise "
+                "preview content",
+                start,
+            )
         if op_class is None:
             cursor.fail(f"unknown or unimplemented opcode: {opcode}", start)
         found = self.plans[opcode] = OperationPlan(op_class, self.version)
@@ -138,7 +145,7 @@ class FunctionReader:
 
     def __init__(self, tables: Tables, cursor: Cursor, locations: Any) -> None:
         self.tables = tables
-        self.table = OperationTable.of(tables.version)
+        self.table = OperationTable.of(tables.version, tables.previews)
         self.cursor = cursor
         self.values: list[Value] = []
         self.locations = locations

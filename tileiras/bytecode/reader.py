@@ -76,7 +76,7 @@ class BytecodeFile:
 
     def __init__(self, data: bytes, filename: str) -> None:
         data = bytes(data)
-        cursor, self.version = read_header(data, filename)
+        cursor, self.version, previews = read_header(data, filename)
         self.filename = filename
         sections = self.sections = read_sections(cursor)
         if STRING not in sections:
@@ -86,7 +86,7 @@ class BytecodeFile:
         strings = StringTable(sections[STRING])
         types = TypeTable(sections.get(TYPE), self.version)
         constants = ByteTable(sections[CONSTANT], 8, "constants") if CONSTANT in sections else None
-        self.tables = Tables(self.version, strings, types, constants)
+        self.tables = Tables(self.version, previews, strings, types, constants)
         self.debug: DebugInfo | None = None
         self.functions = self._read_functions(sections[FUNCTION])
 

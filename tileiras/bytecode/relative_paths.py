@@ -15,7 +15,7 @@ def make_paths_relative(data: bytes, root: str) -> bytes:
     Only the string section changes; every other section refers to strings by number.  It is written last, as the front
     end does, so that no other section moves.
     """
-    cursor, _ = read_header(data, "<bytecode>")
+    cursor, _, _ = read_header(data, "<bytecode>")
     start, end = _string_section(cursor)
     strings = _strings(read_sections(cursor)[STRING])
     rewritten = [_relative(text, root) for text in strings]

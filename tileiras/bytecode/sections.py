@@ -27,8 +27,8 @@ MLIR_HINT = b"e IR byt"
 """A run of the words that MLIR's own bytecode opens with; its presence explains a wrong magic number."""
 
 
-def read_header(data: bytes, filename: str) -> tuple[Cursor, Version]:
-    """Checks magic and version; the cursor stands at the first section."""
+def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
+    """Checks magic and version; the cursor stands at the first section.  Also says whether there are previews."""
     cursor = Cursor(data, 0, "", filename)
     for position, expected in enumerate(MAGIC):
         got = data[position] if position < len(data) else 0
@@ -39,14 +39,19 @@ def read_header(data: bytes, filename: str) -> tuple[Cursor, Version]:
         cursor.fail("failed to read bytecode version: unexpected end of data", len(data))
     major, minor, tag = data[8], data[9], data[10] | data[11] << 8
     version = Version(major, minor)
-    readable = (*supported(), PREVIEW)
-    if version not in readable or tag and (version, tag) != (PREVIEW, PREVIEW_FLAG):
+    if version in supported() and tag == PREVIEW_FLAG:
+        cursor.fail(
+            f"public-preview bytecode at version {version}.{tag} is not readable; preview content is only valid at the "
+            f"current version {PREVIEW}",
+            HEADER_SIZE,
+        )
+    if version not in (*supported(), PREVIEW) or tag and (version, tag) != (PREVIEW, PREVIEW_FLAG):
         cursor.fail(
             f"unsupported Tile version {major}.{minor}.{tag}, this reader supports versions [{OLDEST} - {PREVIEW}]",
             len(MAGIC),
         )
     cursor.pos = HEADER_SIZE
-    return cursor, version
+    return cursor, version, bool(tag)
 
 
 def read_sections(cursor: Cursor) -> dict[int, Cursor]:

@@ -51,6 +51,14 @@ and a list of argument attributes, announced by no flag."""
 PREVIEW_FLAG = 1
 """The bit of the version tag that says that the file uses preview features."""
 
+PREVIEW_OPCODES = 0x4000
+"""From here on operations are previews."""
+
+
+def has_previews(data: bytes) -> bool:
+    """Whether the header of bytecode says that it uses preview features."""
+    return len(data) >= HEADER_SIZE and bool(data[10] & PREVIEW_FLAG)
+
 UNIFIED_FLAGS = Version(13, 3)
 """From here on a type's optional parameters are announced by one leading bit field; before, by a byte each."""
 

@@ -9,7 +9,7 @@ mistakes are told, in the order of the words, before the program gives up.  The 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.named_tuple import NamedTuple
@@ -166,29 +166,49 @@ class CommandLine:
 
 
 def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
-    """The words, with those of `@FILE` in its place where there is such a file; `within` are files being read."""
+    """The words, with those of `@FILE` in its place where there is such a file; `within` are files being read.
+
+    Raises UsageError for a file inside itself and one that cannot be read, in LLVM's words.
+    """
     import os
 
     found: list[str] = []
     for word in words:
-        path = os.path.realpath(word[1:]) if word.startswith("@") else ""
-        if not path or path in within or not os.path.isfile(path):
+        path = os.path.normpath(os.path.join(os.getcwd(), word[1:]))
+        if not word.startswith("@") or not os.path.exists(path):
             found.append(word)
             continue
+        if os.path.realpath(path) in within:
+            raise UsageError(f"recursive expansion of: '{path}'")
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
                 text = file.read()
-        except OSError:
-            found.append(word)
-            continue
-        import shlex
-
-        try:
-            inner = shlex.split(text)
-        except ValueError:  # a quote without its other half is a character like any other
-            inner = text.split()
-        found += _expanded(inner, (*within, path))
+        except OSError as error:
+            raise UsageError(f"cannot not open file '{path}': {error.strerror}") from None
+        found += _expanded(list(_gnu_words(text)), (*within, os.path.realpath(path)))
     return found
+
+
+def _gnu_words(text: str) -> Iterator[str]:
+    """Words as LLVM's TokenizeGNUCommandLine finds them: a backslash keeps any character, in quotes as well; a quote
+    without its other half reaches to the end; what is empty is no word."""
+    word = quote = ""
+    characters = iter(text)
+    for character in characters:
+        if character == "\\":
+            word += next(characters, character)
+        elif character == quote:
+            quote = ""
+        elif not quote and character in "'\"":
+            quote = character
+        elif not quote and character in " \t\r\n":
+            if word:
+                yield word
+            word = ""
+        else:
+            word += character
+    if word:
+        yield word
 
 
 def _dashed(name: str) -> str:

@@ -41,11 +41,11 @@ class Report:
         self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *asked] if c is not None)
         self.remark_file: str | None = None
         if self.remarks.any and values.get("remark-format") == "yaml":
-            self.remark_file = values.get("remarks-output-file", DEFAULT_REMARKS)
+            self.remark_file = values.get("remarks-output-file") or DEFAULT_REMARKS
 
     def unwritable(self) -> CompileError | None:
         """What to raise (code 3, as the vendor has it) where the file for remarks cannot be written."""
-        if self.remark_file is None:
+        if self.remark_file in (None, "-"):
             return None
         folder = os.path.dirname(self.remark_file) or "."
         if os.path.isdir(self.remark_file):
@@ -66,10 +66,14 @@ class Report:
         closing: tuple[str, ...] = ()
         if error.code == ExitCode.COMPILE_FAILURE:
             closing = (UNCOMPILED,)
-            self._write_remarks([])
+            self.without_remarks()
         elif error.code == ExitCode.INVALID_INPUT and self.bytecode:
             closing = (NO_BYTECODE,) if damaged else (UNVERIFIED, NO_BYTECODE)
         self._print([*error.diagnostics, *(Diagnostic(Severity.ERROR, None, line) for line in closing)], damaged)
+
+    def without_remarks(self) -> None:
+        """The file for remarks, of a compilation that ends before there are any."""
+        self._write_remarks([])
 
     def success(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Warnings, and the remarks asked for."""
@@ -86,7 +90,9 @@ class Report:
             print(render_command_line(remarks), end="", file=sys.stderr)
 
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:
-        if self.remark_file is not None:
+        if self.remark_file == "-":
+            print(to_yaml(remarks), end="")
+        elif self.remark_file is not None:
             with open(self.remark_file, "w", encoding="utf-8") as file:
                 file.write(to_yaml(remarks))
 

@@ -132,14 +132,17 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     if report.remarks.any:
         options = options.replace(**{"emit-remarks": True})
     refused = report.unwritable()
-    if refused is None and "l" in values:
-        refused = _no_libraries(values["l"], values.get("preview", ()))
     try:
+        _check_previews(source, values)
         said = _hints(source, values)
-        if refused is not None:
+        if refused is not None or "l" in values:
             # What is wrong with the input comes first.
             library.compile_with(source, options, "cuda_tile")
-        else:
+        if refused is None and "l" in values:
+            refused = _refused_libraries(values)
+            if refused is not None:
+                report.without_remarks()
+        if refused is None:
             artifact = _compile(source, options, emit, values, layered, os.path.dirname(output))
     except CompileError as error:
         if values.get("mlir-print-stacktrace-on-diagnostic"):
@@ -225,17 +228,27 @@ def _saver(folder: str) -> Callable[[str, str, bytes], None]:
     return save
 
 
-def _no_libraries(paths: Sequence[str], preview: Sequence[str]) -> CompileError:
-    """What is wrong with `-l`: there are no tile libraries here."""
-    if "simt" not in preview:
-        return CompileError.at(None, "libraries require the 'simt' preview feature")
+def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
+    """Raises BytecodeError for bytecode with preview features when none is enabled."""
+    from tileiras import bytecode, units
+    from tileiras.bytecode.versions import HEADER_SIZE, PREVIEW, has_previews
+    from tileiras.ir.location import BytecodeLoc
+
+    if source.kind == units.BYTECODE and "preview" not in values and has_previews(source.data):
+        if units.bytecode_version(source.data) == str(PREVIEW):
+            message = "public-preview bytecode requires at least one enabled preview feature"
+            raise bytecode.BytecodeError(BytecodeLoc(source.name, "", HEADER_SIZE), message)
+
+
+def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
+    """What is wrong with the tile libraries."""
+    from tileiras.cli import tile_libraries
+
     try:
-        with open(paths[0], "rb") as file:
-            known = file.read(4) == b"\x7fELF"
-    except OSError as error:
-        return CompileError.at(None, f"failed to open tile library: {error.strerror}")
-    reason = "tile libraries are not supported" if known else "The file was not recognized as a valid object file"
-    return CompileError.at(None, f"failed to open tile library: {reason}")
+        tile_libraries.check(values["l"], values.get("preview", ()))
+    except CompileError as error:
+        return error
+    return None
 
 
 def _stem(path: str) -> str:

@@ -14,12 +14,14 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
-    # Full debug information has the line tables in it; ptxas warns of both options together.
-    flags = ["--device-debug"] if options.device_debug else ["--generate-line-info"] if options.lineinfo else []
-    if options.sanitize is not None:
-        flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
     text = source.decode()
     module = ptx.parse(text, context.location)
+    # Full debug information has the line tables in it; ptxas warns of both options together, and of debug information
+    # that is not there.
+    full = options.device_debug and "debug" in module.target_options
+    flags = ["--device-debug"] if full else ["--generate-line-info"] if options.lineinfo else []
+    if options.sanitize is not None:
+        flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
     tile_launch = f"\n.language {ptx.TILE_LANGUAGE}\n" in text
     if tile_launch:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.

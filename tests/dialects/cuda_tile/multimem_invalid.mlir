@@ -46,6 +46,16 @@ entry @call_of_nothing(%i: tile<i32>) {
 
 // -----
 
+cuda_tile.module @m {
+  entry @call_of_an_entry() {
+    // expected-error @below {{'cuda_tile.preview$call' op 'call_of_an_entry' does not reference a valid preview$func}}
+    "cuda_tile.preview$call"() {callee = @call_of_an_entry, const_args = []} : () -> ()
+    return
+  }
+}
+
+// -----
+
 entry @bytes(%p: tile<ptr<i8, <multicast>>>, %i: tile<i32>) {
   %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xi8, strides=[1], #cuda_tile.ptr_attr<multicast>>
   %w = make_partition_view %v : partition_view<tile=(8), tensor_view<64xi8, strides=[1], #cuda_tile.ptr_attr<multicast>>>

@@ -14,7 +14,7 @@ cuda_tile.module @kernels {
 builtin.module {
 cuda_tile.module @kernels {
   entry @previews(%a: tile<i32>) {
-    // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: 'cuda_tile.preview$call' op calls '@f', which is no function of the module: only entries have bodies
+    // CHECK: unsupported_invalid.mlir:[[@LINE+1]]:{{[0-9]+}}: error: 'cuda_tile.preview$call' op calls '@f', a function of a tile library, whose code is not linked here
     %0 = "cuda_tile.preview$call"(%a) {callee = @f, const_args = []} : (!cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
     return
   }

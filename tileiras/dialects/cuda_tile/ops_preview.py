@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from tileiras.ir import ArrayAttr, SymbolRefAttr, any_type, attribute, variadic_operand, variadic_result
+from tileiras.ir import (
+    ArrayAttr,
+    StringAttr,
+    SymbolRefAttr,
+    SymbolTable,
+    VerifyError,
+    any_type,
+    attribute,
+    variadic_operand,
+    variadic_result,
+)
 
 from .constraints import DictArrayAttr
 from .operation import TileOp
 
 
 class PreviewCallOp(TileOp):
-    """Calls a function of the module."""
+    """Calls a function of a tile library."""
 
     name = "cuda_tile.preview$call"
     group = "Preview"
@@ -21,3 +31,13 @@ class PreviewCallOp(TileOp):
     res_attrs = attribute(DictArrayAttr, "a dictionary per result", optional=True)
     operands = variadic_operand(any_type, "the arguments")
     results = variadic_result(any_type, "the results")
+
+    def verify_op(self) -> None:
+        # Functions come with a tile library; what the module itself has are entries and globals.
+        parent = self.parent_op
+        while parent is not None and not parent.has_trait(SymbolTable):
+            parent = parent.parent_op
+        for block in parent.regions[0].blocks if parent is not None else ():
+            for op in block.operations:
+                if op.attributes.get("sym_name") is StringAttr(self.callee.root):
+                    raise VerifyError(f"'{self.callee.root}' does not reference a valid preview$func")

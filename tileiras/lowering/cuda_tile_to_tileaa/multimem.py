@@ -48,8 +48,8 @@ def _store(op: Any, args: tuple, rewriter: Any) -> Any:
 
 
 def _preview_call(op: Any, args: tuple, rewriter: Any) -> None:
-    """Modules hold entries and globals: there is no function whose body could be called."""
-    message = f"'{op.name}' op calls '@{op.callee.root}', which is no function of the module: only entries have bodies"
+    """What is called is code for threads, which takes fragments of tiles in layouts that nothing documents."""
+    message = f"'{op.name}' op calls '@{op.callee.root}', a function of a tile library, whose code is not linked here"
     raise CompileError.at(op.location, message)
 
 

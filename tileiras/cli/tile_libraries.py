@@ -1,0 +1,110 @@
+"""Tile libraries, `-l`: found, opened and looked into as the vendor's tool (13.5) does, which has no document on them.
+
+A library is an object file.  The section `.nvtlifc` has Tile IR bytecode that declares functions; sections `.nvtl.0`,
+`.nvtl.1` have what implements them: bytecode with implementations, and the code that these name (LTOIR, a cubin, a
+fatbin).  An object file without such sections is a linkage provider, native code that the vendor's compiler loads.
+
+What a kernel does not call stays out, so that a library without use changes nothing.  Calls are refused where they are
+lowered: nothing says how a tile becomes the fragments that such code takes.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+
+from tileiras import bytecode
+from tileiras.bytecode.versions import has_previews
+from tileiras.diagnostics import CompileError, Diagnostic, Severity
+
+INTERFACE = ".nvtlifc"
+IMPLEMENTATION = re.compile(r"\.nvtl\.\d+")
+
+
+def check(paths: Sequence[str], preview: Sequence[str]) -> None:
+    """Raises CompileError (code 5) for the first library that cannot be used."""
+    if "simt" not in preview:
+        raise CompileError.at(None, "libraries require the 'simt' preview feature")
+    for sections in [_opened(path) for path in paths]:
+        _check_interface(sections)
+        _check_implementations(sections)
+
+
+def _opened(path: str) -> Mapping[str, bytes]:
+    try:
+        with open(path, "rb") as file:
+            sections = _sections(file.read())
+    except OSError as error:
+        raise CompileError.at(None, f"failed to open tile library: {error.strerror}") from None
+    except ValueError as error:
+        raise CompileError.at(None, f"failed to open tile library: {error}") from None
+    if not any(map(IMPLEMENTATION.fullmatch, sections)):
+        note = "a linkage provider is native code for the vendor's compiler, which is not loaded here"
+        message = f"failed to load linkage provider: {path}"
+        raise CompileError.at(None, message, notes=[Diagnostic.note(None, note)])
+    return sections
+
+
+def _check_interface(sections: Mapping[str, bytes]) -> None:
+    interface = sections.get(INTERFACE)
+    if interface is None:
+        return
+    unreadable = CompileError.at(None, "failed to read interface and splice it into the module")
+    if not bytecode.is_bytecode(interface):
+        raise unreadable
+    # Declarations of functions are previews: they would be read for a call.
+    if not has_previews(interface):
+        try:
+            bytecode.entry_names(interface)
+        except bytecode.BytecodeError as error:
+            (damage,) = error.diagnostics
+            message = f"error at offset {damage.location.offset}: {damage.message}"
+            unreadable.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))
+            raise unreadable from None
+
+
+def _check_implementations(sections: Mapping[str, bytes]) -> None:
+    found = [data for name, data in sections.items() if IMPLEMENTATION.fullmatch(name)]
+    if len(found) > 2:
+        raise CompileError.at(
+            None,
+            "too many implementation buffers, can currently only handle either a single tile bytecode file or a tile "
+            "bytecode file + ltoir",
+        )
+    if len(found) == 2 and sum(map(bytecode.is_bytecode, found)) != 1:
+        raise CompileError.at(
+            None,
+            "static tile library must contain exactly one tile bytecode implementation and one pre-compiled code "
+            "implementation",
+        )
+
+
+_HEADER_SIZE = 64
+_NOBITS = 8
+
+
+def _sections(image: bytes) -> dict[str, bytes]:
+    """The sections of a 64-bit ELF file (System V gABI, chapter 4); raises ValueError in the words of LLVM's `Object`.
+
+    Other object files have none of ours.
+    """
+    if not image.startswith(b"\x7fELF"):
+        raise ValueError("The file was not recognized as a valid object file")
+    if len(image) < _HEADER_SIZE:
+        raise ValueError(f"invalid buffer: the size ({len(image)}) is smaller than an ELF header ({_HEADER_SIZE})")
+    if image[4:6] != b"\2\1":
+        return {}
+    (start,) = struct.unpack_from("<Q", image, 0x28)
+    size, number, names = struct.unpack_from("<HHH", image, 0x3A)
+    if not start:
+        return {}
+    if start + size * number > len(image):
+        raise ValueError(f"section header table goes past the end of the file: e_shoff = {start:#x}")
+    rows = [struct.unpack_from("<IIQQQQ", image, start + size * row) for row in range(number)]
+    found = {}
+    for name, kind, _, _, offset, length in rows if names < number else ():
+        if kind != _NOBITS:
+            first = rows[names][4] + name
+            found[image[first : image.find(b"\0", first)].decode(errors="replace")] = image[offset : offset + length]
+    return found
