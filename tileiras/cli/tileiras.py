@@ -230,14 +230,17 @@ def _saver(folder: str) -> Callable[[str, str, bytes], None]:
 
 def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
     """Raises BytecodeError for bytecode with preview features when none is enabled."""
-    from tileiras import bytecode, units
+    from tileiras import units
     from tileiras.bytecode.versions import HEADER_SIZE, PREVIEW, has_previews
-    from tileiras.ir.location import BytecodeLoc
 
-    if source.kind == units.BYTECODE and "preview" not in values and has_previews(source.data):
-        if units.bytecode_version(source.data) == str(PREVIEW):
-            message = "public-preview bytecode requires at least one enabled preview feature"
-            raise bytecode.BytecodeError(BytecodeLoc(source.name, "", HEADER_SIZE), message)
+    if source.kind != units.BYTECODE or "preview" in values or not has_previews(source.data):
+        return
+    if units.bytecode_version(source.data) == str(PREVIEW):
+        from tileiras.bytecode import BytecodeError
+        from tileiras.ir.location import BytecodeLoc
+
+        message = "public-preview bytecode requires at least one enabled preview feature"
+        raise BytecodeError(BytecodeLoc(source.name, "", HEADER_SIZE), message)
 
 
 def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
