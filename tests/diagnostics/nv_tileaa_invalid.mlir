@@ -247,3 +247,144 @@ module {
     nv_tileaa.return
   }
 }
+
+// -----
+
+module {
+  nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    %a = arith.constant dense<1.0> : tensor<16x64xf8E4M3FN>
+    %b = arith.constant dense<1.0> : tensor<64x8xf8E4M3FN>
+    %c = arith.constant dense<1.0> : tensor<16x8xf32>
+    %s = arith.constant dense<1.0> : tensor<16x2xf8E8M0FNU>
+    %t = arith.constant dense<1.0> : tensor<2x8xf8E4M3FN>
+    // expected-error @below {{sfa and sfb element type mismatch}}
+    %d = nv_tileaa.block_scaled_mma %a scale %s, %b scale %t, %c : tensor<16x64xf8E4M3FN>, tensor<16x2xf8E8M0FNU>, tensor<64x8xf8E4M3FN>, tensor<2x8xf8E4M3FN> -> tensor<16x8xf32>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    %a = arith.constant dense<1.0> : tensor<16x64xf8E4M3FN>
+    %b = arith.constant dense<1.0> : tensor<64x8xf8E4M3FN>
+    %c = arith.constant dense<1.0> : tensor<16x8xf16>
+    %s = arith.constant dense<1.0> : tensor<16x2xf8E8M0FNU>
+    %t = arith.constant dense<1.0> : tensor<2x8xf8E8M0FNU>
+    // expected-error @below {{expects c type to be Float32}}
+    %d = nv_tileaa.block_scaled_mma %a scale %s, %b scale %t, %c : tensor<16x64xf8E4M3FN>, tensor<16x2xf8E8M0FNU>, tensor<64x8xf8E4M3FN>, tensor<2x8xf8E8M0FNU> -> tensor<16x8xf16>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    %a = arith.constant dense<1.0> : tensor<16x64xf8E4M3FN>
+    %b = arith.constant dense<1.0> : tensor<64x8xf8E4M3FN>
+    %c = arith.constant dense<1.0> : tensor<16x8xf32>
+    %s = arith.constant dense<1.0> : tensor<16x2xf8E8M0FNU>
+    %t = arith.constant dense<1.0> : tensor<4x8xf8E8M0FNU>
+    // expected-error @below {{Scale factor vector size mismatch:2, 4}}
+    %d = nv_tileaa.block_scaled_mma %a scale %s, %b scale %t, %c : tensor<16x64xf8E4M3FN>, tensor<16x2xf8E8M0FNU>, tensor<64x8xf8E4M3FN>, tensor<4x8xf8E8M0FNU> -> tensor<16x8xf32>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{expects non-empty tileSizes}}
+  nv_tileaa.func @f(%v: !nv_tileaa.tiled_view<[], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{expects non-empty dimGroups}}
+  nv_tileaa.func @f(%v: !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>, dim_map = []>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{expects dim is being tiled only one time, but got 0}}
+  nv_tileaa.func @f(%v: !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>, dim_map = [0, 0]>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{expects rank of tileSizes be equal to rank of dimGroups, but got 3 and 2}}
+  nv_tileaa.func @f(%v: !nv_tileaa.tiled_view<[16, 16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>, dim_map = [0, 1]>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{expects all tile size bigger than zero}}
+  nv_tileaa.func @f(%v: !nv_tileaa.tiled_view<[16, 0], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  // expected-error @below {{special padding values (nan, pos_inf, neg_inf, neg_zero) only for float-like element types}}
+  nv_tileaa.func @f(%v: !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>, padding = #nv_tileaa.padding_value<nan>>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  nv_tileaa.func @f(%p: !nv_tileaa.ptr<i32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    %m = nv_tileaa.make_memref %p, sizes = [], strides = [] : !nv_tileaa.ptr<i32>, (), () -> !nv_tileaa.memref<64x64xi32, strides = [64, 1]>
+    %w = nv_tileaa.block_tile %m : !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>
+    %i = arith.constant 0 : i32
+    %d = arith.constant dense<1> : tensor<16x16xi32>
+    // expected-error @below {{incorrect number of in_bounds elements: expected 2, but found 3}}
+    %s, %t = nv_tileaa.tiled_load %w[%i, %i] {nv_tileaa.inbounds = array<i1: true, true, true>} : !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>, (i32, i32) -> tensor<16x16xi32>, !nv_tileaa.mem_token
+    // expected-error @below {{memScope not supported when memSemantic is weak}}
+    %u = nv_tileaa.tiled_atomic_rmw add %d, %w[%i, %i] {mem_scope = #nv_tileaa.mem_scope<gpu>} : tensor<16x16xi32>, !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>, (i32, i32) -> !nv_tileaa.mem_token
+    // expected-error @below {{memScope required when memSemantic is not weak}}
+    %v = nv_tileaa.tiled_atomic_rmw add %d, %w[%i, %i] {mem_semantic = #nv_tileaa.mem_semantic<relaxed>} : tensor<16x16xi32>, !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>, (i32, i32) -> !nv_tileaa.mem_token
+    // expected-error @below {{cannot update elements of type i32 by 'addf'}}
+    %x = nv_tileaa.tiled_atomic_rmw addf %d, %w[%i, %i] {mem_scope = #nv_tileaa.mem_scope<gpu>, mem_semantic = #nv_tileaa.mem_semantic<relaxed>} : tensor<16x16xi32>, !nv_tileaa.tiled_view<[16, 16], !nv_tileaa.memref<64x64xi32, strides = [64, 1]>>, (i32, i32) -> !nv_tileaa.mem_token
+    // expected-error @below {{expects an alignment that is a power of two, but got 12}}
+    %y = nv_tileaa.alloca 4 : i64, 12 : i64 : !nv_tileaa.ptr<i32>
+    // expected-error @below {{operand type 'i32' and result type 'i16' are cast incompatible}}
+    %z = arith.extsi %i : i32 to i16
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+module {
+  nv_tileaa.func @f(%p: tensor<16x!nv_tileaa.ptr<f32>>, %m: tensor<8xi1>, %n: tensor<8xi32>, %i: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    // expected-error @below {{expects data of type tensor<16xf32>, but got tensor<16xi32>}}
+    %a, %t = nv_tileaa.load %p : tensor<16x!nv_tileaa.ptr<f32>> -> tensor<16xi32>, !nv_tileaa.mem_token
+    // expected-error @below {{expects a mask of type tensor<16xi1>, but got tensor<8xi1>}}
+    %b, %u = nv_tileaa.load %p mask = %m : tensor<8xi1> : tensor<16x!nv_tileaa.ptr<f32>> -> tensor<16xf32>, !nv_tileaa.mem_token
+    // expected-error @below {{cannot concatenate tensor<8xi1> and tensor<8xi1> along dimension 0 to tensor<8xi1>}}
+    %c = nv_tileaa.cat %m, %m {dim = 0 : i32} : tensor<8xi1>, tensor<8xi1> -> tensor<8xi1>
+    // expected-error @below {{cannot cut tensor<8xi1> into tensor<16xi1>}}
+    %d = nv_tileaa.extract_slice %m[%i] : tensor<8xi1>, (i32) -> tensor<16xi1>
+    // expected-error @below {{requires the same shape for all operands and results}}
+    %e = nv_tileaa.addptr %p, %n : tensor<16x!nv_tileaa.ptr<f32>>, tensor<8xi32>
+    nv_tileaa.return
+  }
+}

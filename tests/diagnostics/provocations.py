@@ -180,6 +180,55 @@ def broken_pass(run):
     return run.library(lambda: PassManager([Break()]).run(module))
 
 
+def pass_makes_something_invalid(run):
+    """A pass of the user's whose new attribute its own constructor refuses."""
+    from tileiras.dialects.nv_tileaa import DivByAttr
+    from tileiras.ir import Pass, PassManager, parse_module
+
+    class Assume(Pass):
+        name = "assume"
+
+        def run(self, op, context):
+            DivByAttr(3, None, None)
+
+    return run.library(lambda: PassManager([Assume()]).run(parse_module(FUNC.format("", ""))))
+
+
+def patterns_that_undo_one_another(run):
+    from tileiras.dialects.arith import AddIOp, SubIOp
+    from tileiras.ir import RewritePattern, apply_patterns_greedily, parse_module
+
+    def exchange(old, new):
+        class Exchange(RewritePattern):
+            op = old
+
+            def match_and_rewrite(self, op, rewriter):
+                rewriter.replace_op(op, new(op.lhs, op.rhs))
+                return True
+
+        return Exchange()
+
+    body = "%0 = arith.addi %a, %a : i32\n    nv_tileaa.assert %c, \"\" : i1\n    %1 = nv_tileaa.int_to_ptr %0 : i32 to"
+    body += " !nv_tileaa.ptr<i32>\n    %v, %t = nv_tileaa.load %1 : !nv_tileaa.ptr<i32> -> i32, !nv_tileaa.mem_token"
+    module = parse_module(FUNC.format("%a: i32, %c: i1", body))
+    patterns = [exchange(AddIOp, SubIOp), exchange(SubIOp, AddIOp)]
+    return run.library(lambda: apply_patterns_greedily(module, patterns))
+
+
+def reproducer(run):
+    """Its command runs the failing pass again, and says the same."""
+    import shlex
+
+    path = run.folder / "reproducer.mlir"
+    text = FUNC.format("%a: tensor<4xi32>", "").replace("<numCtas = 1>", "<numWarps = 1, numCtas = 1>")
+    code, said = run.opt(text, "--cse", "--convert-tileas-to-llvm=compute-capability=sm_90",
+                         f"--mlir-pass-pipeline-crash-reproducer={path}")  # fmt: skip
+    command = shlex.split(path.read_text().partition("\n")[0].removeprefix("// tileiras-opt "))
+    again = tileiras_opt.main(command), run.capsys.readouterr().err
+    assert again[0] == code and again[1].splitlines()[0] == said.splitlines()[0]
+    return code, said
+
+
 def half_an_assumption(run):
     """Text cannot say it."""
     from tileiras.dialects.cuda_tile import DivByAttr
@@ -266,6 +315,13 @@ PROVOCATIONS = {
     "invalid or missing --compute-capability option": (
         lambda run: run.opt(KERNEL, '--convert-cudatile-to-tileaa=compute-capability=')
     ),
+    "Failed to get ComputeCapability": lambda run: run.opt(KERNEL, "--convert-tileas-to-llvm=compute-capability="),
+    "failed to convert function signature type for: X": (
+        lambda run: run.opt(
+            FUNC.format("%a: tensor<4xi32>", "").replace("<numCtas = 1>", "<numWarps = 1, numCtas = 1>"),
+            "--convert-tileas-to-llvm",
+        )
+    ),
     "failed to convert cuda_tile to nv_tileaa": (
         lambda run: run.opt(
             KERNEL.replace("    return", "    testing$bytecode_test_new_attribute\n    return"),
@@ -273,6 +329,9 @@ PROVOCATIONS = {
         )
     ),
     # ---- pipelines
+    "pass failed; per-op verifier may have fired": pass_makes_something_invalid,
+    "failed to apply patterns greedily": patterns_that_undo_one_another,
+    "reproducer generated at `<path>`": reproducer,
     "pass '<pass>' anchored on '<operation>' added to pipeline anchored on '<operation>'": (
         lambda run: run.opt(KERNEL, "--pass-pipeline=cuda_tile.module(convert-tileaa-to-tileas)")
     ),
@@ -312,6 +371,13 @@ PROVOCATIONS = {
     "__nvvm_reflect argument must be a string constant": lambda run: run.ll("%v = call i32 @__nvvm_reflect(ptr @e)"),
     "__nvvm_reflect argument must be a null-terminated string": (
         lambda run: run.ll("%v = call i32 @__nvvm_reflect(ptr @n)")
+    ),
+    "failed to look up NVPTX target for requested triple": lambda run: run.command(
+        'target triple = "x86_64-pc-linux-gnu"\ndefine ptx_kernel void @k() {\n  ret void\n}\n', "--emit=ptx",
+        suffix=".ll",
+    ),
+    "argument N has scalable type; not supported in NVVM kernels": lambda run: run.command(
+        "define ptx_kernel void @k(i32 %a, <vscale x 4 x i32> %b) {\n  ret void\n}\n", "--emit=ptx", suffix=".ll"
     ),
     "PTX version X does not support <gpu>": lambda run: run.command(KERNEL, "--emit=ptx", "--ptx-version=6.0"),
 }  # fmt: skip

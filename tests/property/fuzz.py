@@ -19,10 +19,12 @@ import contextlib
 import io
 import json
 import os
+import re
 import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -67,6 +69,28 @@ TEXT_COMMANDS = (
     ("tileiras_translate", "--mlir-to-cudatilebc", "-"),
     ("tileiras_translate", "--mlir-to-cudatilebc", "--bytecode-version=13.1", "-"),
 )
+LOWERED_COMMANDS = {
+    ".tileaa.mlir": (
+        ("tileiras_opt", "-", "--convert-tileaa-to-tileas=compute-capability=GPU", "--verify-roundtrip"),
+        ("tileiras_opt", "-", "--convert-tileaa-to-tileas=compute-capability=GPU",
+         "--tileas-unspecialized-pipeline=compute-capability=GPU", "--convert-tileas-to-llvm=compute-capability=GPU"),
+        ("tileiras_opt", "-", "--canonicalize", "--cse", "--dce", "--mlir-print-op-generic"),
+        ("tileiras", "-", "--emit", "llvm", "--gpu-name", "GPU", "-o", "-"),
+    ),
+    ".tileas.mlir": (
+        ("tileiras_opt", "-", "--convert-tileas-to-llvm=compute-capability=GPU"),
+        ("tileiras_opt", "-", "--tileas-unspecialized-pipeline=compute-capability=GPU",
+         "--convert-tileas-to-llvm=compute-capability=GPU"),
+        ("tileiras_opt", "-", "--canonicalize", "--cse", "--dce", "--convert-tileas-to-llvm=compute-capability=GPU"),
+        ("tileiras", "-", "--emit", "llvm", "--gpu-name", "GPU", "-o", "-"),
+    ),
+    ".llvm.mlir": (
+        ("tileiras_opt", "-", "--nvvm-ir-verifier", "--convert-target-to-nvvm=compute-capability=GPU",
+         "--verify-roundtrip"),
+        ("tileiras", "-", "--emit", "llvm", "--gpu-name", "GPU", "-o", "-"),
+    ),
+}  # fmt: skip
+"""By what a text of that level is called; GPU is the one that it is for."""
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 
@@ -123,12 +147,32 @@ def _place(trace) -> str:
 def answer(kind: str, seed: int, number: int) -> Outcome:
     """One mutant through one of the commands."""
     data = mutations.mutant(kind, seed, number)
-    commands = BYTECODE_COMMANDS if kind == "bytecode" else TEXT_COMMANDS
+    if kind == "lowered":
+        words = _lowered_command(data, number)
+    else:
+        commands = BYTECODE_COMMANDS if kind == "bytecode" else TEXT_COMMANDS
+        words = commands[number % len(commands)]
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        return run_command(commands[number % len(commands)], data)
+        return run_command(words, data)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _lowered_command(data: bytes, number: int) -> tuple[str, ...]:
+    """A command for a text of its level.  The driver knows the level by the file's name."""
+    text = data.decode("utf-8", "replace")
+    level = ".tileas.mlir" if "nv_tileas." in text else ".tileaa.mlir" if "nv_tileaa.func" in text else ".llvm.mlir"
+    gpu = re.search(r'target_spec = "(sm_\d+)"', text)
+    commands = LOWERED_COMMANDS[level]
+    words = commands[number % len(commands)]
+    path = "-"
+    if words[0] == "tileiras":
+        path = os.path.join(tempfile.gettempdir(), f"mutant-{os.getpid()}{level}")
+        with open(path, "wb") as file:
+            file.write(data)
+    return tuple(path if w == "-" and n == 1 else w.replace("GPU", gpu[1] if gpu else "sm_90")
+                 for n, w in enumerate(words))  # fmt: skip
 
 
 def compile_mutant(kind: str, seed: int, number: int) -> Outcome:
@@ -201,7 +245,8 @@ def run_many(
     """Runs the mutants of these numbers; ends early after `enough` compiled ones or at the time `until`."""
     report = Report()
     at = numbers.start
-    mutations.bytecode_seeds()  # once, before the workers are forked
+    # Once, before the workers are forked.
+    mutations.lowered_seeds() if kind == "lowered" else mutations.bytecode_seeds()
     patience = SILENCE if work is answer else 3 * PTX_SECONDS
     while at < numbers.stop and report.tried < enough and (not until or time.time() < until):
         batch = range(at, min(at + BATCH, numbers.stop))
@@ -258,12 +303,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytecode", type=int, default=0, metavar="N", help="bytecode mutants through the commands")
     parser.add_argument("--text", type=int, default=0, metavar="N", help="text mutants through the commands")
+    parser.add_argument("--lowered", type=int, default=0, metavar="N", help="text mutants of the levels below")
     parser.add_argument("--to-ptx", type=int, default=0, metavar="M", help="mutants that verify to PTX")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--start", type=int, default=0, help="number of the first mutant")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop each part after this time")
     parser.add_argument("--save", type=Path, help="folder for the first input of every kind of failure")
-    parser.add_argument("--kind", choices=("bytecode", "text"), default="bytecode")
+    parser.add_argument("--kind", choices=("bytecode", "text", "lowered"), default="bytecode")
     parser.add_argument("--only", type=int, help="run one mutant of --kind (with --to-ptx: to PTX) and show everything")
     options = parser.parse_args(argv)
     if options.only is not None:
@@ -277,6 +323,7 @@ def main(argv: list[str] | None = None) -> int:
     parts = [
         ("bytecode", answer, "bytecode", options.bytecode, sys.maxsize),
         ("text", answer, "text", options.text, sys.maxsize),
+        ("lowered", answer, "lowered", options.lowered, sys.maxsize),
         ("bytecode to PTX", compile_mutant, "bytecode", 100 * options.to_ptx, (options.to_ptx + 1) // 2),
         ("text to PTX", compile_mutant, "text", 100 * options.to_ptx, options.to_ptx // 2),
     ]

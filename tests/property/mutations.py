@@ -31,6 +31,11 @@ NUMBER = re.compile(r"-?\b(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)")
 @cache
 def text_seeds() -> tuple[str, ...]:
     """The text tests part by part without their comments, the examples, and printed forms of some of them."""
+    return (*_texts(), *_printed(), *_lowered(ONE_LEVEL))
+
+
+@cache
+def _texts() -> tuple[str, ...]:
     texts = []
     paths = [p for p in sorted(TESTS.rglob("*.mlir")) if "toy." not in p.read_text(errors="replace")]
     for path in [*paths, *sorted(EXAMPLES.glob("*.mlir"))]:
@@ -38,7 +43,7 @@ def text_seeds() -> tuple[str, ...]:
             part = "\n".join(line for line in part.split("\n") if not line.lstrip().startswith("//"))
             if 20 < len(part) < 6000:
                 texts.append(part.strip() + "\n")
-    return (*texts, *_printed(), *_lowered(texts))
+    return tuple(texts)
 
 
 def _printed() -> list[str]:
@@ -54,10 +59,18 @@ def _printed() -> list[str]:
 
 
 LOWERING = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")
+ONE_LEVEL = (LOWERING[:1], LOWERING[:2], LOWERING)
+SCHEDULED = (*LOWERING[:2], "tileas-unspecialized-pipeline")
 
 
-def _lowered(texts: list[str]) -> list[str]:
-    """Kernels of the valid texts and of the front end at the levels below, one level each."""
+@cache
+def lowered_seeds() -> tuple[str, ...]:
+    """Kernels at the levels below, and such whose loads run ahead."""
+    return tuple(text for level in (LOWERING[:1], LOWERING[:2], SCHEDULED, LOWERING) for text in _lowered((level,)))
+
+
+def _lowered(levels: tuple[tuple[str, ...], ...]) -> list[str]:
+    """Kernels of the valid texts and of the front end, each after the passes of one level, going round."""
     from tileiras.cli.tileiras_opt import anchored
     from tileiras.diagnostics import CompileError
     from tileiras.ir import print_op
@@ -65,11 +78,11 @@ def _lowered(texts: list[str]) -> list[str]:
     from tileiras.passes import lookup_pass
 
     found = []
-    for number, kernel in enumerate(_kernels(texts)):
-        passes = parse_pipeline(",".join(LOWERING[: 1 + number % 3]), lookup_pass)
+    for number, kernel in enumerate(_kernels()):
+        passes = parse_pipeline(",".join(levels[number % len(levels)]), lookup_pass)
         module = anchored(kernel, passes)
         try:
-            PassManager(passes).run(module, PassContext())
+            PassManager(passes, verify_each=False).run(module, PassContext())
         except CompileError:  # an operation that the target does not have
             continue
         lowered = print_op(module, generic=number % 4 == 0)
@@ -78,7 +91,7 @@ def _lowered(texts: list[str]) -> list[str]:
     return found
 
 
-def _kernels(texts: list[str]) -> Iterator[Any]:
+def _kernels() -> Iterator[Any]:
     """Modules with one entry each, and the globals around it."""
     from tileiras.bytecode import read_module
     from tileiras.diagnostics import CompileError
@@ -86,7 +99,7 @@ def _kernels(texts: list[str]) -> Iterator[Any]:
 
     for data in _front_end_files()[::4]:
         yield read_module(data)
-    for text in texts:
+    for text in _texts():
         try:
             whole = parse_module(text, "seed.mlir")
             verify(whole)
@@ -134,8 +147,13 @@ def bytecode_seeds() -> tuple[bytes, ...]:
 
 
 def mutant(kind: str, seed: int, number: int) -> bytes:
-    """The damaged input of this number; `kind` is `bytecode` or `text`."""
+    """The damaged input of this number; `kind` is `bytecode`, `text` or `lowered`."""
     choose = random.Random(f"{seed}/{kind}/{number}")
+    if kind == "lowered":
+        text = choose.choice(lowered_seeds())
+        for _ in range(choose.choice((1, 1, 2))):
+            text = choose.choice(_WORD_MUTATIONS)(text, choose)
+        return text.encode("utf-8", "surrogatepass")
     if kind == "bytecode":
         return mutated_bytecode(choose.choice(bytecode_seeds()), choose)
     return mutated_text(choose.choice(text_seeds()), choose).encode("utf-8", "surrogatepass")
@@ -310,6 +328,9 @@ def _edit_characters(text: str, choose: random.Random) -> str:
 def _truncate_text(text: str, choose: random.Random) -> str:
     return text[: choose.randrange(len(text) + 1)] if choose.random() < 0.3 else text
 
+
+_WORD_MUTATIONS = (_edit_number, _edit_number, _replace_like, _replace_like, _edit_token, _edit_lines)
+"""Mutations after which a text is often still read: what it says no longer fits together."""
 
 _TEXT_MUTATIONS = (_edit_token, _edit_token, _edit_token, _edit_number, _edit_number, _replace_like, _replace_like,
                    _edit_lines, _edit_characters, _truncate_text)  # fmt: skip

@@ -20,6 +20,7 @@ FLAGS = {
 WORDS = {
     "mlir-print-ir-before": "Passes, with commas, before which the module is printed",
     "mlir-print-ir-after": "Passes, with commas, after which the module is printed",
+    "mlir-pass-pipeline-crash-reproducer": "File for what a pass that fails was given",
 }
 
 SNAPSHOTS = {
@@ -41,7 +42,7 @@ def watching(
     `flags` are those of FLAGS that are given, `words` the values of WORDS; `pipeline_options` those of `tileir{...}`;
     `diagnostics` gives what has been said so far.  Times and traces are written at the end, after a failure as well.
     """
-    from tileiras.ir.pass_instrumentation import PassTimer, PassTrace, VerifyEach
+    from tileiras.ir.pass_instrumentation import CrashReproducer, PassTimer, PassTrace, VerifyEach
 
     timer = PassTimer() if "mlir-timing" in flags else None
     trace = None
@@ -52,6 +53,9 @@ def watching(
             trace = PassTrace(file.write, diagnostics)
     checked = [VerifyEach()] if "verify-each" in flags else []
     watchers = [*checked, *_printers(flags, words, pipeline_options), *(each for each in (timer, trace) if each)]
+    reproducer = words.get("mlir-pass-pipeline-crash-reproducer")
+    if reproducer:
+        watchers.append(CrashReproducer(reproducer, lambda text: _write(reproducer, text)))
     try:
         yield watchers, timer.seconds if timer is not None else None
     finally:
@@ -82,6 +86,12 @@ def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options
     if snapshot is not None:
         found.append(IRPrinter(_dump, locations=True, **snapshot))
     return found
+
+
+def _write(path: str, text: str) -> None:
+    from tileiras.files import write_product
+
+    write_product(path, text.encode("utf-8", "surrogateescape"))
 
 
 def _dump(text: str) -> None:

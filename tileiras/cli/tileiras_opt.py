@@ -22,6 +22,7 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --mlir-print-ir-after-all      after every pass; after=PASS,PASS: after those
     --mlir-print-ir-after-change   leave out what a pass left as it was
     --mlir-print-ir-after-failure  print what a pass that fails leaves behind
+    --mlir-pass-pipeline-crash-reproducer=FILE  write what a pass that fails was given, and how to run it again
     --mlir-timing                  print the time of every pass to standard error
     --mlir-print-stacktrace-on-diagnostic  say in a note where in the compiler a diagnostic was made
     --diagnostics=json             print diagnostics as JSON, one object a line

@@ -66,6 +66,7 @@ from .traits import (
     Commutative,
     ConstantLike,
     Convergent,
+    Elementwise,
     HasParent,
     IsolatedFromAbove,
     Leaves,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 
 from .operation import Operation
 from .verifier import verify
@@ -20,11 +20,18 @@ from .verifier import verify
 class PassInstrumentation:
     """Called around every pass; `op` is what the pipeline runs on."""
 
+    spelled = ""
+    """The pass that runs as a textual pipeline has it, with its options."""
+
     def before_pass(self, name: str, op: Operation) -> None: ...
 
     def after_pass(self, name: str, op: Operation) -> None: ...
 
-    def after_failure(self, name: str, op: Operation) -> None: ...
+    def after_failure(self, name: str, op: Operation) -> None:
+        """Called while the error is handled."""
+
+    def after_rejection(self, name: str, op: Operation) -> None:
+        """Called when another one has refused, after the pass, what it left; the error is being handled."""
 
 
 class Step:
@@ -37,10 +44,13 @@ class Step:
 
 
 @contextlib.contextmanager
-def instrumented(name: str, op: Operation, watchers: Sequence[PassInstrumentation]) -> Iterator[Step]:
+def instrumented(
+    name: str, op: Operation, watchers: Sequence[PassInstrumentation], spelled: str = ""
+) -> Iterator[Step]:
     """Runs its block as the pass `name`."""
     step = Step(op)
     for watcher in watchers:
+        watcher.spelled = spelled or name
         watcher.before_pass(name, op)
     try:
         yield step
@@ -48,8 +58,13 @@ def instrumented(name: str, op: Operation, watchers: Sequence[PassInstrumentatio
         for watcher in reversed(watchers):
             watcher.after_failure(name, step.op)
         raise
-    for watcher in reversed(watchers):
-        watcher.after_pass(name, step.op)
+    try:
+        for watcher in reversed(watchers):
+            watcher.after_pass(name, step.op)
+    except CompileError:
+        for watcher in reversed(watchers):
+            watcher.after_rejection(name, step.op)
+        raise
 
 
 class VerifyEach(PassInstrumentation):
@@ -117,6 +132,39 @@ class IRPrinter(PassInstrumentation):
 
             # What a failed pass leaves behind may be invalid; the generic form can say it.
             self._print("After", f"{name} Failed", print_op(op, generic=True, locations=self._locations))
+
+    after_rejection = after_failure
+
+
+class CrashReproducer(PassInstrumentation):
+    """Writes what a pass that failed was given, below the command that runs this pass again; a note of the error says
+    where.
+
+    `write` takes the text, `path` is what the note calls the file.
+    """
+
+    def __init__(self, path: str, write: Callable[[str], Any]) -> None:
+        self._path = path
+        self._write = write
+        self._text = ""
+
+    def before_pass(self, name: str, op: Operation) -> None:
+        from .printer import print_op
+
+        self._text = print_op(op, locations=True)
+
+    def after_failure(self, name: str, op: Operation) -> None:
+        import sys
+
+        self._write(f"// tileiras-opt {self._path} --pass-pipeline='builtin.module({self.spelled})'\n{self._text}\n")
+        note = Diagnostic.note(None, f"reproducer generated at `{self._path}`")
+        error = sys.exc_info()[1]
+        if isinstance(error, CompileError) and error.diagnostics:
+            error.diagnostics[-1].notes.append(note)
+        else:
+            print(note, file=sys.stderr)
+
+    after_rejection = after_failure
 
 
 def _names(which: bool | frozenset[str], name: str) -> bool:

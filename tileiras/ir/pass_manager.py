@@ -23,6 +23,7 @@ from typing import Any, Callable, ClassVar, Iterable, Mapping, Sequence
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 
+from .attributes import VerifyError
 from .operation import Operation
 from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
 from .traits import IsolatedFromAbove
@@ -58,6 +59,21 @@ class Pass:
         """Option name -> default."""
         names = [n for base in reversed(cls.__mro__) for n in base.__dict__.get("__annotations__", ())]
         return {n: getattr(cls, n) for n in names if n not in ("name", "anchor", "needs", "establishes", "keeps")}
+
+    def spelled(self) -> str:
+        """The pass in a textual pipeline, with the options that have not their defaults."""
+        items = []
+        for name, default in self.options().items():
+            value = getattr(self, name)
+            if value != default:
+                items.append(f"{name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
+        return f"{self.name}{{{' '.join(items)}}}" if items else self.name
+
+    def verify_input(self, op: Operation, context: "PassContext") -> None:
+        """Checks what `needs` says and the verifier does not; errors go to `context.engine`.
+
+        The manager asks it when it verifies between passes: text that was written by hand may hold anything.
+        """
 
     def run(self, op: Operation, context: "PassContext") -> None:
         """Changes `op` in place; errors go to `context.engine` or are raised as CompileError."""
@@ -108,6 +124,7 @@ class PassManager:
         self, passes: Sequence[Pass], *, verify_each: bool = True, instrumentation: Sequence[PassInstrumentation] = ()
     ) -> None:
         self.passes = list(passes)
+        self.verify_each = verify_each
         self.instrumentation = [VerifyEach(), *instrumentation] if verify_each else list(instrumentation)
 
     def run(self, op: Operation, context: PassContext | None = None) -> None:
@@ -119,9 +136,17 @@ class PassManager:
         for item in self.passes:
             if item._after in context.soft_failures:
                 continue
-            with instrumented(item.name, op, self.instrumentation):
+            with instrumented(item.name, op, self.instrumentation, item.spelled() if self.instrumentation else ""):
                 for target in _anchored(item, op):
-                    item.run(target, context)
+                    if self.verify_each:
+                        item.verify_input(target, context)
+                        context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+                    try:
+                        item.run(target, context)
+                    except VerifyError as error:
+                        context.engine.error(error.location or target.location, error.message)
+                        text = f"'{item.name}' pass failed; per-op verifier may have fired"
+                        context.engine.error(target.location, text)
                 context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)

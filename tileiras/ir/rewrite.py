@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Callable, ClassVar, Iterable, Sequence, TypeVar
 
+from tileiras.diagnostics import CompileError
+
 from .attributes import Attribute
 from .blocks import Block
 from .effects import is_trivially_dead
@@ -178,9 +180,11 @@ def apply_patterns_greedily(
 ) -> bool:
     """Folds, removes dead operations and applies patterns inside `root` until nothing changes; True if anything did.
 
-    Operations are visited in textual order first; whoever is touched is visited again.  The number of rewrites is
-    bounded (64 per operation and at least 10,000) against patterns that undo one another.  With `unique_constants`,
-    equal constants become one at the start of the function, so that patterns see constants from inner regions outside.
+    Operations are visited in textual order first; whoever is touched is visited again.  With `unique_constants`, equal
+    constants become one at the start of the function, so that patterns see constants from inner regions outside.
+
+    The number of rewrites is bounded (64 per operation and at least 10,000): raises CompileError (code 5), where one
+    more was made, for patterns that undo one another.
     """
     by_class: dict[type[Operation], list[RewritePattern]] = {}
     for pattern in sorted(patterns, key=lambda p: -p.benefit):
@@ -201,7 +205,9 @@ def apply_patterns_greedily(
         for op in reversed(list(worklist)):
             if op.has_trait(ConstantLike) and op.parent is not None:
                 changed |= constants.place(op, rewriter)
-    while worklist and budget > 0:
+    while worklist:
+        if budget < 0:
+            raise CompileError.at(rewriter.op.location, "failed to apply patterns greedily")  # type: ignore[union-attr]
         op, _ = worklist.popitem()
         if op.parent is None:
             continue  # erased meanwhile

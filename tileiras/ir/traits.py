@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .attributes import StringAttr, VerifyError
-from .types import Type, element_type_of
+from .types import TensorType, Type, element_type_of
 
 if TYPE_CHECKING:
     from .operation import Operation
@@ -290,6 +290,30 @@ class AllRanksMatch(Trait):
         ranks = {len(getattr(getattr(op, n).type, "shape", ())) for n in self.fields if getattr(op, n) is not None}
         if len(ranks) > 1:
             raise VerifyError(f"failed to verify that all of {{{', '.join(self.fields)}}} have same rank")
+
+
+class Elementwise(Trait):
+    """Tensors among the operands and results have one shape and one encoding; a scalar stands for a tensor of it."""
+
+    __slots__ = ()
+
+    def verify(self, op: "Operation") -> None:
+        found: TensorType | None = None
+        for values in (op.operands, op.results):
+            for value in values:
+                type = value.type
+                if not isinstance(type, TensorType):
+                    continue
+                if found is None:
+                    found = type
+                elif type.shape != found.shape:
+                    raise VerifyError("requires the same shape for all operands and results")
+                elif type.encoding is not found.encoding:
+                    raise VerifyError("requires the same encoding for all operands and results")
+        if found is not None and op.results and not any(isinstance(r.type, TensorType) for r in op.results):
+            raise VerifyError("if an operand is non-scalar, then there must be at least one non-scalar result")
+        if found is not None and not any(isinstance(v.type, TensorType) for v in op.operands):
+            raise VerifyError("if a result is non-scalar, then at least one operand must be non-scalar")
 
 
 class SameOperandsAndResultType(Trait):

@@ -24,13 +24,13 @@ def lookup_pass(name: str) -> type[Pass]:
                           ExitCode.CONFIGURATION)  # fmt: skip
 
 
-def gpu_of(name: str) -> Target:
+def gpu_of(name: str, otherwise: str = "invalid or missing --compute-capability option") -> Target:
     """The target that an option `compute-capability` names; raises CompileError (code 5) for one that there is not."""
     from tileiras.targets import TARGETS
 
     found = TARGETS.get(name)
     if found is None:
-        raise CompileError.at(None, f"invalid or missing --compute-capability option: '{name}'")
+        raise CompileError.at(None, f"{otherwise}: '{name}'")
     return found
 
 

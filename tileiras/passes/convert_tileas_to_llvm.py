@@ -6,6 +6,8 @@ from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
 from tileiras.passes import gpu_of
+from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
+from tileiras.targets import Target
 
 
 class ConvertTileASToLLVM(Pass):
@@ -21,8 +23,14 @@ class ConvertTileASToLLVM(Pass):
     variables: bool = False
     """Keep what says which variables of the source values are."""
 
+    def verify_input(self, op: Operation, context: PassContext) -> None:
+        self._gpu()
+        VerifyOpsAnalysis(compute_capability=self.compute_capability).run(op, context)
+
+    def _gpu(self) -> Target:
+        return gpu_of(self.compute_capability, "Failed to get ComputeCapability")
+
     def run(self, op: Operation, context: PassContext) -> None:
-        gpu = gpu_of(self.compute_capability)
         convert_tileas_to_llvm(
-            op, gpu, context.engine, flush_to_zero=self.ftz, approximate=self.approx, variables=self.variables
+            op, self._gpu(), context.engine, flush_to_zero=self.ftz, approximate=self.approx, variables=self.variables
         )

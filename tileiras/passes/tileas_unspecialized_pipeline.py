@@ -14,6 +14,7 @@ from tileiras.dialects import scf
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
+from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 
 
 class UnspecializedPipeline(Pass):
@@ -26,6 +27,9 @@ class UnspecializedPipeline(Pass):
     compute_capability: str = "sm_90"
     num_stages: int = 0
     instead_of: str = ""
+
+    def verify_input(self, op: Operation, context: PassContext) -> None:
+        VerifyOpsAnalysis(compute_capability=self.compute_capability).run(op, context)
 
     def run(self, op: Operation, context: PassContext) -> None:
         pipelined = refused = 0

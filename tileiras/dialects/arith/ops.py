@@ -11,6 +11,7 @@ from tileiras.ir import (
     ConstantLike,
     Constraint,
     DenseElementsAttr,
+    Elementwise,
     EnumAttr,
     FloatAttr,
     FloatType,
@@ -273,7 +274,7 @@ class NegFOp(Operation):
 
 class CmpIOp(Operation):
     name = "arith.cmpi"
-    traits = (Pure, AllTypesMatch("lhs", "rhs"))
+    traits = (Pure, AllTypesMatch("lhs", "rhs"), Elementwise)
     predicate = attribute(CmpIPredicateAttr)
     lhs = operand(integer_like)
     rhs = operand(integer_like)
@@ -287,7 +288,7 @@ class CmpIOp(Operation):
 
 class CmpFOp(Operation):
     name = "arith.cmpf"
-    traits = (Pure, AllTypesMatch("lhs", "rhs"))
+    traits = (Pure, AllTypesMatch("lhs", "rhs"), Elementwise)
     predicate = attribute(CmpFPredicateAttr)
     lhs = operand(float_like)
     rhs = operand(float_like)
@@ -307,7 +308,7 @@ class SelectOp(Operation):
     """`condition ? true_value : false_value`, element by element; a scalar condition chooses whole values."""
 
     name = "arith.select"
-    traits = (Pure, AllTypesMatch("true_value", "false_value", "result"))
+    traits = (Pure, AllTypesMatch("true_value", "false_value", "result"), Elementwise)
     condition = operand(bool_like)
     true_value = operand()
     false_value = operand()
@@ -316,45 +317,82 @@ class SelectOp(Operation):
 
 
 class _Cast(Operation):
-    traits = (Pure,)
+    traits = (Pure, Elementwise)
     operand = operand()
     result = result()
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
 
     def verify_op(self) -> None:
-        if getattr(self.operand.type, "shape", ()) != getattr(self.result.type, "shape", ()):
-            raise VerifyError("requires the same shape for all operands and results")
+        source, target = self.operand.type, self.result.type
+        if not self._converts(element_type_of(source), element_type_of(target)):
+            raise VerifyError(f"operand type '{source}' and result type '{target}' are cast incompatible")
+
+    @staticmethod
+    def _converts(source: Any, target: Any) -> bool:
+        """Whether there is a conversion of elements of one type to the other."""
+        return False
 
 
-class ExtSIOp(_Cast):
+class _Extension(_Cast):
+    @staticmethod
+    def _converts(source: Any, target: Any) -> bool:
+        return _integers(source, target) and source.width < target.width
+
+
+class ExtSIOp(_Extension):
     name = "arith.extsi"
 
 
-class ExtUIOp(_Cast):
+class ExtUIOp(_Extension):
     name = "arith.extui"
 
 
 class TruncIOp(_Cast):
     name = "arith.trunci"
 
+    @staticmethod
+    def _converts(source: Any, target: Any) -> bool:
+        return _integers(source, target) and source.width > target.width
 
-class SIToFPOp(_Cast):
+
+class _FromInteger(_Cast):
+    @staticmethod
+    def _converts(source: Any, target: Any) -> bool:
+        return isinstance(source, IntegerType) and isinstance(target, FloatType)
+
+
+class SIToFPOp(_FromInteger):
     name = "arith.sitofp"
 
 
-class UIToFPOp(_Cast):
+class UIToFPOp(_FromInteger):
     name = "arith.uitofp"
 
 
-class FPToSIOp(_Cast):
+class _ToInteger(_Cast):
+    @staticmethod
+    def _converts(source: Any, target: Any) -> bool:
+        return isinstance(source, FloatType) and isinstance(target, IntegerType)
+
+
+class FPToSIOp(_ToInteger):
     """Truncates towards zero; out of range and NaN as the target's conversion instruction does (saturating)."""
 
     name = "arith.fptosi"
 
 
-class FPToUIOp(_Cast):
+class FPToUIOp(_ToInteger):
     name = "arith.fptoui"
 
 
 class BitcastOp(_Cast):
     name = "arith.bitcast"
+
+    @staticmethod
+    def _converts(source: Any, target: Any) -> bool:
+        numbers = (IntegerType, FloatType)
+        return isinstance(source, numbers) and isinstance(target, numbers) and source.width == target.width
+
+
+def _integers(*types: Any) -> bool:
+    return all(isinstance(type, IntegerType) for type in types)

@@ -6,7 +6,7 @@ Accuracy is chosen when lowered: precise by default, the hardware's approximatio
 from __future__ import annotations
 
 from tileiras.dialects.arith import float_like, integer_like
-from tileiras.ir import AllTypesMatch, Operation, Pure, UnitAttr, attribute, operand, result
+from tileiras.ir import AllTypesMatch, Elementwise, Operation, Pure, UnitAttr, attribute, operand, result
 
 
 class _Unary(Operation):
@@ -102,7 +102,7 @@ class FPowIOp(Operation):
     """A float to an integer power."""
 
     name = "math.fpowi"
-    traits = (Pure, AllTypesMatch("lhs", "result"))
+    traits = (Pure, AllTypesMatch("lhs", "result"), Elementwise)
     lhs = operand(float_like)
     rhs = operand(integer_like)
     result = result(float_like)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from tileiras.ir import Attribute, EnumAttr
+from tileiras.ir import Attribute, EnumAttr, VerifyError
 
 
 class RoundingModeAttr(EnumAttr):
@@ -63,6 +63,15 @@ class DivByAttr(Attribute):
 
     name = "nv_tileaa.div_by"
     parameters = ("divisor", "every", "along")
+
+    def verify(self) -> None:
+        if self.divisor < 1 or self.divisor & self.divisor - 1:
+            raise VerifyError("divisor must be a power of 2", prefix=False)
+        if (self.every is None) != (self.along is None):
+            raise VerifyError("'every'/'along' must be used in combination", prefix=False)
+        if self.every is not None and (self.every < 1 or self.along < 0):
+            raise VerifyError(f"expected a run along a dimension, got every {self.every} along {self.along}",
+                              prefix=False)  # fmt: skip
 
     def print_parameters(self, printer: Any) -> None:
         rest = f", every {self.every} along {self.along}" if self.every is not None else ""
@@ -126,6 +135,14 @@ class KernelSpecAttr(Attribute):
 
     name = "nv_tileaa.kernel_spec"
     parameters = ("num_warps", "num_ctas", "occupancy")
+
+    def verify(self) -> None:
+        # 1024 threads of a CTA; 16 CTAs of a cluster that is not portable (CUDA C++ Programming Guide).
+        for name, value, limit in (("numWarps", self.num_warps, 32), ("numCtas", self.num_ctas, 16)):
+            if value is not None and (not 1 <= value <= limit or value & value - 1):
+                raise VerifyError(f"{name} must be a power of two of at most {limit}, got {value}", prefix=False)
+        if self.occupancy is not None and not 1 <= self.occupancy <= 32:
+            raise VerifyError(f"occupancy must be between 1 and 32, got {self.occupancy}", prefix=False)
 
     def with_num_warps(self, num_warps: int) -> "KernelSpecAttr":
         return KernelSpecAttr(num_warps, self.num_ctas, self.occupancy)

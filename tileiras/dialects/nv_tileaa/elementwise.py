@@ -6,7 +6,7 @@ All other element-wise arithmetic is in arith and math.
 from __future__ import annotations
 
 from tileiras.dialects.arith import float_like, integer_like
-from tileiras.ir import AllTypesMatch, Operation, Pure, UnitAttr, VerifyError, attribute, operand, result
+from tileiras.ir import AllTypesMatch, Elementwise, Operation, Pure, UnitAttr, attribute, operand, result
 
 from .attributes import RoundingModeAttr
 
@@ -64,15 +64,11 @@ class FpToFpOp(Operation):
     """Converts between floating-point types; narrowing rounds, widening is exact."""
 
     name = "nv_tileaa.fp_to_fp"
-    traits = (Pure,)
+    traits = (Pure, Elementwise)
     operand = operand(float_like)
     rounding_mode = attribute(RoundingModeAttr, default=RoundingModeAttr("nearest_even"))
     result = result(float_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
-
-    def verify_op(self) -> None:
-        if getattr(self.operand.type, "shape", ()) != getattr(self.result.type, "shape", ()):
-            raise VerifyError("requires the same shape for all operands and results")
 
 
 class _HighProduct(Operation):

@@ -33,6 +33,7 @@ from tileiras.ir import (
 )
 
 from .attributes import AxisAttr, KernelSpecAttr
+from .memory import verify_alignment
 from .types import MemTokenType, PtrType
 
 _TARGET = re.compile(r"sm_(\d+)[af]?")
@@ -122,6 +123,8 @@ class GlobalOp(Operation):
         # As many as a tile has; a splat says with few bytes what takes many to write out.
         if self.value.type.num_elements > MAX_GLOBAL_ELEMENTS:
             raise VerifyError(f"expected at most {MAX_GLOBAL_ELEMENTS} elements, got {self.value.type}")
+        if self.alignment is not None:
+            verify_alignment(self.alignment)
 
     @property
     def is_private(self) -> bool:

@@ -11,8 +11,12 @@ from typing import Any, ClassVar
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     DYNAMIC,
+    AllTypesMatch,
     AttrSizedOperandSegments,
     Constraint,
+    DenseArrayAttr,
+    Elementwise,
+    FloatType,
     IntegerAttr,
     IntegerType,
     MemoryAllocate,
@@ -25,6 +29,7 @@ from tileiras.ir import (
     VerifyError,
     attribute,
     element_type_of,
+    i1,
     operand,
     optional_operand,
     result,
@@ -98,7 +103,7 @@ class AddPtrOp(Operation):
     """`pointer + offset` elements; the offset is signed."""
 
     name = "nv_tileaa.addptr"
-    traits = (Pure,)
+    traits = (Pure, AllTypesMatch("pointer", "result"), Elementwise)
     pointer = operand(pointer_like)
     offset = operand(integer_like)
     result = result(pointer_like)
@@ -111,7 +116,7 @@ class AddPtrOp(Operation):
 
 class IntToPtrOp(Operation):
     name = "nv_tileaa.int_to_ptr"
-    traits = (Pure,)
+    traits = (Pure, Elementwise)
     operand = operand(integer_like)
     result = result(pointer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
@@ -119,7 +124,7 @@ class IntToPtrOp(Operation):
 
 class PtrToIntOp(Operation):
     name = "nv_tileaa.ptr_to_int"
-    traits = (Pure,)
+    traits = (Pure, Elementwise)
     operand = operand(pointer_like)
     result = result(integer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
@@ -129,13 +134,19 @@ class PtrBitcastOp(Operation):
     """The same address seen as a pointer to another type."""
 
     name = "nv_tileaa.bitcast"
-    traits = (Pure,)
+    traits = (Pure, Elementwise)
     operand = operand(pointer_like)
     result = result(pointer_like)
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
 
 
 # ---- memory of a tile block ------------------------------------------------------------------------------------------
+
+
+def verify_alignment(alignment: IntegerAttr) -> None:
+    """Raises VerifyError unless memory can be aligned like that."""
+    if alignment.value < 1 or alignment.value & alignment.value - 1:
+        raise VerifyError(f"expects an alignment that is a power of two, but got {alignment.value}")
 
 
 class AllocaOp(Operation):
@@ -151,6 +162,11 @@ class AllocaOp(Operation):
     global_ = attribute(UnitAttr, "other tile blocks may use the address", optional=True, name="global")
     result = result(PtrType)
     assembly_format = "$num_elem `,` $alignment attr-dict `:` type($result)"
+
+    def verify_op(self) -> None:
+        if self.num_elem.value < 1:
+            raise VerifyError(f"expects at least one element, but got {self.num_elem.value}")
+        verify_alignment(self.alignment)
 
 
 class DeallocOp(Operation):
@@ -213,6 +229,10 @@ class GetDimSizeOp(Operation):
     result = result(integer_like)
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
+    def verify_op(self) -> None:
+        if not 0 <= self.dim.value < self.source.type.rank:
+            raise VerifyError(f"expects a dimension of {self.source.type}, but got {self.dim.value}")
+
 
 class BlockTileOp(Operation):
     """Cuts a memref into tiles as the result type says."""
@@ -235,15 +255,24 @@ class _Ordered(Operation):
     mem_scope = attribute(MemScopeAttr, optional=True)
     unsupported: ClassVar[tuple[str, ...]] = ()
     """Orders that accesses of this kind have not."""
+    spelled: ClassVar[tuple[str, str]] = ("mem_scope", "mem_semantic")
+    """What the documented texts call scope and order."""
 
     def verify_op(self) -> None:
         if self.mem_semantic.value in self.unsupported:
             raise VerifyError(f"unsupported mem_semantic: {self.mem_semantic.value}")
         weak = self.mem_semantic.value == "weak"
+        scope, semantic = self.spelled
         if weak and self.mem_scope is not None:
-            raise VerifyError("mem_scope not supported when mem_semantic is weak")
+            raise VerifyError(f"{scope} not supported when {semantic} is weak")
         if not weak and self.mem_scope is None:
-            raise VerifyError("mem_scope required when mem_semantic is not weak")
+            raise VerifyError(f"{scope} required when {semantic} is not weak")
+
+
+class _Update(_Ordered):
+    """An atomic update."""
+
+    spelled = ("memScope", "memSemantic")
 
 
 # ---- accesses through a tiling ---------------------------------------------------------------------------------------
@@ -266,6 +295,17 @@ class _Tiled(_Ordered):
         element = element_type_of(type)
         if element is not view.element_type:
             raise VerifyError(f"view elementType not equal with tensor element type: {view.element_type} != {element}")
+        verify_in_bounds(self, rank)
+
+
+def verify_in_bounds(op: Operation, rank: int) -> None:
+    """Raises VerifyError unless an access through a view of `rank` dimensions promises as many things or nothing."""
+    promised = op.attributes.get(IN_BOUNDS)
+    if promised is None:
+        return
+    found = len(promised.elements) if isinstance(promised, DenseArrayAttr) else 0
+    if found != rank:
+        raise VerifyError(f"incorrect number of in_bounds elements: expected {rank}, but found {found}")
 
 
 _VIEW_TYPES = "type($view) `,` `(` type($coords) `)`"
@@ -310,7 +350,7 @@ class TiledStoreOp(_Tiled):
     )
 
 
-class TiledAtomicRMWOp(_Tiled):
+class TiledAtomicRMWOp(_Tiled, _Update):
     """Combines the tile into memory at `coords`, element by element and atomically; `multicast`: into every copy."""
 
     name = "nv_tileaa.tiled_atomic_rmw"
@@ -338,18 +378,50 @@ class TiledAtomicRMWOp(_Tiled):
             raise VerifyError("tiled_atomic_rmw not supported for 16-bit integer")
         if element.width == 16 and mode not in _HALF_MODES:
             raise VerifyError("tiled_atomic_rmw for 16-bit float only supports add, max, min operations")
+        verify_mode(element, mode)
 
 
 _HALF_MODES = ("addf", "max", "min")
 
 
+def verify_mode(element: Any, mode: str) -> None:
+    """Raises VerifyError unless elements of the type can be updated in that way."""
+    if isinstance(element, FloatType):
+        fits = mode in (*_HALF_MODES, "xchg")
+    else:
+        fits = isinstance(element, IntegerType) and mode != "addf"
+    if not fits:
+        raise VerifyError(f"cannot update elements of type {element} by '{mode}'")
+
+
 # ---- accesses through tiles of pointers ------------------------------------------------------------------------------
 
 
-class LoadOp(_Ordered):
+class _Pointed(_Ordered):
+    """An access through pointers: data, and what stands in for it, are of their shape, layout and pointee."""
+
+    values: ClassVar[tuple[str, ...]] = ("data",)
+
+    def verify_op(self) -> None:
+        super().verify_op()
+        pointer, mask = self.pointer.type, self.mask  # type: ignore[attr-defined]
+        held: Any = element_type_of(pointer).pointee
+        one: Any = i1
+        if isinstance(pointer, TensorType):
+            held, one = pointer.with_element_type(held), pointer.with_element_type(one)
+        for name in self.values:
+            value = getattr(self, name)
+            if value is not None and value.type is not held:
+                raise VerifyError(f"expects {name} of type {held}, but got {value.type}")
+        if mask is not None and mask.type is not one:
+            raise VerifyError(f"expects a mask of type {one}, but got {mask.type}")
+
+
+class LoadOp(_Pointed):
     """Reads through each pointer whose mask is set; the others give `other` (unspecified without it)."""
 
     name = "nv_tileaa.load"
+    values = ("data", "other")
     unsupported = _LOADS_HAVE_NO
     traits = (MemoryRead, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
@@ -364,7 +436,7 @@ class LoadOp(_Ordered):
     )
 
 
-class StoreOp(_Ordered):
+class StoreOp(_Pointed):
     """Writes through each pointer whose mask is set."""
 
     name = "nv_tileaa.store"
@@ -381,10 +453,11 @@ class StoreOp(_Ordered):
     )
 
 
-class AtomicRMWOp(_Ordered):
+class AtomicRMWOp(_Pointed, _Update):
     """Combines `value` into memory through each pointer whose mask is set; returns what was there."""
 
     name = "nv_tileaa.atomic_rmw"
+    values = ("data", "value")
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     value = operand()
@@ -398,11 +471,16 @@ class AtomicRMWOp(_Ordered):
         " attr-dict `:` type($pointer) `,` type($value) `->` type($data) `,` type($result_token)"
     )
 
+    def verify_op(self) -> None:
+        super().verify_op()
+        verify_mode(element_type_of(self.data.type), self.rmw_mode.value)
 
-class AtomicCASOp(_Ordered):
+
+class AtomicCASOp(_Pointed, _Update):
     """Writes `value` where memory holds `compare`; returns what was there."""
 
     name = "nv_tileaa.atomic_cas"
+    values = ("data", "compare", "value")
     traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
     pointer = operand(pointer_like)
     compare = operand()

@@ -10,6 +10,7 @@ from tileiras.ir import (
     DenseArrayAttr,
     FloatType,
     IntegerAttr,
+    IntegerType,
     Operation,
     Pure,
     ReturnLike,
@@ -19,6 +20,8 @@ from tileiras.ir import (
     UnitAttr,
     VerifyError,
     attribute,
+    element_type_of,
+    f32,
     operand,
     region,
     result,
@@ -43,6 +46,13 @@ class SplatOp(Operation):
             raise VerifyError(f"expects elements of type {self.operand.type}, but got {self.result.type.element_type}")
 
 
+def _expect_elements(tensor: TensorType, *types: Any) -> None:
+    """Raises VerifyError unless `types` are, or have, elements of the tensor's type."""
+    for type in types:
+        if element_type_of(type) is not tensor.element_type:
+            raise VerifyError(f"expects elements of type {tensor.element_type}, but got {element_type_of(type)}")
+
+
 class UnsplatOp(Operation):
     """The only element of a tensor."""
 
@@ -55,6 +65,7 @@ class UnsplatOp(Operation):
     def verify_op(self) -> None:
         if self.operand.type.num_elements != 1:
             raise VerifyError(f"expects a tensor of one element, but got {self.operand.type}")
+        _expect_elements(self.operand.type, self.result.type)
 
 
 class MakeRangeOp(Operation):
@@ -65,6 +76,11 @@ class MakeRangeOp(Operation):
     result = result(TensorType)
     assembly_format = "attr-dict `:` type($result)"
 
+    def verify_op(self) -> None:
+        type = self.result.type
+        if type.rank != 1 or not isinstance(type.element_type, IntegerType):
+            raise VerifyError(f"expects integers along one dimension, but got {type}")
+
 
 class _Shape(Operation):
     traits = (Pure,)
@@ -73,12 +89,17 @@ class _Shape(Operation):
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
 
+    def verify_op(self) -> None:
+        _expect_elements(self.operand.type, self.result.type)
+
+
 class ViewOp(_Shape):
     """The same elements in row-major order under another shape."""
 
     name = "nv_tileaa.view"
 
     def verify_op(self) -> None:
+        super().verify_op()
         if self.operand.type.num_elements != self.result.type.num_elements:
             raise VerifyError("requires the same number of elements")
 
@@ -89,6 +110,7 @@ class BroadcastOp(_Shape):
     name = "nv_tileaa.broadcast"
 
     def verify_op(self) -> None:
+        super().verify_op()
         source, target = self.operand.type.shape, self.result.type.shape
         if len(source) != len(target) or any(s not in (1, t) for s, t in zip(source, target)):
             raise VerifyError(f"cannot broadcast {self.operand.type} to {self.result.type}")
@@ -101,6 +123,7 @@ class PermuteOp(_Shape):
     permutation = attribute(DenseArrayAttr)
 
     def verify_op(self) -> None:
+        super().verify_op()
         order = self.permutation.elements
         if sorted(order) != list(range(self.operand.type.rank)):
             raise VerifyError("expects a permutation of the operand's dimensions")
@@ -120,8 +143,22 @@ class CatOp(Operation):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
 
     def verify_op(self) -> None:
-        if not 0 <= self.dim.value < self.lhs.type.rank:
-            raise VerifyError(f"expects a dimension of {self.lhs.type}, but got {self.dim.value}")
+        lhs, rhs, whole, dim = self.lhs.type, self.rhs.type, self.result.type, self.dim.value
+        if not 0 <= dim < lhs.rank:
+            raise VerifyError(f"expects a dimension of {lhs}, but got {dim}")
+        _expect_elements(lhs, rhs, whole)
+        sizes = [type.shape[:dim] + type.shape[dim + 1 :] for type in (lhs, rhs, whole) if type.rank == lhs.rank]
+        if sizes != [sizes[0]] * 3 or whole.shape[dim] != lhs.shape[dim] + rhs.shape[dim]:
+            raise VerifyError(f"cannot concatenate {lhs} and {rhs} along dimension {dim} to {whole}")
+
+
+def _verify_slice(part: TensorType, whole: TensorType, coords: Any) -> None:
+    """Raises VerifyError unless `whole` is made of parts, of which `coords` name one."""
+    _expect_elements(whole, part)
+    if part.rank != whole.rank or any(n % size for n, size in zip(whole.shape, part.shape)):
+        raise VerifyError(f"cannot cut {whole} into {part}")
+    if len(coords) != whole.rank:
+        raise VerifyError(f"expects {whole.rank} coordinates, but got {len(coords)}")
 
 
 class ExtractSliceOp(Operation):
@@ -133,6 +170,9 @@ class ExtractSliceOp(Operation):
     coords = variadic_operand(integer_like)
     result = result(TensorType)
     assembly_format = "$source `[` $coords `]` attr-dict `:` type($source) `,` `(` type($coords) `)` `->` type($result)"
+
+    def verify_op(self) -> None:
+        _verify_slice(self.result.type, self.source.type, self.coords)
 
 
 class InsertSliceOp(Operation):
@@ -148,6 +188,11 @@ class InsertSliceOp(Operation):
         "$source `into` $dest `[` $coords `]` attr-dict"
         " `:` type($source) `,` type($dest) `,` `(` type($coords) `)` `->` type($result)"
     )
+
+    def verify_op(self) -> None:
+        _verify_slice(self.source.type, self.dest.type, self.coords)
+        if self.result.type is not self.dest.type:
+            raise VerifyError(f"expects a result of type {self.dest.type}, but got {self.result.type}")
 
 
 class YieldOp(Operation):
@@ -185,6 +230,23 @@ class _Collective(Operation):
             raise VerifyError("expects two region arguments, one yielded value and one result per input")
         if block.last.name != self.terminator:
             raise VerifyError(f"expects regions to end with '{self.terminator}'")
+        first = self.inputs[0].type if count else None
+        elements = [value.type.element_type for value in self.inputs]
+        if [argument.type for argument in block.arguments] != 2 * elements:
+            raise VerifyError("expects region arguments of the elements' types, those of all inputs twice")
+        if [value.type for value in block.last.operands] != elements:
+            raise VerifyError("expects the region to yield values of the elements' types")
+        for value, made in zip(self.inputs, self.results):
+            if value.type.with_element_type(first.element_type) is not first:
+                raise VerifyError(f"expects inputs of one shape and layout, but got {first} and {value.type}")
+            shape = self.result_shape(value.type.shape)
+            _expect_elements(value.type, made.type)
+            if (made.type.shape if isinstance(made.type, TensorType) else ()) != shape:
+                raise VerifyError(f"expects a result of shape {list(shape)}, but got {made.type}")
+
+    def result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the result for an input of this one."""
+        return shape
 
     def print_custom(self, printer: Any) -> None:
         printer.write(" ")
@@ -221,6 +283,9 @@ class ReduceOp(_Collective):
 
     name = "nv_tileaa.reduce"
     traits = (Pure, SingleBlock)
+
+    def result_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[: self.dim.value] + shape[self.dim.value + 1 :]
 
 
 class ScanOp(_Collective):
@@ -299,10 +364,16 @@ class BlockScaledMmaOp(Operation):
 
     def verify_op(self) -> None:
         verify_product(*(value.type for value in (self.a, self.b, self.c, self.result)))
+        if self.scale_a.type.element_type is not self.scale_b.type.element_type:
+            raise VerifyError("sfa and sfb element type mismatch")
+        if self.c.type.element_type is not f32:
+            raise VerifyError("expects c type to be Float32")
         a, b = self.scale_a.type.shape, self.scale_b.type.shape
         if len(a) != self.a.type.rank or len(b) != self.b.type.rank or not all((*a, *b)):
             raise VerifyError("expects scales of the rank of their factors")
-        if a[:-1] != self.a.type.shape[:-1] or b[-1] != self.b.type.shape[-1] or a[-1] != b[-2]:
-            raise VerifyError("expects scales for the rows of A, the columns of B and the same runs of both")
+        if a[:-2] != b[:-2] or a[:-1] != self.a.type.shape[:-1] or b[-1] != self.b.type.shape[-1]:
+            raise VerifyError("expects scales for the rows of A and the columns of B")
+        if a[-1] != b[-2]:
+            raise VerifyError(f"Scale factor vector size mismatch:{a[-1]}, {b[-2]}")
         if self.a.type.shape[-1] % a[-1]:
             raise VerifyError("expects runs of equal length along K")

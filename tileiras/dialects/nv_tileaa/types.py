@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from tileiras.ir import DYNAMIC, Attribute, Type, VerifyError
+from tileiras.ir import DYNAMIC, Attribute, FloatType, IntegerType, Type, VerifyError
+
+from .attributes import PaddingValueAttr
 
 
 class PtrType(Type):
@@ -53,6 +55,10 @@ class MemRefType(Type):
     def verify(self) -> None:
         if len(self.shape) != len(self.strides):
             raise VerifyError(f"expected {len(self.shape)} strides, got {len(self.strides)}", prefix=False)
+        if any(size < 0 and size != DYNAMIC for size in (*self.shape, *self.strides)):
+            raise VerifyError("expected sizes and strides that are not negative", prefix=False)
+        if not isinstance(self.element_type, (IntegerType, FloatType, PtrType)):
+            raise VerifyError(f"expected elements that memory can hold, got {self.element_type}", prefix=False)
 
     @property
     def rank(self) -> int:
@@ -109,8 +115,39 @@ class TiledViewType(Type):
         return cls.intern((shape, source, order, padding, strides, sparse_dim))  # type: ignore[return-value]
 
     def verify(self) -> None:
-        if sorted(self.dim_map) != list(range(self.source.rank)) or len(self.shape) != self.source.rank:
-            raise VerifyError("expected the tile's dimensions to map one to one to the memref's", prefix=False)
+        wrong = self._wrong()
+        if wrong:
+            raise VerifyError(wrong, prefix=False)
+
+    def _wrong(self) -> str:
+        """The first rule that does not hold, or nothing."""
+        if not isinstance(self.source, MemRefType):
+            return f"expected a memref, got {self.source}"
+        rank, groups = self.source.rank, self.dim_map
+        if rank and not self.shape:
+            return "expects non-empty tileSizes"
+        if self.shape and not groups:
+            return "expects non-empty dimGroups"
+        repeated = next((dim for dim in groups if groups.count(dim) > 1), None)
+        if repeated is not None:
+            return f"expects dim is being tiled only one time, but got {repeated}"
+        if len(self.shape) != len(groups):
+            both = f"{len(self.shape)} and {len(groups)}"
+            return f"expects rank of tileSizes be equal to rank of dimGroups, but got {both}"
+        if any(size < 1 for size in self.shape):
+            return "expects all tile size bigger than zero"
+        if sorted(groups) != list(range(rank)):
+            return "expected the tile's dimensions to map one to one to the memref's"
+        if len(self.traversal_strides) != rank or any(step < 1 for step in self.traversal_strides):
+            return f"expected {rank} traversal strides of at least 1, got {list(self.traversal_strides)}"
+        if self.sparse_dim is not None and not 0 <= self.sparse_dim < rank:
+            return f"expected the sparse dimension to be one of the memref's, got {self.sparse_dim}"
+        if self.padding is not None:
+            if not isinstance(self.padding, PaddingValueAttr):
+                return f"expected a padding value, got {self.padding}"
+            if self.padding.value != "zero" and not isinstance(self.element_type, FloatType):
+                return "special padding values (nan, pos_inf, neg_inf, neg_zero) only for float-like element types"
+        return ""
 
     @property
     def element_type(self) -> Any:

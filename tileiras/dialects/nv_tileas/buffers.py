@@ -39,7 +39,7 @@ from tileiras.ir import (
     variadic_operand,
 )
 
-from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, print_bases
+from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, independent, print_bases
 
 _WEAK = aa.MemSemanticAttr("weak")
 
@@ -66,6 +66,10 @@ class SharedLayoutAttr(Attribute):
         for basis in self.offset:
             if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
                 raise VerifyError(f"offset basis {list(basis)} lies outside the tensor")
+        if any(n & n - 1 for n in shape) or independent(flattened(basis, shape) for basis in self.offset) < len(
+            self.offset
+        ):
+            raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)}")
 
     def print_parameters(self, printer: Any) -> None:
         printer.write(f"<offset = {print_bases(self.offset)}>")

@@ -19,7 +19,9 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     Block,
     DenseArrayAttr,
+    FloatType,
     IntegerAttr,
+    IntegerType,
     Operation,
     StringAttr,
     SymbolRefAttr,
@@ -36,7 +38,7 @@ from tileiras.targets import Target
 
 from .emitter import Emitter
 from .synchronization import Region, Synchronization
-from .types import count_of, element_of, fragment_type, scalar_type, vector_of
+from .types import count_of, element_of, scalar_type, vector_of
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
 
@@ -51,6 +53,7 @@ SCRATCH_LIMIT = 48 * 1024
 
 FAILURE = "failed to convert nv_tileas to llvm"
 
+_PARAMETERS = (IntegerType, FloatType, aa.PtrType)
 _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
 
 
@@ -95,7 +98,7 @@ class FunctionLowering:
         """Whether the code of the current loop is short of registers: what addresses are made of is pinned."""
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
-        inputs = [fragment_type(t) for t in func.function_type.inputs]
+        inputs = [self._parameter_type(argument) for argument in func.body.blocks[0].arguments]
         attributes: dict[str, Any] = {
             "nvvm.kernel": UnitAttr(),
             "nvvm.reqntid": DenseArrayAttr(i32, (32 * self.num_warps,)),
@@ -118,6 +121,13 @@ class FunctionLowering:
         self.entry = self.result.body.blocks[0]
         self.emit = Emitter(self.entry, func.location)
         self.synchronization = Synchronization(self)
+
+    def _parameter_type(self, argument: Value) -> Any:
+        """The type of a kernel's parameter, which is a number or an address."""
+        if isinstance(argument.type, _PARAMETERS):
+            return scalar_type(argument.type)
+        self.engine.error(self.func.location, f"failed to convert function signature type for: {argument.type}")
+        raise CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
     # -- running ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,265 @@
+"""What operations of nv_tileas need of each other and of the GPU, which none of them can see of itself.
+
+Every function is for the GPU of the compilation; every tensor has a layout, for as many warps as the function has; an
+atom is one of the GPU's, moves what the operation moves, and finds its fragments in the registers of the right threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
+from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of
+from tileiras.layout import gf2
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.reduce import mixes_axes
+from tileiras.requirements import spelled
+from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target
+
+LANE_BITS = 5
+"""A warp has 32 lanes."""
+
+Finding = tuple[Operation, str]
+
+
+def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
+    """What is wrong with a function of nv_tileas: operations, and texts that start behind their names."""
+    if func.target_spec.value != gpu.name:
+        # What was chosen for one GPU may be wrong for another.
+        yield func, f"is for {func.target_spec.value}, the compilation for {gpu.name}"
+        return
+    warps = func.kernel_spec.num_warps
+    if warps is None:
+        yield func, "has no number of warps"
+        return
+    # Types and attributes are interned: most operations ask again for what has been looked at.
+    accepted: set[Any] = set()
+    for op in func.walk():
+        wrong = _types_error(op, warps, accepted)
+        if not wrong:
+            atom = op.attributes.get("atom")
+            if atom is not None and (type(op), atom) not in accepted:
+                wrong = _atom_error(op, atom, gpu)
+                if not wrong:
+                    accepted.add((type(op), atom))
+        if not wrong:
+            rule = _RULES.get(type(op))
+            wrong = rule(op) if rule is not None else ""
+        if wrong:
+            yield op, wrong
+
+
+# ---- layouts ---------------------------------------------------------------------------------------------------------
+
+
+def _types_error(op: Operation, warps: int, accepted: set[Any]) -> str:
+    for result in op.results:
+        type = result.type
+        if type in accepted or not isinstance(type, TensorType):
+            continue
+        wrong = _layout_error(type, warps)
+        if wrong:
+            return wrong
+        accepted.add(type)
+    layout = op.attributes.get("layout")
+    return _threads_error(layout, warps) if isinstance(layout, LinearLayoutAttr) else ""
+
+
+def _layout_error(type: TensorType, warps: int) -> str:
+    if not isinstance(type.encoding, LinearLayoutAttr):
+        return f"makes a tensor without a layout: {type}"
+    return _threads_error(type.encoding, warps)
+
+
+def _threads_error(layout: LinearLayoutAttr, warps: int) -> str:
+    if 1 << len(layout.warp) != warps:
+        return f"makes a tensor for {1 << len(layout.warp)} warps in a function of {warps}"
+    if len(layout.lane) != LANE_BITS:
+        return f"makes a tensor for warps of {1 << len(layout.lane)} lanes"
+    if any(any(basis) for basis in layout.block):
+        return "makes a tensor that the CTAs of a cluster share, which nothing here takes apart"
+    return ""
+
+
+def _reduction_error(op: Any) -> str:
+    if mixes_axes(layout_of(op.inputs[0].type), op.dim.value):
+        return "a basis of the layout mixes the reduced dimension with another"
+    return ""
+
+
+# ---- atoms -----------------------------------------------------------------------------------------------------------
+
+_LOADS = "expect a ldgsts, tma_load, ldg or unknown_copy atom type"
+_STORES = "expect a stg, tma_store or unknown_copy atom type"
+
+_MOVES: Mapping[type[Operation], tuple[str, str]] = {
+    tileas.TiledLoadOp: ("ld_global", _LOADS),
+    tileas.LoadOp: ("ld_global", _LOADS),
+    tileas.AsyncTiledLoadOp: ("cp_async", _LOADS),
+    tileas.AsyncLoadOp: ("cp_async", _LOADS),
+    tileas.TiledStoreOp: ("st_global", _STORES),
+    tileas.StoreOp: ("st_global", _STORES),
+    tileas.TiledAtomicRMWOp: ("red_global", "expect an atom that updates memory"),
+}
+"""Operation -> the atom that moves its data, and what is said of another."""
+
+
+def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
+    name = attribute.atom
+    if isinstance(attribute, CopyAtomAttr):
+        atom: Any = COPY_ATOMS.get(name)
+        if atom is None:
+            return f"unknown copy atom '{name}'"
+    elif isinstance(attribute, MmaAtomAttr):
+        if name == UNIVERSAL_FMA:
+            return ""
+        # A plain atom multiplies run by run; what it needs is what it needs for any product.
+        scaled = isinstance(op, tileas.BlockScaledMmaOp) and name not in MMA_ATOMS
+        if scaled and gpu.number < 100:
+            return "mma block scale is not supported by compute capability < sm100"
+        atom = (SCALED_MMA_ATOMS if scaled else MMA_ATOMS).get(name)
+        if atom is None:
+            return f"unknown mma atom '{name}'"
+    else:
+        return ""
+    if not gpu.meets(atom.requires):
+        return f"unsupported operation for target {gpu.name}: atom '{name}' needs {spelled(atom.requires)}"
+    return ""
+
+
+def _movement_error(op: Any) -> str:
+    """Whether an access's atom moves data that way, and as much of it at once."""
+    wanted, text = _MOVES[type(op)]
+    if op.atom.atom != wanted:
+        return f"{text}, got {op.atom.atom}"
+    element = _moved_element(op)
+    # Truth values are bytes in memory, of half bytes a single one is moved by itself.
+    bits = max(8, element.width) if op.atom.vector_size == 1 or element.width == 1 else element.width
+    size = op.atom.vector_size * bits
+    widths = COPY_ATOMS[wanted].widths
+    if size % 8 or size // 8 not in widths and op.atom.vector_size > 1:
+        return f"moves {op.atom.vector_size} elements of {element.width} bits at once; '{wanted}' moves {widths} bytes"
+    return ""
+
+
+def _moved_element(op: Any) -> Any:
+    view = getattr(op, "view", None)
+    return view.type.element_type if view is not None else element_type_of(op.pointer.type).pointee
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+def _product_error(op: Any) -> str:
+    name = op.atom.atom
+    if name == UNIVERSAL_FMA:
+        scales = _plain_scales(op) if isinstance(op, tileas.BlockScaledMmaOp) else []
+        return _threads_agree(op, [*_plain_factors(op), *scales])
+    atom = MMA_ATOMS.get(name) or SCALED_MMA_ATOMS[name]
+    scaled = name in SCALED_MMA_ATOMS
+    factors = (_keyword(op.a, op, "signedness_a"), _keyword(op.b, op, "signedness_b"))
+    if (*factors, _keyword(op.c, op, "")) != (atom.a_type, atom.b_type, atom.c_type):
+        return f"atom '{name}' does not multiply {factors[0]} and {factors[1]} into {_keyword(op.c, op, '')}"
+    k = op.a.type.shape[-1]
+    if k % atom.shape[2]:
+        return f"atom '{name}' is deeper than the {k} columns of A"
+    if isinstance(op, tileas.BlockScaledMmaOp):
+        if scaled and (op.block, _keyword(op.scale_a, op, "")) != (atom.block, atom.scale_type):
+            return f"atom '{name}' takes a scale of {atom.scale_type} for {atom.block} factors"
+        if op.block % atom.shape[2] and not scaled:
+            return f"atom '{name}' is deeper than the runs of {op.block} factors"
+    sides = [_Side("A", op.a, -1, atom.a, atom.shape[2]), _Side("B", op.b, -2, atom.b, atom.shape[2])]
+    if scaled:
+        runs = atom.shape[2] // atom.block
+        sides += [_Side("A's scales", op.scale_a, -1, atom.scale_a, runs)]
+        sides += [_Side("B's scales", op.scale_b, -2, atom.scale_b, runs)]
+    elif isinstance(op, tileas.BlockScaledMmaOp):
+        sides += _plain_scales(op)
+    for what, value, fragment in [("C", op.c, atom.c), *((side.what, side.value, side.fragment) for side in sides)]:
+        if fragment is not None and not _holds_fragments(layout_of(value.type), fragment):
+            return f"the layout of {what} does not have the fragments of atom '{name}'"
+    return _threads_agree(op, sides, atom.shape[:2])
+
+
+class _Side(NamedTuple):
+    """A factor, or its scales, of a product: the dimension along K, the instruction's fragment with its depth; without
+    one a thread has all along K."""
+
+    what: str
+    value: Value
+    along_k: int
+    fragment: Any = None
+    depth: int = 1
+
+
+def _plain_factors(op: Any) -> list[_Side]:
+    return [_Side("A", op.a, -1), _Side("B", op.b, -2)]
+
+
+def _plain_scales(op: Any) -> list[_Side]:
+    return [_Side("A's scales", op.scale_a, -1), _Side("B's scales", op.scale_b, -2)]
+
+
+def _keyword(value: Value, op: Any, signedness: str) -> str:
+    """The element type as the atom tables name it: `f16`, `i32`; `s8` or `u8` for a factor."""
+    type = element_type_of(value.type)
+    if isinstance(type, FloatType):
+        return type.keyword
+    sign = getattr(op, signedness, None) if signedness else None
+    return f"i{type.width}" if sign is None else f"{'s' if sign.value == 'signed' else 'u'}{type.width}"
+
+
+def _holds_fragments(layout: LinearLayout, fragment: Any) -> bool:
+    """Whether each lane has its part of every fragment in its registers; a tile smaller than one wraps."""
+    lead = (0,) * (len(layout.shape) - 2)
+
+    def wrapped(basis: Sequence[int]) -> int:
+        inside = all(at < n for at, n in zip(basis, layout.shape[-2:]))
+        return layout.flatten((*lead, *basis)) if inside else 0
+
+    if tuple(map(wrapped, fragment.bases["lane"])) != layout.bases("lane"):
+        return False
+    registers = layout.bases("register")
+    rank = gf2.rank(registers)
+    # What is not in the fragment itself repeats it: each of its own bits has to be a register's.
+    return gf2.rank([*registers, *map(wrapped, fragment.bases["register"])]) == rank
+
+
+def _threads_agree(op: Any, sides: Sequence[_Side], unit: tuple[int, int] = (1, 1)) -> str:
+    """Whether a thread has the rows of A and the columns of B, along K, that its part of the result takes.
+
+    Of an instruction, which covers `unit` rows and columns, the fragments say that of the lanes.
+    """
+    c = layout_of(op.c.type)
+    for side in sides:
+        layout = layout_of(side.value.type)
+        steps = (1, 1) if side.fragment is None else unit
+
+        def moved(vector: int, side: _Side = side, layout: LinearLayout = layout, steps: Any = steps) -> int:
+            at = list(c.coordinates(vector))
+            at[-2] -= at[-2] % steps[0]
+            at[-1] -= at[-1] % steps[1]
+            at[side.along_k] = 0
+            return layout.flatten([x % n for x, n in zip(at, layout.shape)])
+
+        dims = ("lane", "warp") if side.fragment is None else ("warp",)
+        needed = [moved(v) for v in c.bases("register")]
+        depth, shift = layout.shape[side.along_k], layout.dim_shift(len(layout.shape) + side.along_k)
+        needed += [1 << shift + bit for bit in range(depth.bit_length() - 1) if 1 << bit >= side.depth]
+        registers = layout.bases("register")
+        agree = all(tuple(map(moved, c.bases(dim))) == layout.bases(dim) for dim in dims)
+        if not agree or gf2.rank([*registers, *needed]) != gf2.rank(registers):
+            return f"the threads do not have what their part of the result takes of {side.what}"
+    return ""
+
+
+_RULES: Mapping[type[Operation], Callable[[Any], str]] = {
+    **dict.fromkeys(_MOVES, _movement_error),
+    tileas.DotOp: _product_error,
+    tileas.BlockScaledMmaOp: _product_error,
+    tileas.ReduceOp: _reduction_error,
+}
+
