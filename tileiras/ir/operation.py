@@ -6,6 +6,7 @@ attributes, regions and successors, and stands in a block's linked list.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
@@ -59,16 +60,14 @@ class Operation:
             cls._declare_fields(own)
         if "traits" in cls.__dict__:
             inherited = [t for base in cls.__mro__[1:] for t in base.__dict__.get("traits", ())]
-            instances = [t() if isinstance(t, type) else t for t in (*cls.traits, *inherited)]
-            cls.trait_instances = tuple(instances)
-            cls._trait_classes = frozenset(base for t in instances for base in type(t).__mro__)
+            cls.trait_instances, cls._trait_classes = _traits((*cls.traits, *inherited))
         if "name" in cls.__dict__ and cls.name:
             registry.OPERATIONS[cls.name] = cls
         cls._signature = None
 
     @classmethod
     def _declare_fields(cls, own: dict[str, Field]) -> None:
-        """Adds fields to those of the bases; a class without own ones has all that follows from its base."""
+        """Adds fields to those of the bases, whose accessors stay as they are: new fields come last."""
         declared = {field.name: field for field in cls.fields}
         for name, field in own.items():
             field.accessor = name
@@ -77,13 +76,16 @@ class Operation:
             if name in Operation.__dict__:  # `operands` and the like: the core's own list is the field
                 delattr(cls, name)
         cls.fields = tuple(declared.values())
-        for kind in ("operand", "result", "attribute", "region", "successor"):
-            of_kind = tuple(field for field in cls.fields if field.kind == kind)
-            setattr(cls, f"{kind}_fields", of_kind)
-            for position, field in enumerate(of_kind):
-                for accessor in {field.accessor: None, field.name: None}:
-                    if accessor not in Operation.__dict__:
-                        setattr(cls, accessor, _accessor(field, position, of_kind))
+        by_kind: dict[str, tuple[Field, ...]] = {}
+        for field in own.values():
+            of_kind = by_kind.get(field.kind)
+            if of_kind is None:
+                of_kind = by_kind[field.kind] = tuple([other for other in cls.fields if other.kind == field.kind])
+                setattr(cls, f"{field.kind}_fields", of_kind)
+            read = _accessor(field, of_kind.index(field), of_kind)
+            for accessor in (field.accessor,) if field.name == field.accessor else (field.accessor, field.name):
+                if accessor not in Operation.__dict__:
+                    setattr(cls, accessor, read)
 
     # ---- construction ------------------------------------------------------------------------------------------------
 
@@ -393,6 +395,13 @@ def _typed_as(op: type[Operation]) -> int | None:
                 if field.name in trait.fields:
                     return position
     return None
+
+
+@functools.cache
+def _traits(declared: tuple) -> tuple[tuple[Trait, ...], frozenset[type]]:
+    """The instances of declared traits, and the classes that these are of."""
+    instances = tuple([t() if isinstance(t, type) else t for t in declared])
+    return instances, frozenset([base for t in instances for base in type(t).__mro__])
 
 
 def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:
