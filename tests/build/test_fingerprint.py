@@ -187,3 +187,20 @@ def test_versions_of_packages_are_those_of_their_metadata():
     for package in fingerprint.EXTERNAL:
         assert fingerprint._version(package) == metadata.version(package)
     assert fingerprint._version("no-such-package") == "absent"
+
+
+def test_packages_loaded_by_parts_are_whole_in_a_fingerprint(tmp_path):
+    root = small_package(tmp_path)
+    for name, text in {
+        "codegen/text.py": "from tileiras import ir\nfrom . import rules\n",
+        "codegen/rules/__init__.py": "FAMILIES: dict = {'dot': {'x.dot'}, 'scan': {'x.scan'}}\n",
+        "codegen/rules/dot.py": "",
+        "codegen/rules/scan.py": "",
+    }.items():
+        path = os.path.join(root, "tileiras", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+    inside, _ = CodeBase(root).closure(["tileiras.codegen.text"])
+    assert {"tileiras.codegen.rules.dot", "tileiras.codegen.rules.scan"} <= set(inside)
+    assert {"tileiras.ir.parser", "tileiras.ir.printer"} <= set(inside)

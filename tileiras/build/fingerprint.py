@@ -76,7 +76,7 @@ class CodeBase:
         """The modules of the package that `roots` reach, and the top-level names of others; both sorted."""
         inside: set[str] = set()
         outside: set[str] = set()
-        stack = list(roots)
+        stack = [*roots, *(module for root in roots for module in self._lazy(root))]
         while stack:
             module = stack.pop()
             if module.partition(".")[0] != "tileiras":
@@ -98,17 +98,22 @@ class CodeBase:
     def _reached(self, base: str, name: str) -> list[str]:
         """The modules behind `from base import name`, or behind `import base` when `name` is empty.
 
-        A package with a `_LAZY` table imports a module of its own when one of the names in it is used; `import base`
-        may use all of them, except that `import tileiras` alone is no use of the library's surface.
+        A package with a `_LAZY` table imports a module of its own when one of the names in it is used; who imports the
+        package may use all of them, except that `import tileiras` alone is no use of the library's surface.
         """
         if base.partition(".")[0] != "tileiras":
             return []
-        file = self._file(base)
-        lazy = file.lazy if file is not None else {}
         if name in ("", "*"):
-            return [] if base == "tileiras" else sorted(set(lazy.values()))
-        reached = [f"{base}.{name}"] if self._file(f"{base}.{name}") is not None else []
-        return [*reached, lazy[name]] if name in lazy else reached
+            return [] if base == "tileiras" else self._lazy(base)
+        module = f"{base}.{name}"
+        reached = [module, *self._lazy(module)] if self._file(module) is not None else []
+        file = self._file(base)
+        return [*reached, file.lazy[name]] if file is not None and name in file.lazy else reached
+
+    def _lazy(self, package: str) -> list[str]:
+        """The modules behind a package's `_LAZY` table."""
+        file = self._file(package)
+        return sorted(set(file.lazy.values())) if file is not None else []
 
     def fingerprint(self, stage: Stage) -> str:
         """The digest of a stage's code, in hexadecimal."""

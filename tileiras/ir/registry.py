@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .attributes import Attribute
@@ -21,6 +22,28 @@ TYPES: dict[str, type["Attribute"]] = {}
 TYPE_DIRECTIVES: dict[str, str] = {}
 """Name of a `custom<Name>(type(...))` directive of assembly formats -> the dialect whose prefix it leaves out."""
 
+class GeneratedOperations(dict[str, type["Operation"]]):
+    """Classes of operations made from the rows of a table, each when it is first asked for.
+
+    `prefix` and the row's key are the operation's name; `make(key, row)` gives the class.
+    """
+
+    def __init__(self, prefix: str, rows: Mapping[str, Any], make: Callable[[str, Any], type["Operation"]]) -> None:
+        super().__init__()
+        self._rows = rows
+        self._make = make
+        _generated[prefix] = self
+
+    def __missing__(self, key: str) -> type["Operation"]:
+        made = self[key] = self._make(key, self._rows[key])
+        return made
+
+    def make_all(self) -> None:
+        for key in self._rows:
+            self[key]
+
+
+_generated: dict[str, GeneratedOperations] = {}
 _loaded: set[str] = set()
 
 
@@ -29,13 +52,18 @@ def register_type_directive(name: str, dialect: str) -> None:
 
 
 def load_dialect(namespace: str) -> bool:
-    """Imports `tileiras.dialects.<namespace>`; False when there is no such dialect."""
+    """Imports all of `tileiras.dialects.<namespace>`; False when there is no such dialect."""
     if namespace in _loaded:
         return True
     module = f"tileiras.dialects.{namespace}"
     if not namespace.isidentifier() or importlib.util.find_spec(module) is None:
         return False
-    importlib.import_module(module)
+    package = importlib.import_module(module)
+    for part in sorted(set(getattr(package, "_LAZY", {}).values())):
+        importlib.import_module(f"{module}.{part}")
+    for prefix, operations in _generated.items():
+        if prefix.partition(".")[0] == namespace:
+            operations.make_all()
     _loaded.add(namespace)
     return True
 

@@ -17,6 +17,7 @@ from tileiras.ir import (
     operand,
     result,
 )
+from tileiras.ir.registry import GeneratedOperations
 
 from .attributes import FastmathFlagsAttr
 from .base import LLVMOp, llvm_type, vector_type
@@ -103,5 +104,5 @@ def _make(name: str, row: Intrinsic) -> type[IntrinsicOp]:
     return type(class_name, (IntrinsicOp,), members)
 
 
-INTRINSIC_OPS: dict[str, type[IntrinsicOp]] = {name: _make(name, row) for name, row in INTRINSICS.items()}
+INTRINSIC_OPS = GeneratedOperations("llvm.intr.", INTRINSICS, _make)
 """The classes by intrinsic name: `INTRINSIC_OPS["fma"](a, b, c)`."""

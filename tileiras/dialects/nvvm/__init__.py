@@ -4,10 +4,70 @@ Every operation names a row of the intrinsic table or an inline-assembly templat
 from which GPU and PTX version on it exists.
 """
 
-from .arithmetic import *  # noqa: F403
-from .atomics import *  # noqa: F403
+import importlib
+from typing import Any
+
 from .attributes import *  # noqa: F403
 from .base import *  # noqa: F403
-from .matrix import *  # noqa: F403
-from .registers import *  # noqa: F403
-from .synchronization import *  # noqa: F403
+
+_LAZY = {
+    "AddFOp": "arithmetic",
+    "CosOp": "arithmetic",
+    "CvtOp": "arithmetic",
+    "CvtPackF4Op": "arithmetic",
+    "CvtPackF8Op": "arithmetic",
+    "CvtToTF32Op": "arithmetic",
+    "CvtUnpackF4Op": "arithmetic",
+    "CvtUnpackF8Op": "arithmetic",
+    "DivFOp": "arithmetic",
+    "Ex2Op": "arithmetic",
+    "FMaxOp": "arithmetic",
+    "FMinOp": "arithmetic",
+    "FmaOp": "arithmetic",
+    "Lg2Op": "arithmetic",
+    "MulFOp": "arithmetic",
+    "RcpOp": "arithmetic",
+    "RsqrtOp": "arithmetic",
+    "SinOp": "arithmetic",
+    "SqrtOp": "arithmetic",
+    "TanhOp": "arithmetic",
+    "AtomOp": "atomics",
+    "RedOp": "atomics",
+    "CpAsyncCommitGroupOp": "matrix",
+    "CpAsyncOp": "matrix",
+    "CpAsyncWaitAllOp": "matrix",
+    "CpAsyncWaitGroupOp": "matrix",
+    "LdMatrixOp": "matrix",
+    "MmaBlockScaleOp": "matrix",
+    "MmaOp": "matrix",
+    "StMatrixOp": "matrix",
+    "MoveOp": "registers",
+    "SPECIAL_REGISTERS": "registers",
+    "SpecialRegisterOp": "registers",
+    "ActiveMaskOp": "synchronization",
+    "BarrierArriveOp": "synchronization",
+    "BarrierOp": "synchronization",
+    "ClusterArriveOp": "synchronization",
+    "ClusterArriveRelaxedOp": "synchronization",
+    "ClusterWaitOp": "synchronization",
+    "FenceMbarrierInitOp": "synchronization",
+    "FenceProxyAsyncOp": "synchronization",
+    "GriddepcontrolLaunchDependentsOp": "synchronization",
+    "GriddepcontrolWaitOp": "synchronization",
+    "MBarrierArriveSharedOp": "synchronization",
+    "MBarrierInitSharedOp": "synchronization",
+    "MBarrierInvalSharedOp": "synchronization",
+    "MBarrierTryWaitParityOp": "synchronization",
+    "ReduxOp": "synchronization",
+    "ShflOp": "synchronization",
+    "SyncWarpOp": "synchronization",
+    "VoteSyncOp": "synchronization",
+}
+"""The operations and their files, loaded when one of them is used: a kernel takes few."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value

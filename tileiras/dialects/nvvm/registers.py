@@ -6,6 +6,7 @@ from typing import Any
 
 from tileiras.dialects.llvm.types import LLVMPointerType
 from tileiras.ir import AllTypesMatch, Pure, VerifyError, f32, f64, i16, i32, i64, operand, result
+from tileiras.ir.registry import GeneratedOperations
 
 from .base import EFFECT_TRAITS, NVVMOp, intrinsic
 from .intrinsics import INTRINSICS, Intrinsic
@@ -26,8 +27,7 @@ class SpecialRegisterOp(NVVMOp):
         return [i64 if INTRINSICS[cls.name.removeprefix("nvvm.")].result == "i64" else i32]
 
 
-def _make(row: Intrinsic) -> type[SpecialRegisterOp]:
-    register = row.name.removeprefix(_PREFIX)
+def _make(register: str, row: Intrinsic) -> type[SpecialRegisterOp]:
     members: dict[str, Any] = {
         "__doc__": f"Reads `%{register}`.",
         "__module__": __name__,
@@ -40,9 +40,11 @@ def _make(row: Intrinsic) -> type[SpecialRegisterOp]:
     return type("".join(w.capitalize() for w in words) + "Op", (SpecialRegisterOp,), members)
 
 
-SPECIAL_REGISTERS: dict[str, type[SpecialRegisterOp]] = {
-    row.name.removeprefix(_PREFIX): _make(row) for row in INTRINSICS.values() if row.name.startswith(_PREFIX)
-}
+SPECIAL_REGISTERS = GeneratedOperations(
+    "nvvm." + _PREFIX,
+    {row.name.removeprefix(_PREFIX): row for row in INTRINSICS.values() if row.name.startswith(_PREFIX)},
+    _make,
+)
 """The classes by register name: `SPECIAL_REGISTERS["tid.x"]()`."""
 
 

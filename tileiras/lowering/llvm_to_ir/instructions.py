@@ -278,7 +278,6 @@ def _call_intrinsic(fn: FunctionTranslation, op: Any) -> str:
     return intrinsic_call(fn, op.intrin.value.removeprefix("llvm."), result, list(op.args), types, flags_of(op))
 
 
-@writes(*llvm.INTRINSIC_OPS.values())
 def _intrinsic(fn: FunctionTranslation, op: Any) -> str:
     kind = op.overloaded_type
     name = op.intrinsic if kind is None else f"{op.intrinsic}.{llvm.mangled(kind)}"
@@ -313,5 +312,7 @@ def write(fn: FunctionTranslation, op: Operation) -> str | None:
     if writer is None:
         if isinstance(op, NVVMOp):
             return nvvm.write(fn, op)
+        if isinstance(op, llvm.IntrinsicOp):
+            return _intrinsic(fn, op)
         raise VerifyError("has no LLVM IR: it should have been lowered before")
     return writer(fn, op)
