@@ -12,11 +12,13 @@ import json
 import os
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tileiras.build import remote
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
 from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.build.remote import Remote
 
 FORMAT = 1
 _MAGIC = b"tileira\x01"
@@ -142,7 +144,11 @@ class ArtifactStore:
         self._rows: Rows | None = None
         self._cache: Any = None
         self._usable = self.mode != OFF
-        self.remote = remote.from_environment(warn) if self.mode != OFF else None
+        self.remote: Remote | None = None
+        if self.mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
+            from tileiras.build import remote
+
+            self.remote = remote.from_environment(warn)
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`; None when there are none or they are damaged."""

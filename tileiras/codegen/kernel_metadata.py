@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileiras.codegen.ptx import PtxModule
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import KERNELS_METADATA
 from tileiras.targets.sm import PARAMETER_BYTES, PARAMETER_BYTES_PTX81
+
+if TYPE_CHECKING:
+    from tileiras.codegen.ptx import PtxModule
 
 FORMAT = 1
 

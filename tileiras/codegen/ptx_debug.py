@@ -13,6 +13,9 @@ from tileiras.codegen.ptx import PtxEntry, PtxModule
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import INLINED_METADATA
 
+DEBUG_SECTIONS_PTX = (7, 5)
+"""PTX ISA, ".section": differences of labels, which LLVM writes into its tables of names."""
+
 INLINED_PTX = (7, 2)
 """PTX ISA, ".loc": function_name and inlined_at."""
 

@@ -176,8 +176,8 @@ def assemble(
     return Assembled(cubin, parse_resources(output), messages)
 
 
-# Lines of `-v`, as against warnings and errors.
-_REPORT = re.compile(r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$")
+# Lines of `-v`, as against warnings and errors.  These patterns are compiled when the program has run.
+_REPORT = r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$"
 
 
 def _messages(output: str) -> str:
@@ -185,12 +185,12 @@ def _messages(output: str) -> str:
 
 
 def _is_report(line: str) -> bool:
-    return _REPORT.match(line) is not None
+    return re.match(_REPORT, line) is not None
 
 
-_ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
-_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers")
+_ENTRY = r"Compiling entry function '([^']+)' for"
+_FRAME = r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+_USED = r"Used (\d+) registers"
 
 
 def parse_resources(output: str) -> dict[str, Resources]:
@@ -199,15 +199,15 @@ def parse_resources(output: str) -> dict[str, Resources]:
     entry: str | None = None
     frame = (0, 0, 0)
     for line in output.split("\n"):
-        match = _ENTRY.search(line)
+        match = re.search(_ENTRY, line)
         if match is not None:
             entry, frame = match.group(1), (0, 0, 0)
             continue
-        match = _FRAME.search(line)
+        match = re.search(_FRAME, line)
         if match is not None:
             frame = (int(match.group(1)), int(match.group(2)), int(match.group(3)))
             continue
-        match = _USED.search(line)
+        match = re.search(_USED, line)
         if match is None or entry is None:
             continue
         found[entry] = Resources(

@@ -9,8 +9,14 @@ to fill do not exist.  Observed in what the vendor's compiler makes (13.5).
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from tileiras.codegen import ptx
+if TYPE_CHECKING:
+    from tileiras.codegen.ptx import PtxModule
+
+TILE_LANGUAGE = "7"
+LANGUAGE_PTX = (9, 2)
+"""`.language 7` marks a kernel that is launched with one tile block per block; ptxas takes it from PTX 9.2 on."""
 
 METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 """A variable that stands in every module of the vendor's compiler."""
@@ -28,8 +34,8 @@ def prepare(ir: str, shared_memory: int, code: int) -> str:
     return _BLOCK_ID.sub(r"llvm.nvvm.read.ptx.sreg.\1clusterid.", ir) if code >= CLUSTERS_SINCE else ir
 
 
-def mark(module: ptx.PtxModule) -> None:
+def mark(module: PtxModule) -> None:
     """Marks every entry of a module."""
     for entry in module.entries:
-        entry.directives["language"] = ptx.TILE_LANGUAGE
+        entry.directives["language"] = TILE_LANGUAGE
     module.pieces.insert(0, f"\n{METADATA}\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from tileiras.codegen import ptx, ptxas
+from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -22,7 +23,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     flags = ["--device-debug"] if full else ["--generate-line-info"] if options.lineinfo else []
     if options.sanitize is not None:
         flags += ["--sanitize", options.sanitize, "--g-tensor-memory-access-check"]
-    tile_launch = f"\n.language {ptx.TILE_LANGUAGE}\n" in text
+    tile_launch = f"\n.language {TILE_LANGUAGE}\n" in text
     if tile_launch:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
         flags += ["--enable-extended-smem", "true"]

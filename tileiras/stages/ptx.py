@@ -17,7 +17,6 @@ from tileiras.codegen import (
     kernel_metadata,
     libdevice,
     llvm_pipeline,
-    ptx,
     tile_launch,
 )
 from tileiras.codegen.target_machine import processor
@@ -56,21 +55,27 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         libraries.append(found.closure(wanted, context.location, reflection))
     # Metadata stands at the end; only a module with debug information has this node.
     debug = ir.rfind("\n!llvm.dbg.cu = ")
+    required = list(needs.ptx)
+    if options.tile_launch:
+        required.append(tile_launch.LANGUAGE_PTX)
+    if debug >= 0 and "emissionKind: FullDebug" in ir[debug:]:
+        from tileiras.codegen import ptx_debug
+
+        required.append(ptx_debug.DEBUG_SECTIONS_PTX)
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
         opt_level=options.opt_level,
         requested_ptx=_version(options.ptx_version),
-        required_ptx=[
-            *needs.ptx,
-            *([ptx.LANGUAGE_PTX] if options.tile_launch else []),
-            *([ptx.DEBUG_SECTIONS_PTX] if debug >= 0 and "emissionKind: FullDebug" in ir[debug:] else []),
-        ],
+        required_ptx=required,
         libraries=libraries,
         engine=context.engine,
         location=context.location,
         meanwhile=context.meanwhile,
     )
+    # What handles the text is loaded behind LLVM's work, or during it (`context.meanwhile`), and not before.
+    from tileiras.codegen import ptx
+
     module = ptx.parse(compiled.text, context.location)
     module.version = compiled.version
     widest = max((entry.parameter_bytes for entry in module.entries), default=0)

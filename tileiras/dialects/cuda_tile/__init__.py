@@ -4,6 +4,8 @@ One class per operation, attribute and type; text, bytecode, verifier and the re
 declarations.  `since` is the Tile IR version that introduced a thing, `opcode` and `bytecode_tag` its number in files.
 """
 
+from typing import Any
+
 from tileiras.ir import Attribute, Location, Operation, register_type_directive
 
 from . import (
@@ -56,12 +58,12 @@ FAMILIES = (
 )
 """The files that declare the dialect, in the order of the reference."""
 
-# Everything with a name in the dialect is found here: `cuda_tile.AddFOp`, `cuda_tile.TileType`.
-for _family in FAMILIES:
-    for _name, _value in vars(_family).items():
-        if (
-            isinstance(_value, type)
-            and issubclass(_value, (Attribute, Location, Operation))
-            and not _name.startswith("_")
-        ):
-            globals()[_name] = _value
+
+def __getattr__(name: str) -> Any:
+    """Everything with a name in the dialect is found here: `cuda_tile.AddFOp`, `cuda_tile.TileType`."""
+    for family in () if name.startswith("_") else FAMILIES:
+        value = vars(family).get(name)
+        if isinstance(value, type) and issubclass(value, (Attribute, Location, Operation)):
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

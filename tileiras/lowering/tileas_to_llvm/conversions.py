@@ -32,18 +32,9 @@ from tileiras.ir import (
 )
 from tileiras.named_tuple import NamedTuple
 
+from .floats import ROUNDING
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
-
-# PTX suffixes of rounding modes.
-ROUNDING = {
-    "nearest_even": "rn",
-    "zero": "rz",
-    "negative_inf": "rm",
-    "positive_inf": "rp",
-    "approx": "approx",
-    "full": "full",
-}
 
 
 class Packed(NamedTuple):

@@ -19,23 +19,36 @@ from tileiras.ir import (
     element_type_of,
 )
 
-from .conversions import ROUNDING, from_f32, round_to_tf32, to_f32
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, vector_of
+
+# PTX suffixes of rounding modes.
+ROUNDING = {
+    "nearest_even": "rn",
+    "zero": "rz",
+    "negative_inf": "rm",
+    "positive_inf": "rp",
+    "approx": "approx",
+    "full": "full",
+}
 
 
 def widened(
     type: FloatType, args: Sequence[Value], lowering: FunctionLowering, compute: Callable[[list[Value]], Value]
 ) -> Value:
     """`compute` on the arguments; for a type without arithmetic on f32 values, rounded once at the end."""
-    if type.keyword in NATIVE_FLOATS or type.keyword == "tf32":
-        result = compute(list(args))
-        return round_to_tf32(result, lowering) if type.keyword == "tf32" else result
+    if type.keyword in NATIVE_FLOATS:
+        return compute(list(args))
+    from .conversions import from_f32, round_to_tf32, to_f32
+
+    if type.keyword == "tf32":
+        return round_to_tf32(compute(list(args)), lowering)
     return from_f32(type, compute([to_f32(type, a, lowering) for a in args]), lowering)
 
 
 _OPERATIONS = {"add": llvm.FAddOp, "sub": llvm.FSubOp, "mul": llvm.FMulOp, "div": llvm.FDivOp}
-_ROUNDED = {"add": nvvm.AddFOp, "sub": nvvm.AddFOp, "mul": nvvm.MulFOp, "div": nvvm.DivFOp}
+_ROUNDED = {"add": "AddFOp", "sub": "AddFOp", "mul": "MulFOp", "div": "DivFOp"}
+"""Names in nvvm, which is loaded by parts."""
 
 
 def _rounding(
@@ -59,6 +72,8 @@ def _issue(cls: type, op: Any, args: Sequence[Value], rounding: dict[str, Any], 
     type = element_type_of(op.result.type)
     if type.keyword not in ("f16", "bf16"):
         return emit.insert(cls(*args, **rounding))
+    from .conversions import from_f32, to_f32
+
     wide = emit.insert(cls(*(to_f32(type, a, lowering) for a in args), **rounding))
     return from_f32(type, wide, lowering, op.rounding_mode.value)
 
@@ -74,7 +89,7 @@ def _arithmetic(name: str) -> Any:
         if name == "sub":
             # PTX rounds x + (-y) as it does x - y, and LLVM has no intrinsic for the difference.
             rhs = emit.insert(llvm.FNegOp(rhs))
-        return _issue(_ROUNDED[name], op, (lhs, rhs), rounding, lowering)
+        return _issue(getattr(nvvm, _ROUNDED[name]), op, (lhs, rhs), rounding, lowering)
 
     return lower
 
@@ -97,6 +112,8 @@ def sqrt(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         return _issue(nvvm.SqrtOp, op, args[:1], rounding, lowering)
     if type.keyword in ("f32", "f64"):
         return emit.intrinsic("sqrt", args[0])
+    from .conversions import from_f32, to_f32
+
     # f32 has more than twice the bits of every narrower type plus two: rounding twice is rounding once.
     return from_f32(type, emit.intrinsic("sqrt", to_f32(type, args[0], lowering)), lowering)
 
