@@ -42,7 +42,7 @@ KERNELS = {
         "causal_attention": {"shared": 2, "staged": 2},
     },
     "attention_decode.py": {"attention_decode": {"shuffle": 3}},
-    "conv2d.py": {"conv2d": {}, "conv2d_matmul": {"shared": 2}},
+    "conv2d.py": {"conv2d": {}, "conv2d_matmul": {"shuffle": 1, "shared": 1}},
     "cross_entropy.py": {"cross_entropy": {}},
     "fft.py": {"fft_stage": {}},
     "long_softmax.py": {"long_softmax": {}},
