@@ -123,13 +123,13 @@ def test_levels_end_where_they_are_documented_to(capsys, source, level, dialects
 
 @pytest.mark.parametrize("strategy, stages", [("none", 0), ("unspecialize", 3)])
 def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages):
-    options = f"opt-level=2 compute-capability=sm_90 pipeline-strategy={strategy} dump-host=nowhere v2-opt-level=7"
+    options = f"opt-level=3 compute-capability=sm_90 pipeline-strategy={strategy} dump-host=nowhere v2-opt-level=7"
     if stages:
         options += f" unspecialized-pipeline-num-stages={stages}"
     code, text, _ = opt(capsys, source, f"--tileir={options}")
     assert code == 0
     forced = {"unspecialized_pipeline_num_stages": stages} if stages else {}
-    made = api.compile(source, gpu_name="sm_90", opt_level=2, emit="llvm", pipeline_strategy=strategy, **forced)
+    made = api.compile(source, gpu_name="sm_90", opt_level=3, emit="llvm", pipeline_strategy=strategy, **forced)
     # The stage names an entry's module as the file does not.
     assert text == made.kernels[0].artifacts[".llvm.mlir"].decode()
 

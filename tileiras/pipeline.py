@@ -49,8 +49,6 @@ class Stage(NamedTuple):
     tools: tuple[str, ...] = ()
     reads_files: bool = False
     """Whether the stage reads files besides its input, and reports them."""
-    debug_options: tuple[str, ...] = ()
-    """Options that are read with line or debug information only: without, they are no part of the key."""
     module: str = ""
 
     @property
@@ -67,12 +65,8 @@ class Stage(NamedTuple):
         """`.cuda_tile.mlir` -> `.cuda_tile.loc`."""
         return self.suffix.removesuffix(".mlir") + ".loc"
 
-    def reads(self, options: CompileOptions) -> tuple[str, ...]:
-        """The options that the stage reads when these are given."""
-        return (*self.options, *self.debug_options) if self.needs_locations(options) else self.options
-
     def select(self, options: CompileOptions) -> StageOptions:
-        return StageOptions(self.name, self.reads(options), options)
+        return StageOptions(self.name, self.options, options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
         """Whether source positions reach this stage's output: with line or debug information, while there is IR, and
@@ -111,10 +105,10 @@ STAGES: tuple[Stage, ...] = (
         dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas"),
     ),
     Stage(
-        "llvm", ENTRY, ".ll", (".llvm.mlir",), ("gpu-name", "ftz", "approx", "emit-remarks", *DEBUG_OPTIONS),
+        "llvm", ENTRY, ".ll", (".llvm.mlir",),
+        ("gpu-name", "opt-level", "ftz", "approx", "emit-remarks", *DEBUG_OPTIONS),
         "tiles to LLVM vectors of register fragments",
-        dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "llvm", "nvvm"),
-        debug_options=("opt-level",),
+        dialects=(*_MIDDLE, "nv_tileaa", "nv_tileas", "gpu", "llvm", "nvvm"),
     ),
     Stage(
         "ptx", ENTRY, ".ptx", (".json",),

@@ -231,17 +231,7 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
         passes += tileas.passes(stage("tileas").select(values))
         passes += llvm.passes(stage("llvm").select(values))
     if level >= 3:
-        from tileiras.passes.convert_target_to_nvvm import ConvertTargetToNVVM
-        from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
-
-        passes.append(
-            ConvertTargetToNVVM(
-                compute_capability=values["gpu-name"],
-                opt_level=level,
-                use_nvgpucomp_libnvvm=options["use-nvgpucomp-libnvvm"],
-            )
-        )
-        passes.append(NVVMIRVerifier(compute_capability=values["gpu-name"]))
+        passes += llvm.closing_passes(stage("llvm").select(values), options["use-nvgpucomp-libnvvm"])
     return passes
 
 

@@ -142,7 +142,7 @@ class Session:
         return b"\n".join(
             (
                 f"tileiras:{stage.name}:{self.code.fingerprint(stage)}".encode(),
-                options.canonical(stage.reads(options)),
+                options.canonical(stage.options),
                 *(self.tool(name, stage.select(options)).encode() for name in stage.tools),
             )
         )
@@ -320,7 +320,7 @@ class Session:
         import xxhash
 
         stage = step.stage
-        options = step.options.canonical(stage.reads(step.options)).decode()
+        options = step.options.canonical(stage.options).decode()
         parts: dict[str, Any] = {
             "stage": stage.name,
             "code": self.code.fingerprint(stage),

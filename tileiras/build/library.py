@@ -127,7 +127,7 @@ def _key(session: Session, source: units.Source, options: CompileOptions, emit: 
     last, _ = pipeline.emit_stage(emit)
     # Bytecode that is asked for of text is written by what leads from stage to stage, after reading.
     rows = pipeline.stages_between("read", last.name) or (pipeline.stage("read"),)
-    names = {name for row in rows for name in row.reads(options)}
+    names = {name for row in rows for name in row.options}
     if last.name == "export":
         names.add("bytecode-version")
     parts: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """nv_tileas -> llvm and nvvm dialects -> LLVM IR text.
 
-In: one function of nv_tileas with the globals that it uses.  Out: the bytes of NAME.ll; beside it NAME.llvm.mlir.
+In: one function of nv_tileas with the globals that it uses.  Out: the bytes of NAME.ll; beside it NAME.llvm.mlir, a
+gpu.module with its target.
 
 With line or debug information the LLVM IR says where its instructions come from:
 
@@ -14,9 +15,11 @@ With line or debug information the LLVM IR says where its instructions come from
 from __future__ import annotations
 
 from tileiras import units
+from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.lowering.llvm_to_ir import translate_module
+from tileiras.passes.convert_target_to_nvvm import ConvertTargetToNVVM
 from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
 from tileiras.passes.nvvm_ir_verifier import NVVMIRVerifier
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
@@ -41,6 +44,16 @@ def passes(options: StageOptions) -> list[Pass]:
     return found
 
 
+def closing_passes(options: StageOptions, nvgpucomp: bool = False) -> tuple[Pass, Pass]:
+    """What gives a module of `llvm` its target, and what checks it."""
+    gpu = options.gpu_name
+    attach = ConvertTargetToNVVM(
+        compute_capability=gpu, opt_level=options.opt_level, device_debug=options.device_debug,
+        use_nvgpucomp_libnvvm=nvgpucomp,
+    )  # fmt: skip
+    return attach, NVVMIRVerifier(compute_capability=gpu)
+
+
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
     context.engine.remarks = options.emit_remarks
     debug = None
@@ -50,8 +63,11 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
 
         debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
         settle(source, context.source_name)
-    checked = [*passes(options), NVVMIRVerifier(compute_capability=options.gpu_name)]
-    manager = PassManager(checked, verify_each=False, instrumentation=context.instrumentation)
+    attach, check = closing_passes(options)
+    # A source that has a gpu.module is for the target that this names, or cannot be translated.
+    targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)
+    whole = [*passes(options), *([] if targeted else [attach]), check]
+    manager = PassManager(whole, verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     context.check(lambda: verify(source))
     text = translate_module(source, options.gpu_name, debug)
