@@ -134,6 +134,64 @@ def test_it_is_the_pipeline_of_the_stages(capsys, source, strategy, stages):
     assert text == made.kernels[0].artifacts[".llvm.mlir"].decode()
 
 
+QUOTIENT = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f32>>) {
+    %v, %t = load_ptr_tko weak %p : tile<ptr<f32>> -> tile<f32>, token
+    %q = divf %v, %v rounding<nearest_even> : tile<f32>
+    %u = store_ptr_tko weak %p, %q : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+}
+"""
+
+# Option -> a kernel, what else is asked for, and the value that makes another artifact of it.
+CHANGES_THE_ARTIFACT = {
+    "num-warps": (KERNEL, "", "2"),
+    "num-ctas": (KERNEL, "", "2"),
+    "compute-capability": (KERNEL, "", "sm_120"),
+    "opt-level": (KERNEL, "", "1"),
+    "pipeline-strategy": (KERNEL, "", "unspecialize"),
+    "unspecialized-pipeline-num-stages": (KERNEL, "pipeline-strategy=unspecialize", "2"),
+    "approx": (QUOTIENT, "", "true"),
+    "ftz": (QUOTIENT, "", "true"),
+    "use-nvgpucomp-libnvvm": (QUOTIENT, "", "true"),
+}
+
+# Option -> what it changes instead: what is said, or a file beside.
+CHANGES_WHAT_IS_SAID = {
+    "emit-line-info": ("", "tileas"),
+    "rrt-size-threshold": ("pipeline-strategy=warp-specialize", "0"),
+    "schedule-trace-file": ("", "trace.json"),
+}
+
+ANOTHER_VALUE = {"bool": "true", "int": "7", "unsigned": "7", "string": "something"}
+
+
+def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def made(kernel, text):
+        Path("k.mlir").write_text(kernel)
+        code, *found = opt(capsys, "k.mlir", f"--tileir=opt-level=3 compute-capability=sm_90 {text}")
+        assert code == 0, found
+        return found
+
+    plain = {kernel: made(kernel, "") for kernel in (KERNEL, QUOTIENT)}
+    for name, option in OPTIONS.items():
+        if name in CHANGES_THE_ARTIFACT:
+            kernel, asked, value = CHANGES_THE_ARTIFACT[name]
+            assert made(kernel, f"{asked} {name}={value}")[0] != made(kernel, asked)[0], name
+        elif name in CHANGES_WHAT_IS_SAID:
+            asked, value = CHANGES_WHAT_IS_SAID[name]
+            artifact, said = made(KERNEL, asked)
+            changed, otherwise = made(KERNEL, f"{asked} {name}={value}")
+            assert changed == artifact and (otherwise != said or Path(value).exists()), name
+        else:
+            assert option.ours.startswith("nothing: "), name
+            assert made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}") == plain[KERNEL], name
+
+
 def test_warp_specialization_is_chosen_as_documented_and_says_what_it_is(capsys, source):
     for threshold, variant in ((0, "light"), (4096, "heavy")):
         _, text, errors = opt(
