@@ -1,6 +1,7 @@
 """Remarks: their formats, filters, and the way through the artifact store."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,65 @@ def test_spills_are_missed_registers():
         ("alone", "missed", "Registers spilled: 4 bytes stored, 4 bytes loaded",
          "a thread has at most 255 registers"),
     ]  # fmt: skip
+
+
+EXAMPLES = sorted(
+    path for folder in ("", "kernels") for path in (Path(__file__).parents[1] / "examples" / folder).glob("*.mlir")
+)
+PRODUCT = """\
+cuda_tile.module @m {
+  entry @product(%a: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+    %aligned = assume div_by<16>, %a : tile<ptr<f16>>
+    %va = make_tensor_view %aligned, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf16, strides=[128,1]>
+    %vc = make_tensor_view %c, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
+    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<128x128xf16, strides=[128,1]>>
+    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<128x128xf32, strides=[128,1]>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %zero = constant <f32: 0.0> : tile<64x64xf32>
+    %t, %k = load_view_tko weak %pa[%x, %y] : partition_view<tile=(64x64), tensor_view<128x128xf16, strides=[128,1]>>,\
+ tile<i32> -> tile<64x64xf16>, token
+    %n = mmaf %t, %t, %zero : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+    %u = store_view_tko weak %n, %pc[%x, %y] : tile<64x64xf32>, partition_view<tile=(64x64),\
+ tensor_view<128x128xf32, strides=[128,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""
+
+_ACCESS = re.compile(r"\b(ld\.global|st\.global|ld|st)([.\w]*?)(?:\.(v\d))?\.[bfsu](8|16|32|64)\b")
+
+
+def widths(ptx, instruction):
+    """Bytes of the accesses in a PTX text that an instruction of a remark may stand for."""
+    if instruction == "cp.async":
+        return {int(size) for size in re.findall(r"cp\.async\.c[ag]\.shared\.global \[[^]]*\], \[[^]]*\], (\d+)", ptx)}
+    name = instruction.partition(".")[0]
+    found = set()
+    for op, qualifiers, vector, bits in _ACCESS.findall(ptx):
+        spaces = op + qualifiers
+        if op.startswith(name) and ".shared" not in spaces and ".param" not in spaces and ".local" not in spaces:
+            found.add(int(vector[1:] or 1 if vector else 1) * int(bits) // 8)
+    return found
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
+@pytest.mark.parametrize("source", [*EXAMPLES, "product"], ids=lambda source: getattr(source, "stem", source))
+def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
+    if source == "product":
+        source = tmp_path / "product.mlir"
+        source.write_text(PRODUCT)
+    for name in re.findall(r"entry @(\w+)", source.read_text()):
+        made = api.compile(source, gpu_name=gpu, entry=name, emit="ptx", emit_remarks=True)
+        said = remarks_of(made.diagnostics)
+        # Of runs of fewer bytes LLVM may make wider ones, and a tile at an edge goes element by element.
+        for remark in said:
+            instruction = remark.arguments.get("Instruction")
+            if instruction in ("ld.global", "st.global", "cp.async"):
+                width = int(remark.arguments["Width"].split()[0])
+                assert width in widths(made.text, instruction), (str(remark), made.text)
+            elif instruction == "mma.sync":
+                shape = "m{}n{}k{}".format(*json.loads(remark.arguments["Shape"]))
+                assert f"mma.sync.aligned.{shape}.row.col" in made.text, str(remark)
+        memory = [remark for remark in said if remark.name == "RemarkMemorySmemAllocated"]
+        shared = json.loads(made.kernels[0].artifacts[".json"])["kernels"][0]["shared_memory"]
+        assert [remark.text for remark in memory] == [f"Shared memory allocated: {shared} bytes"]

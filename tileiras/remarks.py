@@ -129,12 +129,16 @@ class Remark(Diagnostic):
 
 
 def supersede(engine: DiagnosticEngine, remark: Remark) -> None:
-    """Emits a remark in the place of those of its name about the same operation, whose choice is no longer true."""
-    engine.diagnostics[:] = [
-        said
-        for said in engine.diagnostics
-        if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location
-    ]
+    """Emits a remark in the place of those of its name about the same operation, whose choice is no longer true; a
+    reason that they had is its own, unless it has another."""
+    kept: list[Diagnostic] = []
+    for said in engine.diagnostics:
+        if not isinstance(said, Remark) or said.name != remark.name or said.location != remark.location:
+            kept.append(said)
+        elif said.reason and not remark.reason:
+            remark.reason = said.reason
+            remark.message = remark._line()
+    engine.diagnostics[:] = kept
     engine.emit(remark)
 
 

@@ -4,7 +4,7 @@
 
 // CHECK: remarks.mlir:[[@LINE+20]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop: its accesses are 2 bytes wide, asynchronous copies 4, 8 or 16
 // CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes)
-// CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Load instruction selected (Instruction = cp.async, Width = 16 bytes, Shape = [64, 32], Stages = 3)
+// CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Load instruction selected (Instruction = cp.async, Width = 16 bytes, Shape = [64, 32], Elements per access = 8, Stages = 3)
 // OLD: remarks.mlir:[[@LINE+15]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 2 stages (Loads = 2, Buffers = registers): sm_75 has no asynchronous copy
 // SINGLE: remarks.mlir:[[@LINE+14]]:{{[0-9]+}}: remark: [missed] Loop runs as written: one stage was asked for
 cuda_tile.module @m {

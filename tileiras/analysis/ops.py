@@ -92,19 +92,34 @@ def _reduction_error(op: Any) -> str:
 
 # ---- atoms -----------------------------------------------------------------------------------------------------------
 
+
+
+class _Movement(NamedTuple):
+    """What an operation's atom has to do, and what is said of one that does something else."""
+
+    source: str
+    destination: str
+    otherwise: str
+    asynchronous: bool = False
+    combines: bool = False
+
+
 _LOADS = "expect a ldgsts, tma_load, ldg or unknown_copy atom type"
 _STORES = "expect a stg, tma_store or unknown_copy atom type"
 
-_MOVES: Mapping[type[Operation], tuple[str, str]] = {
-    tileas.TiledLoadOp: ("ld_global", _LOADS),
-    tileas.LoadOp: ("ld_global", _LOADS),
-    tileas.AsyncTiledLoadOp: ("cp_async", _LOADS),
-    tileas.AsyncLoadOp: ("cp_async", _LOADS),
-    tileas.TiledStoreOp: ("st_global", _STORES),
-    tileas.StoreOp: ("st_global", _STORES),
-    tileas.TiledAtomicRMWOp: ("red_global", "expect an atom that updates memory"),
+_LOAD = _Movement("global", "register", _LOADS)
+_STORE = _Movement("register", "global", _STORES)
+_COPY = _Movement("global", "shared", _LOADS, asynchronous=True)
+
+_MOVES: Mapping[type[Operation], _Movement] = {
+    tileas.TiledLoadOp: _LOAD,
+    tileas.LoadOp: _LOAD,
+    tileas.AsyncTiledLoadOp: _COPY,
+    tileas.AsyncLoadOp: _COPY,
+    tileas.TiledStoreOp: _STORE,
+    tileas.StoreOp: _STORE,
+    tileas.TiledAtomicRMWOp: _Movement("register", "global", "expect an atom that updates memory", combines=True),
 }
-"""Operation -> the atom that moves its data, and what is said of another."""
 
 
 def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
@@ -132,16 +147,18 @@ def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
 
 def _movement_error(op: Any) -> str:
     """Whether an access's atom moves data that way, and as much of it at once."""
-    wanted, text = _MOVES[type(op)]
-    if op.atom.atom != wanted:
-        return f"{text}, got {op.atom.atom}"
+    wanted, name = _MOVES[type(op)], op.atom.atom
+    atom = COPY_ATOMS[name]
+    does = (atom.source, atom.destination, atom.asynchronous, atom.combines)
+    if does != (wanted.source, wanted.destination, wanted.asynchronous, wanted.combines):
+        return f"{wanted.otherwise}, got {name}"
     element = _moved_element(op)
     # Truth values are bytes in memory, of half bytes a single one is moved by itself.
     bits = max(8, element.width) if op.atom.vector_size == 1 or element.width == 1 else element.width
     size = op.atom.vector_size * bits
-    widths = COPY_ATOMS[wanted].widths
-    if size % 8 or size // 8 not in widths and op.atom.vector_size > 1:
-        return f"moves {op.atom.vector_size} elements of {element.width} bits at once; '{wanted}' moves {widths} bytes"
+    if size % 8 or size // 8 not in atom.widths and op.atom.vector_size > 1:
+        moved = f"{op.atom.vector_size} elements of {element.width} bits"
+        return f"moves {moved} at once; '{name}' moves {atom.widths} bytes"
     return ""
 
 

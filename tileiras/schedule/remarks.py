@@ -65,8 +65,9 @@ class ScheduleRemarks:
             type = each.load.data.type
             width = each.load.atom.vector_size * type.element_type.width // 8
             arguments = {"Instruction": atom.instruction, "Width": f"{width} bytes", "Shape": list(type.shape)}
+            arguments |= {"Elements per access": each.load.atom.vector_size, "Stages": stages}
             supersede(
                 self._engine,
-                Remark("passed", "RemarkMemoryLoadInstructionSelected", each.load.location,
-                       arguments=arguments | {"Stages": stages}, function=self._function),
+                Remark("passed", "RemarkMemoryLoadInstructionSelected", each.load.location, arguments=arguments,
+                       function=self._function),
             )  # fmt: skip

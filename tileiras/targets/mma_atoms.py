@@ -275,6 +275,12 @@ def _atoms_of(a_type: str, b_type: str, c_type: str) -> list[MmaAtom]:
 ASYNCHRONOUS = {"tcgen05": "tcgen05.mma", "wgmma": "wgmma.mma_async"}
 """Feature -> products that are larger than any of this table, for which there are no atoms."""
 
+ASYNCHRONOUS_ROWS = 64
+"""Rows of the smallest of them (PTX ISA, "Shape" of wgmma.mma_async; of tcgen05.mma with one CTA)."""
+
+NEAREST = {"f32": "tf32"}
+"""Element type that no instruction multiplies -> one with its range that one does."""
+
 
 def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> str:
     """Why `find_mma_atoms` has nothing larger to put first; empty when it puts the largest there is."""
@@ -282,7 +288,11 @@ def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int
     types = f"{a_type} x {b_type} + {c_type}"
     known = _atoms_of(a_type, b_type, c_type)
     if not known:
-        return f"no tensor-core instruction multiplies {types}"
+        nearest = (NEAREST.get(a_type, a_type), NEAREST.get(b_type, b_type), c_type)
+        instead = "" if nearest == (a_type, b_type, c_type) or not find_mma_atoms(on, *nearest, m, n, k) else (
+            f"; there is one for factors of {nearest[0]}"
+        )
+        return f"no tensor-core instruction multiplies {types}{instead}"
     largest = max(known, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
     if largest is not chosen:
         if not any(on.meets(atom.requires) for atom in known):
@@ -294,4 +304,4 @@ def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int
             return "m{}n{}k{} is deeper than the tile's K of {}".format(*largest.shape, k)
         return "m{}n{}k{} would repeat rows or columns of a {} x {} tile".format(*largest.shape, m, n)
     larger = next((name for feature, name in ASYNCHRONOUS.items() if on.has(feature)), None)
-    return f"{larger} is not generated" if larger is not None else ""
+    return f"{larger} is not generated" if larger is not None and m >= ASYNCHRONOUS_ROWS else ""

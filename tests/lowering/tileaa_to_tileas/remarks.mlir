@@ -36,7 +36,7 @@ cuda_tile.module @accesses {
     %nr = reshape %n : tile<i32> -> tile<1xi32>
     %nb = broadcast %nr : tile<1xi32> -> tile<512xi32>
     %m = cmpi less_than %i, %nb, signed : tile<512xi32> -> tile<512xi1>
-    // expected-remark @below {{Width = 4 bytes, Shape = [512], Elements per access = 1): the mask is known to be the same for 1 elements in a row only}}
+    // expected-remark @below {{Width = 4 bytes, Shape = [512], Elements per access = 1): the mask may be another one for each element}}
     %4, %tok4 = load_ptr_tko weak %a, %m : tile<512xptr<f32>>, tile<512xi1> -> tile<512xf32>, token
 
     // expected-remark @below {{[passed] Store instruction selected (Instruction = st.global, Width = 16 bytes, Shape = [512], Elements per access = 4)}}

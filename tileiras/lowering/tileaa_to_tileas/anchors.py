@@ -107,8 +107,9 @@ def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why:
     divisor = facts.facts(op.pointer).divisor[order[0]]
     aligned = min(run, max(1, divisor // max(1, bits // 8)))
     if why is not None:
+        runs = f"addresses are known to follow each other in runs of {run} only"
         why.append(
-            f"addresses are known to follow each other in runs of {run} only"
+            (runs if run > 1 else "addresses are not known to follow each other")
             if aligned == run
             else f"runs of addresses are known to start at multiples of {_power(divisor)} bytes only"
         )
@@ -117,7 +118,8 @@ def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why:
         # A vector access is executed or not as a whole.
         constancy = facts.constancy(mask)[order[0]]
         if why is not None and constancy < aligned:
-            why.append(f"the mask is known to be the same for {constancy} elements in a row only")
+            same = f"the mask is known to be the same for {constancy} elements in a row only"
+            why.append(same if constancy > 1 else "the mask may be another one for each element")
         aligned = min(aligned, constancy)
     return Access(type.shape, tuple(order), bits, aligned)
 

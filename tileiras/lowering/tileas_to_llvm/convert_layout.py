@@ -375,9 +375,31 @@ def _remark(op: Any, plan: Plan, lowering: FunctionLowering) -> None:
     lowering.engine.emit(
         Remark(
             "analysis", "RemarkMemoryConversion", op.location, how,
-            arguments={"Shape": list(op.result.type.shape)}, function=lowering.func.sym_name.value,
+            arguments={"Shape": list(op.result.type.shape)}, reason=_wanted_by(op),
+            function=lowering.func.sym_name.value,
         )
     )  # fmt: skip
+
+
+_USERS = {
+    tileas.DotOp: "the product",
+    tileas.BlockScaledMmaOp: "the product",
+    tileas.TiledStoreOp: "the store",
+    tileas.StoreOp: "the store",
+    tileas.TiledAtomicRMWOp: "the update",
+    tileas.ReduceOp: "the reduction",
+    tileas.ScanOp: "the scan",
+}
+
+
+def _wanted_by(op: Any) -> str:
+    """Who needs the elements elsewhere."""
+    users = [user for user in op.result.users if user is not op]
+    for user in users:
+        place = user.location.resolve()
+        if place is not None and place.line:
+            return f"{_USERS.get(type(user), 'what is')} at line {place.line} wants the elements in other threads"
+    return ""
 
 
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:
