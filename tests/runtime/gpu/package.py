@@ -101,7 +101,9 @@ class Images:
         if name not in self._cubins:
             self._cubins[name] = None
             if toolkit.find_program("ptxas") is not None:
-                self._cubins[name] = self.keep(ptxas.assemble(text.decode(), target).cubin)
+                # Shared memory of a tile launch is static, of which ptxas gives 48 KB unless it is told otherwise.
+                flags = ["--enable-extended-smem", "true"] if kernel["tile_launch"] else []
+                self._cubins[name] = self.keep(ptxas.assemble(text.decode(), target, options=flags).cubin)
         image = {"ptx": name, "kernel": kernel}
         if self._cubins[name] is not None:
             image["cubin"] = self._cubins[name]

@@ -326,9 +326,10 @@ def main() -> int:
         if time.monotonic() - begin > options.seconds:
             break
         results.add(case, worker.outcome(position))
-        print(f"\r{done} of {len(cases)}", end="", file=sys.stderr)
+        if done % 100 == 0:
+            print(f"{done} of {len(cases)} after {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     worker.end()
-    print(f"\r{time.monotonic() - begin:.0f} s", file=sys.stderr)
+    print(f"{time.monotonic() - begin:.0f} s", flush=True)
     return report(cases, results)
 
 

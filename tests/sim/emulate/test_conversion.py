@@ -81,6 +81,10 @@ def test_nan_to_integer(apply):
     assert apply("cvt.rzi.s64.f32 $d, $0;", np.int64, np.full(1, np.nan, np.float32))[0] == -(2**63)
     assert apply("cvt.rzi.u64.f64 $d, $0;", np.uint64, np.full(1, np.nan))[0] == 2**63
     assert apply("cvt.rzi.s32.f64 $d, $0;", np.int32, np.full(1, np.nan))[0] == -(2**31)
+    # F2I of f64 has no NTZ ("NaN to zero") in any width, F2I of f32 has it below 64 bits.
+    assert apply("cvt.rzi.s16.f64 $d, $0;", np.int16, np.full(1, np.nan))[0] == -(2**15)
+    assert apply("cvt.rzi.u16.f64 $d, $0;", np.uint16, np.full(1, np.nan))[0] == 2**15
+    assert apply("cvt.rzi.u16.f32 $d, $0;", np.uint16, np.full(1, np.nan, np.float32))[0] == 0
 
 
 @pytest.mark.parametrize("to", FLOATS)

@@ -24,6 +24,18 @@ LAYOUTS = {
     ("b", 32, 8, 4): ([(1, 0), (2, 0), (16, 0)], [(4, 0), (8, 0), (0, 1), (0, 2), (0, 4)]),
     ("a", 8, 4, 1): ([], [(0, 1), (0, 2), (1, 0), (2, 0), (4, 0)]),
     ("b", 4, 8, 1): ([], [(1, 0), (2, 0), (0, 1), (0, 2), (0, 4)]),
+    # The shapes below by the thread-value maps of a public library of such products.
+    ("a", 16, 4, 1): ([(8, 0)], [(0, 1), (0, 2), (1, 0), (2, 0), (4, 0)]),
+    ("a", 16, 16, 1): ([(8, 0), (0, 4), (0, 8)], [(0, 1), (0, 2), (1, 0), (2, 0), (4, 0)]),
+    ("b", 16, 8, 1): ([(4, 0), (8, 0)], [(1, 0), (2, 0), (0, 1), (0, 2), (0, 4)]),
+    ("a", 8, 16, 4): ([(0, 1), (0, 2)], [(0, 4), (0, 8), (1, 0), (2, 0), (4, 0)]),
+    ("a", 16, 16, 4): ([(0, 1), (0, 2), (8, 0)], [(0, 4), (0, 8), (1, 0), (2, 0), (4, 0)]),
+    ("b", 16, 8, 4): ([(1, 0), (2, 0)], [(4, 0), (8, 0), (0, 1), (0, 2), (0, 4)]),
+    ("a", 8, 32, 8): ([(0, 1), (0, 2), (0, 4)], [(0, 8), (0, 16), (1, 0), (2, 0), (4, 0)]),
+    ("a", 16, 32, 8): ([(0, 1), (0, 2), (0, 4), (8, 0)], [(0, 8), (0, 16), (1, 0), (2, 0), (4, 0)]),
+    ("a", 16, 64, 8): ([(0, 1), (0, 2), (0, 4), (8, 0), (0, 32)], [(0, 8), (0, 16), (1, 0), (2, 0), (4, 0)]),
+    ("b", 32, 8, 8): ([(1, 0), (2, 0), (4, 0)], [(8, 0), (16, 0), (0, 1), (0, 2), (0, 4)]),
+    ("b", 64, 8, 8): ([(1, 0), (2, 0), (4, 0), (32, 0)], [(8, 0), (16, 0), (0, 1), (0, 2), (0, 4)]),
     ("c", 16, 8, 1): ([(0, 1), (8, 0)], [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]),
     ("c", 8, 8, 1): ([(0, 1)], [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]),
 }
@@ -208,6 +220,25 @@ def test_ldmatrix_and_stmatrix(kernel, count, trans):
     loaded = rows.swapaxes(1, 2) if trans else rows
     assert (words == np.ascontiguousarray(loaded).view(np.uint32).reshape(count, 32)).all()
     assert (back[: 64 * count] == source[: 64 * count]).all() and not back[64 * count :].any()
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [tile];",
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [tile], {%r1};",
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1;",
+        "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r1, %r1}, {%r1}, {%r1, %r1};",
+    ],
+)
+def test_matrices_need_every_thread_of_the_warp(kernel, instruction):
+    """PTX ISA, mma and ldmatrix: undefined "if any thread in the warp has exited"."""
+    body = f"""
+        .shared .align 16 .b8 tile[128]; mov.u32 %r10, %laneid; mov.u32 %r1, 0;
+        setp.eq.u32 %p1, %r10, 5; @%p1 exit; {instruction}
+    """
+    with pytest.raises(EmulationError, match="a thread of the warp has exited"):
+        emulate(kernel(body, ()), "k", 1, [], check_uninitialised=False)
 
 
 def test_movmatrix_transposes(kernel):

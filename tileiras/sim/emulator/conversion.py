@@ -89,12 +89,10 @@ def _integer_to_float(source: PtxType, to: PtxType, mode: str, sat: bool):
 
 
 def _float_to_integer(source: PtxType, to: PtxType, mode: str, ftz: bool):
-    """Out-of-range values saturate; NaN gives 0, except that it gives 2**63 in a 64-bit result or from f64."""
+    """Out-of-range values saturate; NaN gives 0, but the top bit alone in a 64-bit result or from f64 (PTX ISA, cvt)."""
     name, want, storage = source.name, to.value, to.storage
     limits = np.iinfo(want)
     to_nan = 1 << to.bits - 1 if source.bits == 64 or to.bits == 64 else 0
-    if to.bits < 32:
-        to_nan = 0
     low, high = float(limits.min), float(limits.max)  # 2**63 and 2**64 for the 64-bit types: not representable
 
     def convert(bits: np.ndarray) -> np.ndarray:

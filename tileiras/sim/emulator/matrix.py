@@ -48,6 +48,7 @@ def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address = address_slot(decoder, source, space)
 
     def step(group) -> None:
+        group.check_whole_warps(item)
         threads = _row_threads(group, count)
         addresses = group.full(address)[threads]
         accesses = resolve(group, item, space, addresses, _ROW, False, threads, 16)
@@ -78,6 +79,7 @@ def decode_stmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address = address_slot(decoder, target, space)
 
     def step(group) -> None:
+        group.check_whole_warps(item)
         words = np.stack([group.full(slot).reshape(-1, 32) for slot in slots], axis=1)
         matrices = np.ascontiguousarray(words).view(np.uint16).reshape(-1, count, 8, 8)
         if transposed:
@@ -102,6 +104,7 @@ def decode_movmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
     x, slot = decoder.src(a, B32), decoder.dst(d, B32)
 
     def step(group) -> None:
+        group.check_whole_warps(item)
         matrices = np.ascontiguousarray(group.full(x)).view(np.uint16).reshape(-1, 8, 8)
         turned = np.ascontiguousarray(matrices.swapaxes(1, 2)).view(np.uint32)
         group.write(slot, turned.reshape(-1))

@@ -156,6 +156,7 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     accumulate = _accumulator(d_name, saturating, m, n)
 
     def step(group) -> None:
+        group.check_whole_warps(item)
         left = _matrix(group, a, "a", a_name, m, k)
         right = _matrix(group, b, "b", b_name, k, n)
         if scales is not None:

@@ -187,6 +187,16 @@ class WarpGroup:
             return np.ones((self.n // 32, 32), bool)
         return self.mask.reshape(-1, 32)
 
+    def check_whole_warps(self, item: Instruction) -> None:
+        """For what is undefined once a thread of the warp has exited (PTX ISA, mma, ldmatrix, stmatrix)."""
+        if self.mask is None:
+            return
+        lanes = self.active_lanes()
+        short = lanes.any(1) & ~lanes.all(1)
+        if short.any():
+            first = int(short.argmax())
+            self.fault("a thread of the warp has exited", item, 32 * first + int(lanes[first].argmax()))
+
     def fault(self, message: str, item: Instruction, thread: int | None = None, address: int | None = None) -> NoReturn:
         """Raise EmulationError at an instruction, for a thread of the group (the first active one when None)."""
         if thread is None:
