@@ -89,7 +89,7 @@ def _integer_to_float(source: PtxType, to: PtxType, mode: str, sat: bool):
 
 
 def _float_to_integer(source: PtxType, to: PtxType, mode: str, ftz: bool):
-    """Out-of-range values saturate; NaN gives 0, but the top bit alone in a 64-bit result or from f64 (PTX ISA, cvt)."""
+    """Out-of-range values saturate; NaN gives 0, the top bit alone in a 64-bit result or from f64 (PTX ISA, cvt)."""
     name, want, storage = source.name, to.value, to.storage
     limits = np.iinfo(want)
     to_nan = 1 << to.bits - 1 if source.bits == 64 or to.bits == 64 else 0
