@@ -154,7 +154,7 @@ def test_remarks_are_printed_when_asked_for(kernel, capsys):
     assert compile(kernel, "--num-ctas=2") == 0
     assert capsys.readouterr().err == ""
     assert compile(kernel, "--num-ctas=2", "--remarks=memory") == 0
-    assert "k.mlir:2:3: remark: the first of the cluster's 2 CTAs does all the work" in capsys.readouterr().err
+    assert "k.mlir:8:11: remark: the cluster's 2 CTAs share the 16 tile" in capsys.readouterr().err
 
 
 def test_remarks_of_a_category_and_kind_are_printed(kernel, capsys):

@@ -23,6 +23,7 @@ from .function import (
     AssertOp,
     AssumeOp,
     FuncOp,
+    GetCtaRankOp,
     GetGlobalOp,
     GetNumProgramsOp,
     GetProgramIdOp,

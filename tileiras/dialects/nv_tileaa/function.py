@@ -25,6 +25,7 @@ from tileiras.ir import (
     UnitAttr,
     VerifyError,
     attribute,
+    i32,
     operand,
     optional_operand,
     region,
@@ -159,6 +160,15 @@ class GetNumProgramsOp(Operation):
     axis = attribute(AxisAttr)
     result = result(integer_like)
     assembly_format = "$axis attr-dict `:` type($result)"
+
+
+class GetCtaRankOp(Operation):
+    """The number of this CTA in the cluster that is the tile block, from 0."""
+
+    name = "nv_tileaa.get_cta_rank"
+    traits = (Pure,)
+    result = result(i32)
+    assembly_format = "attr-dict `:` type($result)"
 
 
 class AssumeOp(Operation):

@@ -43,6 +43,7 @@ from .ops import (
     FpToFpOp,
     GdcLaunchDependentsOp,
     GdcWaitOp,
+    GetCtaRankOp,
     GetDimSizeOp,
     GetGlobalOp,
     GetNumProgramsOp,

@@ -316,5 +316,10 @@ class GetNumProgramsOp(aa.GetNumProgramsOp):
 
 
 @_counterpart
+class GetCtaRankOp(aa.GetCtaRankOp):
+    name = "nv_tileas.get_cta_rank"
+
+
+@_counterpart
 class GetGlobalOp(aa.GetGlobalOp):
     name = "nv_tileas.get_global"

@@ -78,6 +78,11 @@ def convert_tileaa_to_tileas(
     for func in [op for op in module.walk() if isinstance(op, aa.FuncOp)]:
         if _has_layouts(func):
             continue
+        if (func.kernel_spec.num_ctas or 1) > 1 and target.has("cluster"):
+            # Loaded for such kernels only.
+            from .plan_cta import plan_cta
+
+            plan_cta(func, engine)
         warps = num_warps or func.kernel_spec.num_warps or choose_num_warps(func)
         if engine is not None and engine.remarks:
             asked = "as an option says" if num_warps else "as the kernel says" if func.kernel_spec.num_warps else ""

@@ -283,31 +283,15 @@ class Group:
         if not all(self.runs[unit] for unit in accesses.values()):
             raise Unsliceable
         for second, later in accesses.items():
-            for first in self._ordered_before(second):
+            for first in accesses_before(second, self.block.parent_op):
+                if first not in accesses:
+                    continue
                 writes = first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)
                 if not writes or not self._aliases.may_alias(address_of(first), address_of(second)):
                     continue
                 last, next = self.runs[accesses[first]][-1], self.runs[later][0]
                 if last > next or last == next and not self._same_place(first, second):
                     raise Unsliceable
-
-    def _ordered_before(self, op: Any) -> list[Any]:
-        """The accesses of the group that the token of an access comes from, directly or not."""
-        found: dict[Operation, None] = {}
-        pending = [] if op.token is None else [op.token]
-        seen = set()
-        while pending:
-            token = pending.pop()
-            if token in seen:
-                continue
-            seen.add(token)
-            source = token.block.parent_op if isinstance(token, BlockArgument) else token.defining_op
-            if not self.block.parent_op.is_ancestor_of(source) or source is self.block.parent_op:  # type: ignore
-                continue
-            if isinstance(source, ACCESSES) and self._unit(source) in self.runs:
-                found[source] = None
-            pending += _waited_for(token, source)
-        return list(found)
 
     def _same_place(self, first: Any, second: Any) -> bool:
         """Whether two accesses that are cut alike touch the same address for the same element."""
@@ -316,15 +300,7 @@ class Group:
             return False
         if hasattr(first, "pointer") and hasattr(second, "pointer"):
             return first.pointer is second.pointer
-        if not (hasattr(first, "view") and hasattr(second, "view")):
-            return False
-        one, other = first.view.type, second.view.type
-        tilings = (one.shape, one.dim_map, one.traversal_strides), (other.shape, other.dim_map, other.traversal_strides)
-        if tilings[0] != tilings[1] or list(first.coords) != list(second.coords):
-            return False
-        a, b = first.view.defining_op.source, second.view.defining_op.source
-        same = a.type is b.type and list(a.defining_op.operands) == list(b.defining_op.operands)
-        return a is b or same
+        return tile_alike(first, second) and list(first.coords) == list(second.coords)
 
     # -- registers -----------------------------------------------------------------------------------------------------
 
@@ -354,15 +330,49 @@ class Group:
         return most
 
 
+def accesses_before(op: Any, scope: Any) -> list[Any]:
+    """The accesses inside `scope` that the token of an access comes from, directly or not."""
+    found: dict[Operation, None] = {}
+    pending = [] if op.token is None else [op.token]
+    seen = set()
+    while pending:
+        token = pending.pop()
+        if token in seen:
+            continue
+        seen.add(token)
+        source = token.block.parent_op if isinstance(token, BlockArgument) else token.defining_op
+        if source is scope or not scope.is_ancestor_of(source):
+            continue
+        if isinstance(source, ACCESSES):
+            found[source] = None
+        pending += _waited_for(token, source)
+    return list(found)
+
+
+def tile_alike(first: Any, second: Any) -> bool:
+    """Whether two accesses go through views that cut the same memory into the same tiles."""
+    if not (hasattr(first, "view") and hasattr(second, "view")):
+        return False
+    one, other = first.view.type, second.view.type
+    tilings = (one.shape, one.dim_map, one.traversal_strides), (other.shape, other.dim_map, other.traversal_strides)
+    if tilings[0] != tilings[1]:
+        return False
+    a, b = first.view.defining_op.source, second.view.defining_op.source
+    return a is b or a.type is b.type and list(a.defining_op.operands) == list(b.defining_op.operands)
+
+
 def _waited_for(token: Value, source: Any) -> Iterator[Value]:
-    """The tokens that a token, which `source` makes or is around, waits for.  Raises Unsliceable."""
+    """The tokens that a token, which `source` makes or is around, waits for."""
     if isinstance(source, scf.ForOp):
         number = token.index - isinstance(token, BlockArgument)  # type: ignore[attr-defined]
         yield from (source.init_args[number], source.yield_op.operands[number])
     elif isinstance(source, scf.IfOp):
         yield from (region.block.last.operands[token.index] for region in source.regions)  # type: ignore
-    elif source.regions:
-        raise Unsliceable
+    elif isinstance(source, scf.WhileOp):
+        if isinstance(token, BlockArgument) and token.block is source.before.block:
+            yield from (source.inits[token.index], source.after.block.last.operands[token.index])
+        else:
+            yield source.before.block.last.args[token.index]  # type: ignore[attr-defined]
     else:
         yield from (v for v in source.operands if isinstance(v.type, aa.MemTokenType))
 

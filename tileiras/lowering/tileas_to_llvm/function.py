@@ -137,7 +137,7 @@ class FunctionLowering:
         for argument, new in zip(old.arguments, self.entry.arguments):
             self.values[argument] = new
         sink_conversions(self.func)
-        if self.num_ctas > 1:
+        if self.num_ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in self.func.walk()):
             self._leave_to_first_cta()
         self.block(old)
         first = self.entry.first
@@ -155,12 +155,8 @@ class FunctionLowering:
         return self.result
 
     def _leave_to_first_cta(self) -> None:
-        """All but the first CTA of the cluster end at once, so that what the tile block does happens once.
-
-        Layouts have no block bits yet that would give the others a share.
-        """
+        """All but the first CTA of the cluster end at once, so that what nobody has shared out happens once."""
         emit = self.emit
-        self.engine.remark(self.func.location, f"the first of the cluster's {self.num_ctas} CTAs does all the work")
         body, others = self.new_block(), self.new_block()
         first = emit.icmp("eq", emit.register("cluster.ctarank"), emit.integer(0))
         emit.insert(llvm.CondBrOp(first, [], [], trueDest=body, falseDest=others))

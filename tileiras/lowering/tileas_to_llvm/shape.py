@@ -91,6 +91,10 @@ def num_programs(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Va
     return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
 
 
+def cta_rank(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    return lowering.emit.register("cluster.ctarank") if lowering.num_ctas > 1 else lowering.emit.integer(0)
+
+
 def _resized(value: Value, op: Any, lowering: FunctionLowering) -> Value:
     type = scalar_type(op.result.type)
     if type is i32:
@@ -108,4 +112,5 @@ PATTERNS: dict[type, Any] = {
     tileas.BroadcastOp: broadcast,
     tileas.GetProgramIdOp: program_id,
     tileas.GetNumProgramsOp: num_programs,
+    tileas.GetCtaRankOp: cta_rank,
 }
