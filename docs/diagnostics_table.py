@@ -25,7 +25,7 @@ NO_AGENTS = "there are no agents: the warps of a kernel are not specialized"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
 NO_WGMMA = "neither wgmma nor tcgen05 instructions are made"
 NO_OP = "no operation of ours has the property"
-NO_HOST = "there is no host code: launchers read NAME.json"
+NO_HOST = "callbacks have nothing to do: launchers read NAME.json"
 
 LAYERS: dict[str, tuple[Row, ...]] = {
     "Command, library and C interface": (

@@ -120,7 +120,7 @@ STAGES: tuple[Stage, ...] = (
         "cubin", ENTRY, ".cubin", (".resources.json",),
         (
             "opt-level", "ptxas", "ptxas-options", "apply-controls", "sanitize", "emit-remarks", "child-timeout",
-            *DEBUG_OPTIONS,
+            "tile-launch", "host-arch", "host-os", *DEBUG_OPTIONS,
         ),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),

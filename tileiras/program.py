@@ -28,8 +28,8 @@ class Configuration(NamedTuple):
     """What a program is made from; the fields of the C interface's structure, in its order.
 
     `input` is bytecode, or MLIR text.  `gpu` is the number of `sm_<gpu>`.  `host_arch`, `host_os` and `sanitize` are
-    places in `HOST_ARCHITECTURES`, `HOST_SYSTEMS` and `SANITIZERS`.  There is no host code in our cubins, so that the
-    host changes nothing.  `cuda_root` is the toolkit with ptxas and libdevice, where it shall not be looked for.
+    places in `HOST_ARCHITECTURES`, `HOST_SYSTEMS` and `SANITIZERS`; a host that is 0 is this machine's.  `cuda_root` is
+    the toolkit with ptxas and libdevice, where it shall not be looked for.
     `output_file` is a name for whoever writes the output; nothing is written here.
     """
 
@@ -104,7 +104,7 @@ class Program:
             raise _refused("unsupported host operating system")
         if configuration.sanitize not in range(len(SANITIZERS)):
             raise _refused("unsupported sanitizer")
-        checked = checked.replace(sanitize=SANITIZERS[configuration.sanitize])
+        checked = checked.replace(sanitize=SANITIZERS[configuration.sanitize], **_host(configuration))
         return cls(configuration, source, checked)
 
     def compile(self) -> None:
@@ -143,6 +143,16 @@ class Program:
 
 def _refused(message: str) -> CompileError:
     return CompileError.at(None, message, ExitCode.CONFIGURATION)
+
+
+def _host(configuration: Configuration) -> dict[str, str]:
+    """The platform of the host code as options, where it is not this machine's; ARM64EC code calls what AArch64 has."""
+    named = {}
+    if configuration.host_arch:
+        named["host_arch"] = "aarch64"
+    if configuration.host_os:
+        named["host_os"] = HOST_SYSTEMS[configuration.host_os]
+    return named
 
 
 def _toolkit(root: str | None) -> dict[str, str]:

@@ -73,9 +73,9 @@ OPTIONS: dict[str, PipelineOption] = {
                        "`tileas`: 0 selects the light variant of warp-specialize", "rrt-size-threshold"),
         PipelineOption("max-constraint-iterations", "unsigned", 10, "tileas-generate-schedule-constraints",
                        "nothing: constraints are solved in one go"),
-        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper", "nothing: no host code"),
-        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "nothing: no host code"),
-        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper", "nothing: no host code"),
+        PipelineOption("enable-debug-logging", "bool", False, "tileir-emit-host-wrapper", "nothing: none is made"),
+        PipelineOption("host-triple", "string", "native", "tileir-emit-host-wrapper", "nothing: none is made"),
+        PipelineOption("dump-host", "string", "", "tileir-emit-host-wrapper", "nothing: none is made"),
     )
 }  # fmt: skip
 
@@ -100,7 +100,7 @@ ROWS: tuple[Row, ...] = (
     Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "with line or debug information"),
     Row(1, "canonicalize", ("canonicalize", "cse")),
     Row(2, "convert-tileaa-to-tileas", ("convert-tileaa-to-tileas", "cse", "dce")),
-    Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; no host code is emitted"),
+    Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; the stage cubin adds callbacks"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
     Row(2, "cse", (), "LLVM does that to its own IR"),
     Row(2, "snapshot printer", ("snapshot printer",), "with emit-line-info=tileas, before convert-tileas-to-llvm"),

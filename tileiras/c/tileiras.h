@@ -56,8 +56,8 @@ typedef struct tileirasProgramConfig {
     int optLevel;               /* 0 to 3 */
     int deviceDebug;            /* full debug information; at level 0 only */
     int lineInfo;               /* line tables */
-    int hostArch;               /* tileirasHostArch; checked, and without effect: there is no host code */
-    int hostOS;                 /* tileirasHostOS */
+    int hostArch;               /* tileirasHostArch, of the code in .nv.host; 0 for this machine's */
+    int hostOS;                 /* tileirasHostOS; 0 for this machine's */
     int sanitize;               /* tileirasSanitize */
     const char *outputFile;     /* may be null; nothing is written */
     const char *cudaRoot;       /* toolkit with ptxas and libdevice; null looks for them */

@@ -20,8 +20,6 @@ ALIASES = {"O": "opt-level", "arch": "gpu-name", "g": "device-debug", "o": "outp
 _CATEGORIES = ("none", "all", *CATEGORIES)
 
 VENDOR = (
-    Spec("host-arch", ("x86_64", "aarch64"), "Architecture of the host code; there is none in our cubins"),
-    Spec("host-os", ("linux", "windows"), "Operating system of the host code; there is none in our cubins"),
     Spec("l", str, "Tile libraries to load; requires the SIMT preview", "path", repeated=True),
     Spec("list-versions", FLAG, "List all supported bytecode versions and exit", stops=True),
     Spec("output-file", str, "Name of the output file, - for standard output; elf.o for a cubin", "file"),

@@ -46,17 +46,19 @@ def run(
     timeout: float | None = None,
     location: Locatable | None = None,
     complaint: Callable[[str], str] = str,
+    shown: Sequence[str] | None = None,
     keep: str = "",
     meanwhile: Callable[[], None] | None = None,
 ) -> str:
     """What the program at `path`, called `name` in messages, says; its working directory is `folder`.
 
     `timeout` in seconds; `complaint` picks out of the output of a failure what the user should read; `keep` says how
-    the file that it reads can be had; `meanwhile` is called while it runs.  Raises CompileError.
+    the file that it reads can be had, `shown` are the arguments with which a user reproduces it; `meanwhile` is called
+    while it runs.  Raises CompileError.
     """
 
     def failed(reason: str, output: str = "") -> CompileError:
-        command = shlex.join([name, *arguments])
+        command = shlex.join([name, *(arguments if shown is None else shown)])
         text = complaint(output).rstrip()
         note = f"reproduce{keep}: {command}"
         return CompileError.at(location, f"{reason}\n{text}" if text else reason, notes=[Diagnostic.note(None, note)])

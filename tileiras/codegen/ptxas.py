@@ -22,6 +22,10 @@ INPUT_NAME = "kernel.ptx"
 CONTROLS_NAME = "controls.acf"
 """Its copy of the file of controls, for the same reason, and since ptxas ends on a folder as if memory were short."""
 
+HOST_NAME = "host.o"
+
+IN_AND_OUT = (INPUT_NAME, "-o", "kernel.cubin")
+
 
 class Resources(NamedTuple):
     """What `ptxas -v` reports for one entry, in bytes where not said otherwise."""
@@ -94,15 +98,20 @@ def _ask_version(path: str) -> str:
 def tool_identity(options: Any) -> str:
     """Which ptxas, given the options of the cubin stage: part of its key.
 
-    A missing one is told as such; the stage itself reports it.  The content of a file of controls counts.
+    A missing one is told as such; the stage itself reports it.  The content of a file of controls counts, and for tile
+    launches the platform of the host.
     """
-    controls = ""
+    more = ""
     if options.apply_controls is not None:
-        controls = f" controls-{file_identity(options.apply_controls)}"
+        more = f" controls-{file_identity(options.apply_controls)}"
+    if options.tile_launch:
+        from tileiras.codegen import host_code
+
+        more += f" host-{'-'.join(host_code.platform_of(options.host_arch, options.host_os) or ('unknown',))}"
     try:
-        return f"ptxas-{version(find(options.ptxas))}{controls}"
+        return f"ptxas-{version(find(options.ptxas))}{more}"
     except CompileError:
-        return f"ptxas-missing{controls}"
+        return f"ptxas-missing{more}"
 
 
 def read_controls(path: str, location: Locatable | None = None) -> bytes:
@@ -129,6 +138,7 @@ def assemble(
     opt_level: int = 3,
     options: Sequence[str] = (),
     controls: str | None = None,
+    host: bytes | None = None,
     ptxas: str | None = None,
     timeout: float | None = None,
     engine: DiagnosticEngine | None = None,
@@ -137,9 +147,10 @@ def assemble(
 ) -> Assembled:
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
-    `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `ptxas` the program to
-    run instead of the one found, which has `timeout` seconds.  ptxas's warnings go to `engine`; `meanwhile` is called
-    while it runs.  Raises CompileError with ptxas's own text and a command to reproduce when it fails.
+    `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `host` is the host's
+    object file, `ptxas` the program to run instead of the one found, which has `timeout` seconds.  ptxas's warnings go
+    to `engine`; `meanwhile` is called while it runs.  Raises CompileError with ptxas's own text and a command to
+    reproduce when it fails.
     """
     import os
     import tempfile
@@ -149,19 +160,24 @@ def assemble(
     path = find(ptxas, location)
     named = re.search(rf"^\.target\s+({re.escape(chip)}[af])\b", ptx, re.MULTILINE)
     arguments = ["-arch", named.group(1) if named else chip, "--opt-level", str(opt_level), "-v", *options]
+    files = {INPUT_NAME: ptx.encode()}
+    shown = [*arguments]
     if controls is not None:
+        files[CONTROLS_NAME] = read_controls(controls, location)
         arguments += ["--apply-controls", CONTROLS_NAME]
-        applied = read_controls(controls, location)
+        shown += ["--apply-controls", controls]
+    if host is not None:
+        # An option that ptxas's help leaves out. Whatever ptxas complains of, it does so without this file as well.
+        files[HOST_NAME] = host
+        arguments += ["--nv-host", HOST_NAME]
     with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
-        if controls is not None:
-            with open(os.path.join(folder, CONTROLS_NAME), "wb") as copy:
-                copy.write(applied)
-        with open(os.path.join(folder, INPUT_NAME), "w", encoding="utf-8", newline="\n") as file:
-            file.write(ptx)
+        for name, data in files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(data)
         output = child_process.run(
-            "ptxas", path, [*arguments, INPUT_NAME, "-o", "kernel.cubin"], folder,
+            "ptxas", path, [*arguments, *IN_AND_OUT], folder,
             timeout=timeout, location=location, complaint=_messages, meanwhile=meanwhile,
-            keep=" with the PTX (--emit ptx, --save-temps)",
+            shown=[*shown, *IN_AND_OUT], keep=" with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip
         try:
             with open(os.path.join(folder, "kernel.cubin"), "rb") as file:

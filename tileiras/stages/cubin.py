@@ -27,6 +27,13 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     if tile_launch:
         # Shared memory of a tile launch is static, which ptxas limits to 48 KB unless told otherwise.
         flags += ["--enable-extended-smem", "true"]
+    host = None
+    if tile_launch and options.tile_launch:
+        from tileiras.codegen import host_code
+
+        platform = host_code.platform_of(options.host_arch, options.host_os)
+        if platform is not None:
+            host = host_code.host_object([entry.name for entry in module.entries], *platform)
     try:
         assembled = ptxas.assemble(
             text,
@@ -36,6 +43,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
             opt_level=0 if options.device_debug else options.opt_level,
             options=(*flags, *options.ptxas_options),
             controls=options.apply_controls,
+            host=host,
             ptxas=options.ptxas,
             timeout=options.child_timeout or None,
             engine=context.engine,
