@@ -7,7 +7,7 @@ atom is one of the GPU's, moves what the operation moves, and finds its fragment
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
@@ -16,6 +16,7 @@ from tileiras.layout import gf2
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
+from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import spelled
 from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target
 

@@ -20,7 +20,7 @@ STOP = "stop"
 _TRUE = ("", "true", "TRUE", "True", "1")
 _FALSE = ("false", "FALSE", "False", "0")
 # What llvm::StringRef::getAsInteger takes with radix 0.
-_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_INTEGER = r"-?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)"
 
 
 class Spec(NamedTuple):
@@ -223,8 +223,9 @@ def _read(spec: Spec, text: str) -> Any:
             raise ValueError(f"'{text}' is invalid value for boolean argument! Try 0 or 1")
         return text in _TRUE
     if kind is int:
-        match = _INTEGER.fullmatch(text)
-        number = _integer(text) if match else 2**31
+        # One digit is what most numbers are; compiling the pattern takes as long as reading the other options.
+        known = text in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9") or re.fullmatch(_INTEGER, text)
+        number = _integer(text) if known else 2**31
         if not -(2**31) <= number < 2**31:
             raise ValueError(f"'{text}' value invalid for integer argument!")
         return number
@@ -242,7 +243,7 @@ def _read(spec: Spec, text: str) -> Any:
 
 def _integer(text: str) -> int:
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
-    if re.fullmatch(r"0[0-7]+", digits):
+    if len(digits) > 1 and digits[0] == "0" and digits.isdigit():
         return sign * int(digits, 8)
     return sign * int(digits, 0)
 

@@ -125,10 +125,13 @@ def read_controls(path: str, location: Locatable | None = None) -> bytes:
 
 
 def prepare() -> None:
-    """Loads what running ptxas takes, which is half as long as it runs for a small kernel."""
+    """Loads what running ptxas and reading its words takes, which is half as long as it runs for a small kernel."""
     import tempfile  # noqa: F401
 
     from tileiras.codegen import child_process  # noqa: F401
+
+    for pattern in (_REPORT, _ENTRY, _FRAME, _USED, _BARRIERS, _SHARED, _CONSTANT):
+        re.compile(pattern)
 
 
 def assemble(
@@ -192,7 +195,7 @@ def assemble(
     return Assembled(cubin, parse_resources(output), messages)
 
 
-# Lines of `-v`, as against warnings and errors.  These patterns are compiled when the program has run.
+# Lines of `-v`, as against warnings and errors.  `prepare` has these patterns compiled.
 _REPORT = r"ptxas info +: (?!\(C\d+\))|^ +\d+ bytes stack frame|^\s*$"
 
 
@@ -207,6 +210,9 @@ def _is_report(line: str) -> bool:
 _ENTRY = r"Compiling entry function '([^']+)' for"
 _FRAME = r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 _USED = r"Used (\d+) registers"
+_BARRIERS = r"used (\d+) barriers"
+_SHARED = r"(\d+) bytes smem"
+_CONSTANT = r"(\d+) bytes cmem\[\d+\]"
 
 
 def parse_resources(output: str) -> dict[str, Resources]:
@@ -231,9 +237,9 @@ def parse_resources(output: str) -> dict[str, Resources]:
             stack=frame[0],
             spill_stores=frame[1],
             spill_loads=frame[2],
-            barriers=_number(r"used (\d+) barriers", line),
-            shared=_number(r"(\d+) bytes smem", line),
-            constant=sum(int(n) for n in re.findall(r"(\d+) bytes cmem\[\d+\]", line)),
+            barriers=_number(_BARRIERS, line),
+            shared=_number(_SHARED, line),
+            constant=sum(int(n) for n in re.findall(_CONSTANT, line)),
         )
         entry = None
     return found

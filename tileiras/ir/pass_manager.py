@@ -158,7 +158,8 @@ def _anchored(item: Pass, op: Operation) -> Iterable[Operation]:
     return [inner for inner in op.walk() if inner.name == item.anchor]
 
 
-_ELEMENT = re.compile(r"\s*([\w.$-]+)\s*(\{[^}]*\})?\s*(\()?")
+# Compiled when a pipeline is read: stages do without text.
+_ELEMENT = r"\s*([\w.$-]+)\s*(\{[^}]*\})?\s*(\()?"
 
 
 Pipelines = Mapping[str, Callable[[str], list[Pass]]]
@@ -181,7 +182,7 @@ def _parse_list(
     text: str, at: int, anchor: str, lookup: Callable[[str], type[Pass]], passes: list[Pass], pipelines: Pipelines
 ) -> int:
     while True:
-        match = _ELEMENT.match(text, at)
+        match = re.compile(_ELEMENT).match(text, at)
         if match is None:
             raise CompileError.at(None, f"expected a pass name at '{text[at:]}'", ExitCode.CONFIGURATION)
         name, options, opened = match.groups()
