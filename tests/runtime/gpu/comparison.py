@@ -95,6 +95,12 @@ def _neighbours(a: int, b: int) -> bool:
     return abs(line[0] - line[1]) <= 1
 
 
+def merged(got: bytes, want: bytes, undefined: bytes) -> bytes:
+    """What was got, with what is wanted where ``undefined`` has ones: anything may be there."""
+    a, b, mask = (int.from_bytes(data, "little") for data in (got, want, undefined))
+    return (a ^ (a ^ b) & mask).to_bytes(len(got), "little")
+
+
 def distance(got: bytes, want: bytes, element: str, allowed: Tolerance) -> tuple[float, str]:
     """The worst difference as a multiple of what is allowed, and where it is; infinite where none is."""
     if got == want:

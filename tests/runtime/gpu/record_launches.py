@@ -17,12 +17,15 @@ import os
 import re
 from typing import Any
 
+import numpy as np
+
 import tileiras
 import tileiras.api
 import tileiras.sim
 from tileiras.codegen import kernel_metadata, ptx
+from tileiras.diagnostics import CompileError
 from tileiras.runtime.arguments import host_memory, scalar_bytes
-from tileiras.sim import Memory
+from tileiras.sim import Memory, SimulationError
 
 ORDERED_BY_CHANCE = re.compile(r"\batom\.")
 """What such kernels leave behind may depend on who comes first: they are kept when two orders make no difference."""
@@ -76,9 +79,10 @@ class Recorder:
                         ctypes.memmove(start, data, size)
                     if again != after:
                         return result
-                self._finish(case, before, after)
+                self._finish(case, list(memory), args, before, after)
             return result
 
+        self._interpret = tileiras.sim.interpret
         tileiras.api.compile = tileiras.compile = recording_compile
         tileiras.sim.emulate = recording_emulate
 
@@ -124,7 +128,9 @@ class Recorder:
         memory = dict(zip(places, owners))  # which keeps it alive
         return case, memory, [self._keep(ctypes.string_at(*place)) for place in places]
 
-    def _finish(self, case: dict[str, Any], before: list[str], left: list[bytes]) -> None:
+    def _finish(
+        self, case: dict[str, Any], places: list[tuple[int, int]], args: Any, before: list[str], left: list[bytes]
+    ) -> None:
         after = [self._keep(data) for data in left]
         case["buffers"] = [
             {"element": element, "before": first, "after": last}
@@ -137,7 +143,41 @@ class Recorder:
             # The same launch for another target is the same launch.
             identity = {**identity, "source": source, "ptx": "", "kernel": ""}
         name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
-        _write(os.path.join(self.folder, f"{name}.json"), json.dumps(case).encode())
+        path = os.path.join(self.folder, f"{name}.json")
+        if os.path.exists(path):
+            return
+        if source is not None:
+            for buffer, mask in self._undefined(case, source, places, args, before).items():
+                case["buffers"][buffer]["undefined"] = self._keep(mask)
+        _write(path, json.dumps(case).encode())
+
+    def _undefined(
+        self, case: dict[str, Any], source: dict[str, Any], places: list[tuple[int, int]], args: Any, before: list[str]
+    ) -> dict[int, bytes]:
+        """Buffer -> its bytes, all ones where the interpreter says that anything may be.
+
+        What the emulator leaves there is one machine's answer, to a division by zero, say.
+        """
+        copies = [bytearray(self._read(name)) for name in before]
+        given = []
+        for value, argument in zip(args, case["arguments"]):
+            if "buffer" in argument:
+                memory, offset = copies[argument["buffer"]], argument["offset"]
+                value = np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+            given.append(value)
+        try:
+            found = self._interpret(self._read(source["data"]), case["entry"], case["grid"], given)
+        except (CompileError, SimulationError):
+            # The emulator went on where the interpreter does not: there is nothing that it says of the result.
+            return {}
+        masks: dict[int, np.ndarray] = {}
+        for position, where in found.items():
+            argument, array = case["arguments"][position], given[position]
+            mask = masks.setdefault(argument["buffer"], np.zeros(len(copies[argument["buffer"]]), np.uint8))
+            size = array.dtype.itemsize
+            elements = np.ndarray((*array.shape, size), np.uint8, mask, argument["offset"], (*array.strides, 1))
+            elements[where] = 0xFF
+        return {buffer: mask.tobytes() for buffer, mask in masks.items()}
 
     def _source(self, key: str) -> dict[str, Any] | None:
         """The bytecode or text that PTX was compiled from, and the options."""

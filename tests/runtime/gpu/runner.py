@@ -108,7 +108,7 @@ def numbers(case: dict, pointers: list) -> list:
 
 def run_case(package: Package, case: dict, cuda, device: int, options: argparse.Namespace) -> dict:
     """What came of one case: `status` passed, failed or skipped, and what is known of it besides."""
-    from comparison import distance, tolerance
+    from comparison import distance, merged, tolerance
     from measured import measure
 
     from tileiras.runtime import ArgumentError, DriverError
@@ -126,7 +126,10 @@ def run_case(package: Package, case: dict, cuda, device: int, options: argparse.
             launcher(numbers(case, [lambda offset, m=memory: memoryview(m)[offset:] for memory in memories]))
             allowed = tolerance(package.bytes(image["ptx"]).decode(), device)
             for number, (buffer, memory) in enumerate(zip(case["buffers"], memories)):
-                apart, place = distance(bytes(memory), package.bytes(buffer["after"]), buffer["element"], allowed)
+                found, wanted = bytes(memory), package.bytes(buffer["after"])
+                if "undefined" in buffer:
+                    found = merged(found, wanted, package.bytes(buffer["undefined"]))
+                apart, place = distance(found, wanted, buffer["element"], allowed)
                 if apart > outcome.get("distance", 0.0):
                     outcome.update(distance=apart, message=f"buffer {number} ({buffer['element']}), {place}")
             if outcome.get("distance", 0.0) > 1.0:

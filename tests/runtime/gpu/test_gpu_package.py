@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import zipfile
 
 import comparison
 import measured
@@ -23,7 +24,7 @@ from tileiras.sim import emulate
 KERNEL = """cuda_tile.module @m {
   entry @NAME(%p: tile<ptr<TYPE>>, %x: tile<TYPE>) {
     %v, %t = load_ptr_tko weak %p : tile<ptr<TYPE>> -> tile<TYPE>, token
-    %w = OP %v, %x : tile<TYPE>
+    %w = OP : tile<TYPE>
     %s = store_ptr_tko weak %p, %w token = %t : tile<ptr<TYPE>>, tile<TYPE> -> token
     return
   }
@@ -38,20 +39,24 @@ def run(name, op, type, array, value):
 
 
 def test_bump():
-    run("bump", "addi", "i8", np.array([41, 7], np.int8), 1)
-    run("bump", "addi", "i8", np.array([41, 7], np.int8), 1)
+    run("bump", "addi %v, %x", "i8", np.array([41, 7], np.int8), 1)
+    run("bump", "addi %v, %x", "i8", np.array([41, 7], np.int8), 1)
 
 
 def test_talk():
-    run("talk", "addi", "i8", np.array([41], np.int8), 1)
+    run("talk", "addi %v, %x", "i8", np.array([41], np.int8), 1)
 
 
 def test_crash():
-    run("crash", "addi", "i8", np.array([41], np.int8), 1)
+    run("crash", "addi %v, %x", "i8", np.array([41], np.int8), 1)
 
 
 def test_scale():
-    run("scale", "mulf", "f32", np.array([3], np.float32), 2.0)
+    run("scale", "mulf %v, %x", "f32", np.array([3], np.float32), 2.0)
+
+
+def test_divide():
+    run("divide", "divi %v, %x signed", "i8", np.array([[3, 41, 0]], np.int8)[0, 1:], 0)
 '''
 
 
@@ -75,7 +80,7 @@ def records(tmp_path_factory):
 @pytest.fixture(scope="module")
 def archive(records, tmp_path_factory):
     path = tmp_path_factory.mktemp("gputest") / "gputest.zip"
-    assert package.pack(str(records), str(path), TARGETS, ROWS) == 4
+    assert package.pack(str(records), str(path), TARGETS, ROWS) == 5
     return path
 
 
@@ -89,11 +94,20 @@ def run(archive, *arguments, environment=None):
 def test_each_kernel_is_compared_and_a_crash_costs_one(archive, stand_in_library):
     done = run(archive, "--driver", stand_in_library, "--only", "test_")
     assert done.returncode == 1, done.stderr
-    assert "4 kernels on Stand-in 0, sm_89, driver of CUDA 12.8" in done.stdout
+    assert "5 kernels on Stand-in 0, sm_89, driver of CUDA 12.8" in done.stdout
     # What a kernel prints is not taken for an outcome.
-    assert "2 passed, 2 failed, 0 skipped" in done.stdout and "what a kernel prints" not in done.stdout
+    assert "3 passed, 2 failed, 0 skipped" in done.stdout and "what a kernel prints" not in done.stdout
     assert re.search(r"FAILED .*test_scale scale: buffer 0 \(f32\), element 0: got 3.0\d+, expected 6.0", done.stdout)
     assert re.search(r"FAILED .*test_crash crash: the process ended with -6", done.stdout)
+
+
+def test_what_is_undefined_is_not_compared(archive, stand_in_library):
+    """A division by zero, whose place has not what the emulator made of it but what the stand-in did."""
+    assert run(archive, "--driver", stand_in_library, "--only", "divide").returncode == 0
+    with zipfile.ZipFile(archive) as opened:
+        (case,) = (each for each in json.loads(opened.read("cases.json")) if each["entry"] == "divide")
+        assert opened.read("data/" + case["buffers"][0]["undefined"]) == b"\0\xff\0"
+    assert comparison.merged(b"\1\2\3", b"\7\7\7", b"\0\xff\0") == b"\1\7\3"
 
 
 def test_some_kernels(archive, stand_in_library):
@@ -114,16 +128,16 @@ def test_outcomes_are_kept_and_not_run_again(archive, stand_in_library, tmp_path
     results = tmp_path / "results.json"
     command = (archive, "--driver", stand_in_library, "--only", "test_", "--results", str(results))
     done = run(*command, "--seconds", "0")
-    assert done.returncode == 4 and "4 not run" in done.stdout
+    assert done.returncode == 4 and "5 not run" in done.stdout
     assert run(*command).returncode == 1
     lines = results.read_text().splitlines(keepends=True)
-    assert len(lines) == 5 and [json.loads(line)["status"] for line in lines[1:]].count("failed") == 2
+    assert len(lines) == 6 and [json.loads(line)["status"] for line in lines[1:]].count("failed") == 2
     kept = [json.loads(line) for line in lines[:3]]
     kept[1]["status"] = "skipped"
     results.write_text("".join(json.dumps(line) + "\n" for line in kept) + lines[3][:20])
     assert "1 skipped" in run(*command).stdout
     # Outcomes of another device, or of PTX instead of cubins, are not of this run.
-    assert "2 passed, 2 failed, 0 skipped" in run(*command, "--ptx").stdout
+    assert "3 passed, 2 failed, 0 skipped" in run(*command, "--ptx").stdout
 
 
 def test_ptx_is_run_where_the_driver_refuses_a_cubin(archive, stand_in_library):
