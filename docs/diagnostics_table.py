@@ -356,8 +356,9 @@ HEADER = """\
 # Diagnostics
 
 A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with notes after it; the command prints
-`loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does. Bytecode with debug information leads to
-the line of the user's Python. `--diagnostics=json` prints an object a line: `severity`, `message`, `file`, `line`,
+`loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does, with the column that the file has: cuTile
+Python counts from 0. Bytecode with debug information leads to the line of the user's Python; of other bytecode a note
+names the operation and its kernel. `--diagnostics=json` prints an object a line: `severity`, `message`, `file`, `line`,
 `column`, `notes`, and for remarks `kind`, `category`, `name`, `function`, `arguments`, `reason`. What is said twice of
 one place is printed once.
 
@@ -383,7 +384,7 @@ that says where in the compiler a diagnostic was made.
 |---|---|
 | an operation is made or read | types and attributes, by their constructors; `read` verifies the module |
 | between passes (`tileiras-opt`; `tileiras --verify-each`) | every operation, dominance, isolation |
-| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target |
+| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target, fragments of products; `tileiras-opt` asks for it where a pass needs what it checks |
 | before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, printed formats, launches from the device |
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
 | on PTX | ptxas |

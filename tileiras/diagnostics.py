@@ -195,7 +195,7 @@ def excerpt(position: FilePosition, sources: Mapping[str, str] | None = None) ->
                 line = linecache.getline(position.filename, position.line).rstrip("\n") or None
             except ValueError:  # a name from a damaged file that no file can have, with a null character in it
                 line = None
-    if line is None:
+    if line is None or not line.strip():
         return []
     # Tabs are kept in the padding so that the caret stands under the same column in any terminal.
     padding = "".join(c if c == "\t" else " " for c in line[: max(position.column - 1, 0)])

@@ -32,9 +32,9 @@ DEFAULT_REMARKS = "tileir_remarks.yaml"
 
 
 class Report:
-    """Where the command's words go, by its options `values`."""
+    """Where the command's words go, by its options `values`; `bytecode` is the input if it is some."""
 
-    def __init__(self, values: Mapping[str, Any], bytecode: bool) -> None:
+    def __init__(self, values: Mapping[str, Any], bytecode: bytes | None) -> None:
         self.bytecode = bytecode
         self.json = values.get("diagnostics") == "json"
         asked = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
@@ -67,7 +67,7 @@ class Report:
         if error.code == ExitCode.COMPILE_FAILURE:
             closing = (UNCOMPILED,)
             self.without_remarks()
-        elif error.code == ExitCode.INVALID_INPUT and self.bytecode:
+        elif error.code == ExitCode.INVALID_INPUT and self.bytecode is not None:
             closing = (NO_BYTECODE,) if damaged else (UNVERIFIED, NO_BYTECODE)
         self._print([*error.diagnostics, *(Diagnostic(Severity.ERROR, None, line) for line in closing)], damaged)
 
@@ -100,11 +100,31 @@ class Report:
         if self.json:
             print(to_json(diagnostics), end="", file=sys.stderr)
         elif diagnostics:
-            text = render_for_bytecode(diagnostics, damaged) if self.bytecode else render(diagnostics)
+            text = render(diagnostics) if self.bytecode is None else render_for_bytecode(
+                diagnostics, damaged, self.bytecode
+            )
             print(text, file=sys.stderr)
 
 
-def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False) -> str:
+def _operation_at(offset: int, bytecode: bytes) -> str:
+    """What stands at a byte: the operation's name, and the kernel's; nothing where that cannot be said."""
+    from tileiras.bytecode import read_module
+
+    try:
+        module = read_module(bytecode)
+    except CompileError:  # reading it again is for the message only
+        return ""
+    for op in module.walk():
+        if isinstance(op.location, BytecodeLoc) and op.location.offset == offset:
+            around = op
+            while around is not None and "sym_name" not in around.attributes:
+                around = around.parent_op
+            within = f" of '@{around.attributes['sym_name'].value}'" if around not in (None, op) else ""
+            return f", '{op.name}'{within}"
+    return ""
+
+
+def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False, bytecode: bytes = b"") -> str:
     """Diagnostics about bytecode for a terminal; `damaged` says that they are about bytes that cannot be read."""
     lines: list[str] = []
     shown = None
@@ -115,13 +135,16 @@ def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False
         severity, location, position = diagnostic.severity.value, diagnostic.location, diagnostic.position
         place = position[:3] if position is not None else location if isinstance(location, BytecodeLoc) else None
         if position is not None:
-            lines.append(f'loc("{place[0]}":{place[1]}:{place[2]}): {severity}: {diagnostic.message}')
+            # Front ends look for the column that they wrote, which cuTile Python counts from 0 as Python's ast does.
+            column = place[2] - (place[2] > 0 and place[0].endswith(".py"))
+            lines.append(f'loc("{place[0]}":{place[1]}:{column}): {severity}: {diagnostic.message}')
             lines += excerpt(position) if position.line > 0 and place != shown else []
         elif damaged and place is not None:
             where = f" of the file, in the {place.section} section" if place.section else ""
             lines.append(f"{severity}: error at offset {place.offset}{where}: {diagnostic.message}")
         else:
             lines.append(f"{severity}: {diagnostic.message}")
-            lines += [f"note: in {place}"] if place is not None and place != shown else []
+            if place is not None and place != shown:
+                lines.append(f"note: in {place}{_operation_at(place.offset, bytecode)}")
         shown = place or shown
     return "\n".join(lines)

@@ -128,7 +128,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     from tileiras.build import library
     from tileiras.cli.messages import Report
 
-    report = Report(values, source.kind == units.BYTECODE)
+    report = Report(values, source.data if source.kind == units.BYTECODE else None)
     if report.remarks.any:
         options = options.replace(**{"emit-remarks": True})
     refused = report.unwritable()

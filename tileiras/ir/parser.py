@@ -354,7 +354,9 @@ class Parser(AttributeParser):
             if cls is not None:
                 return cls
         tried = f" (tried '{candidates[0]}' as well)" if candidates[0] != name else ""
-        self.fail(offset, f"custom op '{name}' is unknown{tried}")
+        near = registry.similar_operation(candidates[0])
+        hint = f"; did you mean '{near if name == candidates[0] else near.partition('.')[2]}'?" if near else ""
+        self.fail(offset, f"custom op '{name}' is unknown{tried}{hint}")
 
     def _generic_class(self, name: str, offset: int) -> type[Operation]:
         cls = registry.lookup_operation(name)

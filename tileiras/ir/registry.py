@@ -75,6 +75,15 @@ def lookup_operation(name: str) -> type["Operation"] | None:
     return found
 
 
+def similar_operation(name: str) -> str:
+    """The operation of the same dialect that is spelled most like this; empty when none is alike."""
+    import difflib
+
+    dialect = name.partition(".")[0] + "."
+    known = sorted(other for other in OPERATIONS if other.startswith(dialect))
+    return next(iter(difflib.get_close_matches(name, known, 1, 0.8)), "")
+
+
 def lookup_attribute(name: str) -> type["Attribute"] | None:
     found = ATTRIBUTES.get(name)
     if found is None and load_dialect(name.partition(".")[0]):
