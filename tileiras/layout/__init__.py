@@ -2,6 +2,7 @@
 
 from tileiras.layout.constructors import (
     blocked,
+    fma_operands,
     mma_layouts,
     row_major_shared,
     scale_layouts,
@@ -13,6 +14,7 @@ from tileiras.layout.linear_layout import LinearLayout
 __all__ = [
     "LinearLayout",
     "blocked",
+    "fma_operands",
     "mma_layouts",
     "row_major_shared",
     "scale_layouts",

@@ -212,7 +212,7 @@ def optimal_offsets(
     return [*vector, *bank, *segment]
 
 
-def _vector_choices(src: LinearLayout, dst: LinearLayout, element_bits: int) -> list[tuple[tuple[int, ...], int, int]]:
+def vector_choices(src: LinearLayout, dst: LinearLayout, element_bits: int) -> list[tuple[tuple[int, ...], int, int]]:
     """Candidate (vector bases, how many the source's access covers, how many the result's covers)."""
     source = [v for v in src.bases("register") if v]
     result = [v for v in dst.bases("register") if v]
@@ -270,7 +270,7 @@ def vector_access(layout: LinearLayout, inverse: Sequence[int], vector: int, deg
     )
 
 
-def _deduplicated(access: SharedAccess) -> SharedAccess:
+def deduplicated(access: SharedAccess) -> SharedAccess:
     """Stores write each offset once: registers with equal bases hold equal values."""
     kept = {}
     for registers, offset in zip(access.registers, access.offsets):
@@ -370,7 +370,7 @@ def _matrix_plan(
     plain = vector_access(other, inverse, width, degree)
     if stores:
         return SharedPlan(tuple(offsets), element_bits, access, plain)
-    return SharedPlan(tuple(offsets), element_bits, _deduplicated(plain), access)
+    return SharedPlan(tuple(offsets), element_bits, deduplicated(plain), access)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -383,7 +383,7 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_
         raise ValueError("conversion across the CTAs of a cluster")
     element_bits = max(8, element_bits)
     best = None
-    for vector, store, load in _vector_choices(src, dst, element_bits):
+    for vector, store, load in vector_choices(src, dst, element_bits):
         store_bits, load_bits = element_bits << store, element_bits << load
         in_flight = [
             lanes_in_flight(src.bases("lane"), store_bits),
@@ -404,7 +404,7 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_
     inverse = gf2.right_inverse(offsets, src.out_bits)
     if inverse is None:
         raise ValueError("a tile of which some elements are held nowhere")
-    store_access = _deduplicated(vector_access(src, inverse, widths[0], degrees[0]))
+    store_access = deduplicated(vector_access(src, inverse, widths[0], degrees[0]))
     plan = SharedPlan(tuple(offsets), element_bits, store_access, vector_access(dst, inverse, widths[1], degrees[1]))
     for stores in (False, True) if matrix_stores else (False,):
         for transposed in (False, True):

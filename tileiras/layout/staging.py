@@ -17,11 +17,13 @@ from tileiras.layout.shared import (
     MatrixAccess,
     SharedAccess,
     conflict_degree,
+    deduplicated,
     lanes_in_flight,
     matrix_access,
     matrix_rows,
     optimal_offsets,
     vector_access,
+    vector_choices,
 )
 
 
@@ -49,10 +51,12 @@ def _plain_access(
 
 
 @functools.lru_cache(maxsize=1024)
-def store_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: int, width: int) -> SharedAccess:
-    """How threads that have a tile in `layout` write it to a buffer, 2**width elements at a time; threads with free
-    bits need not."""
-    return _plain_access(layout, offsets, _inverse(layout, offsets), element_bits, width)
+def store_access(
+    layout: LinearLayout, offsets: tuple[int, ...], element_bits: int, width: int | None = None
+) -> SharedAccess:
+    """How threads that have a tile in `layout` write it to a buffer, 2**width elements at a time, or as many as the
+    buffer has together; threads with free bits need not."""
+    return deduplicated(_plain_access(layout, offsets, _inverse(layout, offsets), element_bits, width))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -66,6 +70,21 @@ def load_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: in
         if matrices is not None and _cost(matrices, element_bits) < _cost(best, element_bits):
             best = matrices
     return best
+
+
+def in_whole(layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
+    """The layout of a slice with the coordinates of the tile of this shape that it is the first of."""
+    return LinearLayout.from_coordinates(layout.to_coordinates(), shape)
+
+
+def slice_columns(layout: LinearLayout, shape: tuple[int, ...], offsets: tuple[int, ...]) -> tuple[int, ...]:
+    """What the bits of a slice's number change in the addresses, by exclusive or, when slices in `layout` are read from
+    a buffer of a tile of this shape."""
+    whole = in_whole(layout, shape)
+    inverse = _inverse(whole, offsets)
+    axis = next(axis for axis, (n, part) in enumerate(zip(shape, layout.shape)) if n != part)
+    first, last = (size.bit_length() - 1 for size in (layout.shape[axis], shape[axis]))
+    return tuple(gf2.apply(inverse, 1 << whole.dim_shift(axis) + bit) for bit in range(first, last))
 
 
 def _inverse(layout: LinearLayout, offsets: tuple[int, ...]) -> list[int]:
@@ -104,3 +123,23 @@ def buffer_offsets(
         return reads + _cost(store_access(writer, offsets, element_bits, len(vector)), element_bits)
 
     return min((tuple(offsets) for offsets in candidates), key=cost)
+
+
+@functools.lru_cache(maxsize=1024)
+def stored_offsets(
+    writer: LinearLayout, readers: tuple[LinearLayout, ...], times: int, element_bits: int
+) -> tuple[int, ...]:
+    """Likewise for a buffer that threads write from registers, in which nothing has to stay together; each reader reads
+    `times` slices, of which it has the first."""
+
+    def cost(offsets: tuple[int, ...]) -> float:
+        reads = sum(_cost(load_access(reader, offsets, element_bits), element_bits) for reader in readers)
+        return times * reads + _cost(store_access(writer, offsets, element_bits), element_bits)
+
+    candidates = {}
+    for reader in readers:
+        for vector, store, load in vector_choices(writer, reader, element_bits):
+            lanes = (lanes_in_flight(layout.bases("lane"), element_bits << width)
+                     for layout, width in ((writer, store), (reader, load)))  # fmt: skip
+            candidates[tuple(optimal_offsets(writer.out_bits, vector, *lanes, element_bits))] = None
+    return min(candidates, key=cost)

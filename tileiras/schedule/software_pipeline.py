@@ -22,9 +22,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
 from tileiras.layout import LinearLayout
-from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.layout.shared import SharedPlan
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
@@ -32,6 +30,7 @@ from .loop_counter import LoopCounter, binary, can_look_ahead, compare, integer,
 from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
 from .resident_factors import keep_factors
+from .shared_memory import SCRATCH_BYTES, SCRATCH_USERS, conversion_bytes, shared_budget
 from .staging import (
     LOADS,
     StagedLoad,
@@ -41,7 +40,6 @@ from .staging import (
     read_in,
     staged_load,
     start_copy,
-    stored_bits,
 )
 
 DEFAULT_STAGES = 3
@@ -49,16 +47,6 @@ MAX_STAGES = 8
 
 LATENCY = "nv_tileaa.latency"
 """Attribute of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
-
-SCRATCH_BYTES = 16 * 1024, 48 * 1024
-"""Least and most that is left to what needs shared memory inside the loop, which goes in rounds when it is little."""
-
-SCRATCH_USERS = (
-    tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp, tileas.ExtractSliceOp, tileas.InsertSliceOp,
-    tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.LoadOp, tileas.TiledLoadOp, tileas.PrintOp,
-)  # fmt: skip
-"""Operations that may need some: loads with an order are made once and spread."""
-
 
 class Outcome(NamedTuple):
     """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
@@ -76,7 +64,7 @@ def pipeline_loops(
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     if atom is None:
         return Outcome(sum([_prefetch(loop, func, target, stages, remarks) for loop in loops]))
-    keep_factors(func, atom, _shared_budget(func, target), engine)
+    keep_factors(func, atom, shared_budget(func, target), engine)
     outcomes: list[bool | None] = []
     for loop in loops:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
@@ -104,13 +92,6 @@ def _prefetch(loop: Any, func: Any, target: Target, stages: int | None, remarks:
     return bool(loads)
 
 
-def _shared_budget(func: Any, target: Target) -> int:
-    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
-    if not func.kernel_spec.occupancy:
-        return target.shared_per_cta
-    return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
-
-
 def _pipeline(
     loop: Any,
     found: list[StagedLoad],
@@ -122,7 +103,7 @@ def _pipeline(
     remarks: ScheduleRemarks | None = None,
 ) -> bool | None:
     """Whether the loop got its pipeline; None when it is not worth one."""
-    budget = _shared_budget(func, target) - _live_bytes(loop)
+    budget = shared_budget(func, target) - _live_bytes(loop)
     wanted = stages or _wanted_stages(found)
     known = trips(loop)
     if known is not None:
@@ -177,14 +158,8 @@ def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:
     users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in staged]
     if not users:
         return 0
-    wanted, most = SCRATCH_BYTES
-    for op in users:
-        if isinstance(op, tileas.ConvertLayoutOp):
-            layouts = (layout_of(v.type) for v in (op.operand, op.result))
-            plan = plan_conversion(*layouts, stored_bits(op.result.type.element_type))
-            if isinstance(plan, SharedPlan):
-                wanted = max(wanted, plan.bytes)
-    return min(wanted, most)
+    least, most = SCRATCH_BYTES
+    return min(most, max(least, *(conversion_bytes(op) for op in users if isinstance(op, tileas.ConvertLayoutOp)), 0))
 
 
 def _wanted_stages(found: list[StagedLoad]) -> int:

@@ -36,6 +36,8 @@ from tileiras.layout.staging import buffer_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
+from .shared_memory import stored_bits
+
 LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
 
 
@@ -301,11 +303,6 @@ def feeds_product(load: Any, leaves: Iterable[Leaf]) -> bool:
     """Whether what a load brings goes through shared memory to a product."""
     type = load.data.type
     return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
-
-
-def stored_bits(type: Any) -> int:
-    """What an element takes in shared memory."""
-    return max(8, getattr(type, "width", 64))
 
 
 def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:

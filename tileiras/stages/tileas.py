@@ -10,6 +10,7 @@ from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.convert_tileaa_to_tileas import ConvertTileAAToTileAS
 from tileiras.passes.cse import CommonSubexpressionElimination
 from tileiras.passes.dce import DeadCodeElimination
+from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
 from tileiras.passes.tileas_unspecialized_pipeline import UnspecializedPipeline
 from tileiras.stages import StageContext, StageOptions, StageResult
 
@@ -27,7 +28,7 @@ def passes(options: StageOptions) -> list[Pass]:
         if options.pipeline_strategy == "warp-specialize":
             schedule.instead_of = "light" if options.rrt_size_threshold == 0 else "heavy"
         found += [schedule, CommonSubexpressionElimination().after(schedule.name)]
-    return found
+    return [*found, LegalizeFmaDot(compute_capability=options.gpu_name)]
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:

@@ -76,6 +76,32 @@ class AtomicBinOpAttr(EnumAttr):
     spelled: ClassVar[dict[str, str]] = {"and": "_and", "nand": "nand", "or": "_or", "xor": "_xor"}
 
 
+class LoopAnnotationAttr(Attribute):
+    """What is said about the loop that a branch closes: whether its body may be repeated."""
+
+    name = "llvm.loop_annotation"
+    parameters = ("unroll_disable",)
+
+    def __new__(cls, unroll_disable: bool) -> LoopAnnotationAttr:
+        return cls.intern((unroll_disable,))  # type: ignore[return-value]
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<unroll = <disable = {'true' if self.unroll_disable else 'false'}>>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> LoopAnnotationAttr:
+        for word in ("unroll", "disable"):
+            parser.parse_punctuation("<")
+            parser.parse_keyword(word)
+            parser.parse_punctuation("=")
+        disable = parser.parse_any_keyword()
+        if disable not in ("true", "false"):
+            raise VerifyError(f"expected true or false, got {disable}", prefix=False)
+        for _ in range(2):
+            parser.parse_punctuation(">")
+        return cls(disable == "true")
+
+
 class LinkageAttr(EnumAttr):
     name = "llvm.linkage"
     cases = {"private": 0, "internal": 1, "external": 10}

@@ -20,6 +20,7 @@ from tileiras.ir import (
     variadic_successor,
 )
 
+from .attributes import LoopAnnotationAttr
 from .base import LLVMOp, integer_like
 
 
@@ -49,6 +50,7 @@ class BrOp(_BranchOp):
     traits = (Terminator,)
     destOperands = variadic_operand()
     dest = successor()
+    loop_annotation = attribute(LoopAnnotationAttr, "of the loop that the branch closes", optional=True)
     assembly_format = "$dest (`(` $destOperands^ `:` type($destOperands) `)`)? attr-dict"
 
     def successor_operands(self, number: int) -> Sequence[Value]:

@@ -16,9 +16,11 @@ from .buffers import (
     CopyOp,
     DeallocTensorOp,
     SharedLayoutAttr,
+    StoreTensorOp,
 )
 from .ops import (
     COUNTERPARTS,
+    NO_UNROLL,
     RENAMING,
     SHORT_OF_REGISTERS,
     AddFOp,
@@ -77,6 +79,7 @@ from .ops import (
 
 __all__ = [
     "COUNTERPARTS",
+    "NO_UNROLL",
     "RENAMING",
     "SHORT_OF_REGISTERS",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),

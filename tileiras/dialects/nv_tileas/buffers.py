@@ -27,6 +27,7 @@ from tileiras.ir import (
     IntegerAttr,
     IntegerType,
     MemoryRead,
+    MemoryWrite,
     Operation,
     TensorType,
     Type,
@@ -225,20 +226,60 @@ class AsyncWaitOp(Operation):
             raise VerifyError("expects a number of groups as i32, of at least 0")
 
 
+class StoreTensorOp(Operation):
+    """Writes a tile to one stage of a buffer; what reads the buffer later sees it."""
+
+    name = "nv_tileas.store_tensor"
+    traits = (MemoryWrite,)
+    tensor = operand(TensorType)
+    buffer = operand(BufferType)
+    stage = operand(integer_like)
+    assembly_format = (
+        "$tensor `into` $buffer `[` $stage `:` type($stage) `]` attr-dict `:` type($tensor) `,` type($buffer)"
+    )
+
+    def verify_op(self) -> None:
+        check_stage(self)
+        tile, type = self.buffer.type.tile, self.tensor.type
+        if (tile.shape, tile.element_type) != (type.shape, type.element_type):
+            raise VerifyError(f"expects a tile like {tile}, got {type}")
+        if not isinstance(type.encoding, LinearLayoutAttr):
+            raise VerifyError("fails to assign layout")
+
+
 class CopyOp(Operation):
-    """The tile in one stage of a buffer, in registers."""
+    """The tile in one stage of a buffer, in registers; or a slice of it, `slice` of the parts of the result's extent
+    along the one dimension in which the result is smaller."""
 
     name = "nv_tileas.copy"
     traits = (MemoryRead,)
     buffer = operand(BufferType)
     stage = operand(integer_like)
+    slice = optional_operand(integer_like)
     result = result(TensorType)
-    assembly_format = "$buffer `[` $stage `:` type($stage) `]` attr-dict `:` type($buffer) `->` type($result)"
+    assembly_format = (
+        "$buffer `[` $stage `:` type($stage) `]` (`slice` `=` $slice^ `:` type($slice))? attr-dict"
+        " `:` type($buffer) `->` type($result)"
+    )
+
+    @property
+    def axis(self) -> int:
+        """The dimension along which a slice is cut."""
+        shapes = zip(self.buffer.type.tile.shape, self.result.type.shape)
+        return next(axis for axis, (whole, part) in enumerate(shapes) if whole != part)
 
     def verify_op(self) -> None:
         check_stage(self)
         tile, type = self.buffer.type.tile, self.result.type
-        if (tile.shape, tile.element_type) != (type.shape, type.element_type):
+        cut = [axis for axis, (whole, part) in enumerate(zip(tile.shape, type.shape)) if whole != part]
+        if len(tile.shape) != len(type.shape) or tile.element_type is not type.element_type:
             raise VerifyError(f"expects a tile like {tile}, got {type}")
+        if self.slice is None and cut:
+            raise VerifyError(f"expects a tile like {tile}, got {type}")
+        if self.slice is not None:
+            if self.slice.type is not i32:
+                raise VerifyError(f"expects the number of a slice as i32, got {self.slice.type}")
+            if len(cut) != 1 or tile.shape[cut[0]] % type.shape[cut[0]]:
+                raise VerifyError(f"expects a part of {tile} along one dimension, got {type}")
         if not isinstance(type.encoding, LinearLayoutAttr):
             raise VerifyError("fails to assign layout")

@@ -17,6 +17,10 @@ SHORT_OF_REGISTERS = "nv_tileas.short_of_registers"
 """Discardable unit attribute of a loop whose tiles take about all the registers that a thread has."""
 
 
+NO_UNROLL = "nv_tileas.no_unroll"
+"""Discardable unit attribute of a loop of which nobody behind this dialect is to repeat the body."""
+
+
 def _counterpart(cls: type[Operation]) -> type[Operation]:
     COUNTERPARTS[cls.__bases__[0]] = cls
     return cls

@@ -224,7 +224,10 @@ def _debug_record(fn: FunctionTranslation, op: Any) -> None:
 
 @writes(llvm.BrOp)
 def _br(fn: FunctionTranslation, op: Any) -> str:
-    return f"br label {fn.label(op.dest)}"
+    annotation = op.loop_annotation
+    if annotation is None or not annotation.unroll_disable:
+        return f"br label {fn.label(op.dest)}"
+    return f"br label {fn.label(op.dest)}, !llvm.loop {fn.module.loop('llvm.loop.unroll.disable')}"
 
 
 @writes(llvm.CondBrOp)

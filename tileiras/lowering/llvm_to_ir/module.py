@@ -105,6 +105,12 @@ class ModuleTranslation:
         """The number of the metadata node `!{content}`."""
         return self.node(f"!{{{content}}}")
 
+    def loop(self, *properties: str) -> str:
+        """The number of a node that tells a loop from all others, and has properties (LLVM language reference,
+        "llvm.loop")."""
+        listed = [self.metadata(f'!"{name}"') for name in properties]
+        return self.node(f"distinct !{{!{len(self._metadata)}, {', '.join(listed)}}}")
+
     def node(self, text: str) -> str:
         """The number of a metadata node."""
         return f"!{self._metadata.setdefault(text, len(self._metadata))}"

@@ -7,7 +7,7 @@ from typing import Any
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
-from tileiras.layout import LinearLayout, blocked, mma_layouts, scale_layouts
+from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
 from tileiras.targets import (
@@ -112,34 +112,6 @@ class DotPlans:
             (*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order
         )
         return DotPlan(UNIVERSAL_FMA, *fma_operands(c, k), c)
-
-
-def fma_operands(c: LinearLayout, k: int) -> tuple[LinearLayout, LinearLayout]:
-    """Layouts of A and B with which a thread holds all that its elements of the accumulator `c` need.
-
-    A drops the column from every basis of `c` and keeps all of K in registers, lowest; B likewise with the row.
-    """
-    rank = len(c.shape)
-    m, n = c.shape[-2:]
-    coordinates = c.to_coordinates()
-    k_bits = [1 << bit for bit in range(k.bit_length() - 1)]
-
-    def operand(shape: tuple[int, ...], kept: int, k_axis: int) -> LinearLayout:
-        def project(basis: tuple[int, ...]) -> tuple[int, ...]:
-            moved = [*basis[: rank - 2], 0, 0]
-            moved[kept] = basis[kept]
-            return tuple(moved)
-
-        def along_k(step: int) -> tuple[int, ...]:
-            return tuple(step if axis == k_axis else 0 for axis in range(rank))
-
-        bases = {dim: [project(basis) for basis in vectors] for dim, vectors in coordinates.items()}
-        rows = [basis for basis in bases["register"] if any(basis)]
-        bases["register"] = [*map(along_k, k_bits), *dict.fromkeys(rows)]
-        return LinearLayout.from_coordinates(bases, shape)
-
-    lead = c.shape[: rank - 2]
-    return operand((*lead, m, k), rank - 2, rank - 1), operand((*lead, k, n), rank - 1, rank - 2)
 
 
 def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:

@@ -47,6 +47,7 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     lower, upper, step = args[:3]
     initial = [a for a in args[3:] if a is not None]
     types = [v.type for v in initial]
+    lowering.synchronization.before_loop(op)
     header = lowering.new_block([lower.type, *types])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, [lower, *initial], lowering)
@@ -62,7 +63,9 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     lowering.pins = pins
     emit.location = op.location
     following = emit.insert(llvm.AddOp(counter, step))
-    _branch(header, [following, *_values(end.operands, lowering)], lowering)
+    annotation = llvm.LoopAnnotationAttr(True) if tileas.NO_UNROLL in op.attributes else None
+    back = llvm.BrOp([following, *_values(end.operands, lowering)], dest=header, loop_annotation=annotation)
+    emit.insert(back)
     lowering.synchronization.leave_loop()
     emit.block = done
     _bind(op.results, carried, lowering)
@@ -97,6 +100,7 @@ def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[A
 def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     initial = [a for a in args if a is not None]
+    lowering.synchronization.before_loop(op)
     header = lowering.new_block([v.type for v in initial])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, initial, lowering)

@@ -148,11 +148,16 @@ def _shuffle(value: Value, plan: WarpShuffle, lowering: FunctionLowering) -> Val
 
 
 class Place(NamedTuple):
-    """Where a tile is in shared memory: `start` bytes after `base`, which is at a multiple of `alignment`."""
+    """Where a tile is in shared memory: `start` bytes after `base`, which is at a multiple of `alignment`.
+
+    Of a slice, `moved` is turned over in every address, in elements; `moved_bits` are the bits that it may have.
+    """
 
     base: Value
     alignment: int
     start: Number = 0
+    moved: Number = 0
+    moved_bits: int = 0
 
 
 def shared_addresses(
@@ -165,14 +170,17 @@ def shared_addresses(
     instruction of each access, and no register that is held all the time.
     """
     emit = lowering.emit
-    shared_bits = access.thread_bits()
+    shared_bits = access.thread_bits() | place.moved_bits
     moved: dict[int, Value] = {}
     result = []
 
     def thread_pointer(mixed: int) -> Value:
         def make() -> Value:
             thread = emit.xor(emit.linear(access.lane_map, access.warp_map), mixed)
-            return emit.gep(place.base, emit.mul(thread, size))
+            return emit.gep(place.base, emit.mul(emit.xor(thread, place.moved), size))
+
+        if place.moved_bits:
+            return emit.gep(make(), place.start)
 
         key = ("shared address", access.lane_map, access.warp_map, mixed, size, place.base)
         return emit.gep(lowering.pinned_pointer(emit.once(key, make)), place.start)

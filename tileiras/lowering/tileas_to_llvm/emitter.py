@@ -383,19 +383,17 @@ class Emitter:
     def linear(self, lane: Sequence[int], warp: Sequence[int]) -> Number:
         """The image of the thread under a linear map, given the columns of lane and warp bits (GF(2))."""
         columns = (*lane, *(0,) * (5 - len(lane)), *warp)
-        if not any(columns):
-            return 0
+        return self.once(("linear", columns), lambda: self.image(columns, self.thread)) if any(columns) else 0
 
-        def make() -> Value:
-            result: Number = 0
-            for mask, shift in gf2.shifted_masks(columns):
-                part = self.and_(self.thread, mask)
-                part = self.shl(part, shift) if shift >= 0 else self.lshr(part, -shift)
-                # Terms of one map can meet in a bit, so they are XORed; where they cannot, LLVM sees an OR.
-                result = self.xor(result, part)
-            return result
-
-        return self.once(("linear", columns), make)
+    def image(self, columns: Sequence[int], value: Value) -> Number:
+        """The image of a number under the linear map with these columns (GF(2))."""
+        result: Number = 0
+        for mask, shift in gf2.shifted_masks(columns):
+            part = self.and_(value, mask)
+            part = self.shl(part, shift) if shift >= 0 else self.lshr(part, -shift)
+            # Terms of one map can meet in a bit, so they are XORed; where they cannot, LLVM sees an OR.
+            result = self.xor(result, part)
+        return result
 
     def thread_is_representative(self, lane_mask: int, warp_mask: int) -> Value | None:
         """Whether all these bits of lane and warp are clear; None when there are none."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import gcd
+from operator import or_
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
@@ -11,15 +13,16 @@ from tileiras.ir import Value, VerifyError, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.shared import SharedAccess
-from tileiras.layout.staging import load_access, store_access
+from tileiras.layout.staging import in_whole, load_access, slice_columns, store_access
 from tileiras.named_tuple import NamedTuple
 
+from .access import store_vector
 from .atoms import commit_copies, copy_async, wait_for_copies
-from .convert_layout import Place, StagedFragment, feeds_steps, read_shared, shared_addresses
+from .convert_layout import Place, StagedFragment, as_data, feeds_steps, read_shared, shared_addresses
 from .function import FunctionLowering
 from .memory import in_registers
 from .synchronization import Region
-from .types import memory_type, scalar_type
+from .types import element_of, memory_type, scalar_type
 from .views import TileAddresses
 
 
@@ -115,16 +118,38 @@ def wait(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     return [None]
 
 
+def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    buffer = lowering.value(op.buffer)
+    data = as_data(lowering.value(op.tensor), lowering)
+    size = element_of(data.type).width // 8
+    try:
+        access = store_access(lowering.layout(op.tensor), offsets_of(op.buffer.type.tile), 8 * size)
+    except ValueError as error:
+        raise VerifyError(str(error)) from None
+    lowering.synchronization.before_scratch(buffer.region)
+    holder = emit.thread_is_representative(access.lane_mask, access.warp_mask)
+    places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
+    for group, (pointer, offset) in zip(access.registers, places):
+        store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
+    lowering.synchronization.scratch_written(buffer.region)
+
+
 def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
     layout = lowering.layout(op.result)
     tile = op.buffer.type.tile
     buffer = lowering.value(op.buffer)
     element = memory_type(element_type_of(tile))
+    place = _stage(buffer, lowering.value(op.stage), lowering)
     try:
-        access = load_access(layout, offsets_of(tile), element.width)
+        access = load_access(in_whole(layout, tile.shape), offsets_of(tile), element.width)
+        if op.slice is not None:
+            columns = slice_columns(layout, tile.shape, offsets_of(tile))
+            moved = lowering.emit.image(columns, lowering.value(op.slice))
+            place = place._replace(moved=moved, moved_bits=reduce(or_, columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
-    place = _stage(buffer, lowering.value(op.stage), lowering)
+    lowering.synchronization.before_scratch_read(buffer.region)
     if feeds_steps(op.result, op.parent):
         return [StagedFragment(access, place, buffer.region, element, lowering)]
     value = read_shared(access, element, place, layout.registers, lowering)
@@ -139,5 +164,6 @@ PATTERNS: dict[type, Any] = {
     tileas.AsyncLoadOp: async_load,
     tileas.AsyncCommitGroupOp: commit_group,
     tileas.AsyncWaitOp: wait,
+    tileas.StoreTensorOp: store_tensor,
     tileas.CopyOp: copy,
 }

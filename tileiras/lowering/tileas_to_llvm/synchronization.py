@@ -26,14 +26,16 @@ _MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRM
 
 
 class Region:
-    """A part of the scratch arena, `start` to `end` in bytes, and when it was last read."""
+    """A part of the scratch arena, `start` to `end` in bytes, and when it was last read, and written to be read at any
+    time."""
 
-    __slots__ = ("end", "last_read", "start")
+    __slots__ = ("end", "last_read", "last_written", "start")
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start
         self.end = end
         self.last_read = 0
+        self.last_written = 0
 
     @property
     def alignment(self) -> int:
@@ -106,6 +108,22 @@ class Synchronization:
         """After loads from a region."""
         self._time += 1
         region.last_read = self._time
+
+    def scratch_written(self, region: Region) -> None:
+        """After stores to a region that are not followed by a barrier of their own."""
+        self._time += 1
+        region.last_written = self._time
+
+    def before_scratch_read(self, region: Region) -> None:
+        """Before loads from a region: what other threads wrote there must be visible."""
+        if region.last_written > self._barrier:
+            self.barrier()
+
+    def before_loop(self, op: Operation) -> None:
+        """Before a loop whose body reads what was written before it: one barrier here, not one in each iteration."""
+        for inner in op.walk():
+            if isinstance(inner, tileas.CopyOp) and (buffer := self._lowering.values.get(inner.buffer)) is not None:
+                self.before_scratch_read(buffer.region)
 
     def _settle(self, loop: _Loop) -> None:
         """Puts the barriers at the head of an iteration that the end of the one before turned out to need."""
@@ -196,6 +214,8 @@ class Synchronization:
         for inner in op.walk():
             if isinstance(inner, _MEMORY):
                 self._emitted[inner] = self._time
+            elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._lowering.values:
+                self._lowering.values[inner.buffer].region.last_written = self._time
         self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
 
     def leave_condition(self) -> None:

@@ -1,0 +1,51 @@
+"""How much shared memory a schedule may use, and what the rest of a kernel needs of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Operation
+from tileiras.layout.convert import plan_conversion
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.shared import SharedPlan
+from tileiras.targets import Target
+
+SCRATCH_BYTES = 16 * 1024, 48 * 1024
+"""Least and most that is left to what needs shared memory for itself, which goes in rounds when it is little."""
+
+SCRATCH_USERS = (
+    tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp, tileas.ExtractSliceOp, tileas.InsertSliceOp,
+    tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.LoadOp, tileas.TiledLoadOp, tileas.PrintOp,
+)  # fmt: skip
+"""Operations that may need some: loads with an order are made once and spread."""
+
+
+def shared_budget(func: Any, target: Target) -> int:
+    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
+    if not func.kernel_spec.occupancy:
+        return target.shared_per_cta
+    return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
+
+
+def conversion_bytes(op: Any) -> int:
+    """What a conversion of layout takes of shared memory when it is made at once."""
+    element = op.result.type.element_type
+    layouts = (layout_of(v.type) for v in (op.operand, op.result))
+    plan = plan_conversion(*layouts, stored_bits(element))
+    return plan.bytes if isinstance(plan, SharedPlan) else 0
+
+
+def stored_bits(type: Any) -> int:
+    """What an element takes in shared memory."""
+    return max(8, getattr(type, "width", 64))
+
+
+def scratch_bytes(op: Operation) -> int:
+    """What is left for an operation while it runs."""
+    least, most = SCRATCH_BYTES
+    if isinstance(op, tileas.ConvertLayoutOp):
+        return min(conversion_bytes(op), most)
+    if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
+        return 0
+    return least if isinstance(op, SCRATCH_USERS) else 0
