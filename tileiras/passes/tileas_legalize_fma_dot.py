@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
+from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.targets import UNIVERSAL_FMA
 
 
@@ -22,6 +23,9 @@ class LegalizeFmaDot(Pass):
     keeps = "values, the order of additions, other products"
 
     compute_capability: str = "sm_90"
+
+    def verify_input(self, op: Operation, context: PassContext) -> None:
+        VerifyOpsAnalysis(compute_capability=self.compute_capability).run(op, context)
 
     def run(self, op: Operation, context: PassContext) -> None:
         for func in [inner for inner in op.walk() if isinstance(inner, aa.FuncOp)]:

@@ -52,6 +52,7 @@ FAMILIES: Mapping[str, set[str]] = {
     "staging": {
         "nv_tileas.alloc_tensor", "nv_tileas.async.commit_group", "nv_tileas.async.load",
         "nv_tileas.async.tiled_load", "nv_tileas.async.wait", "nv_tileas.copy", "nv_tileas.dealloc_tensor",
+        "nv_tileas.store_tensor",
     },
 }  # fmt: skip
 """The others, and the operations for which each is loaded: half of a small compilation is loading code."""
