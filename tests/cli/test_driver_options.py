@@ -184,3 +184,103 @@ def test_the_version_names_the_build(capsys):
     assert re.fullmatch("Build [0-9a-f]{16}", build)
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.splitlines()[2] == build
+
+
+# What each option that watches puts on standard error: the start of its lines.
+WATCHING = {
+    "--mlir-print-ir-before=cse": "// *** IR Dump Before cse ***",
+    "--mlir-print-ir-after-change": "// *** IR Dump After convert-tileas-to-llvm ***",
+    "--mlir-timing": "   ---Wall Time---",
+    "--diagnostics=json": None,
+    "--remarks=all": '{"severity": "remark"',
+    "--verify-each": None,
+    "--save-temps": None,
+    "--mlir-print-ir-after-failure": None,
+    "--mlir-pass-pipeline-crash-reproducer=reproducer.mlir": None,
+}
+
+
+def test_what_watches_a_compilation_does_so_together_and_changes_nothing(kernel, capsys, tmp_path):
+    assert compile(kernel) == 0
+    alone, said = (tmp_path / "out").read_bytes(), capsys.readouterr().err
+    assert said == ""
+    assert compile(kernel, *WATCHING) == 0
+    assert (tmp_path / "out").read_bytes() == alone
+    lines = capsys.readouterr().err.splitlines()
+    for option, start in WATCHING.items():
+        assert start is None or any(line.startswith(start) for line in lines), option
+    remarks = [json.loads(line) for line in lines if line.startswith('{"severity"')]
+    assert {remark["category"] for remark in remarks} == {"memory", "kernel"}
+    assert all(remark["file"] == "k.mlir" and remark["line"] for remark in remarks)
+    assert "dce" not in dumps("\n".join(lines)), "which changes nothing here"
+    assert os.path.exists("k.tileas.mlir") and not os.path.exists("reproducer.mlir")
+
+
+def test_what_watches_a_compilation_that_fails_says_where_and_what_was_left(kernel, capsys, monkeypatch):
+    """A pass that leaves something invalid: its snapshot, the verifier's words, the reproducer, and the times."""
+    from tileiras.passes.dce import DeadCodeElimination
+
+    def leave_half_an_operation(self, op, context):
+        store = next(inner for inner in op.walk() if inner.name == "nv_tileas.store")
+        store.operands = store.operands[1:]
+
+    monkeypatch.setattr(DeadCodeElimination, "run", leave_half_an_operation)
+    assert compile(kernel, *WATCHING) == 5
+    lines = capsys.readouterr().err.splitlines()
+    places = {
+        what: next(number for number, line in enumerate(lines) if what in line)
+        for what in ("IR Dump After dce ***", "IR Dump After dce Failed", "between-pass verifier", "Wall Time")
+    }
+    assert places["IR Dump After dce ***"] < places["IR Dump After dce Failed"] < places["between-pass verifier"]
+    errors = [json.loads(line) for line in lines if line.startswith('{"severity": "error"')]
+    assert [error["message"] for error in errors][1:] == [
+        "between-pass verifier rejected IR after 'dce'", "failed to compile Tile IR program",
+    ]  # fmt: skip
+    assert errors[0]["line"] and "'nv_tileas.store' op" in errors[0]["message"]
+    assert errors[1]["notes"][-1]["message"] == "reproducer generated at `reproducer.mlir`"
+    with open("reproducer.mlir") as file:
+        assert file.readline().startswith("// tileiras-opt reproducer.mlir --pass-pipeline='builtin.module(dce)'")
+
+
+def test_a_refused_operation_of_bytecode_is_named_when_nothing_says_its_line(tmp_path, capsys):
+    from tileiras.bytecode import Version, write_module
+    from tileiras.ir import UnknownLoc, parse_module
+
+    module = parse_module(F32.replace("f32", "f8E4M3FN"), "k.mlir")
+    for op in module.walk():
+        op.location = UnknownLoc()
+    (tmp_path / "k.tileirbc").write_bytes(write_module(module, Version.parse("13.1")))
+    arguments = [str(tmp_path / "k.tileirbc"), "--gpu-name=sm_80", "-o", str(tmp_path / "out")]
+    assert main(arguments) == 5
+    first, place, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "error: Incompatibility with architecture 'sm_80': unsupported type 'f8E4M3FN'"
+    assert re.fullmatch(r"note: in .*k\.tileirbc: offset \d+ in function section, 'cuda_tile\.\w+' of '@k'", place)
+    assert last == "error: failed to compile Tile IR program"
+
+
+def test_columns_of_python_are_those_of_the_bytecode():
+    from tileiras.cli.messages import render_for_bytecode
+    from tileiras.diagnostics import Diagnostic, Severity
+    from tileiras.ir import FileLineColLoc
+
+    told = [Diagnostic(Severity.ERROR, FileLineColLoc(name, 3, 5), "no") for name in ("absent.py", "absent.mlir")]
+    assert render_for_bytecode(told).splitlines() == [
+        'loc("absent.py":3:4): error: no', 'loc("absent.mlir":3:5): error: no',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ["k.mlir:1:1: error: expected one cuda_tile.module, found none"]),
+        ("cuda_tile.module @m {\n  entri @k() {\n", [
+            "k.mlir:2:3: error: custom op 'entri' is unknown (tried 'cuda_tile.entri' as well); did you mean 'entry'?",
+            "  entri @k() {", "  ^",
+        ]),
+    ],
+)  # fmt: skip
+def test_what_is_shown_of_a_text_is_what_helps(kernel, capsys, text, said):
+    with open(kernel, "w") as file:
+        file.write(text)
+    assert compile(kernel) == 3
+    assert capsys.readouterr().err.splitlines() == said
