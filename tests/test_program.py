@@ -115,3 +115,11 @@ def test_further_options_of_the_compilation_can_be_given(ptxas):
     program.compile()
     assert b"META_DATA" not in program.get_output()
     assert refused(lambda: Program.create(TEXT, gpu_name="sm_90", options={"tile-lunch": False}))[0] == 2
+
+
+def test_text_may_be_a_string(ptxas):
+    text = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
+    made = [Program.create(given, gpu_name="sm_90") for given in (text, text.encode())]
+    for program in made:
+        program.compile()
+    assert made[0].get_output() == made[1].get_output()

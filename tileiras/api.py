@@ -78,6 +78,8 @@ class Artifact:
     @property
     def text(self) -> str:
         """`data` as text; raises ValueError for products that are not text (bytecode, cubin)."""
+        if self.suffix in (".tileirbc", ".cubin"):
+            raise ValueError(f"{self!r} is no text")
         return self.data.decode()
 
     def __repr__(self) -> str:
@@ -98,7 +100,7 @@ def compile(
     """Compiles one source for one GPU.
 
     source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, or a cuda_tile module, which is
-        left as it is.  A str with a line break is text, any other str a path.
+        left as it is.  A str with a line break or a brace is text, any other str a path.
     emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
     source_name: what messages call the source, instead of its path.
@@ -148,11 +150,13 @@ def parse(source: str | bytes | os.PathLike, *, source_name: str | None = None) 
 
 
 def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> units.Source:
-    """A path, text or bytes as a Source."""
+    """A path, text or bytes as a Source; raises TypeError for anything else."""
+    if not isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
+        raise TypeError(f"a source is a path, text, bytecode or a module, not {type(source).__name__}")
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         return units.Source(data, name or "<input>", None, units.kind_of(data))
-    if isinstance(source, str) and "\n" in source:
+    if isinstance(source, str) and ("\n" in source or "{" in source):
         return units.Source(source.encode(), name or "<input>", None, units.TEXT)
     return units.Source.read(source, name)
 
@@ -193,7 +197,7 @@ def compile_with(
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
     dependencies: list[str] = []
-    if isinstance(source, (str, bytes, bytearray, memoryview, os.PathLike)):
+    if not isinstance(source, units.Source) and not hasattr(source, "clone"):
         source = open_source(source, source_name)
     if not isinstance(source, units.Source):
         module = source.clone({})

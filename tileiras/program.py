@@ -33,7 +33,7 @@ class Configuration(NamedTuple):
     `output_file` is a name for whoever writes the output; nothing is written here.
     """
 
-    input: bytes | None
+    input: bytes | str | None
     gpu: int = 0
     opt_level: int = 3
     device_debug: bool = False
@@ -61,9 +61,13 @@ class Program:
 
     @classmethod
     def create(
-        cls, configuration: Configuration | bytes | None, *, gpu_name: str = "", options: dict[str, Any] | None = None,
+        cls,
+        configuration: Configuration | bytes | str | None,
+        *,
+        gpu_name: str = "",
+        options: dict[str, Any] | None = None,
         **fields: Any,
-    ) -> "Program":  # fmt: skip
+    ) -> "Program":
         """From a configuration, or from an input and the other fields of one by name; `gpu_name` may stand for `gpu`.
 
         `options` are further options of the compilation, by name; cubins are for the driver's tile launch unless
@@ -83,7 +87,8 @@ class Program:
             configuration = Configuration(configuration, **fields)
         if configuration.input is None:
             raise _refused("input buffer is null")
-        data = bytes(configuration.input)
+        given = configuration.input
+        data = given.encode() if isinstance(given, str) else bytes(given)
         source = units.Source(data, "<input>", None, units.kind_of(data))
         version = units.bytecode_version(data) if source.kind == units.BYTECODE else ""
         name = f"sm_{configuration.gpu}"

@@ -120,3 +120,22 @@ def test_lines_are_quoted_of_text_only():
     (text,) = library.quoted([placed], Source(b"line\n", "k", None, "text"))
     assert text.position.source_line == "line" and text.notes[0].message == "n"
     assert library.quoted([placed], Source(b"\x7f", "k", None, "bytecode")) == [placed]
+
+
+@pytest.mark.parametrize("source", [5, None, ["k.mlir"]])
+def test_what_is_no_source_is_named(source):
+    with pytest.raises(TypeError, match=f"not {type(source).__name__}"):
+        tileiras.compile(source, gpu_name="sm_90")
+    with pytest.raises(TypeError, match=f"not {type(source).__name__}"):
+        tileiras.parse(source)
+
+
+def test_a_string_of_one_line_is_text_when_it_has_a_brace():
+    made = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90")
+    assert ".entry k(" in made.text
+
+
+def test_a_cubin_is_no_text(ptxas):
+    made = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90", emit="cubin")
+    with pytest.raises(ValueError, match="<.cubin of k: [0-9]+ bytes> is no text"):
+        made.text  # noqa: B018

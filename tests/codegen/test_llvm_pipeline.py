@@ -164,3 +164,25 @@ def test_invalid_level_is_a_configuration_error():
     with pytest.raises(CompileError, match="invalid LLVM optimization level: 4") as error:
         llvm_pipeline.compile_to_ptx(STORE_ONE, processor("sm_80"), opt_level=4)
     assert error.value.code == 2
+
+
+KILLED = """
+import os, signal, sys
+from tileiras import api
+from tileiras.codegen import isolation
+if sys.argv[1] == "embedded":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in a program that embeds Python
+def made():
+    return api.compile(sys.argv[2], gpu_name="sm_90").data
+first = made()
+os.kill(isolation._local.helper._pid, signal.SIGKILL)
+os.waitid(os.P_PID, isolation._local.helper._pid, os.WEXITED | os.WNOWAIT)
+assert made() == first and signal.SIGPIPE not in signal.sigpending()
+"""
+
+
+@pytest.mark.parametrize("program", ["python", "embedded"])
+def test_a_helper_that_was_killed_between_two_kernels_is_replaced(program):
+    words = [sys.executable, "-c", KILLED, program, "examples/saxpy.mlir"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

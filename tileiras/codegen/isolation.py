@@ -27,12 +27,16 @@ _LENGTH = 8
 
 
 class HelperDied(Exception):
-    """The helper ended while it worked on a request; `text` is what LLVM wrote, `reason` how the process ended."""
+    """The helper ended while it worked on a request; `text` is what LLVM wrote, `reason` how the process ended.
 
-    def __init__(self, reason: str, text: str) -> None:
+    `unread` says that it was gone before it had the request.
+    """
+
+    def __init__(self, reason: str, text: str, unread: bool = False) -> None:
         super().__init__(f"{reason}: {text}" if text else reason)
         self.reason = reason
         self.text = text
+        self.unread = unread
 
 
 class Helper:
@@ -89,20 +93,23 @@ class Helper:
     ) -> tuple[Any, str]:
         """The function's result and what was written to stderr meanwhile; raises HelperDied or RuntimeError."""
         payload = marshal.dumps((function, arguments))
+        unread = False
         try:
-            _send(self._requests, payload)
-            if meanwhile is not None:
-                meanwhile()
-            reply = _read_message(self._replies)
-        except BrokenPipeError:
-            reply = None
+            try:
+                _send(self._requests, payload)
+            except BrokenPipeError:
+                unread, reply = True, None
+            else:
+                if meanwhile is not None:
+                    meanwhile()
+                reply = _read_message(self._replies)
         except BaseException:
             # Interrupted half-way: the next reply would answer this request, so this helper is of no more use.
             self.close()
             raise
         text = self._drain()
         if reply is None:
-            raise HelperDied(self._reap(), text)
+            raise HelperDied(self._reap(), text, unread)
         ok, value = marshal.loads(reply)
         if not ok:
             raise RuntimeError(value)
@@ -222,8 +229,12 @@ def call(function: str, *, meanwhile: Callable[[], None] | None = None, **argume
     start()
     try:
         return _local.helper.call(function, arguments, meanwhile)
-    except HelperDied:
+    except HelperDied as death:
         _local.helper = None
+        if death.unread:
+            # Somebody ended it between two requests: the system, short of memory, or an operator.
+            start()
+            return _local.helper.call(function, arguments, meanwhile)
         raise
     except BaseException:
         if _local.helper._stderr.closed:
@@ -303,9 +314,30 @@ def _serve(requests: int, replies: int, lifeline: int) -> None:
 
 
 def _send(descriptor: int, message: bytes) -> None:
+    """Writes a message; raises BrokenPipeError when nobody reads any more."""
     view = memoryview(len(message).to_bytes(_LENGTH, "little") + message)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    with _no_sigpipe():
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+
+@contextlib.contextmanager
+def _no_sigpipe() -> Iterator[None]:
+    """Keeps the signal of a pipe without reader from this thread: Python ignores it, a program that embeds Python need
+    not, and would end."""
+    import signal
+
+    if signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+    waiting = signal.SIGPIPE in signal.sigpending()
+    try:
+        yield
+    finally:
+        if not waiting and signal.SIGPIPE in signal.sigpending():
+            signal.sigwait([signal.SIGPIPE])
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _read_message(descriptor: int) -> bytes | None:
