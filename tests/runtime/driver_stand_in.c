@@ -21,8 +21,10 @@ static int live;
 
 static int contexts[2], modules[64], functions[64];
 
+/* A log that is full takes no more. */
 #define SAY(...) \
-    log_size += (size_t)snprintf(log_text + log_size, sizeof log_text - log_size, __VA_ARGS__)
+    do { if (log_size < sizeof log_text) \
+        log_size += (size_t)snprintf(log_text + log_size, sizeof log_text - log_size, __VA_ARGS__); } while (0)
 #define CALL(name) \
     do { if (strcmp(failing, name) == 0) { SAY("%s refused\n", name); return failing_code; } } while (0)
 

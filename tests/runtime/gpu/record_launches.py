@@ -30,6 +30,9 @@ from tileiras.sim import Memory, SimulationError
 ORDERED_BY_CHANCE = re.compile(r"\batom\.")
 """What such kernels leave behind may depend on who comes first: they are kept when two orders make no difference."""
 
+NOT_OF_ONE_DEVICE = re.compile(r"\bmultimem\.")
+"""Such kernels want addresses that stand for the memory of a team of devices, which the emulator does not."""
+
 DELIBERATELY_BROKEN = ("test_missing_barriers",)
 """Tests of kernels that are expected to go wrong."""
 
@@ -64,7 +67,7 @@ class Recorder:
 
         @functools.wraps(emulate)
         def recording_emulate(ptx_text: str, entry: str, grid: Any, args: Any, metadata: Any = None, **how: Any) -> Any:
-            left_out = _deliberately_broken() or _holds_addresses(args)
+            left_out = _deliberately_broken() or NOT_OF_ONE_DEVICE.search(ptx_text) or _holds_addresses(args)
             started = None if left_out else self._start(ptx_text, entry, grid, args, metadata, how)
             result = emulate(ptx_text, entry, grid, args, metadata, **how)
             if started is not None:
