@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tileiras.diagnostics import CompileError
-from tileiras.ir import parse_module, verify
+from tileiras.diagnostics import CompileError, DiagnosticEngine
+from tileiras.ir import DominanceInfo, i32, parse_module, verify
 
 HEAD = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'
 
@@ -101,3 +103,62 @@ def test_a_diagnostic_shows_its_line_and_a_caret() -> None:
     assert head.startswith("f.mlir:3:") and ": error: " in head
     assert line == "\t%x = arith.addi %n, %m : i32"
     assert caret.startswith("\t") and line[len(caret) - 1] == "%"
+
+
+NESTED = f"""module {{
+  nv_tileaa.func @f(%a: i32, %c: i1) {HEAD} {{
+    %0 = arith.addi %a, %a : i32
+    scf.if %c {{
+      %1 = arith.addi %0, %a : i32
+      scf.if %c {{
+        %2 = arith.addi %1, %0 : i32
+        %3 = arith.addi %2, %1 : i32
+      }}
+      %4 = arith.addi %1, %0 : i32
+    }} else {{
+      %5 = arith.addi %0, %0 : i32
+      %6 = arith.addi %5, %0 : i32
+    }}
+    %7 = arith.addi %0, %a : i32
+    nv_tileaa.return
+  }}
+}}"""
+
+BLOCKS = """llvm.func @f(%a: i32, %c: i1) {
+  %0 = llvm.add %a, %a : i32
+  llvm.cond_br %c, ^one(%0 : i32), ^two
+^one(%x: i32):
+  %1 = llvm.add %x, %0 : i32
+  %2 = llvm.add %1, %x : i32
+  llvm.cond_br %c, ^two, ^three(%1 : i32)
+^two:
+  %3 = llvm.add %0, %a : i32
+  llvm.br ^three(%3 : i32)
+^three(%y: i32):
+  %4 = llvm.add %y, %0 : i32
+  %5 = llvm.add %4, %y : i32
+  llvm.cond_br %c, ^one(%5 : i32), ^four
+^four:
+  %6 = llvm.add %4, %5 : i32
+  llvm.return
+}"""
+
+
+@pytest.mark.parametrize("text", [NESTED, BLOCKS], ids=["nested", "blocks"])
+@pytest.mark.parametrize("seed", range(8))
+def test_every_use_of_any_value_is_judged_as_dominance_has_it(text: str, seed: int) -> None:
+    choose = random.Random(seed).choice
+    module = parse_module(text, "f.mlir")
+    sums = [op for op in module.walk() if op.name in ("arith.addi", "llvm.add")]
+    blocks = dict.fromkeys(op.parent for op in sums)
+    values = [op.results[0] for op in sums]
+    values += [argument for block in blocks for argument in block.arguments if argument.type is i32]
+    # First the function as it is, then with more and more operands replaced by any value there is.
+    for _ in range(12):
+        dominance = DominanceInfo()
+        wrong = sum(not dominance.value_dominates(value, op) for op in sums for value in op.operands)
+        engine = DiagnosticEngine()
+        verify(module, engine)
+        assert len(engine.diagnostics) == wrong
+        assert all(diagnostic.message.endswith("does not dominate this use") for diagnostic in engine.diagnostics)
+        choose(sums).set_operand(choose((0, 1)), choose(values))

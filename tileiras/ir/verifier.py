@@ -42,7 +42,7 @@ def diagnose(op: Operation, error: VerifyError) -> Diagnostic:
 class _Rules:
     """What the verifier looks at of a class, found when it meets the first of its operations."""
 
-    __slots__ = ("operands", "results", "attributes", "shaped", "traits", "own", "warns", "isolated")
+    __slots__ = ("operands", "results", "attributes", "requires", "shaped", "traits", "own", "warns", "isolated")
 
     _of_class: dict[type[Operation], _Rules] = {}
 
@@ -54,6 +54,7 @@ class _Rules:
             (field.name, field.arity == "one", field.constraint if isinstance(field.constraint, type) else None, field)
             for field in cls.attribute_fields
         ]
+        self.requires = any(field.arity == "one" for field in cls.attribute_fields)
         self.shaped = bool(cls.region_fields or cls.successor_fields)
         self.traits = [trait for trait in cls.trait_instances if type(trait).verify is not Trait.verify]
         self.own = cls.verify_op is not Operation.verify_op
@@ -65,13 +66,15 @@ class _Rules:
 class _Verification:
     """One walk over an operation and everything inside it."""
 
-    __slots__ = ("engine", "dominance", "open", "leaks")
+    __slots__ = ("engine", "dominance", "open", "above", "leaks")
 
     def __init__(self, engine: DiagnosticEngine) -> None:
         self.engine = engine
         self.dominance = DominanceInfo()
         # The regions around the operation that is looked at, up to the nearest one isolated from above.
         self.open: set[Region] = set()
+        # Blocks of the same region that dominate the current block.
+        self.above: set[Block] = set()
         # Whether a value was used that is from none of them.
         self.leaks = False
 
@@ -96,20 +99,26 @@ class _Verification:
             for message in error.also:
                 self.engine.error(op.location, f"'{op.name}' op {message}")
             return
-        if op.regions:
+        if op._regions:
             self.regions(op, rules.isolated)
 
     def regions(self, op: Operation, isolated: bool) -> None:
-        around, leaked = self.open, self.leaks
+        around, leaked, above = self.open, self.leaks, self.above
         if isolated:
             self.open, self.leaks = set(), False
         for region in op.regions:
             self.open.add(region)
             for block in region.blocks:
+                self.above = set()
+                # What is defined before the operation in its block, where most operands are from.
+                defined: set[Value] = set(block.arguments)
                 for inner in block.operations:
-                    self.operands(inner)
+                    if not defined.issuperset(inner._operands):
+                        self.operands(inner)
                     self.tree(inner)
+                    defined.update(inner._results)
             self.open.discard(region)
+        self.above = above
         if isolated:
             if self.leaks:
                 _verify_isolation(op, self.engine)
@@ -118,7 +127,6 @@ class _Verification:
     def operands(self, op: Operation) -> None:
         block = op.parent
         for number, value in enumerate(op.operands):
-            # The common case is a definition earlier in the same block.
             definition = value.defining_op
             if definition is not None:
                 home = definition.parent
@@ -128,9 +136,13 @@ class _Verification:
                 home = value.block  # type: ignore[attr-defined]
                 if home is block:
                     continue
+            if home in self.above:
+                continue
             if home is None or home.parent not in self.open:
                 self.leaks = True
             if (definition is None or home is not block) and self.dominance.value_dominates(value, op):
+                if home.parent is block.parent:
+                    self.above.add(home)
                 continue
             if definition is not None:
                 notes = [Diagnostic.note(definition.location, "operand defined here")]
@@ -140,7 +152,7 @@ class _Verification:
 
 
 def _verify_structure(op: Operation, rules: _Rules) -> None:
-    operands, results, attributes = op.operands, op.results, op.attributes
+    operands, results, attributes = op._operands, op._results, op.attributes
     fields = rules.operands
     if fields is not None and len(fields) == len(operands) and OPERAND_SEGMENTS not in attributes:
         for field, value in zip(fields, operands):
@@ -155,14 +167,15 @@ def _verify_structure(op: Operation, rules: _Rules) -> None:
                 _verify_types("result", op.result_fields, op.result_spans(), results)
     else:
         _verify_types("result", op.result_fields, op.result_spans(), results)
-    for name, required, wanted, field in rules.attributes:
+    # An operation without attributes is fine unless it needs one.
+    for name, required, wanted, field in rules.attributes if attributes or rules.requires else ():
         value = attributes.get(name)
         if value is None:
             if required:
                 raise VerifyError(f"requires attribute '{name}'")
         elif not (isinstance(value, wanted) if wanted is not None else satisfies(field.constraint, value)):
             raise VerifyError(f"attribute '{name}' failed to satisfy constraint: {describe(field.constraint)}")
-    if rules.shaped or op.regions or op.successors:
+    if rules.shaped or op._regions or op._successors:
         if op.region_fields or op.regions:
             _verify_count(op, "region", op.region_fields, len(op.regions))
         if op.successor_fields or op.successors:
