@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 
 NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
-NO_AGENTS = "there are no agents: the warps of a kernel are not specialized"
+NO_AGENTS = "agents and their pipes are checked, not made: no pass rewrites them"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
 NO_WGMMA = "neither wgmma nor tcgen05 instructions are made"
 NO_OP = "no operation of ours has the property"
@@ -157,7 +157,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5, NO_WGMMA),
         Row("plugin has unsupported feature", "plugin operations", 5, NO_OP),
         Row("failed to convert block signature", "generated regions", 5, NO_OP),
-        Row("expect operands with queue types", "queues", 5, NO_AGENTS),
+        Row("expect operands with queue types", "queues", 5, "there are no queues: agents have pipes from the start"),
         Row("expects both SFA and SFB to be present", "one scale of two", 3,
             "a block-scaled product has both operands, by its syntax"),
         Row("sfa and sfb element type mismatch", "scales of two types", 3),
@@ -174,10 +174,10 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("expects conv params size matched with each other", "convolutions", 3, NO_OP),
         Row("expects channel must be a dimGroup", "convolutions", 3, NO_OP),
         Row("expects channel dimGroup should contain only channel", "convolutions", 3, NO_OP),
-        Row("expects region arguement types to match with producer types [X], but got: [Y]", "pipeline regions", 3,
-            NO_AGENTS),
+        Row("expects region arguement types to match with producer types [X], but got: [Y]",
+            "a producer or consumer whose region takes other tiles", 3),
         Row("expects region result types to be match with operation result types [X], but got: [Y]",
-            "pipeline regions", 3, NO_AGENTS),
+            "a consumer whose region yields something else", 3),
         Row("expects CoordType is same as memref index type, but got X", "coordinates of another type", 3,
             "coordinates of any integer type are taken, and a memref has no index type"),
         Row("memScope not supported when memSemantic is weak", "a weak update with a scope", 3),
@@ -254,7 +254,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("failed to query target spec for convert_layout", "materialization", 5,
             "conversions are lowered with the target at hand"),
         Row("inconsistent numWarps in the agent switch, maybe it is called in different agents with different numWarps",
-            "agents", 5, NO_AGENTS),
+            "a kernel with switches of different numbers of warps", 5),
         Row("Kernel is already dynamic persistent", "`dynamic-persistent` twice", 0, "a tile block computes one tile"),
         Row("TileASRemoveBufferAliasPass failed to converge", "buffer aliases", 5, "buffers have one name each"),
         Row("RemoveBufferAlias: not supported operation type", "buffer aliases", 5, "buffers have one name each"),
@@ -384,12 +384,14 @@ that says where in the compiler a diagnostic was made.
 |---|---|
 | an operation is made or read | types and attributes, by their constructors; `read` verifies the module |
 | between passes (`tileiras-opt`; `tileiras --verify-each`) | every operation, dominance, isolation |
-| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target, fragments of products; `tileiras-opt` asks for it where a pass needs what it checks |
+| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target, fragments of products |
+| behind the schedule of `warp-specialize` | `tileaa-agent-verifier`: warps, registers, pipes and barriers of agents |
 | before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, printed formats, launches from the device |
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
 | on PTX | ptxas |
 
-The TileAA agent verifier of the documentation has no counterpart, since kernels are not divided into agents.
+`tileiras-opt` asks for the third before every pass that needs what it checks. Our schedules make no agents: the fourth
+is for text that has some.
 
 A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
 takes. The documentation has 1024 for sm_50 to sm_75 and 32760 or 32768 for newer ones; the CUDA programming guide

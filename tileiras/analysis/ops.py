@@ -23,6 +23,9 @@ from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_
 LANE_BITS = 5
 """A warp has 32 lanes."""
 
+AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
+"""Behind it, operations have the warps of their agent."""
+
 Finding = tuple[Operation, str]
 
 
@@ -38,8 +41,15 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
         return
     # Types and attributes are interned: most operations ask again for what has been looked at.
     accepted: set[Any] = set()
+    accepted_of: dict[int, set[Any]] = {warps: accepted}
+    specialized = False
     for op in func.walk():
-        wrong = _types_error(op, warps, accepted)
+        if op.name == AGENT_SWITCH:
+            from .agents import agent_warps
+
+            specialized = True
+        here = agent_warps(op, warps) if specialized else warps
+        wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
             atom = op.attributes.get("atom")
             if atom is not None and (type(op), atom) not in accepted:

@@ -28,6 +28,10 @@ def passes(options: StageOptions) -> list[Pass]:
         if options.pipeline_strategy == "warp-specialize":
             schedule.instead_of = "light" if options.rrt_size_threshold == 0 else "heavy"
         found += [schedule, CommonSubexpressionElimination().after(schedule.name)]
+        if options.pipeline_strategy == "warp-specialize":
+            from tileiras.passes.tileaa_agent_verifier import AgentVerifier
+
+            found.append(AgentVerifier(compute_capability=options.gpu_name))
     return [*found, LegalizeFmaDot(compute_capability=options.gpu_name)]
 
 

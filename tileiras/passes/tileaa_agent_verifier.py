@@ -1,0 +1,36 @@
+"""`tileaa-agent-verifier`: whether the agents of kernels whose warps are specialized fit together.
+
+`tileiras/analysis/agents.py` has the rules.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, Pass
+from tileiras.ir.pass_manager import PassContext
+from tileiras.passes import gpu_of
+
+
+class AgentVerifier(Pass):
+    name = "tileaa-agent-verifier"
+    anchor = "builtin.module"
+    needs = "`nv_tileas`"
+    establishes = "that agents have warps and registers, pipes two ends, barriers all their threads"
+    keeps = "the module"
+
+    compute_capability: str = "sm_90"
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        gpu = gpu_of(self.compute_capability)
+        functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
+        if not any(inner.name.startswith(PREFIX) for func in functions for inner in func.walk()):
+            return
+        # A kernel without agents does without their dialect.
+        from tileiras.analysis.agents import agent_errors
+
+        for func in functions:
+            for place, wrong in agent_errors(func, gpu):
+                context.engine.error(place.location, f"'{place.name}' op {wrong}")
+
+
+PREFIX = "nv_tileas.async.pipeline."
