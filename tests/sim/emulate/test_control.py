@@ -231,6 +231,22 @@ def test_named_barriers_with_counts_hand_data_over(kernel):
         assert (out == np.arange(64) * 7).all()
 
 
+def test_all_warps_have_to_be_at_one_aligned_barrier(kernel):
+    """PTX ISA, barrier: a warp at another `bar.sync` of the same number is undefined; `barrier.sync` allows it."""
+    body = """
+        mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bra ELSE;
+        {sync} bra END;
+        ELSE: {sync}
+        END:
+    """
+    for seed in (None, 0):
+        with pytest.raises(EmulationError, match="some warps are at this barrier, others at that of line"):
+            emulate(kernel(body.format(sync="bar.sync 0;"), (), threads=64), "k", 1, [], seed=seed)
+        emulate(kernel(body.format(sync="barrier.sync 0;"), (), threads=64), "k", 1, [], seed=seed)
+        # Named and counted: how groups of warps hand things over.
+        emulate(kernel(body.format(sync="bar.sync 1, 64;"), (), threads=64), "k", 1, [], seed=seed)
+
+
 def test_barrier_reductions(kernel):
     body = """
         mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; setp.le.u32 %p1, %r1, 40; setp.eq.u32 %p2, %r1, %r2;

@@ -27,10 +27,17 @@ class Barriers:
         self.rounded = np.zeros(shape, np.int64)  # arrived, in whole warps
         self.expected = np.zeros(shape, np.int64)  # explicit count, 0 for all live threads
         self.population = np.zeros(shape, np.int64)  # arrived with a true predicate
+        self.line = np.zeros(shape, np.int64)  # of the aligned instruction that all threads have to be at, 0 for none
         self.used = False
 
-    def arrive(self, group, item: Instruction, number: np.ndarray, count: np.ndarray | None, predicate=None) -> None:
-        """Count the group's active threads in; ``number`` and ``count`` are one element or one per thread."""
+    def arrive(
+        self, group, item: Instruction, number: np.ndarray, count: np.ndarray | None, predicate=None, aligned=False
+    ) -> None:
+        """Count the group's active threads in; ``number`` and ``count`` are one element or one per thread.
+
+        Without a count, an aligned barrier is for all threads of the block at one instruction (PTX ISA, barrier: "all
+        threads in CTA will execute the same barrier instruction"): another one means that warps went different ways.
+        """
         self.used = True
         active = group.active_lanes()
         warps = np.flatnonzero(active.any(1))
@@ -43,6 +50,14 @@ class Barriers:
             self.batch.launch.races.clocks.arrive(group, number)
         np.add.at(self.threads, where, active[warps].sum(1))
         np.add.at(self.rounded, where, 32)
+        if aligned and count is None:
+            line = self.line[where]
+            if (other := (line != 0) & (line != item.line)).any():
+                group.fault(
+                    f"some warps are at this barrier, others at that of line {int(line[other][0])}", item,
+                    int(lanes[other.argmax()]),
+                )  # fmt: skip
+            self.line[where] = item.line
         if count is not None:
             wanted = np.broadcast_to(count, (group.n,))[lanes].astype(np.int64)
             if (bad := (wanted % 32 != 0) | (wanted == 0)).any():
@@ -76,7 +91,7 @@ class Barriers:
                 if self.batch.launch.races is not None:
                     self.batch.launch.races.clocks.leave(group, lanes, number)
                 group.unpark(lanes)
-        for state in (self.threads, self.rounded, self.expected, self.population):
+        for state in (self.threads, self.rounded, self.expected, self.population, self.line):
             state[full] = 0
         if self.batch.launch.races is not None:
             self.batch.launch.races.clocks.reset(full)
@@ -147,6 +162,7 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
             R[number],
             None if count is None else R[count],
             None if predicate is None else R[predicate],
+            aligned,
         )
         if arrive_only:
             group.goto(following.index)
