@@ -100,7 +100,7 @@ class Field:
     field under and `name` what the IR calls it: the same, unless Python or the core has the name for itself.
     """
 
-    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "position", "fitting")
+    __slots__ = ("kind", "constraint", "doc", "arity", "since", "default", "name", "accessor", "fitting")
 
     def __init__(
         self,
@@ -120,9 +120,15 @@ class Field:
         self.default = default
         self.name = name
         self.accessor = ""
-        self.position = -1
         self.fitting: set[Any] = set()
         """Types that are known to fulfil the constraint."""
+
+    def __get__(self, op: Any, owner: Any) -> Any:
+        """The part of an operation; the class has the field until somebody reads it, then a property."""
+        return self if op is None else owner.make_accessor(self).__get__(op, owner)
+
+    def __set__(self, op: Any, value: Any) -> None:
+        raise AttributeError(f"'{type(op).__name__}.{self.accessor}' is declared, and not to be set")
 
     def fits(self, type: Any) -> bool:
         """Whether a type fulfils the constraint; being immutable, what once did always does."""

@@ -6,7 +6,6 @@ attributes, regions and successors, and stands in a block's linked list.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
@@ -41,7 +40,8 @@ class Operation:
     region_fields: ClassVar[tuple[Field, ...]] = ()
     successor_fields: ClassVar[tuple[Field, ...]] = ()
     trait_instances: ClassVar[tuple[Trait, ...]] = ()
-    _trait_classes: ClassVar[frozenset[type]] = frozenset()
+    # The classes of the traits and their bases; found when first asked for.
+    _trait_classes: ClassVar[frozenset[type] | None] = None
     _signature: ClassVar[_Signature | None] = None
 
     __slots__ = ("_operands", "_results", "attributes", "_regions", "_successors", "location", "parent", "prev",
@@ -59,15 +59,16 @@ class Operation:
         if own:
             cls._declare_fields(own)
         if "traits" in cls.__dict__:
-            inherited = [t for base in cls.__mro__[1:] for t in base.__dict__.get("traits", ())]
-            cls.trait_instances, cls._trait_classes = _traits((*cls.traits, *inherited))
+            declared = [t for base in cls.__mro__ for t in base.__dict__.get("traits", ())]
+            cls.trait_instances = tuple([t() if isinstance(t, type) else t for t in declared])
+            cls._trait_classes = None
         if "name" in cls.__dict__ and cls.name:
             registry.OPERATIONS[cls.name] = cls
         cls._signature = None
 
     @classmethod
     def _declare_fields(cls, own: dict[str, Field]) -> None:
-        """Adds fields to those of the bases, whose accessors stay as they are: new fields come last."""
+        """Adds fields to those of the bases, whose places stay as they are: new fields come last."""
         declared = {field.name: field for field in cls.fields}
         for name, field in own.items():
             field.accessor = name
@@ -75,17 +76,22 @@ class Operation:
             declared[field.name] = field
             if name in Operation.__dict__:  # `operands` and the like: the core's own list is the field
                 delattr(cls, name)
+            if field.name != name and field.name not in Operation.__dict__:
+                setattr(cls, field.name, field)
         cls.fields = tuple(declared.values())
-        by_kind: dict[str, tuple[Field, ...]] = {}
-        for field in own.values():
-            of_kind = by_kind.get(field.kind)
-            if of_kind is None:
-                of_kind = by_kind[field.kind] = tuple([other for other in cls.fields if other.kind == field.kind])
-                setattr(cls, f"{field.kind}_fields", of_kind)
-            read = _accessor(field, of_kind.index(field), of_kind)
-            for accessor in (field.accessor,) if field.name == field.accessor else (field.accessor, field.name):
-                if accessor not in Operation.__dict__:
-                    setattr(cls, accessor, read)
+        for kind in {field.kind: None for field in own.values()}:
+            setattr(cls, f"{kind}_fields", tuple([field for field in cls.fields if field.kind == kind]))
+
+    @classmethod
+    def make_accessor(cls, field: Field) -> property:
+        """Puts the property that reads a field into its place in the class that declares it; most are never read."""
+        declaring = [base for base in cls.__mro__ if field in getattr(base, "fields", ())][-1]
+        of_kind = getattr(declaring, f"{field.kind}_fields")
+        read = _accessor(field, of_kind.index(field), of_kind)
+        for name in (field.accessor, field.name):
+            if isinstance(declaring.__dict__.get(name), Field):
+                setattr(declaring, name, read)
+        return read
 
     # ---- construction ------------------------------------------------------------------------------------------------
 
@@ -235,7 +241,10 @@ class Operation:
 
     @classmethod
     def has_trait(cls, trait: type[Trait]) -> bool:
-        return trait in cls._trait_classes
+        classes = cls._trait_classes
+        if classes is None:
+            classes = cls._trait_classes = frozenset(base for t in cls.trait_instances for base in type(t).__mro__)
+        return trait in classes
 
     @classmethod
     def get_trait(cls, trait: type[Trait]) -> Any:
@@ -377,8 +386,8 @@ class _Signature:
         self.ones = [1] * len(op.operand_fields)
         self.attributes = [(field.accessor, field.name, field) for field in op.attribute_fields]
         self.results = [field.accessor for field in op.result_fields]
-        self.sized_operands = AttrSizedOperandSegments in op._trait_classes
-        self.sized_results = AttrSizedResultSegments in op._trait_classes
+        self.sized_operands = op.has_trait(AttrSizedOperandSegments)
+        self.sized_results = op.has_trait(AttrSizedResultSegments)
         # The operand whose type all results have.
         self.typed_as = None
         if op.infer_result_types.__func__ is Operation.infer_result_types.__func__:  # type: ignore[attr-defined]
@@ -395,13 +404,6 @@ def _typed_as(op: type[Operation]) -> int | None:
                 if field.name in trait.fields:
                     return position
     return None
-
-
-@functools.cache
-def _traits(declared: tuple) -> tuple[tuple[Trait, ...], frozenset[type]]:
-    """The instances of declared traits, and the classes that these are of."""
-    instances = tuple([t() if isinstance(t, type) else t for t in declared])
-    return instances, frozenset([base for t in instances for base in type(t).__mro__])
 
 
 def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:
