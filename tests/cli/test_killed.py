@@ -1,4 +1,4 @@
-"""A command that is killed leaves no process and no file behind, whatever it was doing."""
+"""A command or a build that is killed leaves no process and no file behind, whatever it was doing."""
 
 import os
 import signal
@@ -24,8 +24,16 @@ sys.exit(program())
 """
 
 
+SCONSTRUCT = """\
+from tileiras.build import tool
+env = Environment(tools=["default", tool])
+for name in ("k", "second"):
+    env.TileKernel(name + ".mlir", sm="sm_80", emit="cubin", ptxas="ptxas")
+"""
+
+
 def until(condition, what):
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not (found := condition()):
         assert time.monotonic() < limit, what
         time.sleep(0.02)
@@ -33,6 +41,7 @@ def until(condition, what):
 
 
 def children(pid: int) -> set[int]:
+    """The processes that this one has started, and theirs."""
     found = set()
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -41,7 +50,7 @@ def children(pid: int) -> set[int]:
             continue
         if int(fields[1]) == pid:
             found.add(int(file.parent.name))
-    return found
+    return found.union(*map(children, found))
 
 
 def running(pid: int) -> bool:
@@ -57,16 +66,19 @@ def command(tmp_path):
     (tmp_path / "k.mlir").write_text(KERNEL.replace("TYPE", "f32"))
     (tmp_path / "temporary").mkdir()
     ptxas = tmp_path / "ptxas"
-    ptxas.write_text("#!/bin/sh\ntouch ../../started\nexec sleep 100\n")
+    ptxas.write_text("#!/bin/sh\ntest $1 = --version && exit\necho > ../../started\nexec sleep 100\n")
     ptxas.chmod(0o755)
     path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
     started = []
 
-    def start(*python):
+    words = ("k.mlir", "--gpu-name=sm_80", f"--ptxas={ptxas}", "--cache=off", "-o", "k.cubin")
+
+    def start(*python, arguments=words):
         process = subprocess.Popen(
-            [sys.executable, *python, "k.mlir", "--gpu-name=sm_80", f"--ptxas={ptxas}", "--cache=off", "-o", "k.cubin"],
-            cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-            env={**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": path},
+            [sys.executable, *python, *arguments],
+            cwd=tmp_path, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": path, "TILEIRAS_CACHE_DIR": "off"},
         )  # fmt: skip
         started.append(process)
         until((tmp_path / "started").exists, "it does not get that far")
@@ -99,3 +111,15 @@ def test_llvm_ends_in_the_middle_of_its_work_when_the_command_is_killed(command)
     assert len(inner) == 1
     process.kill()
     until(lambda: not any(map(running, inner)), "LLVM's process goes on")
+
+
+def test_workers_end_in_the_middle_of_their_work_when_the_build_is_killed(command, tmp_path):
+    second = (tmp_path / "k.mlir").read_text().replace("@k(", "@second(")
+    (tmp_path / "second.mlir").write_text(second)
+    (tmp_path / "SConstruct").write_text(SCONSTRUCT.replace('"ptxas"', repr(str(tmp_path / "ptxas"))))
+    process, _ = command("-m", "SCons", "-j2", arguments=())
+    # A server of forks, two workers, LLVM for each, and ptxas.
+    inner = until(lambda: (found := children(process.pid)) and len(found) >= 7 and found, "it does not get that far")
+    process.kill()
+    until(lambda: not any(map(running, inner)), "a child goes on")
+    assert not [name for name in os.listdir(tmp_path / "temporary") if name.startswith("tileiras-")]

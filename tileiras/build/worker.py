@@ -18,6 +18,7 @@ from tileiras.build.execute import Report, Session, Step, report
 from tileiras.build.history import History
 from tileiras.build.remote import DRAIN_SECONDS
 from tileiras.build.store import ArtifactStore
+from tileiras.codegen import isolation
 from tileiras.files import read_if_there
 from tileiras.named_tuple import NamedTuple
 
@@ -79,10 +80,15 @@ def _say_nothing(message: str) -> None:
 
 def serve(connection: Any) -> None:
     """A worker's life: requests until the other end is closed."""
+    import multiprocessing
     import signal
 
     # Ctrl-C reaches the whole foreground group; the build decides what happens then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        # A build that is killed says nothing, and ptxas may have minutes to go.
+        isolation.end_with(parent.sentinel)
     sessions: dict[Place, Session] = {}
     warnings: list[str] = []
     while True:

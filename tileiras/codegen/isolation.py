@@ -83,7 +83,7 @@ class Helper:
             # Not the parent's: whoever reads a pipe of the parent waits until all its writers are gone.
             os.dup2(self._stderr.fileno(), 1)
             os.dup2(self._stderr.fileno(), 2)
-            _serve(requests, replies, lifeline)
+            _serve(requests, replies, lifeline, self._owner)
             code = 0
         finally:
             os._exit(code)
@@ -188,6 +188,15 @@ _pipe_ends: set[int] = set()
 _kept: dict[int, tuple[int, ...]] = {}
 
 
+_sentinel: int | None = None
+
+
+def end_with(sentinel: int) -> None:
+    """Has this process end, and what it runs, once the descriptor can be read; helpers that start later see to it."""
+    global _sentinel
+    _sentinel = sentinel
+
+
 def _forget_helpers() -> None:
     global _creation, _local
     _creation = threading.Lock()
@@ -273,14 +282,15 @@ def _functions() -> dict[str, Any]:
     return llvm_pipeline.REQUESTS
 
 
-def _serve(requests: int, replies: int, lifeline: int) -> None:
+def _serve(requests: int, replies: int, lifeline: int, owner: int) -> None:
     """The helper's loop; it ends with the parent, in the middle of a request as well."""
     import signal
 
     from tileiras.codegen.lifeline import follow
 
     # LLVM runs without the interpreter's lock, so this thread is awake meanwhile.
-    follower = threading.Thread(target=follow, args=(lambda: _read_message(lifeline),), daemon=True)
+    followed = (lambda: _read_message(lifeline), owner, _sentinel)
+    follower = threading.Thread(target=follow, args=followed, daemon=True)
     follower.start()
 
     faulthandler = sys.modules.get("faulthandler")
