@@ -93,8 +93,11 @@ MEASURING: dict[str, tuple[Any, ...]] = {
     "cuEventElapsedTime": (POINTER(c_float), _HANDLE, _HANDLE),
     "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, _HANDLE),
     "cuMemsetD8Async": (_ADDRESS, c_ubyte, c_size_t, _HANDLE),
+    "cuLibraryLoadData": (POINTER(_HANDLE), c_char_p, c_void_p, c_void_p, c_uint, c_void_p, c_void_p, c_uint),
+    "cuLibraryGetKernel": (POINTER(_HANDLE), _HANDLE, c_char_p),
+    "cuLibraryUnload": (_HANDLE,),
 }
-"""What measuring one takes besides."""
+"""What measuring one takes besides, also beside another compiler's."""
 
 ENCODE_TENSOR_MAP = "cuTensorMapEncodeTiled"
 """Looked for only when a kernel has a tensor map."""

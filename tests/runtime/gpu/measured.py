@@ -69,10 +69,10 @@ def fill(cuda, address: int, size: int, repeated: bytes) -> None:
     cuda.synchronize(0)
 
 
-def measure(cuda, case: dict, launch, arguments_of) -> dict:
+def measure(cuda, case: dict, launch, arguments_of, reference: bytes | None = None) -> dict:
     """Figures of a case: `microseconds` of the fastest run, bytes and operations a second, and whether samples of a
     product are right.  ``launch(arguments)`` queues it; ``arguments_of`` makes arguments of a function of an offset for
-    each buffer."""
+    each buffer; ``reference`` is another compiler's cubin of the same kernel, whose time is taken beside."""
     patterns = [pattern(buffer["element"], n) for n, buffer in enumerate(case["buffers"])]
     sizes = [buffer["count"] * size_of(buffer["element"]) for buffer in case["buffers"]]
     addresses: list[int] = []
@@ -85,6 +85,7 @@ def measure(cuda, case: dict, launch, arguments_of) -> dict:
         cuda.synchronize(0)
         message = wrong_product(cuda, case, patterns, addresses)
         milliseconds = fastest(cuda, launch, arguments)
+        compared = beside(cuda, case, reference, arguments) if reference is not None else {}
     finally:
         for address in addresses:
             cuda.free(address)
@@ -95,6 +96,12 @@ def measure(cuda, case: dict, launch, arguments_of) -> dict:
         if work.get(name):
             outcome[f"{name}_per_second"] = work[name] / milliseconds * 1e3
             figures.append(f"{work[name] / milliseconds / scale:9.1f} {unit}")
+    outcome.update(compared)
+    if "reference_microseconds" in compared:
+        ratio = outcome["microseconds"] / compared["reference_microseconds"]
+        figures.append(f"{ratio:6.2f} times the reference's {compared['reference_microseconds']:.1f} us")
+    elif compared:
+        figures.append(f"the reference: {compared['reference_failed']}")
     outcome["figures"] = "  ".join(figures)
     if message:
         outcome.update(status="failed", message=message)
@@ -117,6 +124,40 @@ def fastest(cuda, launch, arguments: list) -> float:
     finally:
         cuda.free(scratch)
     return max(min(times), 1e-6)
+
+
+def beside(cuda, case: dict, image: bytes, arguments: list) -> dict:
+    """`reference_microseconds`, or why there are none.
+
+    The cubin is launched as the front end does it: as a library, a block of one thread for a tile block, a pointer to
+    each parameter.
+    """
+    import ctypes
+
+    from tileiras.runtime.driver import DriverError, LaunchConfig
+
+    words = [(value & (1 << 64) - 1).to_bytes(8, "little") for value in arguments]
+    cells = [ctypes.create_string_buffer(word, 8) for word in words]
+    pointers = (ctypes.c_void_p * len(cells))(*map(ctypes.addressof, cells))
+    library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    grid = (*case["grid"], 1, 1)[:3]
+    config = LaunchConfig((ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(1, 1, 1), 0, None, None, 0)
+
+    def launch(_) -> None:
+        cuda.call("cuLaunchKernelEx", config, kernel, pointers, None)
+
+    try:
+        cuda.call("cuLibraryLoadData", library, image, None, None, 0, None, None, 0)
+        try:
+            cuda.call("cuLibraryGetKernel", kernel, library, case["entry"].encode())
+            launch(arguments)
+            cuda.synchronize(0)
+            return {"reference_microseconds": fastest(cuda, launch, arguments) * 1e3}
+        finally:
+            cuda.call("cuLibraryUnload", library)
+    except DriverError as error:
+        # Of our kernel everything is known by now; what is lost is the process, after a fault.
+        return {"reference_failed": str(error), "fatal": True}
 
 
 def wrong_product(cuda, case: dict, patterns: list[bytes], addresses: list[int]) -> str:

@@ -23,6 +23,7 @@ sys.path[:0] = [HERE, ROOT]
 
 from measured_cases import MEASURED, Measured  # noqa: E402
 
+from bench.whole_process import vendor_tool  # noqa: E402
 from tileiras import api  # noqa: E402
 from tileiras.codegen import ptx, ptxas, toolkit  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
@@ -128,8 +129,21 @@ def recorded(images: Images) -> list[dict[str, Any]]:
     return sorted(cases, key=lambda case: (case["name"], case["entry"]))
 
 
-def measured(images: Images, rows: Sequence[Measured]) -> list[dict[str, Any]]:
-    """The kernels whose time is taken, for the targets that have their types."""
+def beside(images: Images, compiler: str, path: str, gpu: str, folder: str) -> dict[str, str]:
+    """The cubin that another compiler with this one's command line makes of the same bytecode, if it does."""
+    source, cubin = os.path.join(folder, "kernel.tileirbc"), os.path.join(folder, "kernel.cubin")
+    with open(source, "wb") as file:
+        file.write(api.compile(path, gpu_name=gpu, emit="bytecode").data)
+    done = subprocess.run([compiler, source, "--gpu-name", gpu, "-o", cubin], capture_output=True, check=False)
+    if done.returncode:
+        print(f"{compiler}: {os.path.basename(path)} for {gpu}: {done.stderr.decode(errors='replace').strip()[:200]}")
+        return {}
+    with open(cubin, "rb") as file:
+        return {"reference": images.keep(file.read())}
+
+
+def measured(images: Images, rows: Sequence[Measured], reference: str | None = None) -> list[dict[str, Any]]:
+    """The kernels whose time is taken, for the targets that have their types; with what ``reference`` makes of them."""
     cases = []
     for row in rows:
         suffix = os.path.splitext(row.source)[1]
@@ -147,16 +161,20 @@ def measured(images: Images, rows: Sequence[Measured]) -> list[dict[str, Any]]:
                 (kernel,) = artifact.kernels
                 target = ptx.parse(artifact.text).target
                 made[target] = images.image(artifact.data, target, kernel.metadata)
+                if reference is not None:
+                    made[target].update(beside(images, reference, path, gpu, folder))
         if made:
             cases.append({**row.case(), "images": made})
     return cases
 
 
-def pack(folder: str, out: str, targets: list[str], rows: Sequence[Measured] = MEASURED) -> int:
+def pack(
+    folder: str, out: str, targets: list[str], rows: Sequence[Measured] = MEASURED, reference: str | None = None
+) -> int:
     """Write the archive; returns the number of launches recorded in it."""
     images = Images(folder, targets)
     tests = recorded(images)
-    cases = [*tests, *measured(images, rows)]
+    cases = [*tests, *measured(images, rows, reference)]
     for case in cases:
         case["key"] = images.name_of(_json(case))
     files = {packed: _text(HERE, name) for packed, name in RUNNER.items()}
@@ -190,13 +208,15 @@ def main() -> int:
     parser.add_argument("--tests", nargs="*", default=list(TESTS))
     parser.add_argument("--records", help="a folder of records made before, instead of running the tests")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--reference", default=vendor_tool(), metavar="PROGRAM",
+                        help="the vendor's compiler, to measure its cubins beside ours")  # fmt: skip
     options = parser.parse_args()
     targets = options.targets.split(",")
-    if options.records:
-        return 0 if pack(options.records, options.out, targets) else 1
-    with tempfile.TemporaryDirectory() as folder:
-        record(options.tests, folder, options.workers)
-        return 0 if pack(folder, options.out, targets) else 1
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.records or temporary
+        if not options.records:
+            record(options.tests, folder, options.workers)
+        return 0 if pack(folder, options.out, targets, reference=options.reference) else 1
 
 
 if __name__ == "__main__":

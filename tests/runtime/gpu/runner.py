@@ -120,7 +120,8 @@ def run_case(package: Package, case: dict, cuda, device: int, options: argparse.
     outcome: dict = {"status": "passed"}
     try:
         if "work" in case:
-            outcome.update(measure(cuda, case, launcher, numbers))
+            reference = package.bytes(image["reference"]) if "reference" in image else None
+            outcome.update(measure(cuda, case, launcher, numbers, reference))
         else:
             memories = [bytearray(package.bytes(buffer["before"])) for buffer in case["buffers"]]
             launcher(numbers(case, [lambda offset, m=memory: memoryview(m)[offset:] for memory in memories]))

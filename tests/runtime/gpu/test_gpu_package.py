@@ -80,7 +80,11 @@ def records(tmp_path_factory):
 @pytest.fixture(scope="module")
 def archive(records, tmp_path_factory):
     path = tmp_path_factory.mktemp("gputest") / "gputest.zip"
-    assert package.pack(str(records), str(path), TARGETS, ROWS) == 5
+    # Stands for another compiler: its last argument is where the cubin goes.
+    compiler = path.with_name("compiler")
+    compiler.write_text('#!/bin/sh\nfor last; do :; done\nprintf cubin > "$last"\n')
+    compiler.chmod(0o755)
+    assert package.pack(str(records), str(path), TARGETS, ROWS, str(compiler)) == 5
     return path
 
 
@@ -118,7 +122,8 @@ def test_some_kernels(archive, stand_in_library):
 
 def test_figures_and_a_wrong_product(archive, stand_in_library):
     done = run(archive, "--driver", stand_in_library, "--only", "measured/")
-    assert re.search(r"vector_add +250.0 us +0.0 GB/s\n", done.stdout)
+    assert re.search(r"vector_add +250.0 us +0.0 GB/s +1.00 times the reference's 250.0 us\n", done.stdout)
+    assert re.search(r"matmul_f16 .* TFLOP/s +the reference: cuLibraryGetKernel: CUDA_ERROR_OTHER", done.stdout)
     assert re.search(r"FAILED measured/kernels/matmul.py matmul_f16: element \(\d, \d\) is .*, expected ", done.stdout)
     assert "1 passed, 1 failed, 0 skipped" in done.stdout and done.returncode == 1
 
@@ -155,7 +160,7 @@ def test_no_gpu_is_skipped(archive):
 
 
 def test_packages_of_one_recording_are_equal(records, archive, tmp_path):
-    package.pack(str(records), str(tmp_path / "again.zip"), TARGETS, ROWS)
+    package.pack(str(records), str(tmp_path / "again.zip"), TARGETS, ROWS, str(archive.with_name("compiler")))
     assert (tmp_path / "again.zip").read_bytes() == archive.read_bytes()
 
 
