@@ -284,3 +284,15 @@ def test_what_is_shown_of_a_text_is_what_helps(kernel, capsys, text, said):
         file.write(text)
     assert compile(kernel) == 3
     assert capsys.readouterr().err.splitlines() == said
+
+
+def test_hidden_options_are_shown_to_those_who_ask(capsys):
+    def names(word):
+        assert main([word]) == 0
+        rows = re.findall(r"^  (-.*?) +- ", capsys.readouterr().out, re.MULTILINE)
+        return {spelling for row in rows for spelling in re.findall(r"-[\w-]+", row)}
+
+    shown, everything = names("--help"), names("--help-hidden")
+    assert {"--gpu-name", "--apply-controls"} <= shown == names("--help-list")
+    assert everything - shown >= {"--print-options", "--help-hidden", "-w"} and everything == names("-help-list-hidden")
+    assert shown < everything

@@ -31,13 +31,13 @@ VENDOR = (
     Spec("Wunsupported-hints", FLAG, "Warn of optimization hints that make no sense", hidden=True),
     Spec("Werr-hints", FLAG, "With --Wunsupported-hints: they are errors", hidden=True),
     # These three do nothing that could be seen in the vendor's tool, either.
-    Spec("w", FLAG, "Accepted", hidden=True),
-    Spec("print-options", FLAG, "Accepted", hidden=True),
-    Spec("print-all-options", FLAG, "Accepted", hidden=True),
-    Spec("help", STOP, "Display available options"),
-    Spec("help-hidden", STOP, "Display available options", hidden=True),
-    Spec("help-list", STOP, "Display available options", hidden=True),
-    Spec("help-list-hidden", STOP, "Display available options", hidden=True),
+    Spec("w", FLAG, "Accepted, without effect", hidden=True),
+    Spec("print-options", FLAG, "Accepted, without effect", hidden=True),
+    Spec("print-all-options", FLAG, "Accepted, without effect", hidden=True),
+    Spec("help", STOP, "Display available options; --help-hidden for more"),
+    Spec("help-hidden", STOP, "Display all available options", hidden=True),
+    Spec("help-list", STOP, "As --help", hidden=True),
+    Spec("help-list-hidden", STOP, "As --help-hidden", hidden=True),
     Spec("version", STOP, "Display the version of this program"),
 )
 """Options of the vendor's driver that are none of the compiler's."""
@@ -74,13 +74,13 @@ def command_line() -> CommandLine:
     return CommandLine(PROGRAM, (*VENDOR, *OWN, *COMPILER), ALIASES)
 
 
-def help_text() -> str:
+def help_text(hidden: bool = False) -> str:
     short: dict[str, str] = {}
     for alias, name in ALIASES.items():
         short[name] = short.get(name, "") + ("-" if len(alias) == 1 else "--") + alias + ", "
     rows = []
     for spec in sorted((*VENDOR, *OWN, *COMPILER), key=lambda spec: spec.name):
-        if spec.hidden:
+        if spec.hidden and not hidden:
             continue
         value = "" if spec.kind in (FLAG, STOP) else f" <{spec.value}>" if len(spec.name) == 1 else f"=<{spec.value}>"
         dashes = "-" if len(spec.name) == 1 else "--"

@@ -328,9 +328,9 @@ def _pipeline() -> str:
 
 _ALONE: dict[str, Callable[[], str]] = {
     "help": driver_options.help_text,
-    "help-hidden": driver_options.help_text,
+    "help-hidden": lambda: driver_options.help_text(hidden=True),
     "help-list": driver_options.help_text,
-    "help-list-hidden": driver_options.help_text,
+    "help-list-hidden": lambda: driver_options.help_text(hidden=True),
     "version": _version,
     "list-versions": _bytecode_versions,
     "print-pipeline": _pipeline,
