@@ -206,7 +206,7 @@ def main() -> int:
     parser.add_argument("out")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--tests", nargs="*", default=list(TESTS))
-    parser.add_argument("--records", help="a folder of records made before, instead of running the tests")
+    parser.add_argument("--records", help="the folder of records to pack; without it there, the tests are run to make it")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--reference", default=vendor_tool(), metavar="PROGRAM",
                         help="the vendor's compiler, to measure its cubins beside ours")  # fmt: skip
@@ -214,7 +214,7 @@ def main() -> int:
     targets = options.targets.split(",")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.records or temporary
-        if not options.records:
+        if not options.records or not os.path.isdir(folder):
             record(options.tests, folder, options.workers)
         return 0 if pack(folder, options.out, targets, reference=options.reference) else 1
 
