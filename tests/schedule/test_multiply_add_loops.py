@@ -134,10 +134,21 @@ def test_small_products_are_written_out():
     assert "nounroll" not in check(product(tiles, tiles), tiles, "f32", "f32", "sm_90")
 
 
+def with_hint(text, gpu_name, occupancy):
+    """How many tile blocks an SM is to hold decides how much shared memory each has."""
+    return text.replace(") {\n", f") optimization_hints=<{gpu_name} = {{occupancy = {occupancy}}}> {{\n", 1)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_factors_go_through_little_shared_memory_in_parts(transposed):
+    tiles = (64, 64, 64)
+    text = with_hint(product(tiles, tiles, transposed=transposed), "sm_75", 4)
+    assert check(text, tiles, "f32", "f32", "sm_75", transposed).count('.pragma "nounroll"') == 2
+
+
 def test_products_without_room_are_written_out():
     tiles = (64, 64, 32)
-    text = product(tiles, tiles).replace(") {\n", ") optimization_hints=<sm_90 = {occupancy = 32}> {\n", 1)
-    artifact = tileiras.compile(text, gpu_name="sm_90", num_warps=1)
+    artifact = tileiras.compile(with_hint(product(tiles, tiles), "sm_75", 32), gpu_name="sm_75")
     assert "nounroll" not in artifact.text
     assert ["the product is written out: no shared memory is left for its factors"] == [
         d.message for d in artifact.diagnostics if "written out" in d.message

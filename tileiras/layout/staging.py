@@ -10,6 +10,7 @@ import functools
 from collections.abc import Sequence
 
 from tileiras.layout import gf2
+from tileiras.layout.convert import Condition
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.shared import (
     INSTRUCTION_COST,
@@ -25,6 +26,7 @@ from tileiras.layout.shared import (
     vector_access,
     vector_choices,
 )
+from tileiras.named_tuple import NamedTuple
 
 
 def _vector_bits(layout: LinearLayout, inverse: Sequence[int], element_bits: int) -> int:
@@ -75,6 +77,45 @@ def load_access(layout: LinearLayout, offsets: tuple[int, ...], element_bits: in
 def in_whole(layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
     """The layout of a slice with the coordinates of the tile of this shape that it is the first of."""
     return LinearLayout.from_coordinates(layout.to_coordinates(), shape)
+
+
+class Part(NamedTuple):
+    """One of the parts of a tile along a dimension: the registers that hold it, in the threads for which the conditions
+    hold, and their layout with the part's own coordinates."""
+
+    registers: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+    layout: LinearLayout
+
+
+@functools.lru_cache(maxsize=1024)
+def part_of(layout: LinearLayout, axis: int, parts: int, number: int) -> Part | None:
+    """Part `number` of the equal `parts` of a tile along `axis`; None when what tells them apart tells more."""
+    size = layout.shape[axis] // parts
+    fixed: dict[int, int] = {}
+    conditions = []
+    bases = {dim: list(layout.bases(dim)) for dim in ("register", "lane", "warp")}
+    for bit in range(parts.bit_length() - 1):
+        unit = size << layout.dim_shift(axis) + bit
+        value = number >> bit & 1
+        holders = [(dim, i) for dim, vectors in bases.items() for i, basis in enumerate(vectors) if basis & unit]
+        if len(holders) != 1 or bases[holders[0][0]][holders[0][1]] != unit:
+            return None
+        dim, place = holders[0]
+        bases[dim][place] = 0
+        if dim == "register":
+            fixed[place] = value
+        else:
+            conditions.append(Condition(dim, place, value))
+    free = [i for i in range(len(bases["register"])) if i not in fixed]
+    start = sum(value << place for place, value in fixed.items())
+    registers = tuple(
+        start | sum(1 << place for i, place in enumerate(free) if n >> i & 1) for n in range(1 << len(free))
+    )
+    bases["register"] = [bases["register"][i] for i in free]
+    shape = (*layout.shape[:axis], size, *layout.shape[axis + 1 :])
+    coordinates = {dim: [layout.coordinates(basis) for basis in vectors] for dim, vectors in bases.items()}
+    return Part(registers, tuple(conditions), LinearLayout.from_coordinates(coordinates, shape))
 
 
 def slice_columns(layout: LinearLayout, shape: tuple[int, ...], offsets: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ whose operands it tries to have in registers at once.  The additions keep their 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -24,6 +25,7 @@ from tileiras.ir import (
     Builder,
     DenseElementsAttr,
     FloatType,
+    IntegerAttr,
     Operation,
     Region,
     TensorType,
@@ -33,11 +35,11 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout, fma_operands
 from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
-from tileiras.layout.staging import in_whole, stored_offsets
+from tileiras.layout.staging import in_whole, part_of, stored_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import UNIVERSAL_FMA, Target
 
-from .loop_counter import integer
+from .loop_counter import binary, integer
 from .shared_memory import scratch_bytes, shared_budget
 
 UNROLLED = 512
@@ -75,15 +77,36 @@ class Factor(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A product and how it is cut: `step` of K at a time."""
+    """A product and how it is cut: `step` of K at a time.  Where shared memory is short, its factors go there a part
+    after the other, of which there are `parts`, and each has a loop."""
 
     op: Any
     factors: tuple[Factor, Factor]
     step: int
+    parts: int = 1
 
     @property
-    def parts(self) -> int:
-        return self.op.a.type.shape[-1] // self.step
+    def iterations(self) -> int:
+        """Of the loop for a part."""
+        return self.op.a.type.shape[-1] // self.step // self.parts
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes of shared memory for a part of the factors."""
+        return 0 if self.parts == 1 else sum(map(_bytes, self.stored)) // self.parts
+
+    @property
+    def stored(self) -> list[Value]:
+        return [factor.stored for factor in self.factors if factor.stored is not None]
+
+    def cut(self) -> Iterator[Product]:
+        """The same with more and more parts."""
+        parts = 1
+        while self.op.a.type.shape[-1] // parts > self.step:
+            parts *= 2
+            stored = (factor for factor in self.factors if factor.stored is not None)
+            if all(part_of(layout_of(f.stored.type), f.axis, parts, 0) is not None for f in stored):
+                yield self._replace(parts=parts)
 
     def slice_types(self) -> list[list[TensorType]]:
         layouts = fma_operands(layout_of(self.op.c.type), self.step)
@@ -97,7 +120,7 @@ def loop_products(func: Any, target: Target, engine: DiagnosticEngine | None = N
         return
     plan = _Plan(func, shared_budget(func, target))
     for product in products:
-        if not plan.add(product) and engine is not None:
+        if not any(map(plan.add, (product, *product.cut()))) and engine is not None:
             engine.remark(product.op.location, "the product is written out: no shared memory is left for its factors")
     plan.run()
 
@@ -193,21 +216,25 @@ class Stored(NamedTuple):
     value: Value
     products: list[Product]
 
-    @property
-    def bytes(self) -> int:
-        return self.value.type.num_elements * self.value.type.element_type.width // 8
-
     def buffer_type(self) -> tileas.BufferType:
-        """The buffer that takes the fewest wavefronts."""
-        type = self.value.type
         readers = {}
         for product in self.products:
             for factor, types in zip(product.factors, product.slice_types()):
                 if factor.stored is self.value:
-                    readers[in_whole(layout_of(types[0]), type.shape)] = product.parts
-        times = max(readers.values())
-        offsets = stored_offsets(layout_of(type), tuple(readers), times, type.element_type.width)
-        return tileas.BufferType(1, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
+                    readers[layout_of(types[0])] = product.iterations
+        type = self.value.type
+        return _buffer_type(layout_of(type), type.element_type, readers)
+
+
+def _bytes(value: Value) -> int:
+    return value.type.num_elements * value.type.element_type.width // 8
+
+
+def _buffer_type(writer: LinearLayout, element: Any, readers: dict[LinearLayout, int]) -> tileas.BufferType:
+    """The buffer that takes the fewest wavefronts, of those that read slices so many times."""
+    whole = tuple(in_whole(reader, writer.shape) for reader in readers)
+    offsets = stored_offsets(writer, whole, max(readers.values()), element.width)
+    return tileas.BufferType(1, TensorType(writer.shape, element, encode_offsets(offsets, writer.shape)))
 
 
 class Span(NamedTuple):
@@ -219,7 +246,7 @@ class Span(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return sum(each.bytes for each in self.stored)
+        return sum(_bytes(each.value) for each in self.stored)
 
     def joined(self, other: Span) -> Span:
         return Span(min(self.first, other.first), max(self.last, other.last), (*self.stored, *other.stored))
@@ -281,7 +308,7 @@ class _Plan:
         """The tiles that go to shared memory, by the blocks that they are values of."""
         found: dict[Value, Stored] = {}
         for product in self._products:
-            for value in dict.fromkeys(f.stored for f in product.factors if f.stored is not None):
+            for value in dict.fromkeys(product.stored if product.parts == 1 else ()):
                 found.setdefault(value, Stored(value, [])).products.append(product)
         by_block: dict[Block, list[Stored]] = {}
         for stored in found.values():
@@ -297,10 +324,12 @@ class _Plan:
     def _most(self, block: Block, found: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
         """Most bytes of shared memory in use at a time in a block."""
         spans = _spans(block, found[block]) if block in found else []
+        parts = {product.op: product.part_bytes for product in self._products}
         current = most = 0
         for number, op in enumerate(block.operations):
             current += sum(span.bytes for span in spans if span.first == number) + _buffer_bytes(op)
             nested = max((self._most(b, found, replaced) for region in op.regions for b in region.blocks), default=0)
+            nested += parts.get(op, 0)
             most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op)))
             current -= sum(span.bytes for span in spans if span.last == number)
         return most
@@ -364,51 +393,82 @@ def _first_use(stored: Stored, order: dict[Operation, int]) -> int:
 
 
 def _loop(product: Product, buffers: dict[Value, Value]) -> None:
-    """The product as a loop over slices of its factors."""
+    """The product as a loop over slices of its factors, or one for each part of them."""
     op = product.op
     outer = Builder.before(op)
-    zero, one, parts = (integer(outer, n) for n in (0, 1, product.parts))
-    body = Block((i32, op.c.type))
-    inner = Builder.at_end(body, op.location)
-    counter, sums = body.arguments
-    factors = [
-        _slice(factor, types, counter, zero, buffers, inner)
-        for factor, types in zip(product.factors, product.slice_types())
-    ]
-    step = inner.insert(type(op).create((*factors, sums), (op.result.type,), dict(op.attributes)))
-    inner.insert(scf.YieldOp.create(step.results))
-    attributes = {tileas.NO_UNROLL: UnitAttr()}
-    loop = scf.ForOp.create((zero, parts, one, op.c), (op.result.type,), attributes, (Region([body]),))
-    outer.insert(loop)
-    op.replace_all_uses_with(loop.results)
+    zero, one, iterations = (integer(outer, n) for n in (0, 1, product.iterations))
+    places = [None if factor.stored is None else buffers.get(factor.stored) for factor in product.factors]
+    if product.parts > 1:
+        places = [outer.insert(tileas.AllocTensorOp(result=t)).results[0] if t else None for t in _part_types(product)]
+    sums = op.c
+    for part in range(product.parts):
+        if product.parts > 1:
+            for factor, place in zip(product.factors, places):
+                if place is not None:
+                    store = tileas.StoreTensorOp(factor.stored, place, zero, part=IntegerAttr(part, i32))
+                    outer.insert(store)
+        start = part * product.iterations
+        if product.iterations == 1:
+            sums = _step(product, places, integer(outer, start), sums, zero, zero, outer)
+            continue
+        body = Block((i32, op.c.type))
+        inner = Builder.at_end(body, op.location)
+        counter = body.arguments[0]
+        number = counter if not start else binary(inner, arith.AddIOp, counter, integer(inner, start))
+        inner.insert(scf.YieldOp.create((_step(product, places, number, body.arguments[1], counter, zero, inner),)))
+        attributes = {tileas.NO_UNROLL: UnitAttr()}
+        loop = scf.ForOp.create((zero, iterations, one, sums), (op.result.type,), attributes, (Region([body]),))
+        sums = outer.insert(loop).results[0]
+    if product.parts > 1:
+        for place in reversed(places):
+            if place is not None:
+                outer.insert(tileas.DeallocTensorOp(place))
+    op.replace_all_uses_with((sums,))
     old = op.operands[:2]
     op.erase()
     for value in old:
         _erase_unused(value)
 
 
-def _slice(
-    factor: Factor,
-    types: list[TensorType],
+def _part_types(product: Product) -> Iterator[tileas.BufferType | None]:
+    """The buffers for parts of the factors; None for a factor that needs none."""
+    for factor, types in zip(product.factors, product.slice_types()):
+        if factor.stored is None:
+            yield None
+            continue
+        part = part_of(layout_of(factor.stored.type), factor.axis, product.parts, 0)
+        assert part is not None, "a product that is cut into parts"
+        yield _buffer_type(part.layout, factor.stored.type.element_type, {layout_of(types[0]): product.iterations})
+
+
+def _step(
+    product: Product,
+    places: list[Value | None],
+    number: Value,
+    sums: Value,
     counter: Value,
-    zero: Value,
-    buffers: dict[Value, Value],
+    stage: Value,
     builder: Builder,
 ) -> Value:
-    """The slice of a factor for an iteration; `types` as slice_types() gives them."""
-    origin: Any = factor.source.defining_op
-    if factor.stored is not None:
-        new = tileas.CopyOp(buffers[factor.stored], zero, counter, result=types[0])
-    elif isinstance(origin, tileas.CopyOp):
-        new = tileas.CopyOp(origin.buffer, origin.stage, counter, result=types[0])
-    elif isinstance(origin, tileas.SplatOp):
-        new = tileas.SplatOp.create(origin.operands, (types[0],))
-    else:
-        new = arith.ConstantOp(DenseElementsAttr(types[0], origin.value.data, True))
-    value = builder.insert(new).results[0]
-    for (op, _), type_ in zip(reversed(factor.path), types[1:]):
-        value = builder.insert(type(op).create((value,), (type_,), dict(op.attributes))).results[0]
-    return value
+    """The sums after the slices with this number of the whole, and the counter's of the part in shared memory."""
+    factors = []
+    for factor, place, types in zip(product.factors, places, product.slice_types()):
+        origin: Any = factor.source.defining_op
+        if place is not None:
+            whole = place.type.tile.shape == types[0].shape
+            source = tileas.CopyOp(place, stage, None if whole else counter, result=types[0])
+        elif isinstance(origin, tileas.CopyOp):
+            source = tileas.CopyOp(origin.buffer, origin.stage, number, result=types[0])
+        elif isinstance(origin, tileas.SplatOp):
+            source = tileas.SplatOp.create(origin.operands, (types[0],))
+        else:
+            source = arith.ConstantOp(DenseElementsAttr(types[0], origin.value.data, True))
+        value = builder.insert(source).results[0]
+        for (op, _), type_ in zip(reversed(factor.path), types[1:]):
+            value = builder.insert(type(op).create((value,), (type_,), dict(op.attributes))).results[0]
+        factors.append(value)
+    new = type(product.op).create((*factors, sums), (sums.type,), dict(product.op.attributes))
+    return builder.insert(new).results[0]
 
 
 def _erase_unused(value: Value) -> None:

@@ -8,6 +8,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of
+from tileiras.layout.reduce import plan_reduction
 from tileiras.layout.shared import SharedPlan
 from tileiras.targets import Target
 
@@ -46,6 +47,15 @@ def scratch_bytes(op: Operation) -> int:
     least, most = SCRATCH_BYTES
     if isinstance(op, tileas.ConvertLayoutOp):
         return min(conversion_bytes(op), most)
+    if isinstance(op, tileas.ReduceOp):
+        stage = plan_reduction(layout_of(op.inputs[0].type), op.dim.value).shared
+        sizes = (stored_bits(v.type.element_type) // 8 for v in op.inputs)
+        return 0 if stage is None else sum(_rounded(stage.elements * size) for size in sizes)
     if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
         return 0
     return least if isinstance(op, SCRATCH_USERS) else 0
+
+
+def _rounded(size: int) -> int:
+    """To where the next area of scratch memory may begin."""
+    return -(-size // 128) * 128

@@ -20,6 +20,7 @@ from .buffers import (
     DeallocTensorOp,
     SharedLayoutAttr,
     StoreTensorOp,
+    cut_axis,
 )
 from .ops import (
     COUNTERPARTS,
@@ -103,5 +104,6 @@ __all__ = [
     "NO_UNROLL",
     "RENAMING",
     "SHORT_OF_REGISTERS",
+    "cut_axis",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]

@@ -226,14 +226,32 @@ class AsyncWaitOp(Operation):
             raise VerifyError("expects a number of groups as i32, of at least 0")
 
 
+def cut_axis(whole: TensorType, part: TensorType) -> int:
+    """The dimension in which one tile is smaller than another."""
+    return next(axis for axis, (n, size) in enumerate(zip(whole.shape, part.shape)) if n != size)
+
+
+def _parts(whole: TensorType, part: TensorType) -> int:
+    """How many tiles make one that is larger in one dimension; 0 when they do not."""
+    cut = [(n, size) for n, size in zip(whole.shape, part.shape) if n != size]
+    if len(whole.shape) != len(part.shape) or len(cut) != 1 or cut[0][0] % cut[0][1]:
+        return 0
+    return cut[0][0] // cut[0][1]
+
+
 class StoreTensorOp(Operation):
-    """Writes a tile to one stage of a buffer; what reads the buffer later sees it."""
+    """Writes a tile to one stage of a buffer; what reads the buffer later sees it.
+
+    With `part` it is that of the parts of the tile that has the extent of the buffer's along the one dimension in which
+    the buffer is smaller.
+    """
 
     name = "nv_tileas.store_tensor"
     traits = (MemoryWrite,)
     tensor = operand(TensorType)
     buffer = operand(BufferType)
     stage = operand(integer_like)
+    part = attribute(IntegerAttr, optional=True)
     assembly_format = (
         "$tensor `into` $buffer `[` $stage `:` type($stage) `]` attr-dict `:` type($tensor) `,` type($buffer)"
     )
@@ -241,8 +259,11 @@ class StoreTensorOp(Operation):
     def verify_op(self) -> None:
         check_stage(self)
         tile, type = self.buffer.type.tile, self.tensor.type
-        if (tile.shape, tile.element_type) != (type.shape, type.element_type):
-            raise VerifyError(f"expects a tile like {tile}, got {type}")
+        if self.part is None:
+            if (tile.shape, tile.element_type) != (type.shape, type.element_type):
+                raise VerifyError(f"expects a tile like {tile}, got {type}")
+        elif tile.element_type is not type.element_type or not 0 <= self.part.value < _parts(type, tile):
+            raise VerifyError(f"expects {tile} to be parts along one dimension, got {type}")
         if not isinstance(type.encoding, LinearLayoutAttr):
             raise VerifyError("fails to assign layout")
 
@@ -265,21 +286,17 @@ class CopyOp(Operation):
     @property
     def axis(self) -> int:
         """The dimension along which a slice is cut."""
-        shapes = zip(self.buffer.type.tile.shape, self.result.type.shape)
-        return next(axis for axis, (whole, part) in enumerate(shapes) if whole != part)
+        return cut_axis(self.buffer.type.tile, self.result.type)
 
     def verify_op(self) -> None:
         check_stage(self)
         tile, type = self.buffer.type.tile, self.result.type
-        cut = [axis for axis, (whole, part) in enumerate(zip(tile.shape, type.shape)) if whole != part]
-        if len(tile.shape) != len(type.shape) or tile.element_type is not type.element_type:
-            raise VerifyError(f"expects a tile like {tile}, got {type}")
-        if self.slice is None and cut:
+        if tile.element_type is not type.element_type or self.slice is None and tile.shape != type.shape:
             raise VerifyError(f"expects a tile like {tile}, got {type}")
         if self.slice is not None:
             if self.slice.type is not i32:
                 raise VerifyError(f"expects the number of a slice as i32, got {self.slice.type}")
-            if len(cut) != 1 or tile.shape[cut[0]] % type.shape[cut[0]]:
+            if not _parts(tile, type):
                 raise VerifyError(f"expects a part of {tile} along one dimension, got {type}")
         if not isinstance(type.encoding, LinearLayoutAttr):
             raise VerifyError("fails to assign layout")

@@ -295,11 +295,7 @@ class _Exchange:
                 parts = [emit.extract(words, i) for i in range(access.matrices)]
                 store_matrices(emit.gep(pointer, offset), parts, access.transposed, lowering)
             return
-        # A thread bit with a condition does not tell copies apart but the parts of the tile.
-        masks = {"lane": access.lane_mask, "warp": access.warp_mask}
-        for condition in self._conditions:
-            masks[condition.dim] &= ~(1 << condition.bit)
-        holder = emit.thread_is_representative(masks["lane"], masks["warp"])
+        holder = representative_of(access, self._conditions, lowering)
         predicate = emit.both(holder, holds(self._conditions, lowering))
         for group, (pointer, offset) in zip(access.registers, addresses):
             store_vector(lowering, pointer, offset, emit.shuffle(self._data, group), predicate)
@@ -316,6 +312,17 @@ class _Exchange:
         """Instead of load(), for a product that comes next."""
         element = element_of(self._data.type)
         return StagedFragment(self._plan.load, self._place, self._region, element, self._lowering)
+
+
+def representative_of(
+    access: SharedAccess, conditions: Sequence[Condition], lowering: FunctionLowering
+) -> Value | None:
+    """Whether the thread is the one of those with copies that stores; None when there are no copies.  A thread bit with
+    a condition does not tell copies apart but the parts of the tile."""
+    masks = {"lane": access.lane_mask, "warp": access.warp_mask}
+    for condition in conditions:
+        masks[condition.dim] &= ~(1 << condition.bit)
+    return lowering.emit.thread_is_representative(masks["lane"], masks["warp"])
 
 
 def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value | None:

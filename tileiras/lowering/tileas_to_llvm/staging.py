@@ -11,14 +11,24 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of
 from tileiras.layout import LinearLayout
+from tileiras.layout.convert import Condition
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.shared import SharedAccess
-from tileiras.layout.staging import in_whole, load_access, slice_columns, store_access
+from tileiras.layout.staging import in_whole, load_access, part_of, slice_columns, store_access
 from tileiras.named_tuple import NamedTuple
 
 from .access import store_vector
 from .atoms import commit_copies, copy_async, wait_for_copies
-from .convert_layout import Place, StagedFragment, as_data, feeds_steps, read_shared, shared_addresses
+from .convert_layout import (
+    Place,
+    StagedFragment,
+    as_data,
+    feeds_steps,
+    holds,
+    read_shared,
+    representative_of,
+    shared_addresses,
+)
 from .function import FunctionLowering
 from .memory import in_registers
 from .synchronization import Region
@@ -123,12 +133,21 @@ def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
     buffer = lowering.value(op.buffer)
     data = as_data(lowering.value(op.tensor), lowering)
     size = element_of(data.type).width // 8
+    layout, tile = lowering.layout(op.tensor), op.buffer.type.tile
+    conditions: tuple[Condition, ...] = ()
+    if op.part is not None:
+        axis = tileas.cut_axis(op.tensor.type, tile)
+        part = part_of(layout, axis, layout.shape[axis] // tile.shape[axis], op.part.value)
+        if part is None:
+            raise VerifyError("expects a layout in which a part of the tile is in registers or threads of its own")
+        registers, conditions, layout = part
+        data = emit.shuffle(data, registers)
     try:
-        access = store_access(lowering.layout(op.tensor), offsets_of(op.buffer.type.tile), 8 * size)
+        access = store_access(layout, offsets_of(tile), 8 * size)
     except ValueError as error:
         raise VerifyError(str(error)) from None
     lowering.synchronization.before_scratch(buffer.region)
-    holder = emit.thread_is_representative(access.lane_mask, access.warp_mask)
+    holder = emit.both(representative_of(access, conditions, lowering), holds(conditions, lowering))
     places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
     for group, (pointer, offset) in zip(access.registers, places):
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
