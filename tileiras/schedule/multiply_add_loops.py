@@ -330,7 +330,7 @@ class _Plan:
             current += sum(span.bytes for span in spans if span.first == number) + _buffer_bytes(op)
             nested = max((self._most(b, found, replaced) for region in op.regions for b in region.blocks), default=0)
             nested += parts.get(op, 0)
-            most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op)))
+            most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op, self._budget)))
             current -= sum(span.bytes for span in spans if span.last == number)
         return most
 

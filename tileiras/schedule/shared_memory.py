@@ -42,11 +42,11 @@ def stored_bits(type: Any) -> int:
     return max(8, getattr(type, "width", 64))
 
 
-def scratch_bytes(op: Operation) -> int:
-    """What is left for an operation while it runs."""
+def scratch_bytes(op: Operation, budget: int) -> int:
+    """What is left for an operation while it runs, of a kernel that has so much in all."""
     least, most = SCRATCH_BYTES
     if isinstance(op, tileas.ConvertLayoutOp):
-        return min(conversion_bytes(op), most)
+        return min(conversion_bytes(op), most, budget // 4)
     if isinstance(op, tileas.ReduceOp):
         stage = plan_reduction(layout_of(op.inputs[0].type), op.dim.value).shared
         sizes = (stored_bits(v.type.element_type) // 8 for v in op.inputs)
