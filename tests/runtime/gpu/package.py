@@ -206,7 +206,7 @@ def main() -> int:
     parser.add_argument("out")
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--tests", nargs="*", default=list(TESTS))
-    parser.add_argument("--records", help="the folder of records to pack; without it there, the tests are run to make it")
+    parser.add_argument("--records", help="what to pack; a folder that is not there is made by the tests")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--reference", default=vendor_tool(), metavar="PROGRAM",
                         help="the vendor's compiler, to measure its cubins beside ours")  # fmt: skip
