@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from tileiras.ir.pass_instrumentation import PassInstrumentation
 
 
-Keep = Callable[[str, str, bytes], None]
+LINKED = ".linked.ptx"
+"""The suffix of the PTX of several kernels that ptxas is given as one module."""
+
+Keep = Callable[[str, str, bytes], str | None]
 
 
 class Kernel:
@@ -191,8 +194,8 @@ def compile_with(
     """`compile` with checked options; `store` keeps what stages derive from their tools between runs.
 
     `keep` is given what every stage makes, as soon as it is made: (the source's stem or the entry's name, suffix,
-    bytes).  `instrumentation` watches the passes of all stages; `times` gets the seconds of the stages that have none.
-    `meanwhile` is called once while another process works, if one does.
+    bytes); it may say where it keeps that.  `instrumentation` watches the passes of all stages; `times` gets the
+    seconds of the stages that have none.  `meanwhile` is called once while another process works, if one does.
     """
     last, suffix = pipeline.emit_stage(emit)
     diagnostics: list[Diagnostic] = []
@@ -228,11 +231,15 @@ def compile_with(
         if waits:
             waits.pop(0)()
 
+    kept = name if kind == ".ptx" and path is not None else None
+
     def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "", **known: Any) -> Any:
+        nonlocal kept
         context = StageContext(
             source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation, **known
         )
         context.meanwhile = wait
+        context.kept_ptx = kept
         if row.name == "llvm" and stop == "ptx":
             context.postpone = checks.append
         started = time.perf_counter()
@@ -247,7 +254,9 @@ def compile_with(
         if keep is not None:
             unit = unit or _stem(name)
             for suffix, data in {row.suffix: _bytes(result.output), **result.artifacts}.items():
-                keep(unit, suffix, data)
+                place = keep(unit, suffix, data)
+                if suffix == ".ptx":
+                    kept = place
         return result
 
     if kind in units.ARTIFACTS:
@@ -308,6 +317,8 @@ def compile_with(
             known["launch_memory"] = {unit: launch["shared_memory"] for unit, launch in launches.items() if launch}
             known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
         location = entries[0].location if entries else module.location
+        if keep is not None and len(kernels) != 1:
+            kept = keep(_stem(name), LINKED, product)
         result = run(pipeline.stage("cubin"), product, location, **known)
         product = result.output
         for kernel in kernels:

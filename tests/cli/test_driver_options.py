@@ -296,3 +296,24 @@ def test_hidden_options_are_shown_to_those_who_ask(capsys):
     assert {"--gpu-name", "--apply-controls"} <= shown == names("--help-list")
     assert everything - shown >= {"--print-options", "--help-hidden", "-w"} and everything == names("-help-list-hidden")
     assert shown < everything
+
+
+TWO = "cuda_tile.module @m {\n  entry @first() {\n    return\n  }\n  entry @second() {\n    return\n  }\n}\n"
+
+
+@pytest.mark.parametrize("text, ptx", [(F32, "kept/k.ptx"), (TWO, "kept/two.linked.ptx")])
+def test_the_command_to_reproduce_runs_on_what_is_kept(tmp_path, monkeypatch, capsys, text, ptx):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.mlir").write_text(text)
+    (tmp_path / "kept").mkdir()
+    script = tmp_path / "ptxas"
+    body = "test $1 = --version && exit\neval last=\\${$(($# - 2))}\ngrep .version $last\nexit 3\n"
+    script.write_text(f"#!/bin/sh\n{body}")
+    script.chmod(0o755)
+    words = ["two.mlir", "--gpu-name=sm_80", "--ptxas=./ptxas", "--save-temps", "--cache=off", "-o", "kept/out"]
+    assert main(words) == 5
+    said = capsys.readouterr().err
+    (command,) = re.findall(r"^note: reproduce: (ptxas .*)$", said, re.MULTILINE)
+    assert f" {ptx} -o kernel.cubin" in command and "ptxas failed with exit status 3\n.version 9.2\n" in said
+    done = subprocess.run(f"./{command}", shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, ".version 9.2\n")

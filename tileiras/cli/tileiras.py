@@ -218,12 +218,14 @@ def _hints(source: Source, values: Mapping[str, Any]) -> list[Diagnostic]:
     return engine.diagnostics
 
 
-def _saver(folder: str) -> Callable[[str, str, bytes], None]:
-    """Writes what a stage made at once, so that it is there when a later stage fails."""
+def _saver(folder: str) -> Callable[[str, str, bytes], str]:
+    """Writes what a stage made at once, so that it is there when a later stage fails; says where."""
     from tileiras.units import file_stem
 
-    def save(unit: str, suffix: str, data: bytes) -> None:
-        _write(os.path.join(folder, file_stem(unit) + suffix), data)
+    def save(unit: str, suffix: str, data: bytes) -> str:
+        path = os.path.join(folder, file_stem(unit) + suffix)
+        _write(path, data)
+        return path
 
     return save
 

@@ -65,7 +65,8 @@ def run(
 
     try:
         child = _Child(
-            [path, *arguments],
+            # Relative to the caller's folder, not to the child's.
+            [os.path.abspath(path), *arguments],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

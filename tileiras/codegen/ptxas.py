@@ -142,6 +142,7 @@ def assemble(
     options: Sequence[str] = (),
     controls: str | None = None,
     host: bytes | None = None,
+    kept: str | None = None,
     ptxas: str | None = None,
     timeout: float | None = None,
     engine: DiagnosticEngine | None = None,
@@ -151,9 +152,9 @@ def assemble(
     """Assemble PTX for one chip, in the form of it (`sm_90a`) that the module asks for.
 
     `options` are further ptxas arguments, `controls` names a file for its `--apply-controls`, `host` is the host's
-    object file, `ptxas` the program to run instead of the one found, which has `timeout` seconds.  ptxas's warnings go
-    to `engine`; `meanwhile` is called while it runs.  Raises CompileError with ptxas's own text and a command to
-    reproduce when it fails.
+    object file, `kept` a file with the PTX for whoever reproduces a failure, `ptxas` the program to run instead of the
+    one found, which has `timeout` seconds.  ptxas's warnings go to `engine`; `meanwhile` is called while it runs.
+    Raises CompileError with ptxas's own text and a command to reproduce when it fails.
     """
     import os
     import tempfile
@@ -180,7 +181,8 @@ def assemble(
         output = child_process.run(
             "ptxas", path, [*arguments, *IN_AND_OUT], folder,
             timeout=timeout, location=location, complaint=_messages, meanwhile=meanwhile,
-            shown=[*shown, *IN_AND_OUT], keep=" with the PTX (--emit ptx, --save-temps)",
+            shown=[*shown, kept or INPUT_NAME, *IN_AND_OUT[1:]],
+            keep="" if kept else " with the PTX (--emit ptx, --save-temps)",
         )  # fmt: skip
         try:
             with open(os.path.join(folder, "kernel.cubin"), "rb") as file:

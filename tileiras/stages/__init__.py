@@ -66,7 +66,7 @@ class StageContext:
 
     __slots__ = (
         "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
-        "launch_memory", "entry_locations", "meanwhile", "postpone",
+        "launch_memory", "entry_locations", "meanwhile", "postpone", "kept_ptx",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +96,8 @@ class StageContext:
         """Bytes of shared memory that launches provide, by entry, where an earlier stage has said so."""
         self.entry_locations = entry_locations or {}
         """Where entries stand, for stages that work on several."""
+        self.kept_ptx: str | None = None
+        """The file with the PTX that is assembled, where somebody keeps it."""
         self.meanwhile: Callable[[], None] | None = None
         """For a stage to call while it waits for another process: has something done that is needed later."""
         self.postpone: Callable[[Callable[[], None]], None] | None = None

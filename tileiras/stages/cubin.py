@@ -44,6 +44,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
             options=(*flags, *options.ptxas_options),
             controls=options.apply_controls,
             host=host,
+            kept=context.kept_ptx,
             ptxas=options.ptxas,
             timeout=options.child_timeout or None,
             engine=context.engine,
