@@ -65,3 +65,16 @@ def test_named_tuples_are_those_that_are_made_quickly(loaded):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "", "take NamedTuple from tileiras.named_tuple"
+
+
+def test_llvms_process_knows_nothing_of_the_compiler():
+    program = (
+        "import sys; from tileiras.codegen import isolation; isolation._functions()['warm_up'](); "
+        "print(*(name for name in sys.modules if name.startswith('tileiras.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("tileiras.") for name in done.stdout.split()}
+    assert "codegen.llvm_pipeline" in loaded
+    packages = {name.partition(".")[0] for name in loaded}
+    assert packages <= {"codegen", "targets", "diagnostics", "named_tuple", "requirements"}
+    assert not {name for name in loaded if "atoms" in name}

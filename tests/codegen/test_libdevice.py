@@ -100,7 +100,7 @@ def test_options_reach_the_libraries(device_library):
 
 
 def test_closure_links_into_a_kernel_and_disappears_in_it(device_library):
-    assert llvm_pipeline.libdevice_functions(USES_EXP) == ["__nv_expf"]
+    assert llvm_pipeline.external_functions(USES_EXP) == ["__nv_expf"]
     library = device_library.closure(["__nv_expf"])
     assert library.count("\ndefine ") == 1 and len(library) < 20_000
     for level in (0, 3):

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tileiras.codegen import isolation
-from tileiras.codegen.libdevice import PREFIX as LIBDEVICE_PREFIX
 from tileiras.codegen.target_machine import Processor, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
@@ -40,11 +39,6 @@ def external_functions(ir: str) -> list[str]:
         for name in re.findall(r"^declare [^\n]*?@([-a-zA-Z$._0-9]+)\(", ir, re.MULTILINE)
         if not name.startswith("llvm.")
     ]
-
-
-def libdevice_functions(ir: str) -> list[str]:
-    """The libdevice functions that the module calls."""
-    return [name for name in external_functions(ir) if name.startswith(LIBDEVICE_PREFIX)]
 
 
 def inline_assembly_ptx(ir: str) -> list[tuple[int, int]]:

@@ -51,7 +51,7 @@ def assemble(ir: str, chips=CHIPS) -> dict[str, str]:
     texts = {}
     for chip in chips:
         row = processor(chip)
-        wanted = llvm_pipeline.libdevice_functions(ir)
+        wanted = [name for name in llvm_pipeline.external_functions(ir) if name.startswith(libdevice.PREFIX)]
         library = libdevice.find()
         if wanted and library is None:
             pytest.skip("no libdevice")
