@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from typing import TYPE_CHECKING
@@ -84,6 +85,8 @@ def kind_of(data: bytes, path: str = "") -> str:
     made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
     if made is not None and (made == ".cubin" or _is_utf8(data)):
         return made
+    if kind == TEXT:
+        _check_encoding(data, path)
     cut = kind is None and BYTECODE_MAGIC.startswith(data)
     if kind == BYTECODE or cut or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
@@ -91,6 +94,21 @@ def kind_of(data: bytes, path: str = "") -> str:
             message += " (it looks like MLIR bytecode instead)"
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     return TEXT
+
+
+def _check_encoding(data: bytes, path: str) -> None:
+    """Raises CompileError (code 3) at the first byte that UTF-8 has not, where a file that is named as text is none."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        from tileiras.ir.location import FileLineColLoc
+
+        message = f"text is read as UTF-8, which has no byte {data[error.start]:#04x} here"
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            message = "text is read as UTF-8, not as UTF-16"
+        line = data[: error.start].rpartition(b"\n")[2].decode()
+        place = FileLineColLoc(path, data.count(b"\n", 0, error.start) + 1, len(line) + 1)
+        raise CompileError.at(place, message, ExitCode.INVALID_INPUT) from None
 
 
 def _is_utf8(data: bytes) -> bool:

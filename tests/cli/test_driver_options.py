@@ -317,3 +317,24 @@ def test_the_command_to_reproduce_runs_on_what_is_kept(tmp_path, monkeypatch, ca
     assert f" {ptx} -o kernel.cubin" in command and "ptxas failed with exit status 3\n.version 9.2\n" in said
     done = subprocess.run(f"./{command}", shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, ".version 9.2\n")
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda text: b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"), ""),
+    (lambda text: b"// caf\xe9\n" + text, "k.mlir:1:7: error: text is read as UTF-8, which has no byte 0xe9 here"),
+    (lambda text: text.decode().encode("utf-16"), "k.mlir:1:1: error: text is read as UTF-8, not as UTF-16"),
+])  # fmt: skip
+def test_text_is_utf_8(kernel, tmp_path, capsys, change, message):
+    (tmp_path / kernel).write_bytes(change(F32.encode()))
+    assert compile(kernel) == (3 if message else 0)
+    assert capsys.readouterr().err.partition("\n")[0] == message
+
+
+def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
+    assert main([kernel, "--gpu-name=sm_90", "-o", f"./{kernel}"]) == 1
+    assert main([kernel, "--gpu-name=sm_90", "-o", "out", "--depfile=./out"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "tileiras: the input and the output are one file: k.mlir",
+        "tileiras: --depfile and the output are one file: out",
+    ]
+    assert (tmp_path / kernel).read_text() == F32 and not (tmp_path / "out").exists()

@@ -118,6 +118,11 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         output = "-" if name == "-" else DEFAULT_CUBIN if emit == "cubin" else _stem(name) + suffix
     if "depfile" in values and output == "-":
         raise UsageError(f"{PROGRAM}: --depfile needs an output file")
+    if "depfile" in values and os.path.realpath(values["depfile"]) == os.path.realpath(output):
+        raise UsageError(f"{PROGRAM}: --depfile and the output are one file: {output}")
+    # The vendor's tool writes over bytecode; a text is somebody's work.
+    if source.kind != units.BYTECODE and name != "-" and os.path.realpath(name) == os.path.realpath(output):
+        raise UsageError(f"{PROGRAM}: the input and the output are one file: {name}")
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
     if last.name in ("ptx", "cubin", "sass"):

@@ -35,7 +35,7 @@ def read(source: bytes, name: str) -> Any:
         return bytecode.read_module(source, name)
     from tileiras.ir import parse_module
 
-    module = parse_module(text, name)
+    module = parse_module(text.removeprefix("\ufeff"), name)
     if module.name == "builtin.module":
         blocks = module.regions[0].blocks
         inner = [op for block in blocks for op in block.operations if op.name == "cuda_tile.module"]
