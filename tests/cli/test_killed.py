@@ -123,3 +123,26 @@ def test_workers_end_in_the_middle_of_their_work_when_the_build_is_killed(comman
     process.kill()
     until(lambda: not any(map(running, inner)), "a child goes on")
     assert not [name for name in os.listdir(tmp_path / "temporary") if name.startswith("tileiras-")]
+
+
+@pytest.mark.parametrize("name", ["opt", "run", "translate", "cache", "watch"])
+def test_other_commands_end_without_a_word_as_well(tmp_path, name):
+    script = f"import sys, tileiras.cli.tileiras_{name} as command\ndef main():\n    print('started', flush=True)\n"
+    script += "    import time; time.sleep(100)\ncommand.main = main\nsys.exit(command.program())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.getcwd()}, cwd=tmp_path,
+    )  # fmt: skip
+    assert process.stdout.readline() == b"started\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (-signal.SIGINT, b"")
+
+
+def test_a_command_whose_output_nobody_reads_says_nothing():
+    words = ["-m", "tileiras.cli.tileiras_opt", "--help"]
+    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), said) == (2, b"")

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.cli import driver_options, instrumentation
+from tileiras.cli import driver_options, instrumentation, process
 from tileiras.cli.command_line import Stop, UsageError
 from tileiras.cli.driver_options import PROGRAM
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
@@ -38,15 +38,7 @@ def program() -> int:
     import gc
 
     gc.disable()
-    try:
-        code = main()
-    except KeyboardInterrupt:
-        import signal
-
-        # Whoever started this is to see what ended it.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-        raise
+    code = process.run(main)
     atexit._run_exitfuncs()
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -79,10 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("error: failed to allocate memory for program", file=sys.stderr)
         return ExitCode.USAGE
-    except BrokenPipeError:
-        # Whoever read our output has gone; the interpreter must not complain about it when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.CONFIGURATION
 
 
 def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:

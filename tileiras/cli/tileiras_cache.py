@@ -12,6 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras.cli import process
+
 USAGE = 1
 DAMAGE = 3
 
@@ -132,5 +134,10 @@ def _print(answer: Any, json: bool, text: str) -> None:
         print(text)
 
 
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

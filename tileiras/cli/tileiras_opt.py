@@ -38,7 +38,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from tileiras.cli import instrumentation
+from tileiras.cli import instrumentation, process
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
 
 SPLIT_MARKER = "// -----"
@@ -339,5 +339,10 @@ def main(argv: list[str] | None = None) -> int:
         return error.code
 
 
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

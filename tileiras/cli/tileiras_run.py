@@ -25,6 +25,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tileiras.cli import process
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.errors import SimulationError
@@ -383,5 +384,10 @@ def main(argv: list[str] | None = None) -> int:
     return ExitCode.SUCCESS
 
 
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

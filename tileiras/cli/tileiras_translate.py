@@ -28,6 +28,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tileiras.cli import process
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
 from tileiras.named_tuple import NamedTuple
 
@@ -262,5 +263,10 @@ def main(argv: list[str] | None = None) -> int:
         return error.code
 
 
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

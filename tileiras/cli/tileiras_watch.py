@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from tileiras.cli import process
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
@@ -78,5 +80,10 @@ def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
     return Watch(trees, session, jobs=jobs)
 
 
+def program() -> int:
+    """`main` as a process of its own."""
+    return process.run(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())
