@@ -85,7 +85,9 @@ class ConstantOp(Operation):
         return cls(value, type, location)
 
     def verify_op(self) -> None:
-        type = self.value.type
+        type = getattr(self.value, "type", None)
+        if type is None:
+            raise VerifyError(f"expects a value with a type, got {self.value}")
         if isinstance(type, TensorType) and type.with_encoding(None) is self.result.type.with_encoding(None):
             return  # the constant's own type does not repeat the layout
         if type is not self.result.type:

@@ -9,6 +9,7 @@ from tileiras.ir import (
     AttrSizedOperandSegments,
     Block,
     DenseArrayAttr,
+    HasParent,
     Terminator,
     Value,
     VerifyError,
@@ -47,7 +48,7 @@ class _BranchOp(LLVMOp):
 
 class BrOp(_BranchOp):
     name = "llvm.br"
-    traits = (Terminator,)
+    traits = (Terminator, HasParent("llvm.func"))
     destOperands = variadic_operand()
     dest = successor()
     loop_annotation = attribute(LoopAnnotationAttr, "of the loop that the branch closes", optional=True)
@@ -59,7 +60,7 @@ class BrOp(_BranchOp):
 
 class CondBrOp(_BranchOp):
     name = "llvm.cond_br"
-    traits = (Terminator, AttrSizedOperandSegments)
+    traits = (Terminator, AttrSizedOperandSegments, HasParent("llvm.func"))
     condition = operand(i1)
     trueDestOperands = variadic_operand()
     falseDestOperands = variadic_operand()
@@ -84,7 +85,7 @@ class SwitchOp(_BranchOp):
     """Jumps by an integer value; blocks reached by a case take no arguments."""
 
     name = "llvm.switch"
-    traits = (Terminator,)
+    traits = (Terminator, HasParent("llvm.func"))
     value = operand(integer_like)
     case_values = attribute(DenseArrayAttr, "one value per case destination")
     defaultDestination = successor()
@@ -135,7 +136,7 @@ class UnreachableOp(LLVMOp):
     """Control never arrives here.  NVPTX prints nothing for it: the code runs on into what follows."""
 
     name = "llvm.unreachable"
-    traits = (Terminator,)
+    traits = (Terminator, HasParent("llvm.func"))
     assembly_format = "attr-dict"
 
 

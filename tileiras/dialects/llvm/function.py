@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -312,6 +313,8 @@ class InlineAsmOp(LLVMOp):
     )
 
     def verify_op(self) -> None:
+        if self.min_ptx is not None and not _PTX_VERSION.fullmatch(self.min_ptx.value):
+            raise VerifyError(f"expects a PTX version, got '{self.min_ptx.value}'")
         letters = [c.strip() for c in self.constraints.value.split(",")] if self.constraints.value else []
         inputs = [c for c in letters if not c.startswith(("=", "~"))]
         outputs = [c for c in letters if c.startswith("=")]
@@ -327,4 +330,5 @@ class InlineAsmOp(LLVMOp):
                 raise VerifyError(f"unknown asm constraint '{constraint}'")
 
 
+_PTX_VERSION = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
 _ASM_LETTERS = frozenset("hrlqfdbnci")

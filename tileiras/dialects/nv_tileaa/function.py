@@ -33,7 +33,7 @@ from tileiras.ir import (
     variadic_operand,
 )
 
-from .attributes import AxisAttr, KernelSpecAttr
+from .attributes import AxisAttr, BoundedAttr, DivByAttr, KernelSpecAttr, SameElementsAttr
 from .memory import verify_alignment
 from .types import MemTokenType, PtrType
 
@@ -101,7 +101,7 @@ class FuncOp(Operation):
 
 class ReturnOp(Operation):
     name = "nv_tileaa.return"
-    traits = (Pure, ReturnLike, Terminator)
+    traits = (Pure, ReturnLike, Terminator, HasParent("nv_tileaa.func"))
     assembly_format = "attr-dict"
 
 
@@ -180,6 +180,10 @@ class AssumeOp(Operation):
     predicate = attribute(doc="div_by, bounded or same_elements")
     result = result()
     assembly_format = "$predicate `,` $operand attr-dict `:` type($result)"
+
+    def verify_op(self) -> None:
+        if not isinstance(self.predicate, (BoundedAttr, DivByAttr, SameElementsAttr)):
+            raise VerifyError(f"expects div_by, bounded or same_elements, got {self.predicate}")
 
 
 class AssertOp(Operation):

@@ -9,6 +9,7 @@ from tileiras.ir import (
     ArrayAttr,
     DenseArrayAttr,
     FloatType,
+    HasParent,
     IntegerAttr,
     IntegerType,
     Operation,
@@ -195,11 +196,15 @@ class InsertSliceOp(Operation):
             raise VerifyError(f"expects a result of type {self.dest.type}, but got {self.result.type}")
 
 
+COLLECTIVES = tuple(f"{dialect}.{name}" for dialect in ("nv_tileaa", "nv_tileas") for name in ("reduce", "scan"))
+"""Operations with a combiner, at both levels."""
+
+
 class YieldOp(Operation):
     """Ends the region of a reduce or scan."""
 
     name = "nv_tileaa.yield"
-    traits = (Pure, ReturnLike, Terminator)
+    traits = (Pure, ReturnLike, Terminator, HasParent(*COLLECTIVES))
     values = variadic_operand()
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 

@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.ir import (
+    ArrayAttr,
     DenseArrayAttr,
+    HasParent,
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
@@ -66,11 +68,14 @@ class PipelineIteratorType(Type):
     name = "nv_tileas.pipeline_iterator"
 
 
+_WITH_REGIONS = tuple(PREFIX + name for name in ("agent_switch", "produce_one", "consume_one"))
+
+
 class YieldOp(Operation):
     """Ends the region of an agent, or of a producer or consumer."""
 
     name = f"{PREFIX}yield"
-    traits = (ReturnLike, Terminator)
+    traits = (ReturnLike, Terminator, HasParent(*_WITH_REGIONS))
     values = variadic_operand()
     assembly_format = "attr-dict ($values^ `:` type($values))?"
 
@@ -204,7 +209,7 @@ class ProduceOneOp(_One):
     traits = (MemoryRead, MemoryWrite, SingleBlock)
     token = operand(ProducerTokenType)
     iterator = operand(PipelineIteratorType)
-    producer_types = attribute(doc="an array of the tiles' types")
+    producer_types = attribute(ArrayAttr, "the tiles' types")
     result = result(ProducerTokenType)
     body = region()
     assembly_format = "$token `,` $iterator attr-dict-with-keyword $body"
@@ -225,7 +230,7 @@ class ConsumeOneOp(_One):
     traits = (MemoryRead, MemoryWrite, SingleBlock)
     token = operand(ConsumerTokenType)
     iterator = operand(PipelineIteratorType)
-    consumer_types = attribute(doc="an array of the tiles' types")
+    consumer_types = attribute(ArrayAttr, "the tiles' types")
     result_token = result(ConsumerTokenType)
     values = variadic_result()
     body = region()

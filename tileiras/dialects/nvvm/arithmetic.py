@@ -15,6 +15,7 @@ from tileiras.ir import (
     Attribute,
     FloatType,
     Pure,
+    StringAttr,
     UnitAttr,
     VectorType,
     VerifyError,
@@ -337,7 +338,7 @@ class _PackOp(NVVMOp):
     traits = (Pure,)
     hi = operand(f32)
     lo = operand(f32)
-    kind = attribute()
+    kind = attribute(StringAttr)
     rounding = attribute(FPRoundingModeAttr, optional=True)
     res = result(i16)
     assembly_format = "$hi `,` $lo attr-dict `:` type($res)"
@@ -377,21 +378,22 @@ class _UnpackOp(NVVMOp):
 
     traits = (Pure,)
     src = operand(i16)
-    kind = attribute()
+    kind = attribute(StringAttr)
     res = result()
     assembly_format = "$src attr-dict `:` type($res)"
     kinds: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        _, element = cls._row(attributes["kind"])
+        _, element = cls._row(attributes.get("kind"))
         return [VectorType((2,), element)]
 
     @classmethod
     def _row(cls, kind: Any) -> tuple[str, FloatType]:
-        row = _UNPACKS.get(kind.value) if kind.value in cls.kinds else None
+        word = getattr(kind, "value", None)
+        row = _UNPACKS.get(word) if word in cls.kinds else None
         if row is None:
-            raise VerifyError(f"has no instruction from '{kind.value}'")
+            raise VerifyError(f"has no instruction from '{word}'")
         return row
 
     def target(self) -> Intrinsic:
