@@ -91,7 +91,8 @@ class Recorder:
 
     def _start(self, text: str, entry: str, grid: Any, args: Any, metadata: Any, how: Any) -> tuple[Any, ...] | None:
         document = metadata or kernel_metadata.describe(ptx.parse(text), {})
-        kernel = next((dict(k) for k in document["kernels"] if k["name"] == entry), None)
+        # As the emulator takes it: a whole NAME.json, or a kernel's part of it.
+        kernel = next((dict(k) for k in document.get("kernels", [document]) if k["name"] == entry), None)
         if kernel is None or len(kernel["parameters"]) != len(args) or kernel["hidden_parameters"]:
             return None
         if how.get("shared_memory") is not None:
