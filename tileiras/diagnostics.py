@@ -13,7 +13,8 @@ This module sits below everything else and imports nothing of the package: a loc
 from __future__ import annotations
 
 import enum
-from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from tileiras.named_tuple import NamedTuple
 

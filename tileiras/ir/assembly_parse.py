@@ -7,7 +7,8 @@ report.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from . import lexer
 from .assembly_finish import finisher

@@ -6,7 +6,8 @@ that binds tightly and where the format says so.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .assembly_format import (
     AttrDict,

@@ -12,7 +12,8 @@ suffices; region bodies are converted when their operation asks for it (`rewrite
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Sequence, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 

@@ -19,7 +19,8 @@ returns (`signal_soft_failure`).  The manager clears the bits before a run and n
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, ClassVar, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 

@@ -6,7 +6,8 @@ from it, classes with `print_custom` by that hook, all others in the generic for
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from . import lexer
 from .asm_names import AliasNames, ValueNames

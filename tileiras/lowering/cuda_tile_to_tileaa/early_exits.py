@@ -12,7 +12,8 @@ After this
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tileiras.dialects import cuda_tile
 from tileiras.ir import Block, DenseElementsAttr, Operation, Region, Value, VerifyError, i1, i64

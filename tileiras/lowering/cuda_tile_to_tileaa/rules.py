@@ -5,7 +5,8 @@ A rule is a pattern of `tileiras.ir.conversion`; tables map an operation's mnemo
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tileiras.dialects import arith
 from tileiras.ir import IntegerAttr, Operation, UnitAttr, element_type_of
