@@ -192,6 +192,38 @@ def test_every_option_changes_something_or_says_why_it_does_not(capsys, tmp_path
             assert made(KERNEL, f"{name}={ANOTHER_VALUE[option.kind]}") == plain[KERNEL], name
 
 
+class Placeless(PassInstrumentation):
+    """The operations of which nobody could say where they come from, by the pass that made them."""
+
+    def __init__(self):
+        self.found = []
+
+    def after_pass(self, name, op):
+        for inner in op.walk():
+            position = inner.location.resolve()
+            if position is None or not position.line:
+                self.found.append((name, inner.name))
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PLACED = [*EXAMPLES.glob("*.mlir"), *EXAMPLES.glob("kernels/*.mlir"),
+          *Path(__file__).parent.glob("lowering/cuda_tile_to_tileaa/*.mlir")]  # fmt: skip
+
+
+def test_every_operation_of_every_level_has_a_place():
+    watcher = Placeless()
+    for path in sorted(PLACED):
+        for part in path.read_text().split("// -----"):
+            asked = {"opt-level": 3, "compute-capability": "sm_90", "pipeline-strategy": "unspecialize"}
+            passes = build(TileIRPipelineOptions(asked))
+            try:
+                module = tileiras_opt.anchored(parse_module(part, path.name), passes)
+                PassManager(passes, verify_each=False, instrumentation=[watcher]).run(module)
+            except CompileError:  # what a test wants to be refused, or what the target has not
+                continue
+    assert watcher.found == []
+
+
 def test_warp_specialization_is_chosen_as_documented_and_says_what_it_is(capsys, source):
     for threshold, variant in ((0, "light"), (4096, "heavy")):
         _, text, errors = opt(
