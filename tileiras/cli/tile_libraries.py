@@ -81,6 +81,7 @@ def _check_implementations(sections: Mapping[str, bytes]) -> None:
 
 
 _HEADER_SIZE = 64
+_SECTION_HEADER_SIZE = 64
 _NOBITS = 8
 
 
@@ -99,6 +100,8 @@ def _sections(image: bytes) -> dict[str, bytes]:
     size, number, names = struct.unpack_from("<HHH", image, 0x3A)
     if not start:
         return {}
+    if size != _SECTION_HEADER_SIZE:
+        raise ValueError(f"invalid e_shentsize in ELF header: {size}")
     if start + size * number > len(image):
         raise ValueError(f"section header table goes past the end of the file: e_shoff = {start:#x}")
     rows = [struct.unpack_from("<IIQQQQ", image, start + size * row) for row in range(number)]

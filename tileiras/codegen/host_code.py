@@ -27,6 +27,7 @@ CALLBACKS = "__CUDA_TILEIR_CALLBACKS"
 ARGUMENTS_CHANGE = "__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE"
 COPY = "__CUDA_TILEIR_CALLBACKS_ON_PRE_LOAD"
 FUNCTIONS = "__CUDA_TILEIR_FUNC_CALLBACKS"
+NAMES = "__CUDA_TILEIR_FUNC_NAMES"
 GLOBAL_OFFSETS = "_GLOBAL_OFFSET_TABLE_"
 
 REVISION = 2
@@ -118,11 +119,11 @@ def platform_of(architecture: str | None, system: str | None) -> tuple[str, str]
 _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 1, 2, 3, 4, 8
 _WRITE, _ALLOC, _EXEC, _INFO_LINK = 1, 2, 4, 0x40
 _LOCAL, _GLOBAL = 0, 0x10
-_NOTYPE, _OBJECT, _FUNC = 0, 1, 2
+_NOTYPE, _OBJECT, _FUNC, _SECTION = 0, 1, 2, 3
 _HEADER_BYTES, _SYMBOL_BYTES, _RELA_BYTES = 64, 24, 24
 
 
-class _Section(NamedTuple):
+class _Part(NamedTuple):
     name: str
     kind: int
     flags: int
@@ -145,21 +146,23 @@ def host_object(kernels: Sequence[str], architecture: str, system: str) -> bytes
 
     # The order of the sections, which symbols and relocations refer to.
     text_at, bss_at, names_at, data_at, symbols_at, strings_at = 1, 3, 4, 5, 8, 9
-    locals_ = [
-        ("", _NOTYPE, 0, 0, 0),
+    # Each at the start of its section, by whose symbol LLVM relocates.
+    own = [
         (ARGUMENTS_CHANGE, _FUNC, text_at, 0, code.pre_load),
         (COPY, _OBJECT, bss_at, 0, CALLBACKS_BYTES),
-        ("__CUDA_TILEIR_FUNC_NAMES", _OBJECT, names_at, 0, len(names)),
+        (NAMES, _OBJECT, names_at, 0, len(names)),
         (FUNCTIONS, _OBJECT, data_at, 0, table),
     ]
+    locals_ = [("", _NOTYPE, 0, 0, 0), *(("", _SECTION, symbol[2], 0, 0) for symbol in own), *own]
     globals_ = [
         (PRE_LOAD, _FUNC, text_at, code.pre_load, len(text) - code.pre_load),
         (CALLBACKS, _OBJECT, data_at, table, CALLBACKS_BYTES),
     ]
     if any(symbol == GLOBAL_OFFSETS for _, _, symbol, _ in code.relocations):
         globals_.append((GLOBAL_OFFSETS, _NOTYPE, 0, 0, 0))
-    number = {symbol[0]: index for index, symbol in enumerate([*locals_, *globals_])}
-    strings = b"\0".join(symbol[0].encode() for symbol in (*locals_, *globals_)) + b"\0"
+    number = {symbol[0]: index for index, symbol in enumerate(own, 1)}
+    number |= {symbol[0]: index for index, symbol in enumerate(globals_, len(locals_))}
+    strings = b"".join(b"\0" + symbol[0].encode() for symbol in (*own, *globals_)) + b"\0"
     symbols = b"".join(
         struct.pack("<IBBHQQ", strings.index(b"\0" + name.encode() + b"\0") + 1 if name else 0, scope | kind, 0, *place)
         for scope, rows in ((_LOCAL, locals_), (_GLOBAL, globals_))
@@ -169,7 +172,7 @@ def host_object(kernels: Sequence[str], architecture: str, system: str) -> bytes
     pointers = []
     start = 0
     for index, kernel in enumerate(kernels):
-        pointers.append((index * KERNEL_BYTES, "__CUDA_TILEIR_FUNC_NAMES", start))
+        pointers.append((index * KERNEL_BYTES, NAMES, start))
         pointers.append((index * KERNEL_BYTES + 40, ARGUMENTS_CHANGE, 0))
         start += len(kernel.encode()) + 1
     pointers += [(table + 40, FUNCTIONS, 0), (table + 64, PRE_LOAD, 0)]
@@ -180,26 +183,26 @@ def host_object(kernels: Sequence[str], architecture: str, system: str) -> bytes
     addresses = [(at, code.address, name, addend) for at, name, addend in pointers]
     rela = {"alignment": 8, "link": symbols_at, "entry": _RELA_BYTES}
     sections = [
-        _Section(f".{code.prefix}text", _PROGBITS, _ALLOC | _EXEC | code.flags, text, 16),
-        _Section(f".rela.{code.prefix}text", _RELA, _INFO_LINK, relocations(code.relocations), info=text_at, **rela),
-        _Section(f".{code.prefix}bss", _NOBITS, _WRITE | _ALLOC | code.flags, b"", 16, size=CALLBACKS_BYTES),
-        _Section(f".{code.prefix}rodata", _PROGBITS, _ALLOC | code.flags, names),
-        _Section(".data.rel.ro", _PROGBITS, _WRITE | _ALLOC, data, 16),
-        _Section(".rela.data.rel.ro", _RELA, _INFO_LINK, relocations(addresses), info=data_at, **rela),
-        _Section(".note.GNU-stack", _PROGBITS, 0, b""),
-        _Section(".symtab", _SYMTAB, 0, symbols, 8, strings_at, len(locals_), _SYMBOL_BYTES),
-        _Section(".strtab", _STRTAB, 0, strings),
+        _Part(f".{code.prefix}text", _PROGBITS, _ALLOC | _EXEC | code.flags, text, 16),
+        _Part(f".rela.{code.prefix}text", _RELA, _INFO_LINK, relocations(code.relocations), info=text_at, **rela),
+        _Part(f".{code.prefix}bss", _NOBITS, _WRITE | _ALLOC | code.flags, b"", 16, size=CALLBACKS_BYTES),
+        _Part(f".{code.prefix}rodata", _PROGBITS, _ALLOC | code.flags, names),
+        _Part(".data.rel.ro", _PROGBITS, _WRITE | _ALLOC, data, 16),
+        _Part(".rela.data.rel.ro", _RELA, _INFO_LINK, relocations(addresses), info=data_at, **rela),
+        _Part(".note.GNU-stack", _PROGBITS, 0, b""),
+        _Part(".symtab", _SYMTAB, 0, symbols, 8, strings_at, len(locals_), _SYMBOL_BYTES),
+        _Part(".strtab", _STRTAB, 0, strings),
     ]
     return _elf(code.machine, sections)
 
 
-def _elf(machine: int, sections: Sequence[_Section]) -> bytes:
+def _elf(machine: int, sections: Sequence[_Part]) -> bytes:
     """A relocatable file of these sections, and one of their names at the end."""
     names = b"\0" + b"".join(section.name.encode() + b"\0" for section in sections) + b".shstrtab\0"
     body = bytearray(_HEADER_BYTES)
     headers = [bytes(64)]
     at = 1
-    for section in (*sections, _Section(".shstrtab", _STRTAB, 0, names)):
+    for section in (*sections, _Part(".shstrtab", _STRTAB, 0, names)):
         body += bytes(-len(body) % section.alignment)
         size = len(section.data) if section.size < 0 else section.size
         headers.append(struct.pack(
