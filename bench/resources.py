@@ -1,11 +1,16 @@
 """Registers, shared memory, local memory and instructions of our cubins and the vendor's, side by side.
 
-    python -m bench.resources [--targets sm_90,...] [FILE-OR-FOLDER ...]
+    python -m bench.resources [--targets sm_90,...] [--vendor-threads] [FILE-OR-FOLDER ...]
 
-Both are asked of cuobjdump (`-res-usage`, `-sass`).  `local` is bytes of a thread's local memory: what registers were
-spilled to, and arrays that are indexed by a variable.  Shared memory is what a launch needs: static, and of ours what
-NAME.json says.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a thread or more,
-and with less; bulk copies (TMA) are neither.
+Both are asked of cuobjdump (`-res-usage`, `-sass`, `-elf`).  `local` is bytes of a thread's local memory: what
+registers were spilled to, and arrays that are indexed by a variable.  Shared memory is what a launch needs: static, and
+of ours what NAME.json says.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a thread or
+more, and with less; bulk copies (TMA) are neither.
+
+Ours have the number of threads that they would have anyway.  With `--vendor-threads` they have as many as the vendor's,
+or the power of two below: what the vendor's specialised warps leave to the others.  At the end the kernels are repeated
+whose local memory is above the vendor's.  The kernels of the front end's samples and benchmarks are left in a folder by
+`tests/conformance/front_end_samples.py CHECKOUT --parts samples,benchmarks --keep FOLDER`.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from bench.kernels import collect
@@ -28,6 +34,7 @@ from tileiras.options import CompileOptions
 
 
 class Usage(NamedTuple):
+    threads: int
     registers: int
     shared: int
     local: int
@@ -36,6 +43,8 @@ class Usage(NamedTuple):
     narrow: int
 
 
+_THREADS = re.compile(r"^\.nv\.info\.(\S+)$|EIATTR_(?:REQNTID|MAX_THREADS)\s.*\s.*\sValue:((?:\s+0x[0-9a-f]+)+)", re.M)
+
 _GLOBAL = re.compile(r"\b(?:LDG|STG|LDGSTS)\.[\w.]+")
 
 
@@ -43,6 +52,13 @@ def usage(cuobjdump: str, path: str) -> dict[str, Usage]:
     """What cuobjdump says of each function of a cubin."""
     text = subprocess.run([cuobjdump, "-res-usage", path], capture_output=True, text=True, check=True).stdout
     sass = subprocess.run([cuobjdump, "-sass", path], capture_output=True, text=True, check=True).stdout
+    elf = subprocess.run([cuobjdump, "-elf", path], capture_output=True, text=True, check=True).stdout
+    threads: dict[str, int] = {}
+    for name, extents in _THREADS.findall(elf):
+        if name:
+            current = name
+        else:
+            threads[current] = prod(int(extent, 16) for extent in extents.split())
     counts: dict[str, tuple[int, int, int]] = {}
     for part in sass.split("Function : ")[1:]:
         # The padding behind the last branch is no instruction of the kernel.
@@ -55,13 +71,16 @@ def usage(cuobjdump: str, path: str) -> dict[str, Usage]:
     for name, line in re.findall(r"Function (\S+):\n\s*(.*)", text):
         numbers = {key: int(value) for key, value in re.findall(r"(\w+):(\d+)", line)}
         local = numbers["LOCAL"] + numbers["STACK"]
-        found[name] = Usage(numbers["REG"], numbers["SHARED"], local, *counts.get(name, (0, 0, 0)))
+        found[name] = Usage(
+            threads.get(name, 0), numbers["REG"], numbers["SHARED"], local, *counts.get(name, (0, 0, 0))
+        )
     return found
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="resources")
     parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--vendor-threads", action="store_true")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args(arguments)
     cuobjdump, vendor = toolkit.find_program("cuobjdump"), vendor_tool()
@@ -69,42 +88,65 @@ def main(arguments: Sequence[str] = ()) -> None:
         print("resources: needs cuobjdump and ptxas")
         return
     store = bitcode_library.MemoryStore()
-    columns = "".join(f"{name:>9}{'vendor':>8}" for name in ("regs", "shared", "local", "instrs", "wide", "narrow"))
-    print(f"{'kernel':<30}{'target':>8}{'threads':>9}{columns}")
+    columns = "".join(
+        f"{name:>9}{'vendor':>8}" for name in ("threads", "regs", "shared", "local", "instrs", *Usage._fields[5:])
+    )
+    print(f"{'kernel':<30}{'target':>8}{columns}")
+    above, rows = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for kernel in collect(folder, options.files):
             for target in options.targets.split(","):
-                if int(target[3:]) >= kernel.lowest:
-                    _compare(kernel.path, target, folder, cuobjdump, vendor, store)
+                if int(target[3:]) < kernel.lowest:
+                    continue
+                theirs = _vendors(kernel.path, target, folder, cuobjdump, vendor)
+                threads = {use.threads for use in theirs.values()} if options.vendor_threads else set()
+                values = {"gpu-name": target}
+                if len(threads) == 1 and (warps := threads.pop() // 32):
+                    values["num-warps"] = 1 << (warps.bit_length() - 1)
+                try:
+                    mine = _ours(kernel.path, CompileOptions(values), folder, cuobjdump, store)
+                except CompileError as error:
+                    print(f"{os.path.basename(kernel.path)[:29]:<30}{target:>8}  {error.diagnostics[0]}", flush=True)
+                    continue
+                for name, use in mine.items():
+                    row = f"{name[:29]:<30}{target:>8}{_cells(use, theirs.get(name))}"
+                    print(row, flush=True)
+                    if name in theirs:
+                        rows += 1
+                        above += [row] if use.local > theirs[name].local else []
+    if rows:
+        print(f"local memory above the vendor's: {len(above)} of {rows}", *above, sep="\n")
 
 
-def _compare(
-    path: str, target: str, folder: str, cuobjdump: str, vendor: str | None, store: bitcode_library.MemoryStore
-) -> None:
-    try:
-        artifact = api.compile_with(units.Source.read(path), CompileOptions({"gpu-name": target}), "cubin", store=store)
-    except CompileError as error:
-        print(f"{os.path.basename(path):<30}{target:>8}  {error.diagnostics[0]}")
-        return
-    own, other = os.path.join(folder, "own.cubin"), os.path.join(folder, "vendor.cubin")
-    with open(own, "wb") as file:
+def _vendors(path: str, target: str, folder: str, cuobjdump: str, vendor: str | None) -> dict[str, Usage]:
+    """Of the vendor's cubin; nothing where there is no tool, or it refuses."""
+    cubin = os.path.join(folder, "vendor.cubin")
+    if vendor is None:
+        return {}
+    command = [vendor, path, "--gpu-name", target, "-O3", "-o", cubin]
+    done = subprocess.run(command, capture_output=True, check=False)
+    return {} if done.returncode else usage(cuobjdump, cubin)
+
+
+def _ours(
+    path: str, options: CompileOptions, folder: str, cuobjdump: str, store: bitcode_library.MemoryStore
+) -> dict[str, Usage]:
+    """Of our cubin, with the shared memory that the launch gives.  Raises CompileError."""
+    artifact = api.compile_with(units.Source.read(path), options, "cubin", store=store)
+    cubin = os.path.join(folder, "own.cubin")
+    with open(cubin, "wb") as file:
         file.write(artifact.data)
-    theirs: dict[str, Usage] = {}
-    if vendor is not None:
-        command = [vendor, path, "--gpu-name", target, "-O3", "-o", other]
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            theirs = usage(cuobjdump, other)
-    found = usage(cuobjdump, own)
+    found = usage(cuobjdump, cubin)
     for entry in artifact.kernels:
-        info = entry.metadata or {}
-        mine, yours = found[entry.name], theirs.get(entry.name)
-        mine = mine._replace(shared=mine.shared + info.get("shared_memory", 0))
-        cells = ""
-        for field in Usage._fields:
-            value = getattr(yours, field) if yours is not None else "-"
-            cells += f"{getattr(mine, field):9}{value:>8}"
-        x, y, z = info.get("block", (0, 0, 0))
-        print(f"{entry.name[:29]:<30}{target:>8}{x * y * z:9}{cells}", flush=True)
+        shared = (entry.metadata or {}).get("shared_memory", 0)
+        found[entry.name] = found[entry.name]._replace(shared=found[entry.name].shared + shared)
+    return found
+
+
+def _cells(mine: Usage, yours: Usage | None) -> str:
+    return "".join(
+        f"{getattr(mine, field):9}{'-' if yours is None else getattr(yours, field):>8}" for field in Usage._fields
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The cuTile Python front end's own kernels, from a checkout of it, through this compiler: no GPU is needed.
 
     python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,small,tests] [--every N] [--list]
+                                                  [--keep FOLDER]
 
 Needs the packages cuda-tile, torch (any build of it) and pytest, and ptxas.  The kernels stay where they are; a driver
 that is made of Python functions takes the place of libcuda (see `front_end/driver.py`).
@@ -12,7 +13,8 @@ small       the benchmarks at sizes that can be emulated, on the interpreter and
 tests       one in N of the front end's tests, on the interpreter and on the emulator; what they launch is compiled for
             all targets and assembled
 
-Prints a table per part.  Ends with 1 when something failed that the table of known differences does not name.
+Prints a table per part; `--keep` leaves the bytecode of samples and benchmarks in a folder, for the parts of `bench`
+that take one.  Ends with 1 when something failed that the table of known differences does not name.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ class Run:
         self.list = given.list
         self.figures = given.figures
         self.one_target = given.one_target
+        self.keep = given.keep.resolve() if given.keep else None
         self.only = [name.removeprefix("test/") for name in given.only]
         self.folder = folder
         self.failed: list[str] = []
@@ -132,7 +135,8 @@ def compiled(run: Run, records: list[dict[str, Any]], target: str) -> str:
 
 
 def samples_part(run: Run) -> None:
-    whole = run.samples("whole", "--backend", "compile", "--targets", ",".join(TARGETS))
+    keep = ["--folder", str(run.keep)] if run.keep else []
+    whole = run.samples("whole", "--backend", "compile", "--targets", ",".join(TARGETS), *keep)
     small = {"interpret": run.samples("interpret", "--backend", "interpret")}
     for target in EMULATED:
         small[target] = run.samples(target, "--backend", "emulate", "--target", target)
@@ -166,7 +170,7 @@ def benchmarks_part(run: Run) -> None:
     for path in sorted((run.checkout / "test").glob("bench_*.py")):
         _, records = run.pytest(
             path.stem, [path.name], "--device-backend=compile", f"--device-targets={','.join(TARGETS)}",
-            "-k", "not torch",
+            *([f"--device-folder={run.keep}"] if run.keep else []), "-k", "not torch",
         )  # fmt: skip
         kernels = len({record["digest"] for record in records})
         rows.append([path.name, kernels, *(compiled(run, records, target) for target in TARGETS)])
@@ -274,6 +278,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="these tests, as pytest names them")
     parser.add_argument("--one-target", action="store_true", help="each kernel for one target only")
     parser.add_argument("--figures", type=Path, help="add what the tests say up in this file")
+    parser.add_argument("--keep", type=Path, help="leave the bytecode of samples and benchmarks in this folder")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
     parser.add_argument("--version", default="13.4", help="the bytecode version of tests and benchmarks")
     parser.add_argument("--list", action="store_true", help="say what failed")
@@ -288,6 +293,8 @@ def main() -> int:
         parser.error(f"'{given.checkout}' has no samples and tests")
     if unknown := [name for name in given.parts.split(",") if name not in parts]:
         parser.error(f"no part '{unknown[0]}'; there are {', '.join(parts)}")
+    if given.keep:
+        given.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(given, folder)
         for name in given.parts.split(","):

@@ -75,9 +75,10 @@ def main() -> None:
     parser.add_argument("--backend", default="interpret")
     parser.add_argument("--limit", type=float, default=120.0)
     parser.add_argument("--samples", default="")
+    parser.add_argument("--folder", default="", help="leave the bytecode of every kernel there")
     given = parser.parse_args()
     targets = [name for name in given.targets.split(",") if name]
-    device = Device(given.target, given.backend, targets, given.limit)
+    device = Device(given.target, given.backend, targets, given.limit, folder=given.folder)
     device.install()
     import small_samples
 
