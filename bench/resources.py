@@ -3,9 +3,9 @@
     python -m bench.resources [--targets sm_90,...] [--vendor-threads] [FILE-OR-FOLDER ...]
 
 Both are asked of cuobjdump (`-res-usage`, `-sass`, `-elf`).  `local` is bytes of a thread's local memory: what
-registers were spilled to, and arrays that are indexed by a variable.  Shared memory is what a launch needs: static, and
-of ours what NAME.json says.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a thread or
-more, and with less; bulk copies (TMA) are neither.
+registers were spilled to, and arrays that are indexed by a variable.  Shared memory is what a launch needs: static,
+and of ours what NAME.json says.  `wide` and `narrow` are the instructions that access global memory with 16 bytes for a
+thread or more, and with less; bulk copies (TMA) are neither.
 
 Ours have the number of threads that they would have anyway.  With `--vendor-threads` they have as many as the vendor's,
 or the power of two below: what the vendor's specialised warps leave to the others.  At the end the kernels are repeated

@@ -146,9 +146,10 @@ def test_factors_go_through_little_shared_memory_in_parts(transposed):
     assert check(text, tiles, "f32", "f32", "sm_75", transposed).count('.pragma "nounroll"') == 2
 
 
-def test_products_without_room_are_written_out():
+def test_products_without_room_are_written_out(monkeypatch):
     tiles = (64, 64, 32)
-    artifact = tileiras.compile(with_hint(product(tiles, tiles), "sm_75", 32), gpu_name="sm_75")
+    monkeypatch.setattr("tileiras.schedule.multiply_add_loops.shared_budget", lambda func, target: 1024)
+    artifact = tileiras.compile(product(tiles, tiles), gpu_name="sm_75")
     assert "nounroll" not in artifact.text
     assert ["the product is written out: no shared memory is left for its factors"] == [
         d.message for d in artifact.diagnostics if "written out" in d.message

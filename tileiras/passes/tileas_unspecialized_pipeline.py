@@ -40,6 +40,10 @@ class UnspecializedPipeline(Pass):
                     f"warp-specialize ({self.instead_of}): the warps of this kernel are not specialized, its loops get "
                     "the unspecialized pipeline",
                 )
+            if (func.kernel_spec.occupancy or 1) > 1:
+                from tileiras.schedule.registers import lower_occupancy
+
+                lower_occupancy(func, gpu_of(self.compute_capability), context.engine)
             if not any(isinstance(inner, scf.ForOp) for inner in func.walk()):
                 continue
             # A dozen modules, for kernels with loops only.

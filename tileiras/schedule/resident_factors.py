@@ -24,7 +24,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
 from .loop_counter import integer
-from .registers import exceeds
+from .registers import exceeds, is_short
 from .staging import LOADS, Leaf, buffer_type, copied_vector, erase_unused, leaves_of, read_in, start_copy
 
 
@@ -42,9 +42,11 @@ def keep_factors(func: Any, atom: CopyAtom, budget: int, engine: DiagnosticEngin
 
     `budget`: bytes of shared memory, of which at most half go to tiles that stay.
     """
-    short = {loop: None for loop in func.walk() if isinstance(loop, scf.ForOp) and exceeds(loop, func) > 0}
-    for loop in short:
-        loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
+    for loop in loops:
+        if is_short(loop, func):
+            loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
+    short = {loop: None for loop in loops if exceeds(loop, func) > 0}
     if not short:
         return
     left = budget // 2

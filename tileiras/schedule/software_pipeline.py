@@ -64,6 +64,8 @@ def pipeline_loops(
     loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
     if atom is None:
         return Outcome(sum([_prefetch(loop, func, target, stages, remarks) for loop in loops]))
+    if (func.kernel_spec.occupancy or 1) > 1:
+        _leave_room(func, loops, atom, target, engine)
     keep_factors(func, atom, shared_budget(func, target), engine)
     outcomes: list[bool | None] = []
     for loop in loops:
@@ -90,6 +92,28 @@ def _prefetch(loop: Any, func: Any, target: Target, stages: int | None, remarks:
     elif remarks is not None:
         remarks.as_written(loop, reason)
     return bool(loads)
+
+
+def _leave_room(
+    func: Any, loops: list[Any], atom: CopyAtom, target: Target, engine: DiagnosticEngine | None
+) -> None:
+    """Has fewer CTAs on an SM than a kernel asks for when as many leave no shared memory for two stages of each load
+    that could run ahead.  What is loaded where it is used has to wait in registers as well."""
+    asked = func.kernel_spec.occupancy
+    wanted = 0
+    for loop in loops:
+        loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
+        found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
+        if found and trips(loop) != 1:
+            wanted = max(wanted, 2 * sum(s.stage_bytes for s in found) + _scratch_bytes(loop, found))
+    while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
+        func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
+    if func.kernel_spec.occupancy < asked and engine is not None:
+        engine.remark(
+            func.location,
+            f"{func.kernel_spec.occupancy} CTAs to an SM instead of {asked}:"
+            f" loads that run ahead need {wanted} bytes of shared memory",
+        )
 
 
 def _pipeline(

@@ -147,6 +147,9 @@ class KernelSpecAttr(Attribute):
     def with_num_warps(self, num_warps: int) -> "KernelSpecAttr":
         return KernelSpecAttr(num_warps, self.num_ctas, self.occupancy)
 
+    def with_occupancy(self, occupancy: int) -> "KernelSpecAttr":
+        return KernelSpecAttr(self.num_warps, self.num_ctas, occupancy)
+
     def print_parameters(self, printer: Any) -> None:
         parts = [] if self.num_warps is None else [f"numWarps = {self.num_warps}"]
         parts.append(f"numCtas = {self.num_ctas or 1}")

@@ -72,6 +72,7 @@ class _Slicing:
         self.threads = threads
         self._dots = dots
         self._available = registers_per_thread(threads, ctas)
+        self._alone = registers_per_thread(threads)
         self._aliases, self._remade = AliasAnalysis(), Remade()
 
     def seed(self, op: Operation) -> Value | None:
@@ -120,10 +121,12 @@ class _Slicing:
     def _registers(self, group: Group) -> tuple[int, int, int]:
         """Registers that a group takes, above how many it is cut, and how many its slices should take.
 
-        Of products only the accumulators count: loading factors twice costs more than a few registers that are spilled.
+        Of products only the accumulators count: loading factors twice costs more than a few registers that are spilled,
+        and more than having an SM to itself.
         """
         left = max(1, self._available - OTHER_REGISTERS)
         if group.products:
+            left = max(1, self._alone - OTHER_REGISTERS)
             return max(map(self._accumulators, group.products)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 

@@ -34,10 +34,11 @@ def _conditional(condition: Value, yes: Block, no: Block, lowering: FunctionLowe
 
 def _body(block: Block, lowering: FunctionLowering) -> Any:
     """Lowers a region's block but for its terminator, which is returned."""
-    for op in block.operations:
-        if op is block.last:
-            return op
-        lowering.operation(op)
+    with lowering.emit.region():
+        for op in block.operations:
+            if op is block.last:
+                return op
+            lowering.operation(op)
     return None
 
 
@@ -58,9 +59,11 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     lowering.values[op.induction_variable] = counter
     _bind(op.iter_args, carried, lowering)
     lowering.synchronization.enter_loop(op)
-    pins, lowering.pins = lowering.pins, lowering.pins or tileas.SHORT_OF_REGISTERS in op.attributes
+    short, outer = tileas.SHORT_OF_REGISTERS in op.attributes, lowering.turn
+    if short:
+        lowering.turn = counter
     end = _body(op.body.block, lowering)
-    lowering.pins = pins
+    lowering.turn = outer
     emit.location = op.location
     following = emit.insert(llvm.AddOp(counter, step))
     annotation = llvm.LoopAnnotationAttr(True) if tileas.NO_UNROLL in op.attributes else None
@@ -68,6 +71,8 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     emit.insert(back)
     lowering.synchronization.leave_loop()
     emit.block = done
+    if short:
+        lowering.leave_short_loop(counter)
     _bind(op.results, carried, lowering)
     return [lowering.values.get(r) for r in op.results]
 

@@ -183,7 +183,7 @@ def shared_addresses(
             return emit.gep(make(), place.start)
 
         key = ("shared address", access.lane_map, access.warp_map, mixed, size, place.base)
-        return emit.gep(lowering.pinned_pointer(emit.once(key, make)), place.start)
+        return emit.gep(lowering.pinned_pointer(emit.by_thread(key, make)), place.start)
 
     for offset in access.offsets:
         mixed, plain = offset & shared_bits, offset & ~shared_bits
@@ -335,7 +335,7 @@ def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value 
 
     found = None
     for condition in conditions:
-        found = emit.both(found, emit.once(("holds", condition), lambda condition=condition: make(condition)))
+        found = emit.both(found, emit.by_thread(("holds", condition), lambda condition=condition: make(condition)))
     return found
 
 

@@ -2,7 +2,8 @@
 
 Two places receive operations.  The current block receives what depends on values of the function.  The prologue, which
 becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is
-made once and dominates everything.
+made once and dominates everything.  Where registers are short, what depends on the thread's position is made again:
+nearer to its use, of the thread's number as `thread_again` and `from_here` are given it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from .types import count_of, element_of, vector_of
 
 Number = Value | int
 
+_THREAD = "thread"
+
 
 class Emitter:
     """Emits into `block`, with `location` on every operation.
@@ -49,6 +52,9 @@ class Emitter:
         self._constants: dict[Any, Value] = {}
         self._numbers: dict[Value, int] = {}
         self._special: dict[Any, Value] = {}
+        self._threads: list[tuple[Block | None, dict[Any, Value]]] = [(self.prologue, {})]
+        """Where what depends on the thread's number is made, the current block for None, and what has been made there;
+        the last one counts."""
 
     # -- insertion ----------------------------------------------------------------------------------------------------
 
@@ -74,6 +80,41 @@ class Emitter:
             with self.in_prologue():
                 found = self._special[key] = make()
         return found
+
+    def by_thread(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Likewise for what depends on the thread's number, where that is made at present."""
+        place, made = self._threads[-1]
+        found = made.get(key)
+        if found is None:
+            block, self.block = self.block, place or self.block
+            found = made[key] = make()
+            self.block = block
+        return found
+
+    @contextmanager
+    def thread_again(self, thread: Value):
+        """Inside, what depends on the thread's number is made of `thread`, at the current place.
+
+        Nothing inside may go on to another block.
+        """
+        self._threads.append((None, {_THREAD: thread}))
+        try:
+            yield self
+        finally:
+            self._threads.pop()
+
+    def from_here(self, head: Block, thread: Value) -> None:
+        """From here to the end of the region, what depends on the thread's number is made of `thread`, in `head`."""
+        self._threads.append((head, {_THREAD: thread}))
+
+    @contextmanager
+    def region(self):
+        """At its end, what `from_here` said inside no longer holds."""
+        depth = len(self._threads)
+        try:
+            yield self
+        finally:
+            del self._threads[depth:]
 
     # -- constants ----------------------------------------------------------------------------------------------------
 
@@ -361,15 +402,15 @@ class Emitter:
 
     @property
     def thread(self) -> Value:
-        return self.register("tid.x")
+        return self.by_thread(_THREAD, lambda: self.register("tid.x"))
 
     @property
     def lane(self) -> Value:
-        return self.once("lane", lambda: self.and_(self.thread, 31))
+        return self.by_thread("lane", lambda: self.and_(self.thread, 31))
 
     @property
     def warp(self) -> Value:
-        return self.once("warp", lambda: self.lshr(self.thread, 5))
+        return self.by_thread("warp", lambda: self.lshr(self.thread, 5))
 
     def thread_bit(self, dim: str, bit: int) -> Value:
         """Whether a bit of the lane or warp number is set."""
@@ -378,12 +419,12 @@ class Emitter:
         def make() -> Value:
             return self.icmp("ne", self.and_(self.thread, 1 << position), self.integer(0))
 
-        return self.once(("bit", position), make)
+        return self.by_thread(("bit", position), make)
 
     def linear(self, lane: Sequence[int], warp: Sequence[int]) -> Number:
         """The image of the thread under a linear map, given the columns of lane and warp bits (GF(2))."""
         columns = (*lane, *(0,) * (5 - len(lane)), *warp)
-        return self.once(("linear", columns), lambda: self.image(columns, self.thread)) if any(columns) else 0
+        return self.by_thread(("linear", columns), lambda: self.image(columns, self.thread)) if any(columns) else 0
 
     def image(self, columns: Sequence[int], value: Value) -> Number:
         """The image of a number under the linear map with these columns (GF(2))."""
@@ -404,4 +445,4 @@ class Emitter:
         def make() -> Value:
             return self.icmp("eq", self.and_(self.thread, mask), self.integer(0))
 
-        return self.once(("representative", mask), make)
+        return self.by_thread(("representative", mask), make)

@@ -8,6 +8,7 @@ memrefs and tokens have no LLVM value and are read from their defining operation
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
@@ -94,8 +95,11 @@ class FunctionLowering:
         self._scratch_top = 0
         self._reserved = 0  # bytes at the start of the arena that buffers live in
         self._buffers: list[tuple[Value, int]] = []
-        self.pins = False
-        """Whether the code of the current loop is short of registers: what addresses are made of is pinned."""
+        self.turn: Value | None = None
+        """The counter of the loop around the current place when that is short of registers."""
+        self._heads: list[tuple[Block, Block]] = []
+        """What is to come to the beginning of blocks, and these."""
+        self._zeros = 0
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
         inputs = [self._parameter_type(argument) for argument in func.body.blocks[0].arguments]
@@ -140,10 +144,11 @@ class FunctionLowering:
         if self.num_ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in self.func.walk()):
             self._leave_to_first_cta()
         self.block(old)
-        first = self.entry.first
-        for op in list(self.emit.prologue.operations):
-            op.detach()
-            self.entry.insert_before(op, first)
+        for head, block in [(self.emit.prologue, self.entry), *self._heads]:
+            first = block.first
+            for op in list(head.operations):
+                op.detach()
+                block.insert_before(op, first)
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
         if self.engine.remarks:
@@ -204,17 +209,46 @@ class FunctionLowering:
         It moves what is computed of values from outside a loop to before the loop, and has as many registers hold it
         there; one pinned value is one register.
         """
-        if not self.pins or self.emit.number(value) is not None:
+        if self.turn is None or self.emit.number(value) is not None:
             return value
         constraint = "l" if value.type.width == 64 else "r"
         return self.emit.assembly("", f"={constraint},0", [value], value.type)
 
     def pinned_pointer(self, pointer: Value) -> Value:
         """Likewise for a pointer into shared memory."""
-        if not self.pins:
+        if self.turn is None:
             return pointer
         address = self.emit.insert(llvm.PtrToIntOp(pointer, res=i32))
         return self.emit.insert(llvm.IntToPtrOp(self.pinned(address), res=pointer.type))
+
+    def thread_again(self) -> Any:
+        """Where registers are short, what depends on the thread's number is made again inside of this context."""
+        return nullcontext() if self.turn is None else self.emit.thread_again(self._tied_thread(self.turn))
+
+    def leave_short_loop(self, counter: Value) -> None:
+        """The current block is the one behind a loop that is short of registers.
+
+        What was made of the thread's number before the loop need not be held through it.
+        """
+        head, block = Block(), self.emit.block
+        self._heads.append((head, block))
+        self.emit.block = head
+        thread = self._tied_thread(counter)
+        self.emit.block = block
+        self.emit.from_here(head, thread)
+
+    def _tied_thread(self, counter: Value) -> Value:
+        """The thread's number plus a zero that depends on a loop's counter, which neither LLVM nor ptxas looks through:
+        n * (n + k) is even for every odd k.
+
+        Both move what does not change out of loops, and ptxas then spills what it moved.  Each use has a `k` of its
+        own, so that one is not held for the next.
+        """
+        emit = self.emit
+        self._zeros += 1
+        number = counter if counter.type.width == 32 else emit.insert(llvm.TruncOp(counter, res=i32))
+        text = f"{{ .reg .b32 n; add.s32 n, $1, {2 * self._zeros - 1}; mul.lo.s32 n, n, $1; and.b32 $0, n, 1; }}"
+        return emit.insert(llvm.AddOp(emit.register("tid.x"), emit.assembly(text, "=r,r", [number], i32)))
 
     def remark(self, message: str) -> None:
         """Says something about the operation that is being lowered."""

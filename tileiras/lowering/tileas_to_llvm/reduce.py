@@ -170,7 +170,7 @@ def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: Fun
                 position = emit.add(position, emit.linear((), stage.group_map))
             return emit.gep(base, emit.mul(position, size))
 
-        return emit.once(("partial", stage, mixed, size, group, region.start), make), plain * stage.groups * size
+        return emit.by_thread(("partial", stage, mixed, size, group, region.start), make), plain * stage.groups * size
 
     for value, size, start in zip(values, sizes, starts):
         for register, offset in enumerate(stage.offsets):

@@ -51,11 +51,12 @@ def coordinate(layout: LinearLayout, axis: int, type: Any, lowering: FunctionLow
             return emit.insert(llvm.XOrOp(spread, emit.dense(constants, type)))
         return emit.insert(llvm.AddOp(spread, emit.dense(constants, type)))
 
-    return emit.once(("coordinate", layout, axis, type), make)
+    return emit.by_thread(("coordinate", layout, axis, type), make)
 
 
 def make_range(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return coordinate(lowering.layout(op.result), 0, scalar_type(op.result.type.element_type), lowering)
+    with lowering.thread_again():
+        return coordinate(lowering.layout(op.result), 0, scalar_type(op.result.type.element_type), lowering)
 
 
 def rename(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:

@@ -98,7 +98,8 @@ def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
     def source(register: int, elements: int) -> tuple[Value, int, Value | None]:
         return *addresses.address(register), addresses.run_inside(register, axis, elements)
 
-    _copies(op, layout, source, lowering)
+    with lowering.thread_again():
+        _copies(op, layout, source, lowering)
 
 
 def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -169,9 +170,10 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
     except ValueError as error:
         raise VerifyError(str(error)) from None
     lowering.synchronization.before_scratch_read(buffer.region)
-    if feeds_steps(op.result, op.parent):
-        return [StagedFragment(access, place, buffer.region, element, lowering)]
-    value = read_shared(access, element, place, layout.registers, lowering)
+    with lowering.thread_again():
+        if feeds_steps(op.result, op.parent):
+            return [StagedFragment(access, place, buffer.region, element, lowering)]
+        value = read_shared(access, element, place, layout.registers, lowering)
     lowering.synchronization.scratch_read(buffer.region)
     return in_registers(value, scalar_type(tile.element_type), lowering)
 

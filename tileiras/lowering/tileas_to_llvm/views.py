@@ -95,7 +95,7 @@ class TileAddresses:
 
         if not any((*lanes, *warps)):
             return mixed
-        return emit.once(("place", lanes, warps, mixed), make)
+        return emit.by_thread(("place", lanes, warps, mixed), make)
 
     def forget(self) -> None:
         """Values made so far do not dominate the block that is emitted next."""
