@@ -235,20 +235,21 @@ def call(function: str, *, meanwhile: Callable[[], None] | None = None, **argume
         if meanwhile is not None:
             meanwhile()
         return _functions()[function](**arguments), ""
-    start()
-    try:
-        return _local.helper.call(function, arguments, meanwhile)
-    except HelperDied as death:
-        _local.helper = None
-        if death.unread:
-            # Somebody ended it between two requests: the system, short of memory, or an operator.
-            start()
+    again = True
+    while True:
+        start()
+        try:
             return _local.helper.call(function, arguments, meanwhile)
-        raise
-    except BaseException:
-        if _local.helper._stderr.closed:
+        except HelperDied as death:
             _local.helper = None
-        raise
+            # One that never had the request was ended by somebody between two: the system, short of memory, or a user.
+            if not (death.unread and again):
+                raise
+            again = False
+        except BaseException:
+            if _local.helper._stderr.closed:
+                _local.helper = None
+            raise
 
 
 @contextlib.contextmanager
