@@ -206,3 +206,18 @@ def test_the_command_verifies_between_passes_when_asked(tmp_path, capsys, monkey
     err = capsys.readouterr().err
     assert "k.mlir:4:10: error: 'nv_tileaa.store' op mem_scope not supported when mem_semantic is weak" in err
     assert "error: between-pass verifier rejected IR after 'cse'" in err
+
+
+def test_a_mistake_of_a_pass_is_an_error_that_names_it(tmp_path, capsys, monkeypatch):
+    from tileiras.passes.dce import DeadCodeElimination
+
+    def stumble(self, op, context):
+        raise KeyError("x")
+
+    monkeypatch.setattr(DeadCodeElimination, "run", stumble)
+    code, out, err = run(tmp_path, capsys, MODULE, "--dce")
+    assert (code, out) == (5, "")
+    assert err == "error: internal error in pass 'dce': KeyError: 'x' (set TILEIRAS_TRACEBACK=1 to see where)\n"
+    monkeypatch.setenv("TILEIRAS_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        run(tmp_path, capsys, MODULE, "--dce")

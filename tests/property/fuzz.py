@@ -127,7 +127,7 @@ def run_command(words: tuple[str, ...], data: bytes) -> Outcome:
     finally:
         sys.stdin = old_stdin
     errors = err.getvalue()
-    for sign in ("internal error in stage", "Traceback (most recent", "does not read back", "<round trip>",
+    for sign in ("internal error", "Traceback (most recent", "does not read back", "<round trip>",
                  "between-pass verifier"):  # fmt: skip
         if sign in errors:
             line = next((line for line in errors.split("\n") if sign in line), sign)
@@ -208,6 +208,7 @@ def _virtual_memory() -> int:
 
 def _worker(work: Callable[..., Outcome], kind: str, seed: int, numbers: range, pipe: int) -> None:
     """Reports every number before its mutant runs, and what came of it after."""
+    os.environ["TILEIRAS_TRACEBACK"] = "1"  # where an internal error comes from tells one kind from another
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, _hang)
     if work is answer and sys.platform == "linux":
@@ -313,6 +314,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", type=int, help="run one mutant of --kind (with --to-ptx: to PTX) and show everything")
     options = parser.parse_args(argv)
     if options.only is not None:
+        os.environ["TILEIRAS_TRACEBACK"] = "1"
         signal.signal(signal.SIGPROF, _hang)
         signal.signal(signal.SIGALRM, _hang)
         work = compile_mutant if options.to_ptx else answer

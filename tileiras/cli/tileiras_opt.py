@@ -35,6 +35,7 @@ does not parse or verify; 5 a pass failed.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Callable
 
@@ -272,6 +273,13 @@ def _run(options: Options) -> int:
                 error.attach_trace()
             diagnostics = error.diagnostics
             part_code = error.code
+        except Exception as error:  # noqa: BLE001  a mistake of ours: whoever runs a pass gets an answer nevertheless
+            if os.environ.get("TILEIRAS_TRACEBACK"):
+                raise
+            where = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+            said = f"internal error{where}: {type(error).__name__}: {error} (set TILEIRAS_TRACEBACK=1 to see where)"
+            diagnostics = CompileError.at(None, said).diagnostics
+            part_code = int(ExitCode.COMPILE_FAILURE)
         if "verify-diagnostics" in options.flags:
             from tileiras.expected_diagnostics import check_diagnostics
 

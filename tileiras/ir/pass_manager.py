@@ -148,6 +148,12 @@ class PassManager:
                         context.engine.error(error.location or target.location, error.message)
                         text = f"'{item.name}' pass failed; per-op verifier may have fired"
                         context.engine.error(target.location, text)
+                    except CompileError:
+                        raise
+                    except Exception as error:
+                        # Whoever shows it can say which pass it was; Python prints it below the traceback.
+                        error.add_note(f"in pass '{item.name}'")
+                        raise
                 context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)
