@@ -1,18 +1,20 @@
 // RUN: tileiras-opt %s "--pass-pipeline=builtin.module(convert-tileaa-to-tileas{compute-capability=sm_90},tileas-legalize-fma-dot{compute-capability=sm_90})" | FileCheck %s
 
-// Both products read the factors, which are stored once, together; one of them by way of a permutation.
+// Both products read the factors, which are stored once, together; of one slices are permuted.
 
-// CHECK: %[[P:.*]] = nv_tileas.permute
-// CHECK: %[[A:.*]] = nv_tileas.alloc_tensor : !nv_tileas.buffer<1, tensor<64x32xf32, #shared>>
-// CHECK-NEXT: %[[B:.*]] = nv_tileas.alloc_tensor : !nv_tileas.buffer<1, tensor<{{.*}}xf32, #shared1>>
+// CHECK: %[[X:.*]], %{{.*}} = nv_tileas.tiled_load
+// CHECK: %[[Y:.*]], %{{.*}} = nv_tileas.tiled_load
+// CHECK: %[[A:.*]] = nv_tileas.alloc_tensor : !nv_tileas.buffer<1, tensor<64x32xf32, #shared{{[0-9]*}}>>
+// CHECK-NEXT: %[[B:.*]] = nv_tileas.alloc_tensor : !nv_tileas.buffer<1, tensor<64x32xf32, #shared{{[0-9]*}}>>
 // CHECK-NEXT: %[[STAGE:.*]] = arith.constant 0 : i32
-// CHECK-NEXT: nv_tileas.store_tensor %{{.*}} into %[[A]][%[[STAGE]] : i32]
-// CHECK-NEXT: nv_tileas.store_tensor %[[P]] into %[[B]][%[[STAGE]] : i32]
-// CHECK: %[[PARTS:.*]] = arith.constant 4 : i32
-// CHECK-NEXT: %[[D:.*]] = scf.for %[[I:.*]] = %{{.*}} to %[[PARTS]] step %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}})
-// CHECK-NEXT: %[[X:.*]] = nv_tileas.copy %[[A]][%{{.*}} : i32] slice = %[[I]] : i32 {{.*}} -> tensor<64x8xf32
-// CHECK-NEXT: %[[Y:.*]] = nv_tileas.copy %[[B]][%{{.*}} : i32] slice = %[[I]] : i32 {{.*}} -> tensor<8x64xf32
-// CHECK-NEXT: %[[NEXT:.*]] = nv_tileas.dot %[[X]], %[[Y]], %[[SUM]]
+// CHECK-NEXT: nv_tileas.store_tensor %[[X]] into %[[A]][%[[STAGE]] : i32]
+// CHECK-NEXT: nv_tileas.store_tensor %[[Y]] into %[[B]][%[[STAGE]] : i32]
+// CHECK: %[[ITERATIONS:.*]] = arith.constant 4 : i32
+// CHECK-NEXT: %[[D:.*]] = scf.for %[[I:.*]] = %{{.*}} to %[[ITERATIONS]] step %{{.*}} iter_args(%[[SUM:.*]] = %{{.*}})
+// CHECK-NEXT: %[[P:.*]] = nv_tileas.copy %[[A]][%{{.*}} : i32] slice = %[[I]] : i32 {{.*}} -> tensor<64x8xf32
+// CHECK-NEXT: %[[Q:.*]] = nv_tileas.copy %[[B]][%{{.*}} : i32] slice = %[[I]] : i32 {{.*}} -> tensor<64x8xf32
+// CHECK-NEXT: %[[R:.*]] = nv_tileas.permute %[[Q]]
+// CHECK-NEXT: %[[NEXT:.*]] = nv_tileas.dot %[[P]], %[[R]], %[[SUM]]
 // CHECK-NEXT: scf.yield %[[NEXT]]
 // CHECK-NEXT: } {nv_tileas.no_unroll}
 // CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %[[D]])

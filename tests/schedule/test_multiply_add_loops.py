@@ -182,3 +182,33 @@ def test_bank_conflicts_are_those_of_the_layouts(gpu_name, transposed):
     end = next(number for number, line in enumerate(lines, 1) if number > head and "bra" in line)
     assert sum(count for line, (count, _) in found.items() if head < line < end) == predicted
     assert all(count == ideal for count, ideal in found.values())
+
+
+TWICE = """cuda_tile.module @m {
+  entry @k(%pa: tile<ptr<f32>>, %pc: tile<ptr<f32>>) {
+    %ta = make_tensor_view %pa, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
+    %tc = make_tensor_view %pc, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %va = make_partition_view %ta : partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>
+    %vc = make_partition_view %tc : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %same = constant <f32: 3.0> : tile<64x64xf32>
+    %a, %ka = load_view_tko weak %va[%zero, %zero] : partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>, tile<i32> -> tile<64x32xf32>, token
+    %b = permute %a [1, 0] : tile<64x32xf32> -> tile<32x64xf32>
+    %square = mmaf %a, %b, %none : tile<64x32xf32>, tile<32x64xf32>, tile<64x64xf32>
+    %rows = mmaf %square, %same, %square : tile<64x64xf32>, tile<64x64xf32>, tile<64x64xf32>
+    %end = store_view_tko weak %rows, %vc[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501
+
+
+def test_a_tile_times_itself_and_times_what_is_all_the_same():
+    """One buffer serves both factors of the first product; the second needs one for its own."""
+    a, c = np.random.default_rng(1).integers(-3, 4, (64, 32)).astype(np.float32), np.zeros((64, 64), np.float32)
+    module = tileiras.compile(TWICE, gpu_name="sm_90", emit="tileas").text
+    assert module.count("nv_tileas.alloc_tensor") == 2 and module.count("no_unroll") == 2
+    artifact = tileiras.compile(TWICE, gpu_name="sm_90")
+    emulate(artifact.text, "k", 1, [a, c], metadata=artifact.kernels[0].metadata)
+    np.testing.assert_array_equal(c, a @ a.T + 3 * (a @ a.T).sum(axis=1, keepdims=True))

@@ -150,22 +150,25 @@ def _is_rounded(op: Any) -> bool:
 def _factor(value: Value, axis: int, product: Operation) -> Factor | None:
     path = []
     while (before := _axis_before(value.defining_op, axis)) is not None:
-        path.append((value.defining_op, axis))
+        # What goes through shared memory needs no other change of its layout.
+        if not isinstance(value.defining_op, tileas.ConvertLayoutOp):
+            path.append((value.defining_op, axis))
         value, axis = value.defining_op.operand, before  # type: ignore[union-attr]
     op: Any = value.defining_op
     # A stage of a pipeline holds its tile for as long as the block lasts that reads it.
     in_buffer = isinstance(op, tileas.CopyOp) and op.slice is None and op.parent is product.parent
     if in_buffer or _is_uniform(op):
         return Factor(value, axis, tuple(path), None)
-    stored = op.operand if isinstance(op, tileas.ConvertLayoutOp) else value
-    if stored.type.element_type.width % 8 or layout_of(stored.type).bases("block"):
+    if value.type.element_type.width % 8 or layout_of(value.type).bases("block"):
         return None
-    return Factor(value, axis, tuple(path), stored)
+    return Factor(value, axis, tuple(path), value)
 
 
 def _axis_before(op: Any, axis: int) -> int | None:
     """The dimension of the operand that becomes `axis` of the result, whole and in its order; None when there is
     none."""
+    if isinstance(op, tileas.ConvertLayoutOp):
+        return axis
     if isinstance(op, tileas.PermuteOp):
         return op.permutation.elements[axis]
     if isinstance(op, tileas.BroadcastOp):
@@ -318,8 +321,9 @@ class _Plan:
     def _replaced(self) -> set[Operation]:
         """Conversions that nobody needs any more."""
         done = {product.op for product in self._products}
-        sources = (factor.source.defining_op for product in self._products for factor in product.factors)
-        return {op for op in sources if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= done}
+        factors = (value for product in self._products for value in product.op.operands[:2])
+        makers = (op for value in factors for op in _makers(value))
+        return {op for op in makers if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= done}
 
     def _most(self, block: Block, found: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
         """Most bytes of shared memory in use at a time in a block."""
@@ -353,11 +357,22 @@ def _buffer_bytes(op: Operation) -> int:
     return 0
 
 
+MAKERS = (*tileas.RENAMING, tileas.BroadcastOp, tileas.ConvertLayoutOp)
+"""What may stand between a tile and a factor that is made of it slice by slice."""
+
+
+def _makers(value: Value) -> Iterator[Operation]:
+    op = value.defining_op
+    if isinstance(op, MAKERS):
+        yield op
+        yield from _makers(op.operands[0])
+
+
 def _users(value: Value) -> set[Operation]:
-    """Who uses a value, also by views, permutations and broadcasts."""
+    """Who uses a value, also by way of these."""
     found: set[Operation] = set()
     for user in value.users:
-        found |= _users(user.results[0]) if isinstance(user, (*tileas.RENAMING, tileas.BroadcastOp)) else {user}
+        found |= _users(user.results[0]) if isinstance(user, MAKERS) else {user}
     return found
 
 
@@ -474,8 +489,7 @@ def _step(
 def _erase_unused(value: Value) -> None:
     """Erases what made a factor, when nobody else uses it."""
     op = value.defining_op
-    erased = (*tileas.RENAMING, tileas.BroadcastOp, tileas.ConvertLayoutOp, tileas.CopyOp)
-    if value.has_uses or not isinstance(op, erased):
+    if value.has_uses or not isinstance(op, (*MAKERS, tileas.CopyOp)):
         return
     operand = op.operands[0]
     op.erase()
