@@ -129,7 +129,10 @@ class Operation:
         for field in cls.successor_fields:
             given = named.pop(field.accessor)
             successors += given if field.variadic else (given,)
-        if named and any(accessor in named for accessor in signature.results):
+        result = named.pop(signature.result, None) if named else None
+        if result is not None:
+            types: Any = (result,)
+        elif named and any(accessor in named for accessor in signature.results):
             types, result_sizes = _gather(cls, cls.result_fields, (), named)
             if signature.sized_results:
                 attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, result_sizes)
@@ -376,7 +379,9 @@ class Operation:
 class _Signature:
     """What the constructor asks of a class each time, found when the first of its operations is made."""
 
-    __slots__ = ("operands", "ones", "attributes", "results", "typed_as", "sized_operands", "sized_results")
+    __slots__ = (
+        "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results",
+    )  # fmt: skip
 
     @classmethod
     def of(cls, op: type[Operation]) -> _Signature:
@@ -386,6 +391,8 @@ class _Signature:
         self.ones = [1] * len(op.operand_fields)
         self.attributes = [(field.accessor, field.name, field) for field in op.attribute_fields]
         self.results = [field.accessor for field in op.result_fields]
+        # The name of the only result, where there is always just one; no field has an empty one.
+        self.result = self.results[0] if len(self.results) == 1 and all_required(op.result_fields) else ""
         self.sized_operands = op.has_trait(AttrSizedOperandSegments)
         self.sized_results = op.has_trait(AttrSizedResultSegments)
         # The operand whose type all results have.
