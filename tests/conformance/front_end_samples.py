@@ -11,7 +11,8 @@ samples     every sample as it is run, compiled for all targets and assembled; a
 benchmarks  what the benchmarks launch, compiled and assembled
 small       the benchmarks at sizes that can be emulated, on the interpreter and on the emulator, against torch
 tests       one in N of the front end's tests, on the interpreter and on the emulator; what they launch is compiled for
-            all targets and assembled
+            all targets and assembled; `--cover axes` takes as few as have every value of every parameter.  The tests of
+            any other repository that launches kernels run so as well: `--suite` is its folder of tests
 
 Prints a table per part; `--keep` leaves the bytecode of samples and benchmarks in a folder, for the parts of `bench`
 that take one.  Ends with 1 when something failed that the table of known differences does not name.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
@@ -78,17 +80,22 @@ class Run:
 
     def __init__(self, given: argparse.Namespace, folder: str) -> None:
         self.checkout = given.checkout.resolve()
-        self.every = given.every
         self.limit = given.limit
         self.version = given.version
         self.list = given.list
         self.figures = given.figures
         self.one_target = given.one_target
         self.keep = given.keep.resolve() if given.keep else None
-        self.only = [name.removeprefix("test/") for name in given.only]
+        self.suite = self.checkout / given.suite
+        self.only = [name.removeprefix(f"{given.suite}/") for name in given.only]
+        self.selection = [
+            f"--device-every={given.every}", f"--device-minutes={given.minutes}",
+            *([f"--device-cover={given.cover}"] if given.cover else []), *(["-k", given.match] if given.match else []),
+        ]  # fmt: skip
         self.folder = folder
         self.failed: list[str] = []
-        paths = [str(HERE.parents[1]), str(FRONT_END), os.environ.get("PYTHONPATH", "")]
+        imported = [str(self.checkout / name) for name in given.path]
+        paths = [str(HERE.parents[1]), str(FRONT_END), *imported, os.environ.get("PYTHONPATH", "")]
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                             "PYTHONDONTWRITEBYTECODE": "1",
                             # The benchmarks look for the tile sizes that suit a GPU.
@@ -113,7 +120,7 @@ class Run:
             ["-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider", "-o", "addopts=", "-q", "--tb=no",
              "--continue-on-collection-errors", f"--device-outcomes={outcomes}", f"--device-report={records}",
              f"--device-version={self.version}", *options, *files],
-            self.checkout / "test",
+            self.suite,
         )  # fmt: skip
         return rows_of(outcomes), rows_of(records)
 
@@ -135,26 +142,35 @@ def compiled(run: Run, records: list[dict[str, Any]], target: str) -> str:
 
 
 def samples_part(run: Run) -> None:
-    keep = ["--folder", str(run.keep)] if run.keep else []
-    whole = run.samples("whole", "--backend", "compile", "--targets", ",".join(TARGETS), *keep)
-    small = {"interpret": run.samples("interpret", "--backend", "interpret")}
-    for target in EMULATED:
-        small[target] = run.samples(target, "--backend", "emulate", "--target", target)
+    """The samples, then the templates they are made from; what a script does not launch here, at small sizes."""
+    rows, targets, keep = [], ",".join(TARGETS), ["--folder", str(run.keep)] if run.keep else []
+    for folder in ("samples", "samples/templates"):
+        options = ["--source", folder]
+        whole = run.samples("whole", "--backend", "compile", "--targets", targets, *options, *keep)
+        small = {"interpret": run.samples("interpret", "--backend", "interpret", "--targets", targets, *options)}
+        for target in EMULATED:
+            small[target] = run.samples(target, "--backend", "emulate", "--target", target, *options)
+        rows += sample_rows(run, whole, small, "" if folder == "samples" else "templates/")
+    table(["sample", "kernels", *TARGETS, "interpreted", *(f"emulated {target}" for target in EMULATED)], rows)
+
+
+def sample_rows(run: Run, whole: dict[str, dict], small: dict[str, dict[str, dict]], prefix: str) -> list[list[Any]]:
     rows = []
     for name, row in whole.items():
-        cells: list[Any] = [name, len({kernel["digest"] for kernel in row["kernels"]})]
-        cells += [compiled(run, row["kernels"], target) for target in TARGETS]
+        kernels = row["kernels"] or small["interpret"].get(name, {}).get("kernels", [])
+        cells: list[Any] = [prefix + name, len({kernel["digest"] for kernel in kernels})]
+        cells += [compiled(run, kernels, target) for target in TARGETS]
         for key, results in small.items():
             result = results.get(name)
             if result is None:
                 cells.append("")
             elif result["said"]:
-                run.fail(f"{name} [{key}] {result['said']}")
+                run.fail(f"{prefix}{name} [{key}] {result['said']}")
                 cells.append("differs")
             else:
                 cells.append(f"{result['compared']}: {result['worst']:.1g}")
         rows.append(cells)
-    table(["sample", "kernels", *TARGETS, "interpreted", *(f"emulated {target}" for target in EMULATED)], rows)
+    return rows
 
 
 def by_file(rows: list[dict[str, Any]], key: str) -> dict[str, list[dict[str, Any]]]:
@@ -231,13 +247,17 @@ def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
 
 
 def tests_part(run: Run) -> None:
-    """Interprets and emulates; with figures of earlier runs, prints the table of all of them."""
-    files = sorted(p.name for p in (run.checkout / "test").glob("test_*.py") if p.name not in LEFT_OUT)
-    targets = ",".join(TARGETS)
+    """Interprets and emulates; with figures of earlier runs, runs what these have not, and prints the table of all."""
+    found = (path for path in run.suite.rglob("test_*.py") if path.name not in LEFT_OUT)
+    files, targets = sorted(str(path.relative_to(run.suite)) for path in found), ",".join(TARGETS)
+    without = os.path.join(run.folder, "without")
+    with open(without, "w", encoding="utf-8") as file:
+        earlier = [] if run.only else rows_of(str(run.figures)) if run.figures else []
+        file.writelines(outcome["test"] + "\n" for row in earlier for outcome in row["outcomes"])
     outcomes, records = run.pytest(
         "tests", run.only or files, "--device-backend=both", f"--device-targets={targets}",
-        f"--device-emulated={targets}", f"--device-every={run.every}", f"--device-limit={run.limit}",
-        *(["--device-one-target"] if run.one_target else []),
+        f"--device-emulated={targets}", f"--device-limit={run.limit}", f"--device-without={without}",
+        *(["--device-one-target"] if run.one_target else []), *run.selection,
     )  # fmt: skip
     if run.figures:
         outcomes, records = add_up(run.figures, outcomes, records)
@@ -275,9 +295,14 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--parts", default="samples,benchmarks,small,tests")
     parser.add_argument("--every", default="1", help="one in N of the tests; N/K: beginning with test K")
+    parser.add_argument("--cover", choices=("functions", "axes", "pairs"), help="as many tests as have all of these")
+    parser.add_argument("--match", default="", help="pytest's -k")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no test later than that")
+    parser.add_argument("--suite", default="test", help="the folder of the tests")
+    parser.add_argument("--path", nargs="*", default=[], help="folders of the checkout that its tests import from")
     parser.add_argument("--only", nargs="*", default=[], help="these tests, as pytest names them")
     parser.add_argument("--one-target", action="store_true", help="each kernel for one target only")
-    parser.add_argument("--figures", type=Path, help="add what the tests say up in this file")
+    parser.add_argument("--figures", type=Path, help="add what the tests say up in this file, and go on there")
     parser.add_argument("--keep", type=Path, help="leave the bytecode of samples and benchmarks in this folder")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
     parser.add_argument("--version", default="13.4", help="the bytecode version of tests and benchmarks")
@@ -289,8 +314,9 @@ def main() -> int:
         print(f"front_end_samples: not installed: {', '.join(missing)}", file=sys.stderr)
         return 2
     parts = {"samples": samples_part, "benchmarks": benchmarks_part, "small": small_part, "tests": tests_part}
-    if not (given.checkout / "test").is_dir() or not (given.checkout / "samples").is_dir():
-        parser.error(f"'{given.checkout}' has no samples and tests")
+    wanted = given.suite if given.parts == "tests" else "samples"
+    if not (given.checkout / wanted).is_dir():
+        parser.error(f"'{given.checkout}' has no {wanted}")
     if unknown := [name for name in given.parts.split(",") if name not in parts]:
         parser.error(f"no part '{unknown[0]}'; there are {', '.join(parts)}")
     if given.keep:

@@ -141,12 +141,9 @@ class Device:
                 return launch(stream, *arguments, **options)
             self._tensors.clear()
             self.driver.failure = None
-            try:
-                return launch(0, *arguments, **options)
-            except RuntimeError:
-                if self.driver.failure is not None:
-                    raise self.driver.failure from None
-                raise
+            launch(0, *arguments, **options)
+            if self.driver.failure is not None:
+                raise self.driver.failure
 
         cuda.tile.launch = _cext.launch = launch_here
 

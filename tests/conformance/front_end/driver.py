@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-SUCCESS, INVALID_VALUE, LAUNCH_FAILED, NOT_SUPPORTED = 0, 1, 719, 801
+SUCCESS, INVALID_VALUE, NOT_SUPPORTED = 0, 1, 801
 
 # CUdevice_attribute (CUDA driver API).
 COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR = 75, 76
@@ -47,7 +47,8 @@ class Driver:
 
     ``launch(bytecode, name, grid, parameters)`` runs a kernel; ``parameters(sizes)`` gives the bytes of the
     parameters, whose sizes only the kernel's own description tells.  An exception that it raises is kept in
-    ``failure``, and the front end is told that the launch failed.
+    ``failure``, as launches are asynchronous: behind one that fails, the front end's C code calls the driver with an
+    exception set, which functions of Python do not survive.
     """
 
     def __init__(self, capability: tuple[int, int], launch: Callable[..., None]) -> None:
@@ -92,7 +93,7 @@ class Driver:
         return _store(out, _DRIVER_VERSION, ctypes.c_int)
 
     def cuGetErrorString(self, code: int, out: int) -> int:
-        texts = {LAUNCH_FAILED: b"the launch failed", NOT_SUPPORTED: b"not supported"}
+        texts = {NOT_SUPPORTED: b"not supported"}
         text = _TEXTS.setdefault(code, ctypes.c_char_p(texts.get(code, b"error %d" % code)))
         return _store(out, ctypes.cast(text, _pointer).value)
 
@@ -209,7 +210,6 @@ class Driver:
             self.launch(self.libraries[number], name, (launch.x, launch.y, launch.z), read)
         except BaseException as error:  # everything has to pass through the front end's C code, interrupts too
             self.failure = error
-            return LAUNCH_FAILED
         return SUCCESS
 
 

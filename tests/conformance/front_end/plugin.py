@@ -8,8 +8,11 @@ became of every kernel that was compiled, `--device-outcomes FILE` what became o
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import resource
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +24,10 @@ from torch_on_host import NoResults
 MEMORY = 8 << 30
 """Bytes that tests may hold, launches included; some have arrays of more than 2^32 elements."""
 _NO_MEMORY = "can't allocate memory"
+
+STRENGTHS = {"functions": 0, "axes": 1, "pairs": 2}
+"""Parameters of a test function that are combined in all ways."""
+STARTED = time.monotonic()
 
 DEVICE: Device | None = None
 OUTCOMES: list[dict[str, str]] = []
@@ -40,6 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--device-small", action="store_true", help="benchmarks at sizes that can be emulated, run once")
     group.addoption("--device-folder", default="", help="leave the bytecode of every kernel there")
     group.addoption("--device-every", default="1", help="one in N tests; N/K: beginning with test K")
+    group.addoption("--device-cover", choices=tuple(STRENGTHS), help="as many tests as have all values of parameters")
+    group.addoption("--device-without", default="", help="a file of the names of tests to leave out")
+    group.addoption("--device-minutes", type=float, default=math.inf, help="begin no test later than that")
 
 
 class _BenchmarkHooks:
@@ -70,7 +80,31 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     globals()["DEVICE"] = device
 
 
+def covering(items: list[pytest.Item], strength: int) -> list[pytest.Item]:
+    """Few of the tests, among them every test function with every combination of values of ``strength`` parameters."""
+    functions: dict[str, list[tuple[pytest.Item, set[tuple]]]] = {}
+    for item in items:
+        call = getattr(item, "callspec", None)
+        values = [(name, repr(value)) for name, value in call.params.items()] if call is not None else []
+        combinations = set(itertools.combinations(values, min(strength, len(values))))
+        functions.setdefault(item.nodeid.partition("[")[0], []).append((item, combinations))
+    kept = set()
+    for tests in functions.values():
+        missing = set().union(*(combinations for _, combinations in tests))
+        while missing:
+            item, found = max(tests, key=lambda test: len(test[1] & missing))
+            kept.add(item)
+            missing -= found
+    return [item for item in items if item in kept]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if strength := config.getoption("--device-cover"):
+        items[:] = covering(items, STRENGTHS[strength])
+    if path := config.getoption("--device-without"):
+        with open(path, encoding="utf-8") as file:
+            done = set(file.read().splitlines())
+        items[:] = [item for item in items if item.nodeid not in done]
     every, _, first = config.getoption("--device-every").partition("/")
     items[:] = items[int(first or 0) :: int(every)]
 
@@ -105,6 +139,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for (file, name), shapes in SMALL_BENCHMARKS.items():
             if metafunc.definition.path.name == file and name in metafunc.fixturenames:
                 metafunc.parametrize(name, shapes, ids=str, scope="function")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    if time.monotonic() - STARTED > 60 * item.config.getoption("--device-minutes"):
+        item.session.shouldstop = "no time left"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,6 +2,7 @@
 
     run_samples.py CHECKOUT OUT --target sm_100 --backend emulate       small sizes, compared with torch
     run_samples.py CHECKOUT OUT --backend compile --targets sm_75,...   every sample as it is run, compiled only
+    run_samples.py CHECKOUT OUT --source samples/templates ...          what the samples are made from
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import sys
 import time
 import traceback
+import types
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=120.0)
     parser.add_argument("--samples", default="")
     parser.add_argument("--folder", default="", help="leave the bytecode of every kernel there")
+    parser.add_argument("--source", default="samples", help="the samples' folder of the checkout")
     given = parser.parse_args()
     targets = [name for name in given.targets.split(",") if name]
     device = Device(given.target, given.backend, targets, given.limit, folder=given.folder)
@@ -83,14 +86,19 @@ def main() -> None:
     import small_samples
 
     sys.modules.update(small_samples.stand_ins())
-    sys.path.insert(0, str(given.checkout / "samples"))
+    folder = given.checkout / given.source
+    sys.path.insert(0, str(folder))
+    # The templates take kernels from the tests, a folder with the name of a package of Python's own.
+    sys.modules["test"] = types.ModuleType("test")
+    sys.modules["test"].__path__ = [str(given.checkout / "test")]
     names = given.samples.split(",") if given.samples else small_samples.NAMES
     Path(given.out).write_text("", encoding="utf-8")
     for name in names:
-        folder = given.checkout / "samples"
         path = folder / f"{name}.py"
         if not path.exists():
             path = folder / "quickstart" / f"{name}.py"
+        if not path.exists():
+            continue
         device.origin = name
         first, launches = len(device.records), device.launches
         if given.backend == "compile":

@@ -107,8 +107,13 @@ def MoE(sample: Any) -> Iterator[Pair]:
 
 
 def stand_ins() -> dict[str, types.ModuleType]:
-    """Modules that a sample imports and only its main function needs."""
-    return {"cupy": types.ModuleType("cupy")}
+    """Modules that a sample imports and only its main function needs: enough of cupy, made of torch's CPU."""
+    cupy = types.ModuleType("cupy")
+    doubles = types.SimpleNamespace(random=lambda size: torch.rand(size, dtype=torch.float64))
+    cupy.random = types.SimpleNamespace(default_rng=lambda: doubles)
+    cupy.cuda = types.SimpleNamespace(get_current_stream=torch.cuda.current_stream)
+    cupy.zeros_like, cupy.asnumpy = torch.zeros_like, torch.Tensor.numpy
+    return {"cupy": cupy}
 
 
 NAMES = [

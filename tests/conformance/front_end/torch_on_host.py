@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 class Stream:
@@ -52,13 +53,7 @@ class NoResults(Exception):
 # What takes long at the sizes of benchmarks.  Nobody reads the numbers, so fillings leave memory as it is, and what
 # computes is asked for the shape and type of its result only.
 _FILLINGS = {"rand": torch.empty, "randn": torch.empty, "rand_like": torch.empty_like, "randn_like": torch.empty_like}
-_COMPUTING = {
-    "matmul", "__matmul__", "mm", "bmm", "addmm", "einsum", "linear", "scaled_dot_product_attention", "fft_fft",
-    "_scaled_mm", "scaled_mm", "layer_norm", "rms_norm", "softmax", "add", "__add__", "__radd__", "sub", "__rsub__",
-    "mul", "__mul__", "__rmul__", "div", "__truediv__", "to", "silu", "half", "float", "contiguous",
-    "repeat_interleave",
-}  # fmt: skip
-_LARGE = 1 << 20
+_LARGE = 1 << 18
 """Elements above which a computation is left out."""
 
 
@@ -67,12 +62,17 @@ _ROUNDED_ONCE = {"sqrt", "rsqrt", "log", "log2", "exp", "exp2", "sin", "cos", "t
 
 
 def _without_computing(function: Any, args: tuple, kwargs: dict) -> Any:
-    def on_meta(value: Any) -> Any:
-        return value.to("meta") if isinstance(value, torch.Tensor) else value
-
+    """An array such as the function returns.  What gives no new array, as views do, is called."""
     with torch.no_grad():
-        result = function(*map(on_meta, args), **{key: on_meta(value) for key, value in kwargs.items()})
-        return torch.empty_strided(result.shape, result.stride(), dtype=result.dtype)
+        inputs = tree_map_only(torch.Tensor, lambda value: value.to("meta"), (args, kwargs))
+        known = {value.untyped_storage()._cdata for value in tree_leaves(inputs) if isinstance(value, torch.Tensor)}
+        try:
+            result = function(*inputs[0], **inputs[1])
+        except (RuntimeError, NotImplementedError):  # its shape depends on numbers
+            result = None
+        if isinstance(result, torch.Tensor) and result.untyped_storage()._cdata not in known:
+            return torch.empty_strided(result.shape, result.stride(), dtype=result.dtype)
+    return function(*args, **kwargs)
 
 
 class _OnHost(TorchFunctionMode):
@@ -86,17 +86,16 @@ class _OnHost(TorchFunctionMode):
         kwargs = {key: _host(value) for key, value in (kwargs or {}).items()}
         args = tuple(map(_host, args))
         name = getattr(function, "__name__", "")
+        if name == "cuda":
+            return args[0]
         if not self.results:
             if name == "assert_close":
                 raise NoResults(name)
             if name == "normal_":
                 return args[0]
             function = _FILLINGS.get(name, function)
-            large = any(isinstance(arg, torch.Tensor) and arg.numel() > _LARGE for arg in args)
-            if name in _COMPUTING and large:
+            if any(isinstance(arg, torch.Tensor) and arg.numel() > _LARGE for arg in tree_leaves((args, kwargs))):
                 return _without_computing(function, args, kwargs)
-        if name == "cuda":
-            return args[0]
         if name in ("mm", "bmm") and "out_dtype" in kwargs:
             # Only CUDA has products of narrow types with wide results.
             wide = kwargs.pop("out_dtype")
