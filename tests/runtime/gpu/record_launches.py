@@ -108,8 +108,9 @@ class Recorder:
         arguments: list[dict[str, Any]] = []
         elements: list[str] = []
         for value, parameter in zip(args, kernel["parameters"]):
-            memory = host_memory(value) if hasattr(value, "__array_interface__") and hasattr(value, "base") else None
-            if memory is not None and getattr(value, "ndim", None) is not None and hasattr(value, "setflags"):
+            # NumPy's scalars have the interface of arrays as well.
+            memory = host_memory(value) if isinstance(value, np.ndarray) else None
+            if memory is not None:
                 key = (memory.start, memory.size)
                 if key not in places:
                     places[key] = len(places)

@@ -55,7 +55,7 @@ def test_crash():
 
 
 def test_scale():
-    run("scale", "mulf %v, %x", "f32", np.array([3], np.float32), 2.0)
+    run("scale", "mulf %v, %x", "f32", np.array([3], np.float32), np.float32(2.0))
 
 
 def test_divide():
@@ -112,7 +112,9 @@ def test_what_is_undefined_is_not_compared(archive, stand_in_library):
     """A division by zero, whose place has not what the emulator made of it but what the stand-in did."""
     assert run(archive, "--driver", stand_in_library, "--only", "divide").returncode == 0
     with zipfile.ZipFile(archive) as opened:
-        (case,) = (each for each in json.loads(opened.read("cases.json")) if each["entry"] == "divide")
+        cases = {each["entry"]: each for each in json.loads(opened.read("cases.json"))}
+        case = cases["divide"]
+        assert cases["scale"]["arguments"] == [{"buffer": 0, "offset": 0}, {"value": "00000040"}]
         assert opened.read("data/" + case["buffers"][0]["undefined"]) == b"\0\xff\0"
     assert comparison.merged(b"\1\2\3", b"\7\7\7", b"\0\xff\0") == b"\1\7\3"
 
