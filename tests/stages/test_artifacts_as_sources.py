@@ -50,13 +50,14 @@ def test_what_lies_before_the_source_is_not_made(made):
     assert error.value.code == 2
 
 
-@pytest.mark.parametrize("suffix", [".tileas.mlir", ".ptx"])
+@pytest.mark.parametrize("suffix", [".tileas.mlir", ".llvm.mlir", ".ptx"])
 def test_what_was_made_for_one_gpu_is_not_compiled_for_another(made, suffix):
     files, ptx = made
     files[".ptx"] = files[".ll"].with_suffix(".ptx")
     files[".ptx"].write_bytes(ptx)
-    with pytest.raises(CompileError, match="is for sm_90, "):
+    with pytest.raises(CompileError) as error:
         api.compile(files[suffix], gpu_name="sm_80", emit="cubin")
+    assert "is for sm_90, " in error.value.render()
 
 
 def test_an_artifact_is_verified(tmp_path):
@@ -65,6 +66,18 @@ def test_an_artifact_is_verified(tmp_path):
     with pytest.raises(CompileError, match="k.llvm.mlir:2:3: error: empty block") as error:
         api.compile(path, gpu_name="sm_90")
     assert error.value.code == 3
+
+
+def test_modules_say_what_they_were_made_for(made):
+    files, _ = made
+    text = files[".llvm.mlir"].read_text()
+    flags = '{"-Xopt", "-fma=0", "-pragma-unroll-threshold=9900000"}'
+    assert f'  gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90", flags = {flags}>] {{\n' in text
+    again = api.compile(files[".llvm.mlir"], gpu_name="sm_90", emit="llvm")
+    assert again.kernels[0].artifacts[".llvm.mlir"].decode() == text
+    debug = api.compile(files[".tileas.mlir"], gpu_name="sm_90", opt_level=0, device_debug=True, emit="llvm")
+    text = debug.kernels[0].artifacts[".llvm.mlir"].decode()
+    assert '<O = 0, chip = "sm_90", flags = {"-Xopt", "-fma=0", "-g", ' in text
 
 
 TARGET = ' [#nvvm.target<O = 3, chip = "sm_90">]'
