@@ -10,6 +10,7 @@ import sys
 import zipfile
 
 import comparison
+import emulated
 import measured
 import package
 import pytest
@@ -117,6 +118,15 @@ def test_what_is_undefined_is_not_compared(archive, stand_in_library):
         assert cases["scale"]["arguments"] == [{"buffer": 0, "offset": 0}, {"value": "00000040"}]
         assert opened.read("data/" + case["buffers"][0]["undefined"]) == b"\0\xff\0"
     assert comparison.merged(b"\1\2\3", b"\7\7\7", b"\0\xff\0") == b"\1\7\3"
+
+
+def test_an_archive_is_judged_in_the_emulator(archive):
+    opened = emulated.Package(str(archive))
+    cases = [case for case in opened.cases if "work" not in case]
+    assert [emulated.run(opened, case, 89)[0] for case in cases] == [0.0] * len(cases)
+    scale = next(case for case in cases if case["entry"] == "scale")
+    scale["arguments"][1]["value"] = "00004040"
+    assert emulated.run(opened, scale, 89) == (math.inf, "buffer 0 (f32), element 0: got 9.0, expected 6.0")
 
 
 def test_some_kernels(archive, stand_in_library):
