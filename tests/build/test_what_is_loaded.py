@@ -18,15 +18,24 @@ sys.exit(code)
 """
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory) -> set[str]:
+def modules_of(folder, store: str) -> set[str]:
     """The modules of a process that has compiled bytecode of a vector sum to PTX."""
-    folder = tmp_path_factory.mktemp("loaded")
     program = PROGRAM.format(source="examples/bytecode/vector_add.tileirbc", output=str(folder / "out.ptx"))
-    env = {**os.environ, "TILEIRAS_CACHE_DIR": "off"}
+    env = {**os.environ, "TILEIRAS_CACHE_DIR": store, "TILEIRAS_CACHE_MODE": ""}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory) -> set[str]:
+    return modules_of(tmp_path_factory.mktemp("loaded"), "off")
+
+
+def test_what_the_store_has_is_written_without_the_compiler(tmp_path):
+    first, again = (modules_of(tmp_path, str(tmp_path / "store")) for _ in range(2))
+    assert "tileiras.ir" in first
+    assert not {name for name in again if name.startswith(("tileiras.ir", "tileiras.dialects", "diskcache"))}
 
 
 def test_llvm_is_loaded_by_its_own_process_only(loaded):

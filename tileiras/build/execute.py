@@ -2,6 +2,8 @@
 
 A step reads its input file, looks its key up, runs the stage when the store has nothing, and writes every artifact
 whole or not at all.  Nothing here knows SCons.
+
+What runs stages and knows locations (`produce`) is loaded when one of them is needed: what the store has takes neither.
 """
 
 from __future__ import annotations
@@ -11,10 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileiras import diagnostics as messages
-from tileiras import locations, units
+from tileiras import units
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
-from tileiras.build.produce import after, location_table, produce, unit_location
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.files import read_if_there, remove_left_over, write_atomically
@@ -25,6 +26,7 @@ from tileiras.stages import StageOptions
 
 if TYPE_CHECKING:
     from tileiras.build.cluster import Cluster
+    from tileiras.locations import LocationTable
 
 KEY_FORMAT = 3
 
@@ -216,6 +218,10 @@ class Session:
         return _Found(data, parts, key, full_key, record)
 
     def _said(self, step: Step, record: Record) -> list[Diagnostic]:
+        if not record.diagnostics["diagnostics"]:
+            return []
+        from tileiras import locations
+
         return locations.decode_diagnostics(dict(record.diagnostics), step.source_name, self._table(step))
 
     def _make(self, step: Step, found: _Found) -> Outcome:
@@ -227,6 +233,8 @@ class Session:
 
     def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], str]:
         """Runs the stage: what it made, what it said, and the key; raises CompileError with all that it said."""
+        from tileiras.build.produce import produce
+
         try:
             record, said = produce(step, found.data, self._table(step), self.store)
         except CompileError:
@@ -261,6 +269,8 @@ class Session:
             if differing:
                 listed = ", ".join(differing)
                 message = f"stage '{step.stage.name}' made another {listed} than the store has for its key"
+                from tileiras.build.produce import after, unit_location
+
                 raise after(said, CompileError.at(unit_location(self._table(step)), message))
         if full_key is not None:
             self.store.put_record(full_key, record)
@@ -310,6 +320,8 @@ class Session:
                 os.unlink(path)
             except OSError:
                 pass  # was not there
+        from tileiras.build.produce import after
+
         whole = after(said, error)
         return Outcome(False, whole.diagnostics, whole)
 
@@ -360,8 +372,10 @@ class Session:
         parts["files"] = files
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
-    def _table(self, step: Step) -> locations.LocationTable | None:
+    def _table(self, step: Step) -> LocationTable | None:
         """The table of the step's input, leading to the source as it is now; None when it cannot be read."""
+        from tileiras.build.produce import location_table
+
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 

@@ -19,9 +19,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tileiras.bytecode.encoding import BytecodeError
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
-from tileiras.ir.location import BytecodeLoc
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
 UNCOMPILED = "failed to compile Tile IR program"
@@ -62,6 +60,8 @@ class Report:
 
     def failure(self, error: CompileError) -> None:
         """The error, and the line that says of which kind it is."""
+        from tileiras.bytecode import BytecodeError
+
         damaged = isinstance(error, BytecodeError)
         closing: tuple[str, ...] = ()
         if error.code == ExitCode.COMPILE_FAILURE:
@@ -109,6 +109,7 @@ class Report:
 def _operation_at(offset: int, bytecode: bytes) -> str:
     """What stands at a byte: the operation's name, and the kernel's; nothing where that cannot be said."""
     from tileiras.bytecode import read_module
+    from tileiras.ir import BytecodeLoc
 
     try:
         module = read_module(bytecode)
@@ -126,6 +127,8 @@ def _operation_at(offset: int, bytecode: bytes) -> str:
 
 def render_for_bytecode(diagnostics: Iterable[Diagnostic], damaged: bool = False, bytecode: bytes = b"") -> str:
     """Diagnostics about bytecode for a terminal; `damaged` says that they are about bytes that cannot be read."""
+    from tileiras.ir import BytecodeLoc
+
     lines: list[str] = []
     shown = None
     pending = unique(diagnostics)[::-1]
