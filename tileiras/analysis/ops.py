@@ -209,7 +209,31 @@ def _product_error(op: Any) -> str:
     for what, value, fragment in [("C", op.c, atom.c), *((side.what, side.value, side.fragment) for side in sides)]:
         if fragment is not None and not _holds_fragments(layout_of(value.type), fragment):
             return f"the layout of {what} does not have the fragments of atom '{name}'"
+    if not _made_of_fragments(layout_of(op.c.type), atom.c):
+        return f"the layout of C has more than fragments of atom '{name}', or has them twice"
     return _threads_agree(op, sides, atom.shape[:2])
+
+
+def _made_of_fragments(layout: LinearLayout, fragment: Any) -> bool:
+    """Whether every register is one of a fragment's, and of one only: each is a result of an instruction."""
+    registers = layout.bases("register")
+    rank = gf2.rank(registers)
+    own = [layout.flatten(_inside(basis, layout)) for basis in fragment.bases["register"]]
+    own_rank = gf2.rank(own)
+    for vector in registers:
+        *lead, row, column = layout.coordinates(vector)
+        inner = (row % fragment.shape[0], column % fragment.shape[1])
+        corner = layout.flatten((*lead, row - inner[0], column - inner[1]))
+        own_part = layout.flatten(_inside(inner, layout))
+        if gf2.rank([*registers, corner]) != rank or gf2.rank([*own, own_part]) != own_rank:
+            return False
+    return rank == len(registers)
+
+
+def _inside(place: Sequence[int], layout: LinearLayout) -> tuple[int, ...]:
+    """A place in a fragment as one of the tile, which wraps where it is smaller."""
+    inside = all(at < n for at, n in zip(place, layout.shape[-2:]))
+    return (0,) * (len(layout.shape) - 2) + (tuple(place) if inside else (0, 0))
 
 
 class _Side(NamedTuple):
@@ -242,11 +266,9 @@ def _keyword(value: Value, op: Any, signedness: str) -> str:
 
 def _holds_fragments(layout: LinearLayout, fragment: Any) -> bool:
     """Whether each lane has its part of every fragment in its registers; a tile smaller than one wraps."""
-    lead = (0,) * (len(layout.shape) - 2)
 
     def wrapped(basis: Sequence[int]) -> int:
-        inside = all(at < n for at, n in zip(basis, layout.shape[-2:]))
-        return layout.flatten((*lead, *basis)) if inside else 0
+        return layout.flatten(_inside(basis, layout))
 
     if tuple(map(wrapped, fragment.bases["lane"])) != layout.bases("lane"):
         return False
