@@ -24,7 +24,7 @@ NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
 NO_AGENTS = "agents and their pipes are checked, not made: no pass rewrites them"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
 NO_WGMMA = "neither wgmma nor tcgen05 instructions are made"
-NO_OP = "no operation of ours has the property"
+NO_CONVOLUTION = "Tile IR has no convolutions: they are written as products"
 NO_HOST = "callbacks have nothing to do: launchers read NAME.json"
 
 LAYERS: dict[str, tuple[Row, ...]] = {
@@ -155,8 +155,9 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("failed to infer 2d layout", "layout inference", 5, "as the one before"),
         Row("failed to find available mma partition", "layout inference", 5, "multiply-adds fit every shape"),
         Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5, NO_WGMMA),
-        Row("plugin has unsupported feature", "plugin operations", 5, NO_OP),
-        Row("failed to convert block signature", "generated regions", 5, NO_OP),
+        Row("plugin has unsupported feature", "plugin operations", 5, "Tile IR has no operations of plugins"),
+        Row("failed to convert block signature", "generated regions", 5,
+            "no operation computes elements from their places by a region"),
         Row("expect operands with queue types", "queues", 5, "there are no queues: agents have pipes from the start"),
         Row("expects both SFA and SFB to be present", "one scale of two", 3,
             "a block-scaled product has both operands, by its syntax"),
@@ -170,10 +171,10 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("expects dim is being tiled only one time, but got X", "`dim_map = [0, 0]`", 3),
         Row("expects rank of tileSizes be equal to rank of dimGroups, but got X", "more tile sizes than dimensions", 3),
         Row("expects all tile size bigger than zero", "a tile size of 0", 3),
-        Row("expects filter size must be in range 1 to 3", "convolutions", 3, NO_OP),
-        Row("expects conv params size matched with each other", "convolutions", 3, NO_OP),
-        Row("expects channel must be a dimGroup", "convolutions", 3, NO_OP),
-        Row("expects channel dimGroup should contain only channel", "convolutions", 3, NO_OP),
+        Row("expects filter size must be in range 1 to 3", "convolutions", 3, NO_CONVOLUTION),
+        Row("expects conv params size matched with each other", "convolutions", 3, NO_CONVOLUTION),
+        Row("expects channel must be a dimGroup", "convolutions", 3, NO_CONVOLUTION),
+        Row("expects channel dimGroup should contain only channel", "convolutions", 3, NO_CONVOLUTION),
         Row("expects region arguement types to match with producer types [X], but got: [Y]",
             "a producer or consumer whose region takes other tiles", 3),
         Row("expects region result types to be match with operation result types [X], but got: [Y]",

@@ -338,3 +338,15 @@ def test_nothing_is_written_over_what_is_read(kernel, tmp_path, capsys):
         "tileiras: --depfile and the output are one file: out",
     ]
     assert (tmp_path / kernel).read_text() == F32 and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["-O9"], 2, "invalid optimization level: 9"),
+        (["-O0", "--pass-pipeline=tileir{speed=3}"], 2, "'tileir' has no option 'speed'"),
+    ],
+)
+def test_what_ends_a_command_before_it_compiles_is_structured_too(kernel, capsys, options, code, message):
+    assert compile(kernel, "--diagnostics=json", *options) == code
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == [message]

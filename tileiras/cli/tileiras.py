@@ -52,6 +52,7 @@ def program() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    values: Mapping[str, Any] = {}
     try:
         try:
             inputs, values = driver_options.command_line().parse(words)
@@ -65,7 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return ExitCode.USAGE
     except CompileError as error:
-        if error.diagnostics:
+        if error.diagnostics and values.get("diagnostics") == "json":
+            from tileiras.diagnostics import to_json
+
+            print(to_json(error.diagnostics), end="", file=sys.stderr)
+        elif error.diagnostics:
             print(error.render(), file=sys.stderr)
         return error.code
     except MemoryError:

@@ -342,8 +342,11 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as error:
         _complain(f"tileiras-opt: {error}")
         return int(ExitCode.USAGE)
-    except CompileError as error:
-        _complain(error.render())
+    except CompileError as error:  # of a pipeline that cannot be made
+        if "--diagnostics=json" in argv:
+            print(to_json(error.diagnostics), end="", file=sys.stderr)
+        else:
+            _complain(error.render())
         return error.code
 
 
