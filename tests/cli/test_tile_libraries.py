@@ -29,6 +29,20 @@ def test_damage_is_refused_or_does_not_matter(image, tmp_path, value):
     assert 0 < refused < len(image)
 
 
+def test_an_interface_with_previews_has_whole_sections(image, tmp_path):
+    plain = image[image.index(b"\x7fTileIR") : image.index(b"\x7fTileIR", image.index(b"\x7fTileIR") + 1)]
+    data = plain[:9] + b"\5\1" + plain[11:]  # 13.5, with previews
+    path = tmp_path / "library.o"
+    path.write_bytes(object_file({".nvtlifc": data, ".nvtl.0": data}))
+    tile_libraries.check([str(path)], ["simt"])
+    path.write_bytes(object_file({".nvtlifc": data[:-1], ".nvtl.0": data}))
+    with pytest.raises(CompileError) as error:
+        tile_libraries.check([str(path)], ["simt"])
+    said = [diagnostic.message for diagnostic in error.value.diagnostics]
+    assert "unexpected end of data while reading section header" in said[0]
+    assert said[1:] == ["failed to read interface and splice it into the module"]
+
+
 def test_a_library_that_ends_early_is_refused(image, tmp_path):
     path = tmp_path / "library.o"
     for end in range(len(image)):

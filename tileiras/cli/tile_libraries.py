@@ -15,6 +15,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from tileiras import bytecode
+from tileiras.bytecode.sections import read_header, read_sections
 from tileiras.bytecode.versions import has_previews
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
 
@@ -53,15 +54,17 @@ def _check_interface(sections: Mapping[str, bytes]) -> None:
     unreadable = CompileError.at(None, "failed to read interface and splice it into the module")
     if not bytecode.is_bytecode(interface):
         raise unreadable
-    # Declarations of functions are previews: they would be read for a call.
-    if not has_previews(interface):
-        try:
+    try:
+        if has_previews(interface):
+            # Declarations of functions are previews: they would be read for a call.
+            read_sections(read_header(interface, "")[0])
+        else:
             bytecode.entry_names(interface)
-        except bytecode.BytecodeError as error:
-            (damage,) = error.diagnostics
-            message = f"error at offset {damage.location.offset}: {damage.message}"
-            unreadable.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))
-            raise unreadable from None
+    except bytecode.BytecodeError as error:
+        (damage,) = error.diagnostics
+        message = f"error at offset {damage.location.offset}: {damage.message}"
+        unreadable.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))
+        raise unreadable from None
 
 
 def _check_implementations(sections: Mapping[str, bytes]) -> None:
