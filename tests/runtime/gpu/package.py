@@ -120,8 +120,9 @@ def recorded(images: Images) -> list[dict[str, Any]]:
         if not made:
             continue
         for buffer in case["buffers"]:
-            for name in {"before", "after", "undefined"} & buffer.keys():
-                images.data[buffer[name]] = images.read(buffer[name])
+            for name in ("before", "after", "undefined"):
+                if name in buffer:
+                    images.data[buffer[name]] = images.read(buffer[name])
         cases.append({
             "name": case["test"], "entry": case["entry"], "grid": case["grid"], "arguments": case["arguments"],
             "buffers": case["buffers"], "images": made,

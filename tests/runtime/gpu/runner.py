@@ -74,6 +74,7 @@ class Launcher:
         self._metadata = {"kernels": [{**kernel, "parameters": parameters}]}
         self._images = [kind for kind in ("cubin", "ptx") if kind in image and not (only_ptx and kind == "cubin")]
         self._image = image
+        self._data = package.bytes(image[self.kind])
         self.refused = ""
 
     @property
@@ -84,9 +85,8 @@ class Launcher:
         from tileiras.runtime import DriverError, launch
 
         while True:
-            data = self._package.bytes(self._image[self.kind])
             try:
-                launch(data, self._case["entry"], self._case["grid"], arguments, metadata=self._metadata)
+                launch(self._data, self._case["entry"], self._case["grid"], arguments, metadata=self._metadata)
                 return
             except DriverError as error:
                 # A cubin of a newer ptxas than the driver knows: the driver compiles the PTX itself.
@@ -94,6 +94,7 @@ class Launcher:
                     raise
                 self.refused = str(error)
                 del self._images[0]
+                self._data = self._package.bytes(self._image[self.kind])
 
 
 def numbers(case: dict, pointers: list) -> list:
