@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
-from tileiras.ir import DenseElementsAttr, Operation, StringAttr, TensorType
+from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, StringAttr, TensorType
 
 from .rules import Rule, Table, converted
 
@@ -59,8 +59,9 @@ def _per_axis(target: type[Operation]) -> Rule:
 
 def _global(op: Any, args: tuple, rewriter: Any) -> None:
     named: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
-    if op.alignment.value:
-        named["alignment"] = op.alignment
+    if op.alignment.value > 0:
+        # The language takes any number, of which the vendor's compiler uses the highest bit.
+        named["alignment"] = IntegerAttr(1 << op.alignment.value.bit_length() - 1, op.alignment.type)
     if op.symbol_visibility.value == "private":
         named["sym_visibility"] = StringAttr("private")
     rewriter.insert(nv_tileaa.GlobalOp(sym_name=op.sym_name, value=_as_tensor(op.value), **named))

@@ -141,7 +141,7 @@ def _global(op: Any) -> Operation:
     size = held.width // 8
     data = b"".join((held_bits(element, p) & 256**size - 1).to_bytes(size, "little") for p in patterns)
     value = DenseElementsAttr(TensorType((len(patterns),), held), data)
-    alignment = op.alignment.value if op.alignment is not None else size
+    alignment = max(op.alignment.value, size) if op.alignment is not None else size
     # The host may write what is public between launches, a constant as well: nothing is known of its content.
     return llvm.GlobalOp(
         sym_name=op.sym_name,
