@@ -42,7 +42,7 @@ void stand_in_reset(const char *fail, int code, int device_count, int has_contex
 CUresult cuInit(unsigned flags) { CALL("cuInit"); SAY("init %u\n", flags); return 0; }
 CUresult cuGetErrorName(int code, const char **text) { *text = code == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_OTHER"; return 0; }
 CUresult cuGetErrorString(int code, const char **text) { *text = code == 209 ? "no kernel image is available for execution on the device" : "something else"; return 0; }
-CUresult cuDriverGetVersion(int *version) { *version = 12080; return 0; }
+CUresult cuDriverGetVersion(int *version) { *version = 13000; return 0; }
 CUresult cuDeviceGetCount(int *count) { *count = devices; return 0; }
 CUresult cuDeviceGet(int *device, int number) { *device = number; return 0; }
 CUresult cuDeviceGetName(char *name, int size, int device) { snprintf(name, (size_t)size, "Stand-in %d", device); return 0; }

@@ -89,6 +89,13 @@ def test_tile_launch_has_one_thread_for_a_tile_block(stand_in):
     assert "launch grid 4 1 1 block 1 1 1 shared 0 stream 0" in stand_in.log
 
 
+def test_a_driver_that_knows_no_tile_launch_is_not_given_one(stand_in, monkeypatch):
+    monkeypatch.setattr(driver_module.Driver, "version", lambda self: (12, 9))
+    with pytest.raises(DriverError, match="a tile launch needs a driver of CUDA 13.0 or newer"):
+        launch(PTX, "k", 4, [1], metadata=description("i32", tile_launch=True))
+    assert not any(line.startswith("launch") for line in stand_in.log)
+
+
 def test_views_of_one_array_share_an_allocation(stand_in):
     base = np.arange(100, dtype=np.float32)
     launch(PTX, "k", 1, [base[10:20], base[::-2]], metadata=description("ptr<f32>", "ptr<f32>"))
@@ -234,7 +241,7 @@ def test_refused_calls_are_errors_in_the_drivers_words(stand_in, call):
         f"{call}: CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available for execution on the device"
     )
     if call == "cuModuleLoadDataEx":
-        said = "\nptxas: what is wrong with it\n(the device is sm_89, the driver of CUDA 12.8)"
+        said = "\nptxas: what is wrong with it\n(the device is sm_89, the driver of CUDA 13.0)"
         assert str(error.value).endswith(said)
     assert stand_in.log[-1] == "pop", "the context is given back"
 

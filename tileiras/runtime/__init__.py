@@ -23,6 +23,10 @@ STATIC_SHARED_LIMIT = 48 * 1024
 
 PORTABLE_CLUSTER = 8
 
+TILE_LAUNCH_SINCE = (13, 0)
+"""The CUDA version of the first driver that knows tile launches (r580, says cuTile Python); an older one would start
+the one thread that the launch names."""
+
 
 def available() -> bool:
     """Whether there is a driver with a device."""
@@ -72,6 +76,9 @@ class Module:
             if kernel.get("tile_launch"):
                 # The driver's tile launch: a block of one thread stands for a tile block, its memory is static.
                 block, shared = (1, 1, 1), 0
+                if self._cuda.version() < TILE_LAUNCH_SINCE:
+                    wanted = "a tile launch needs a driver of CUDA 13.0 or newer"
+                    raise DriverError(f"{wanted}; compile with --tile-launch=false")
             elif tuple(kernel["cluster"]) != (1, 1, 1):
                 # A tile block is a cluster; `.blocksareclusters` has the driver count the grid so, else we do.
                 if not kernel.get("blocks_are_clusters"):

@@ -102,7 +102,7 @@ def run(archive, *arguments, environment=None):
 def test_each_kernel_is_compared_and_a_crash_costs_one(archive, stand_in_library):
     done = run(archive, "--driver", stand_in_library, "--only", "test_")
     assert done.returncode == 1, done.stderr
-    assert "5 kernels on Stand-in 0, sm_89, driver of CUDA 12.8" in done.stdout
+    assert "5 kernels on Stand-in 0, sm_89, driver of CUDA 13.0" in done.stdout
     # What a kernel prints is not taken for an outcome.
     assert "3 passed, 2 failed, 0 skipped" in done.stdout and "what a kernel prints" not in done.stdout
     assert re.search(r"FAILED .*test_scale scale: buffer 0 \(f32\), element 0: got 3.0\d+, expected 6.0", done.stdout)
