@@ -1,6 +1,6 @@
 """Agents: warps of a kernel that run programs of their own, and the pipes through which they hand tiles to each other.
 
-    %p, %c = nv_tileas.async.pipeline.create_pipeline %b {num_stages = 2 : i32} : !nv_tileas.buffer<2, tensor<...>>
+    %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 : !nv_tileas.buffer<2, tensor<...>>
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 4] {
       %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
       %q = nv_tileas.async.pipeline.producer_acquire %p, %i
