@@ -50,12 +50,18 @@ NAMES: dict[str, _Row] = {
     "RemarkLoopPipeline": _Row("loop", "Software pipeline applied: {0} stages"),
     "RemarkLoopSchedule": _Row("loop", "Loop runs as written"),
     "RemarkLoopLoad": _Row("loop", "Load does not run ahead of its loop"),
-    "RemarkKernelLaunch": _Row("kernel", "Launch shape: {0} warps, {1} CTAs"),
+    "RemarkKernelLaunch": _Row("kernel", "Launch shape: {0}, {1}"),
     "RemarkKernelResources": _Row("kernel", "Kernel resources: {0} registers a thread, {1} bytes of shared memory"),
     "RemarkKernelSpills": _Row("kernel", "Registers spilled: {0} bytes stored, {1} bytes loaded"),
     "RemarkKernelOccupancy": _Row("kernel", "Occupancy: {0} of {1} warps"),
 }
 """Remark name -> its category and text."""
+
+
+def counted(number: int, what: str) -> str:
+    """`1 warp`, `4 warps`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
 
 _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
 """Names that output does not tell apart."""

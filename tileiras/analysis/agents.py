@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileas.agents import (
     ProducerCommitOp,
 )
 from tileiras.ir import BlockArgument, Operation, Region, TensorType, Value
+from tileiras.remarks import counted
 from tileiras.targets import Target
 from tileiras.targets.sm import REGISTERS_PER_SM, WARP_SIZE
 
@@ -141,7 +142,7 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
                 continue
             threads = _constant(op.numberOfThreads)
             if op.barrierId is None or op.numberOfThreads is None:
-                yield op, "waits for all warps of the kernel, in an agent of " + _counted(counts[agent])
+                yield op, "waits for all warps of the kernel, in an agent of " + counted(counts[agent], "warp")
                 continue
             number = _constant(op.barrierId)
             if number is not None and not 0 <= number < BARRIERS:
@@ -153,10 +154,6 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
         for _, op, threads in found:
             if threads is not None and threads != here:
                 yield op, f"waits for {threads} threads on barrier {number}, to which agents of {here} come"
-
-
-def _counted(warps: int) -> str:
-    return f"{warps} warp{'s' if warps > 1 else ''}"
 
 
 def _constant(value: Value | None) -> int | None:

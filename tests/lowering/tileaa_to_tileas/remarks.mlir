@@ -3,7 +3,7 @@
 // CHECK-NOT: remark
 
 cuda_tile.module @accesses {
-  // expected-remark @below {{[analysis] Launch shape: 2 warps, 1 CTAs: chosen from its tiles}}
+  // expected-remark @below {{[analysis] Launch shape: 2 warps, 1 CTA: chosen from its tiles}}
   // expected-remark @below {{[analysis] Shared memory allocated: }}
   entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {
     %base = assume div_by<16>, %p : tile<ptr<f32>>
@@ -55,7 +55,7 @@ cuda_tile.module @accesses {
 // -----
 
 cuda_tile.module @products {
-  // expected-remark @below {{[analysis] Launch shape: 4 warps, 1 CTAs: chosen from its tiles}}
+  // expected-remark @below {{[analysis] Launch shape: 4 warps, 1 CTA: chosen from its tiles}}
   // expected-remark @below {{[analysis] Shared memory allocated: }}
   entry @k(%p: tile<ptr<f32>>) {
     %a = constant <f16: 1.0> : tile<64x32xf16>

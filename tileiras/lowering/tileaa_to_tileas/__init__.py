@@ -20,7 +20,7 @@ from tileiras.dialects import arith, math
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionTarget, Operation, TensorType, TypeConverter, apply_conversion
-from tileiras.remarks import Remark
+from tileiras.remarks import Remark, counted
 from tileiras.targets import Target
 
 from . import control_flow, dot, memory, tensor
@@ -87,7 +87,8 @@ def convert_tileaa_to_tileas(
         if engine is not None and engine.remarks:
             asked = "as an option says" if num_warps else "as the kernel says" if func.kernel_spec.num_warps else ""
             engine.emit(
-                Remark("analysis", "RemarkKernelLaunch", func.location, warps, func.kernel_spec.num_ctas or 1,
+                Remark("analysis", "RemarkKernelLaunch", func.location,
+                       counted(warps, "warp"), counted(func.kernel_spec.num_ctas or 1, "CTA"),
                        reason=asked or "chosen from its tiles", function=func.sym_name.value)
             )  # fmt: skip
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
