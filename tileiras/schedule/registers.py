@@ -178,7 +178,7 @@ def _unchanging(op: Any) -> int:
 
 def _beside_tiles(op: Any) -> int:
     """Registers that a product takes beside its result: fragments of two steps, and where each run of K is scaled by
-    itself, the sums of a run and its scales."""
+    itself, its scales, and for each element its sum and the two numbers that this is multiplied by."""
     atom = MMA_ATOMS.get(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
     if atom is None:
         return 0
@@ -186,5 +186,5 @@ def _beside_tiles(op: Any) -> int:
     taken = 2 * (words(op.a) + words(op.b)) * atom.shape[2] // depth
     if isinstance(op, tileas.BlockScaledMmaOp) and op.atom.atom in MMA_ATOMS:
         scales = sum(layout_of(v.type).registers for v in (op.scale_a, op.scale_b))
-        taken += words(op.result) + 2 * scales * op.block // depth
+        taken += 3 * words(op.result) + 2 * scales * op.block // depth
     return taken

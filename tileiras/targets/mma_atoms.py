@@ -60,6 +60,12 @@ class MmaAtom(NamedTuple):
     intrinsic: str
     op: str = "nvvm.mma.sync"
     instruction: str = "mma.sync"
+    halves: str = ""
+    """The atom on f16 of which two do the same, one for the lower and one for the upper halves of the factors' words.
+
+    Where the machine multiplies no f8 (`fp8_products`), ptxas makes the same of this atom and adds what comes out: that
+    takes an addition and a register more for each element of the sums.
+    """
 
 
 class ScaledMmaAtom(NamedTuple):
@@ -126,7 +132,8 @@ def _atoms() -> list[MmaAtom]:
     atoms = []
 
     def add(
-        m: int, n: int, k: int, types: tuple[str, str, str], a: Fragment, b: Fragment, requires: str, suffix: str
+        m: int, n: int, k: int, types: tuple[str, str, str], a: Fragment, b: Fragment, requires: str, suffix: str,
+        halves: str = "",
     ) -> None:
         a_type, b_type, c_type = types
         c = {
@@ -138,7 +145,10 @@ def _atoms() -> list[MmaAtom]:
         shape = f"m{m}n{n}k{k}"
         name = f"mma_{shape}_{c_type}_{a_type}_{b_type}"
         atoms.append(
-            MmaAtom(name, (m, n, k), a_type, b_type, c_type, a, b, c, requires, f"mma.{shape}.row.col.{suffix}")
+            MmaAtom(
+                name, (m, n, k), a_type, b_type, c_type, a, b, c, requires, f"mma.{shape}.row.col.{suffix}",
+                halves=halves,
+            )
         )
 
     # 16-bit floats: pairs along k.
@@ -181,8 +191,12 @@ def _atoms() -> list[MmaAtom]:
             for c_type in ("f32", "f16"):
                 suffix = f"{c_type}.{_PTX_FLOATS[a_type]}.{_PTX_FLOATS[b_type]}.{c_type}"
                 types = (a_type, b_type, c_type)
-                add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "89", suffix)
-                add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "89", suffix)
+                for k in (32, 16):
+                    bits = 4 if k == 32 else 3
+                    a, b = _a((16, k), a8[:bits], 4, "i32", 4), _b((k, 8), b8[: bits - 1], 4, "i32", 4)
+                    # Sums in f16 are rounded once an instruction: halves would round them twice as often.
+                    halves = f"mma_m16n8k{k // 2}_f32_f16_f16" if c_type == "f32" else ""
+                    add(16, 8, k, types, a, b, "89", suffix, halves)
     # f64: one element in 64 bits.
     types = ("f64", "f64", "f64")
     add(8, 8, 4, types, _a((8, 4), (), 1, "double", 1), _b((4, 8), (), 1, "double", 1), "80", "f64")

@@ -34,6 +34,7 @@ FEATURES: dict[str, str] = {
     "tf32": "80",
     "tf32_nearest_even": "90",  # cvt.rn.tf32.f32
     "fp8_conversion": "89",  # cvt to and from e4m3x2, e5m2x2
+    "fp8_products": "=89,120,121",  # mma.sync on e4m3 and e5m2 is one instruction of the machine
     "fp4_conversion": "=100f,110f,120f",  # cvt to and from e2m1x2, ue8m0x2
     "packed_f32": "100",  # add.rn.f32x2
     "nan_min_max": "80",  # min.NaN, max.NaN

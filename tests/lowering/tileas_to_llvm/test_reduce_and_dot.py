@@ -178,6 +178,9 @@ def dot_kernel(m, n, k, ab, c, gpu, sign=""):
         ("f8E4M3FN", "f16", ml_dtypes.float8_e4m3fn, np.float16, "sm_90", "mma.sync.aligned.m16n8k32", (16, 16, 64)),
         ("f8E5M2", "f32", ml_dtypes.float8_e5m2, np.float32, "sm_120", "mma.sync.aligned.m16n8k16", (32, 16, 16)),
         ("f8E5M2", "f16", ml_dtypes.float8_e5m2, np.float16, "sm_100", "mma.sync.aligned.m16n8k16", (16, 8, 16)),
+        # Where the machine multiplies no f8: the lower and the upper halves of words, as f16.
+        ("f8E4M3FN", "f32", ml_dtypes.float8_e4m3fn, np.float32, "sm_90", "m16n8k16.row.col.f32.f16", (32, 16, 64)),
+        ("f8E5M2", "f32", ml_dtypes.float8_e5m2, np.float32, "sm_100", "m16n8k8.row.col.f32.f16", (16, 16, 16)),
         ("bf16", "f32", ml_dtypes.bfloat16, np.float32, "sm_80", "mma.sync.aligned.m16n8k8", (32, 32, 8)),
         ("tf32", "f32", np.float32, np.float32, "sm_80", "mma.sync.aligned.m16n8k4", (16, 32, 4)),
         ("i8", "i32", np.int8, np.int32, "sm_80", "mma.sync.aligned.m16n8k16", (16, 64, 16)),

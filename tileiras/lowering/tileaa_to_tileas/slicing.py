@@ -131,7 +131,7 @@ class _Slicing:
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 
     def _accumulators(self, product: Any) -> int:
-        """Registers of a thread for a product's sums; what is multiplied run by run has those of the run and the scales
-        beside them."""
+        """Registers of a thread for a product's sums; what is multiplied run by run has those of the run, and the two
+        numbers that each is multiplied by, beside them."""
         by_run = isinstance(product, aa.BlockScaledMmaOp) and self._dots.scaled_atom(product) is None
-        return words(product.result, self.threads) * (2 if by_run else 1)
+        return words(product.result, self.threads) * (4 if by_run else 1)

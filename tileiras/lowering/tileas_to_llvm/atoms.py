@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import IntegerAttr, Value, VerifyError, i32
-from tileiras.targets import CopyAtom, MmaAtom, ScaledMmaAtom, find_copy_atom
+from tileiras.ir import IntegerAttr, StringAttr, Value, VectorType, VerifyError, i16, i32
+from tileiras.targets import CopyAtom, MmaAtom, ScaledMmaAtom, find_copy_atom, mma_atom
 
 from .function import FunctionLowering
 
@@ -64,11 +64,38 @@ PRODUCTS: dict[str, Callable[[Any, Sequence[list[Value]], Any], Any]] = {
 """Operation -> how it is made of an atom, the registers of its operands (A, B, the sums, scales), and its type."""
 
 
+def _in_halves(atom: MmaAtom | ScaledMmaAtom, lowering: FunctionLowering) -> bool:
+    return bool(getattr(atom, "halves", "")) and not lowering.target.has("fp8_products")
+
+
+def factor_operands(
+    atom: MmaAtom | ScaledMmaAtom, type: str, words: list[Value], lowering: FunctionLowering
+) -> list[Value]:
+    """What multiply() takes for a fragment of a factor, elements of `type` in words: these, or what two halves of the
+    atom take one after the other."""
+    if not _in_halves(atom, lowering):
+        return words
+    emit, kind = lowering.emit, StringAttr(_PTX_TYPES[type])
+    pairs = [emit.insert(llvm.BitcastOp(word, res=VectorType((2,), i16))) for word in words]
+    return [emit.insert(nvvm.CvtUnpackF8Op(emit.extract(pair, half), kind=kind)) for half in (0, 1) for pair in pairs]
+
+
 def multiply(
     atom: MmaAtom | ScaledMmaAtom, operands: Sequence[list[Value]], lowering: FunctionLowering
 ) -> list[Value]:
-    """The sums, which are the third operand, after one execution of an atom."""
+    """The sums, which are the third operand, after one execution of an atom.
+
+    Elements of the factors that meet along K are in the same half of their words, so that halves can be multiplied one
+    by one.
+    """
     sums = operands[2]
+    if _in_halves(atom, lowering):
+        half = mma_atom(atom.halves)  # type: ignore[union-attr]
+        rows, columns = operands[:2]
+        for part in (0, 1):
+            mine = (side[part * len(side) // 2 : (part + 1) * len(side) // 2] for side in (rows, columns))
+            sums = multiply(half, (*mine, sums), lowering)
+        return sums
     result = llvm.LLVMStructType([v.type for v in sums])
     out = lowering.emit.insert(PRODUCTS[atom.op](atom, operands, result))
     return [lowering.emit.member(out, i) for i in range(len(sums))]

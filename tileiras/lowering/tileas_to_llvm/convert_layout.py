@@ -433,7 +433,8 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
         _remark(current, plan, lowering)
         registers = lowering.layout(current.result).registers
         exchange = _Exchange(lowering.value(current.operand), plan, registers, lowering)
-        exchange.store()
+        with lowering.thread_again():
+            exchange.store()
         exchanges.append((current, exchange))
         current = current.next
     lowering.synchronization.barrier()
@@ -442,7 +443,8 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
         next_is_product = (
             current is not None and follower.result.users == [current] and reads_steps(current, follower.result)
         )
-        lowering.prepared[follower] = exchange.steps() if next_is_product else exchange.load()
+        with lowering.thread_again():
+            lowering.prepared[follower] = exchange.steps() if next_is_product else exchange.load()
     return [lowering.prepared.pop(op)]
 
 

@@ -11,6 +11,7 @@ from tileiras.ir import FloatType, IntegerType, Value, element_type_of, f8E8M0FN
 from tileiras.layout import LinearLayout
 from tileiras.targets import MMA_ATOMS, UNIVERSAL_FMA, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
+from .atoms import factor_operands
 from .atoms import multiply as execute
 from .conversions import from_f32, to_f32
 from .function import FunctionLowering
@@ -111,8 +112,16 @@ def _as_accumulator(value: Value, old: Value, signedness: Any, c: Value, lowerin
 class _Factor:
     """Fragments of a factor, or of its scales, each made once."""
 
-    def __init__(self, old: Value, value: Value | _Steps, fragment: Fragment, lowering: FunctionLowering) -> None:
+    def __init__(
+        self,
+        old: Value,
+        value: Value | _Steps,
+        fragment: Fragment,
+        lowering: FunctionLowering,
+        prepare: Callable[[list[Value]], list[Value]] = lambda words: words,
+    ) -> None:
         self._value = value
+        self._prepare = prepare
         self._fragment = fragment
         self._lowering = lowering
         self._shape = old.type.shape
@@ -124,7 +133,8 @@ class _Factor:
         found = self._made.get(corner)
         if found is None:
             registers = [self._where[_moved(corner, basis, self._shape)] for basis in _elements(self._fragment)]
-            found = self._made[corner] = _operands(self._value, registers, self._fragment, self._lowering)
+            words = _operands(self._value, registers, self._fragment, self._lowering)
+            found = self._made[corner] = self._prepare(words)
         return found
 
 
@@ -133,8 +143,8 @@ Multiply = Callable[[tuple[int, ...], int, list[Value]], list[Value]]
 
 
 def _multiplier(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Multiply:
-    a = _Factor(op.a, args[0], atom.a, lowering)
-    b = _Factor(op.b, args[1], atom.b, lowering)
+    a = _Factor(op.a, args[0], atom.a, lowering, lambda words: factor_operands(atom, atom.a_type, words, lowering))
+    b = _Factor(op.b, args[1], atom.b, lowering, lambda words: factor_operands(atom, atom.b_type, words, lowering))
 
     def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
         *lead, m, n = piece
