@@ -105,7 +105,7 @@ def check(text, sizes, factor, sums, gpu_name, transposed=False, **options):
         ((64, 64, 32), "f32", "f32", "sm_90", False),
         ((32, 64, 64), "bf16", "f32", "sm_75", True),
         ((32, 32, 128), "f8E5M2", "f32", "sm_75", False),
-        ((32, 32, 64), "f64", "f64", "sm_75", True),
+        ((32, 64, 64), "f64", "f64", "sm_75", True),
         ((64, 64, 64), "f32", "f32", "sm_120", True),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
@@ -22,9 +25,43 @@ from tileiras.targets import (
     why_no_better_atom,
 )
 
-# Rows and columns of the accumulator that one thread of the multiply-add form computes: 4 x 4 reads eight operands for
-# sixteen products.
-FMA_TILE = (4, 4)
+FMA_SIDES = (4, 2, 1)
+"""Neighbouring rows or columns of the result that a thread of the multiply-add form has: four are 16 bytes of f32."""
+
+FMA_LANES = (8, 16, 4, 32, 2, 1)
+"""Lanes of a warp along the columns, the rest along the rows: eight read 128 bytes of a row, all banks, at once."""
+
+
+class FmaBlock(NamedTuple):
+    """Rows and columns of neighbours in a thread, of threads in a warp, and of warps."""
+
+    thread: tuple[int, int]
+    lanes: tuple[int, int]
+    warps: tuple[int, int]
+
+    def share(self, m: int, n: int) -> tuple[int, int]:
+        """Rows and columns of an m x n result that a thread computes in all."""
+        sides = zip(self.thread, self.lanes, self.warps, (m, n))
+        rows, columns = (own * max(1, size // (own * lanes * warps)) for own, lanes, warps, size in sides)
+        return rows, columns
+
+
+@functools.lru_cache(maxsize=256)
+def fma_block(m: int, n: int, num_warps: int) -> FmaBlock:
+    """How a result is shared out over threads: as few multiply-adds for each as possible, none of them made by several
+    threads if there are enough elements, and as square a share, which uses each value that it reads most often."""
+
+    def cost(block: FmaBlock) -> int:
+        rows, columns = block.share(m, n)
+        return rows * columns + rows + columns
+
+    def blocks() -> Iterator[FmaBlock]:
+        for lanes, *thread in itertools.product(FMA_LANES, FMA_SIDES, FMA_SIDES):
+            rows, columns = min(m, thread[0]), min(n, thread[1])
+            unit = rows * (32 // lanes), columns * lanes
+            yield FmaBlock((rows, columns), (32 // lanes, lanes), split_warps(num_warps, (m, n), unit))
+
+    return min(blocks(), key=cost)
 
 
 class DotPlan(NamedTuple):
@@ -103,14 +140,9 @@ class DotPlans:
     def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
         lead = () if batch is None else (batch,)
         ones = (1,) * len(lead)
-        thread_m, thread_n = min(m, FMA_TILE[0]), min(n, FMA_TILE[1])
-        lanes_n = min(8, n // thread_n)
-        lanes_m = 32 // lanes_n
-        warps_m, warps_n = split_warps(self._num_warps, (m, n), (thread_m * lanes_m, thread_n * lanes_n))
+        block = fma_block(m, n, self._num_warps)
         order = tuple(range(len(lead) + 1, -1, -1))
-        c = blocked(
-            (*lead, m, n), (*ones, thread_m, thread_n), (*ones, lanes_m, lanes_n), (*ones, warps_m, warps_n), order
-        )
+        c = blocked((*lead, m, n), *((*ones, *counts) for counts in block), order)
         return DotPlan(UNIVERSAL_FMA, *fma_operands(c, k), c)
 
 
