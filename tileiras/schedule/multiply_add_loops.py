@@ -298,14 +298,21 @@ class _Plan:
         self._func = func
         self._budget = budget
         self._products: list[Product] = []
+        self._used = self._needed()
 
     def add(self, product: Product) -> bool:
         """Whether there is room for the factors of one more product."""
         self._products.append(product)
-        if self._most(self._func.body.block, self._stored(), self._replaced()) <= self._budget:
-            return True
-        self._products.pop()
-        return False
+        needed = self._needed()
+        # An estimate that is above the budget already says nothing against a product that adds nothing.
+        if needed > max(self._budget, self._used):
+            self._products.pop()
+            return False
+        self._used = needed
+        return True
+
+    def _needed(self) -> int:
+        return self._most(self._func.body.block, self._stored(), self._replaced())
 
     def _stored(self) -> dict[Block, list[Stored]]:
         """The tiles that go to shared memory, by the blocks that they are values of."""
