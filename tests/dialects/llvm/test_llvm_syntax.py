@@ -100,11 +100,13 @@ module {
     %2 = llvm.icmp "slt" %1, %arg1 : i32
     llvm.cond_br %2, ^bb1(%arg1 : i32), ^bb2
   ^bb2:  // pred: ^bb1
-    llvm.switch %1 : i32, ^bb3 [1: ^bb4, -2: ^bb3]
+    llvm.switch %1 : i32, ^bb3 [1: ^bb4, -2: ^bb5]
   ^bb3:  // pred: ^bb2
     llvm.return %1 : i32
   ^bb4:  // pred: ^bb2
     llvm.unreachable
+  ^bb5:  // 2 preds: ^bb2, ^bb5
+    llvm.br ^bb5 {loop_annotation = #llvm.loop_annotation<unroll = <disable = true>>}
   }
 }
 """

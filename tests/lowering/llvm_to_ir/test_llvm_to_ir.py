@@ -130,6 +130,16 @@ def test_a_kernel_with_a_loop_shared_memory_and_libdevice_assembles_everywhere()
         assert ".ptr .global .align 16 scale_param_0" in text
 
 
+def test_loops_that_may_not_be_unrolled_have_metadata_of_their_own():
+    annotation = "{loop_annotation = #llvm.loop_annotation<unroll = <disable = true>>}"
+    back = "llvm.br ^loop(%next, %w : i32, vector<4xf32>)"
+    ir = translate(KERNEL.replace(back, f"{back} {annotation}"), "sm_80")
+    (number,) = re.findall(r"br label %\w+, !llvm\.loop !(\d+)", ir)
+    (unroll,) = re.findall(r'^!(\d+) = !\{!"llvm\.loop\.unroll\.disable"\}', ir, re.MULTILINE)
+    assert f"!{number} = distinct !{{!{number}, !{unroll}}}" in ir
+    assert all('.pragma "nounroll"' in text for text in assemble(ir).values())
+
+
 BY_VALUE = """\
 llvm.func @k(%out: !llvm.ptr<1> {tileiras.name = "out", tileiras.type = "ptr<i32>"},
              %map: !llvm.ptr {llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, nvvm.grid_constant,
