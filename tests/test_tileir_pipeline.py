@@ -324,9 +324,8 @@ def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
 
 
 def test_a_loop_without_room_fails_softly():
-    """With as many tile blocks on an SM as the hint asks for, two stages do not fit beside what conversions need."""
-    hint = "%c: tile<ptr<f32>>) optimization_hints=<sm_90 = {occupancy = 16}> {"
-    text = KERNEL.replace("%c: tile<ptr<f32>>) {", hint)
+    """Two stages of 128 KB do not fit in the shared memory of a CTA."""
+    text = KERNEL.replace("64x64", "128x128").replace("f16", "f64").replace("f32", "f64")
     module = tileiras_opt.anchored(parse_module(text, "k.mlir"), build(TileIRPipelineOptions()))
     engine = DiagnosticEngine()
     context = PassContext(engine)

@@ -85,12 +85,13 @@ def kind_of(data: bytes, path: str = "") -> str:
     made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
     if made is not None and (made == ".cubin" or _is_utf8(data)):
         return made
-    if kind == TEXT:
+    mlir = MLIR_BYTECODE_HINT in data or data.startswith(b"ML\xefR")
+    if kind == TEXT and not mlir:
         _check_encoding(data, path)
     cut = kind is None and BYTECODE_MAGIC.startswith(data)
     if kind == BYTECODE or cut or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
-        if MLIR_BYTECODE_HINT in data or data.startswith(b"ML\xefR"):
+        if mlir:
             message += " (it looks like MLIR bytecode instead)"
         raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
     return TEXT

@@ -83,12 +83,9 @@ class ConversionRewriter:
         """Whatever the lowering's patterns share (target, options, analyses)."""
 
     def insert(self, op: OperationT) -> OperationT:
-        """Inserts at the current place; where it, or what is in it, has no location, that of the operation being
-        converted is inherited."""
-        if self.op is not None:
-            for inner in op.walk() if op.regions else (op,):
-                if isinstance(inner.location, UnknownLoc):
-                    inner.location = self.op.location
+        """Inserts at the current place; inherits the location of the operation being converted if it has none."""
+        if isinstance(op.location, UnknownLoc) and self.op is not None:
+            op.location = self.op.location
         assert self.block is not None
         self.block.insert_before(op, self.before)
         return op

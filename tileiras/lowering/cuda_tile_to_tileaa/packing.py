@@ -81,8 +81,9 @@ def _union(grid: Value, rewriter: Any) -> Value:
     """The elements of each row, which share no bit, joined by "or"."""
     integer = grid.type.element_type
     body = Block((integer, integer))
-    joined = body.append(arith.OrIOp(*body.arguments))
-    body.append(nv_tileaa.YieldOp(list(joined.results)))
+    with rewriter.at_end(body):
+        joined = rewriter.insert(arith.OrIOp(*body.arguments))
+        rewriter.insert(nv_tileaa.YieldOp(list(joined.results)))
     reduce = nv_tileaa.ReduceOp(
         [grid],
         dim=IntegerAttr(1, i64),
