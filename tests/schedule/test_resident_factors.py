@@ -71,3 +71,35 @@ def test_the_product_is_the_same():
     assert "ldmatrix" in artifact.text
     emulate(artifact.text, "k", 1, [a, b, actual], metadata=artifact.kernels[0].metadata)
     np.testing.assert_array_equal(actual, expected)
+
+
+def both_in_the_loop(depth, steps):
+    """As powers(), with an A for each step."""
+    text = powers(depth, steps).replace(f"shape = [{M}, {depth}], strides = [{depth}, 1] : {view(M, depth, 'f16')}",
+                                        f"shape = [{M * steps}, {depth}], strides = [{depth}, 1] :"
+                                        f" {view(M * steps, depth, 'f16')}")  # fmt: skip
+    text = text.replace(f"partition_view<tile=({M}x{depth}), {view(M, depth, 'f16')}>",
+                        f"partition_view<tile=({M}x{depth}), {view(M * steps, depth, 'f16')}>")  # fmt: skip
+    before = text.index("    %a, %ka"), text.index("    %sum")
+    load = text[slice(*before)].replace("%va[%zero", "%va[%i")
+    text = text[: before[0]] + text[before[1] :]
+    return text.replace("      %b, %kb", f"  {load}      %b, %kb")
+
+
+@pytest.mark.parametrize(("gpu_name", "stages", "directly"), [("sm_90", True, 1), ("sm_120", False, 1),
+                                                            ("sm_80", False, 2)])  # fmt: skip
+def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, stages, directly):
+    # Each factor takes 64 KiB: two stages of one leave room for the other on sm_90; sm_120 has room for one, sm_80 for
+    # both.
+    depth, steps = 512, 2
+    text = both_in_the_loop(depth, steps)
+    artifact = tileiras.compile(text, gpu_name=gpu_name)
+    said = [d.message for d in artifact.diagnostics]
+    assert ("Failed to pipeline loop" not in said) is stages, said
+    assert f"{directly} of them go to shared memory where they are used" in said, said
+    random = np.random.default_rng(1)
+    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((M * steps, depth), (depth * steps, N)))
+    actual = np.zeros((M, N), np.float32)
+    emulate(artifact.text, "k", 1, [a, b, actual], metadata=artifact.kernels[0].metadata)
+    pairs = zip(np.split(a.astype(np.float32), steps), np.split(b.astype(np.float32), steps))
+    np.testing.assert_array_equal(actual, sum(x @ y for x, y in pairs))

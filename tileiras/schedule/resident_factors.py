@@ -80,7 +80,35 @@ def _loops_around(op: Operation, load: Operation) -> set[Operation]:
     return found
 
 
-def _resident(load: Any, atom: CopyAtom) -> Resident | None:
+def copy_where_used(loop: Any, loads: list[Any], left: int, atom: CopyAtom) -> int:
+    """Has factors that a loop loads where it multiplies them go to shared memory at once, in place, instead of through
+    registers, as far as `left` bytes are; returns how many.
+
+    Tiles that are loaded before the products of earlier ones are there together with them.
+    """
+    groups: list[list[Resident]] = []
+    taken, end = 0, None
+    for load in loads:
+        resident = _resident(load, atom, in_loops=False)
+        if resident is None or any(product.parent is not load.parent for product in resident.products):
+            continue
+        apart = end is None or end.is_before_in_block(load)
+        size = buffer_type(load, resident.offsets, 1).stage_bytes + (0 if apart else taken)
+        if size > left:
+            continue
+        if apart:
+            groups.append([])
+            end = None
+        groups[-1].append(resident)
+        taken = size
+        for product in resident.products:
+            end = product if end is None or end.is_before_in_block(product) else end
+    for group in groups:
+        _keep(group, atom)
+    return sum(map(len, groups))
+
+
+def _resident(load: Any, atom: CopyAtom, in_loops: bool = True) -> Resident | None:
     vector = copied_vector(load, atom)
     if vector is None:
         return None
@@ -89,7 +117,7 @@ def _resident(load: Any, atom: CopyAtom) -> Resident | None:
         return None
     for leaf in leaves:
         found = _products(leaf.convert.results[0])
-        if found is None or any(product.parent is load.parent for product in found):
+        if found is None or in_loops and any(product.parent is load.parent for product in found):
             return None
         products += found
     type = load.data.type

@@ -29,7 +29,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 from .loop_counter import LoopCounter, binary, can_look_ahead, compare, integer, trips
 from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
-from .resident_factors import keep_factors
+from .resident_factors import copy_where_used, keep_factors
 from .shared_memory import SCRATCH_BYTES, SCRATCH_USERS, conversion_bytes, shared_budget
 from .staging import (
     LOADS,
@@ -148,7 +148,9 @@ def _pipeline(
             loop.location,
             f"{len(found) - len(staged)} of {len(found)} loads do not run ahead: no shared memory is left",
         )
+    others = [each.load for each in found if each not in staged]
     if not staged:
+        _copy_where_used(loop, others, found, func, target, atom, engine)
         if engine is not None:
             engine.remark(loop.location, "Failed to pipeline loop")
         if remarks is not None:
@@ -159,8 +161,23 @@ def _pipeline(
         engine.remark(loop.location, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
     if remarks is not None:
         remarks.pipelined(loop, staged, number, wanted, atom)
-    _Pipeline(loop, staged, number, atom).run()
+    pipeline = _Pipeline(loop, staged, number, atom)
+    pipeline.run()
+    _copy_where_used(pipeline.loop, others, found, func, target, atom, engine)
     return True
+
+
+def _copy_where_used(
+    loop: Any, loads: list[Any], found: list[StagedLoad], func: Any, target: Target, atom: CopyAtom,
+    engine: DiagnosticEngine | None,
+) -> None:  # fmt: skip
+    """What does not run ahead need not go through registers either, if shared memory holds it once."""
+    if not loads:
+        return
+    left = shared_budget(func, target) - _live_bytes(loop) - _scratch_bytes(loop, found)
+    count = copy_where_used(loop, loads, left, atom)
+    if count and engine is not None:
+        engine.remark(loop.location, f"{count} of them go to shared memory where they are used")
 
 
 def _live_bytes(loop: Any) -> int:
