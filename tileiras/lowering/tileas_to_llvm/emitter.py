@@ -86,7 +86,7 @@ class Emitter:
         place, made = self._threads[-1]
         found = made.get(key)
         if found is None:
-            block, self.block = self.block, place or self.block
+            block, self.block = self.block, self.block if place is None else place
             found = made[key] = make()
             self.block = block
         return found

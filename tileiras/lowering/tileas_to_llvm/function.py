@@ -246,7 +246,7 @@ class FunctionLowering:
         """
         emit = self.emit
         self._zeros += 1
-        number = counter if counter.type.width == 32 else emit.insert(llvm.TruncOp(counter, res=i32))
+        number = emit.sext(counter, i32)
         text = f"{{ .reg .b32 n; add.s32 n, $1, {2 * self._zeros - 1}; mul.lo.s32 n, n, $1; and.b32 $0, n, 1; }}"
         return emit.insert(llvm.AddOp(emit.register("tid.x"), emit.assembly(text, "=r,r", [number], i32)))
 
