@@ -59,6 +59,14 @@ def test_edits_run_the_same_stages_as_in_one_process(tmp_path):
     assert tree.scons("-j2").stages == []
 
 
+def test_the_path_of_the_temporary_folder_may_be_long(tmp_path):
+    """That of a socket may not."""
+    temporary = tmp_path / ("x" * 100)
+    temporary.mkdir()
+    build = project(tmp_path).scons("-j2", TMPDIR=str(temporary))
+    assert len(build.ran) == 19 and not os.listdir(temporary)
+
+
 def test_errors_and_exit_codes_are_those_of_one_process(tmp_path):
     said = []
     for jobs in ("-j1", "-j2"):

@@ -200,12 +200,32 @@ def _context() -> Any:
     context = multiprocessing.get_context(START_METHOD)
     if START_METHOD != "forkserver":
         return context
+    _shorten_address()
     from tileiras.pipeline import STAGES
 
     modules = [f"tileiras.dialects.{name}" for row in STAGES for name in row.dialects]
     modules += [row.module_name for row in STAGES if not row.reads_files]
     context.set_forkserver_preload([__name__, *dict.fromkeys(modules)])
     return context
+
+
+ADDRESS_BYTES = 107
+"""The longest path of a socket (unix(7))."""
+
+
+def _shorten_address() -> None:
+    """Has multiprocessing's sockets be in /tmp when their paths in the folder for temporary files are too long."""
+    import tempfile
+    from multiprocessing import util
+
+    longest = os.path.join(tempfile.gettempdir(), "pymp-xxxxxxxx", "listener-xxxxxxxx")
+    if len(os.fsencode(longest)) <= ADDRESS_BYTES or not os.access("/tmp", os.W_OK):
+        return
+    usual, tempfile.tempdir = tempfile.tempdir, "/tmp"
+    try:
+        util.get_temp_dir()  # made once, and kept for this process
+    finally:
+        tempfile.tempdir = usual
 
 
 @contextlib.contextmanager
