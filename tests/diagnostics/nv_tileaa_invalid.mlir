@@ -388,3 +388,13 @@ module {
     nv_tileaa.return
   }
 }
+
+// -----
+
+module {
+  nv_tileaa.func @f(%n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    // expected-error @below {{'scf.for' op expects a non-empty block}}
+    "scf.for"(%n, %n, %n) ({}) : (i32, i32, i32) -> ()
+    nv_tileaa.return
+  }
+}

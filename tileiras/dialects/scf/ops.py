@@ -45,6 +45,12 @@ class ConditionOp(Operation):
     assembly_format = "`(` $condition `)` attr-dict ($args^ `:` type($args))?"
 
 
+def _expect_blocks(*regions: Region) -> None:
+    """Raises VerifyError where a region has no code."""
+    if any(not found.blocks for found in regions):
+        raise VerifyError("expects a non-empty block")
+
+
 class ForOp(Operation):
     """`for iv = lower; iv < upper; iv += step`; the comparison is signed unless `unsignedCmp`."""
 
@@ -83,6 +89,7 @@ class ForOp(Operation):
         return new
 
     def verify_op(self) -> None:
+        _expect_blocks(self.body)
         block = self.body.block
         if len(block.arguments) != 1 + len(self.init_args):
             raise VerifyError("mismatch in number of loop-carried values and defined values")
@@ -174,6 +181,7 @@ class IfOp(Operation):
     else_region = region("empty when there is no else")
 
     def verify_op(self) -> None:
+        _expect_blocks(self.then_region)
         if self.results and not self.else_region.blocks:
             raise VerifyError("must have an else block if defining values")
         for block in (*self.then_region.blocks, *self.else_region.blocks):
@@ -224,6 +232,7 @@ class WhileOp(Operation):
     after = region()
 
     def verify_op(self) -> None:
+        _expect_blocks(self.before, self.after)
         if not isinstance(self.before.block.last, ConditionOp):
             raise VerifyError("expects the 'before' region to terminate with 'scf.condition'")
         if not isinstance(self.after.block.last, YieldOp):

@@ -13,7 +13,7 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, IntegerType, TensorType, Value, f64, i1, i4, i8, i32, i64
+from tileiras.ir import FloatType, IntegerType, TensorType, Value, VerifyError, f64, i1, i4, i8, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
 
@@ -218,13 +218,17 @@ def _separators(shape: Sequence[int], lowering: FunctionLowering) -> Callable[[V
 
 def lower_print(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
+    pieces = list(_pieces(op.format.value))
+    conversions = sum(not isinstance(piece, str) for piece in pieces)
+    if conversions > len(op.args):
+        raise VerifyError(f"has {conversions} conversions in its format for {len(op.args)} values")
     small: dict[int, list[Value]] = {}
     for number, old in enumerate(op.args):
         if isinstance(old.type, TensorType) and old.type.num_elements <= MOST_ARGUMENTS:
             whole = convert(args[number], lowering.layout(old), _replicated(old.type, lowering), lowering)
             small[number] = [emit.extract(whole, n) for n in range(old.type.num_elements)]
     printer = _Printer(lowering)
-    for piece in _pieces(op.format.value):
+    for piece in pieces:
         if isinstance(piece, str):
             printer.text(piece)
             continue
