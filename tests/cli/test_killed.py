@@ -67,7 +67,8 @@ def command(tmp_path):
     (tmp_path / "k.mlir").write_text(KERNEL.replace("TYPE", "f32"))
     (tmp_path / "temporary").mkdir()
     ptxas = tmp_path / "ptxas"
-    ptxas.write_text("#!/bin/sh\ntest $1 = --version && exit\necho > ../../started\nexec sleep 100\n")
+    # Whoever started it has by then said so to its helper, which is what ends it.
+    ptxas.write_text("#!/bin/sh\ntest $1 = --version && exit\nsleep 1\necho > ../../started\nexec sleep 100\n")
     ptxas.chmod(0o755)
     path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
     started = []
