@@ -87,7 +87,8 @@ def main() -> None:
 
     sys.modules.update(small_samples.stand_ins())
     folder = given.checkout / given.source
-    sys.path.insert(0, str(folder))
+    sys.path[:0] = [str(folder), str(given.checkout / "samples")]
+    sys.path.append(str(given.checkout / "test"))
     # The templates take kernels from the tests, a folder with the name of a package of Python's own.
     sys.modules["test"] = types.ModuleType("test")
     sys.modules["test"].__path__ = [str(given.checkout / "test")]
