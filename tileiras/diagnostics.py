@@ -353,3 +353,8 @@ class DiagnosticEngine:
     def raise_if_errors(self, code: int = ExitCode.COMPILE_FAILURE) -> None:
         if self.has_errors:
             raise CompileError(self.diagnostics, code)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 warp`, `4 warps`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

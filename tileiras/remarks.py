@@ -58,11 +58,6 @@ NAMES: dict[str, _Row] = {
 """Remark name -> its category and text."""
 
 
-def counted(number: int, what: str) -> str:
-    """`1 warp`, `4 warps`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
 """Names that output does not tell apart."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras.diagnostics import counted
 from tileiras.dialects import arith, nvvm, scf
 from tileiras.dialects.nv_tileas.agents import (
     INHERITED,
@@ -22,8 +23,7 @@ from tileiras.dialects.nv_tileas.agents import (
     ProducerAcquireOp,
     ProducerCommitOp,
 )
-from tileiras.ir import BlockArgument, Operation, Region, TensorType, Value
-from tileiras.remarks import counted
+from tileiras.ir import Operation, Region, TensorType, Value
 from tileiras.targets import Target
 from tileiras.targets.sm import REGISTERS_PER_SM, WARP_SIZE
 
@@ -61,13 +61,20 @@ def agent_errors(func: Any, gpu: Target) -> Iterator[Finding]:
 
 def agent_warps(op: Operation, inherited: int) -> int:
     """The warps that run an operation: those of the nearest agent around it, else the kernel's."""
-    inner, outer = op, op.parent_op
-    while outer is not None:
-        if isinstance(outer, AgentSwitchOp):
-            region = inner.parent.parent  # type: ignore[union-attr]
-            return outer.warps(inherited)[list(outer.regions).index(region)]
-        inner, outer = outer, outer.parent_op
-    return inherited
+    region = _agent_of(op)
+    if region is None:
+        return inherited
+    switch: Any = region.parent
+    return switch.warps(inherited)[list(switch.regions).index(region)]
+
+
+def _agent_of(op: Operation) -> Region | None:
+    """The region of the nearest agent around an operation; None for the kernel itself."""
+    while op.parent_op is not None:
+        if isinstance(op.parent_op, AgentSwitchOp):
+            return op.parent.parent  # type: ignore[union-attr]
+        op = op.parent_op
+    return None
 
 
 def _warp_errors(switch: AgentSwitchOp, counts: list[int], budget: int) -> Iterator[Finding]:
@@ -115,19 +122,15 @@ def _crossing_errors(switch: AgentSwitchOp) -> Iterator[Finding]:
 
 
 def _walk(region: Region) -> Iterator[Any]:
-    for block in region.blocks:
-        for op in block.operations:
-            yield from op.walk()
+    for op in region.operations:
+        yield from op.walk()
 
 
 def _inside(value: Value, region: Region) -> bool:
-    block = value.block if isinstance(value, BlockArgument) else value.defining_op.parent  # type: ignore[union-attr]
-    while block is not None:
-        if block.parent is region:
-            return True
-        outer = block.parent.parent
-        block = outer.parent if outer is not None else None
-    return False
+    block = value.parent_block
+    while block is not None and block.parent is not region:
+        block = block.parent_op.parent if block.parent_op is not None else None
+    return block is not None
 
 
 # ---- barriers --------------------------------------------------------------------------------------------------------
@@ -176,8 +179,8 @@ _CLOSED = {ProducerCommitOp: (ProducerAcquireOp, "commits a stage that it has no
 def _pipe_errors(func: Any) -> Iterator[Finding]:
     for pipe in [op for op in func.walk() if isinstance(op, CreatePipelineOp)]:
         fills, drains = (list(_steps(end)) for end in (pipe.producer, pipe.consumer))
-        filling = _agents(op for op in fills if isinstance(op, _FILL))
-        draining = _agents(op for op in drains if isinstance(op, _DRAIN))
+        filling = {_agent_of(op) for op in fills if isinstance(op, _FILL)}
+        draining = {_agent_of(op) for op in drains if isinstance(op, _DRAIN)}
         if draining and not filling:
             yield pipe, "is a pipe that an agent waits for and none fills"
         if filling and not draining:
@@ -215,14 +218,3 @@ def _steps(end: Value) -> Iterator[Any]:
 def _carried(op: Any) -> tuple[Value, ...]:
     """What a loop passes on to its body."""
     return tuple(op.body.block.arguments) if isinstance(op, scf.ForOp) else ()
-
-
-def _agents(ops: Iterator[Operation]) -> set[Region | None]:
-    """The agents, by their regions, that run some operations; None for the kernel itself."""
-    found: set[Region | None] = set()
-    for op in ops:
-        inner, outer = op, op.parent_op
-        while outer is not None and not isinstance(outer, AgentSwitchOp):
-            inner, outer = outer, outer.parent_op
-        found.add(inner.parent.parent if outer is not None else None)  # type: ignore[union-attr]
-    return found

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.build.execute import Report, Step
+from tileiras.diagnostics import counted
 
 EVERY = 0.1
 """Seconds between two looks at the progress line."""
@@ -90,7 +91,7 @@ class Display:
             reports = self._reports.values()
             ran = [report for report in reports if not report.cached and not report.code]
             hits = [report for report in reports if report.cached]
-            words = [f"{_count(len(ran), 'stage')} run in {_seconds(ran)}"]
+            words = [f"{counted(len(ran), 'stage')} run in {_seconds(ran)}"]
             if hits:
                 words.append(f"{len(hits)} from the store, which saved {_seconds(hits)}")
             cut = self._cut_off()
@@ -98,7 +99,7 @@ class Display:
                 words.append(f"{cut} cut off")
             failed = len({source for source, _ in self._failures})
             if failed:
-                words.append(f"{_count(failed, 'kernel')} failed")
+                words.append(f"{counted(failed, 'kernel')} failed")
             if not self.silent:
                 self._say("tileiras: " + ", ".join(words), self._out)
             targets: dict[tuple[str, str], list[str]] = {}
@@ -108,7 +109,7 @@ class Display:
                 lines = [f"  {text} ({', '.join(where)})" for (_, text), where in targets.items()]
                 if len(lines) > MOST_FAILURES:
                     lines[MOST_FAILURES:] = [f"  and {len(lines) - MOST_FAILURES} more"]
-                self._say("\n".join([f"tileiras: {_count(failed, 'kernel')} failed:", *lines]), self._error)
+                self._say("\n".join([f"tileiras: {counted(failed, 'kernel')} failed:", *lines]), self._error)
 
     def _cut_off(self) -> int:
         """Stages that need not run because what an earlier one made was what lay there."""
@@ -119,10 +120,6 @@ class Display:
                 left = [step for step, report in zip(steps, performed, strict=True) if report is None]
                 found += sum(self._is_done(nodes[step.outputs[0]]) for step in left)
         return found
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
 
 
 def _seconds(reports: Sequence[Report]) -> str:

@@ -7,6 +7,8 @@ declaration in `tileiras.dialects.cuda_tile`; this package holds no list of oper
 
 from __future__ import annotations
 
+from tileiras.lazy import lazy_names
+
 from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode, supported
 
 __all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module",
@@ -15,13 +17,7 @@ __all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_n
 # The versions are asked for before anything of the IR is loaded.
 _LAZY = {"BytecodeError": "encoding"}
 
-
-def __getattr__(name: str):
-    if name not in _LAZY:
-        raise AttributeError(f"module 'tileiras.bytecode' has no attribute '{name}'")
-    import importlib
-
-    return getattr(importlib.import_module(f"tileiras.bytecode.{_LAZY[name]}"), name)
+__getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 
 def read_module(data, filename="<bytecode>", *, entries=None):

@@ -3,6 +3,8 @@
 Knows no dialect.  Import from here, not from the submodules.
 """
 
+from tileiras.lazy import lazy_names
+
 from .attributes import (
     ArrayAttr,
     Attribute,
@@ -153,13 +155,4 @@ _LAZY = {
     "DominanceInfo": "dominance",
 }
 
-
-def __getattr__(name: str):
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module 'tileiras.ir' has no attribute '{name}'")
-    import importlib
-
-    value = getattr(importlib.import_module(f"tileiras.ir.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, globals(), _LAZY)

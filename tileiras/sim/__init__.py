@@ -5,7 +5,9 @@ way and share :class:`Memory`.  The names are resolved on first use, so that imp
 the emulator can be used without any of the compiler being loaded.
 """
 
-_EXPORTS = {
+from tileiras.lazy import lazy_names
+
+_LAZY = {
     "interpret": "interpreter",
     "InterpreterError": "interpreter",
     "emulate": "emulator",
@@ -27,16 +29,7 @@ __all__ = [
     "interpret",
 ]
 
-
-def __getattr__(name: str):
-    submodule = _EXPORTS.get(name)
-    if submodule is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"{__name__}.{submodule}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,7 @@ encoding, memory and dot operations name the atom that executes them, and a chan
 `nv_tileaa.func`, its types and its facts stay as they are.
 """
 
-import importlib
-from typing import Any
+from tileiras.lazy import lazy_names
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 from .buffers import (
@@ -81,22 +80,24 @@ from .ops import (
     YieldOp,
 )
 
-_LAZY = dict.fromkeys(
-    (
-        "AgentSwitchOp", "ConsumeOneOp", "ConsumerReleaseOp", "ConsumerTokenType", "ConsumerWaitOp", "CreateIteratorOp",
-        "CreatePipelineOp", "IncIterOp", "PipelineIteratorType", "ProduceOneOp", "ProducerAcquireOp",
-        "ProducerCommitOp", "ProducerTokenType",
-    ),
-    "agents",
-)  # fmt: skip
+_LAZY = {
+    "AgentSwitchOp": "agents",
+    "ConsumeOneOp": "agents",
+    "ConsumerReleaseOp": "agents",
+    "ConsumerTokenType": "agents",
+    "ConsumerWaitOp": "agents",
+    "CreateIteratorOp": "agents",
+    "CreatePipelineOp": "agents",
+    "IncIterOp": "agents",
+    "PipelineIteratorType": "agents",
+    "ProduceOneOp": "agents",
+    "ProducerAcquireOp": "agents",
+    "ProducerCommitOp": "agents",
+    "ProducerTokenType": "agents",
+}
 """What only text has that somebody wrote, and its file: loaded when one of them is used."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 
 __all__ = [

@@ -4,8 +4,7 @@ Every operation names a row of the intrinsic table or an inline-assembly templat
 from which GPU and PTX version on it exists.
 """
 
-import importlib
-from typing import Any
+from tileiras.lazy import lazy_names
 
 from .attributes import *  # noqa: F403
 from .base import *  # noqa: F403
@@ -65,9 +64,4 @@ _LAZY = {
 }
 """The operations and their files, loaded when one of them is used: a kernel takes few."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    return value
+__getattr__ = lazy_names(__name__, globals(), _LAZY)

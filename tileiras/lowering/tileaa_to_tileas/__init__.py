@@ -15,12 +15,12 @@ import sys
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
-from tileiras.diagnostics import DiagnosticEngine
+from tileiras.diagnostics import DiagnosticEngine, counted
 from tileiras.dialects import arith, math
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionTarget, Operation, TensorType, TypeConverter, apply_conversion
-from tileiras.remarks import Remark, counted
+from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from . import control_flow, dot, memory, tensor
