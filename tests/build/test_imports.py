@@ -5,7 +5,7 @@ the compiler."""
 from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
-    {"diagnostics", "expected_diagnostics", "files", "lazy", "named_tuple", "remarks", "requirements", ""},
+    {"diagnostics", "expected_diagnostics", "files", "gf2", "lazy", "named_tuple", "remarks", "requirements", ""},
     {"ir"},
     {"dialects"},
     {"bytecode", "analysis", "targets", "layout"},

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileiras.layout import LinearLayout, blocked, convert, gf2, mma_layouts
+from tileiras import gf2
+from tileiras.layout import LinearLayout, blocked, convert, mma_layouts
 from tileiras.layout.shared import MatrixAccess, plan_shared
 from tileiras.targets import MMA_ATOMS
 

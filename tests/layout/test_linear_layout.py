@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileiras.layout import LinearLayout, blocked, gf2, row_major_shared, swizzled_shared
+from tileiras import gf2
+from tileiras.layout import LinearLayout, blocked, row_major_shared, swizzled_shared
 
 
 def coords(layout, dim):

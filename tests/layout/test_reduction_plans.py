@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileiras.layout import LinearLayout, blocked, gf2
+from tileiras import gf2
+from tileiras.layout import LinearLayout, blocked
 from tileiras.layout.reduce import mixes_axes, plan_reduction
 
 

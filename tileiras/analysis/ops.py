@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tileiras import gf2
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of
-from tileiras.layout import gf2
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes

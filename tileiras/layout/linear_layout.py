@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tileiras.layout import gf2
+from tileiras import gf2
 
 DISTRIBUTED_DIMS = ("register", "lane", "warp", "block")
 SHARED_DIMS = ("offset",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.layout import gf2
+from tileiras import gf2
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
 

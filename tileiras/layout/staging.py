@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tileiras.layout import gf2
+from tileiras import gf2
 from tileiras.layout.convert import Condition
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.shared import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Iterable
 
+from tileiras import gf2
 from tileiras.ir import Attribute, VerifyError
 
 Basis = tuple[int, ...]
@@ -24,19 +25,6 @@ def flattened(basis: Basis, shape: tuple[int, ...]) -> int:
     for at, size in zip(basis, shape):
         position = position * size | at
     return position
-
-
-def independent(vectors: Iterable[int]) -> int:
-    """How many of the vectors over GF(2) are independent."""
-    leading: dict[int, int] = {}
-    for vector in vectors:
-        while vector:
-            known = leading.get(vector.bit_length())
-            if known is None:
-                leading[vector.bit_length()] = vector
-                break
-            vector ^= known
-    return len(leading)
 
 
 class LinearLayoutAttr(Attribute):
@@ -76,7 +64,7 @@ class LinearLayoutAttr(Attribute):
                     raise VerifyError(f"{name} basis {list(basis)} is not one of rank {len(shape)}")
                 if not all(0 <= at < size for at, size in zip(basis, shape)):
                     raise VerifyError(f"{name} basis {list(basis)} lies outside the tensor")
-        held = independent(flattened(basis, shape) for part in self.values for basis in part)
+        held = gf2.rank(flattened(basis, shape) for part in self.values for basis in part)
         if 1 << held != prod(shape):
             raise VerifyError(f"the layout holds {1 << held} of {prod(shape)} elements")
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
+from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.dialects.nv_tileaa.memory import pointer_like
@@ -40,7 +41,7 @@ from tileiras.ir import (
     variadic_operand,
 )
 
-from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, independent, print_bases
+from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, print_bases
 
 _WEAK = aa.MemSemanticAttr("weak")
 
@@ -67,9 +68,8 @@ class SharedLayoutAttr(Attribute):
         for basis in self.offset:
             if len(basis) != len(shape) or not all(0 <= at < n for at, n in zip(basis, shape)):
                 raise VerifyError(f"offset basis {list(basis)} lies outside the tensor")
-        if any(n & n - 1 for n in shape) or independent(flattened(basis, shape) for basis in self.offset) < len(
-            self.offset
-        ):
+        held = gf2.rank(flattened(basis, shape) for basis in self.offset)
+        if any(n & n - 1 for n in shape) or held < len(self.offset):
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)}")
 
     def print_parameters(self, printer: Any) -> None:

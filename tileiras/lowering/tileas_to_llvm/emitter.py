@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tileiras import gf2
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     UNKNOWN_LOC,
@@ -30,7 +31,6 @@ from tileiras.ir import (
     i32,
     i64,
 )
-from tileiras.layout import gf2
 
 from .types import count_of, element_of, vector_of
 
