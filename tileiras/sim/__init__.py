@@ -5,9 +5,7 @@ way and share :class:`Memory`.  The names are resolved on first use, so that imp
 the emulator can be used without any of the compiler being loaded.
 """
 
-from tileiras.lazy import lazy_names
-
-_LAZY = {
+_EXPORTS = {
     "interpret": "interpreter",
     "InterpreterError": "interpreter",
     "emulate": "emulator",
@@ -29,7 +27,16 @@ __all__ = [
     "interpret",
 ]
 
-__getattr__ = lazy_names(__name__, globals(), _LAZY)
+
+def __getattr__(name: str):
+    submodule = _EXPORTS.get(name)
+    if submodule is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"{__name__}.{submodule}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
