@@ -223,3 +223,48 @@ def test_stages_shrink_to_what_fits():
     (remark,) = engine.diagnostics
     assert remark.message == "2 pipeline stages instead of 8: no shared memory is left"
     assert {op.result.type.stages for op in module.walk() if op.name == "nv_tileas.alloc_tensor"} == {2}
+
+
+def through_pointers():
+    """The matmul whose A is a tile of pointers, with a mask that ends at any column and any row."""
+    lines = [
+        f"%rows = nv_tileaa.make_range : tensor<{M}xi32>",
+        f"%columns = nv_tileaa.make_range : tensor<{K}xi32>",
+        "%width = arith.constant 32 : i32",
+        "%first = arith.muli %i, %width : i32",
+        f"%firsts = nv_tileaa.splat %first : i32 -> tensor<{K}xi32>",
+        f"%place = arith.addi %firsts, %columns : tensor<{K}xi32>",
+        f"%ks = nv_tileaa.splat %k : i32 -> tensor<{K}xi32>",
+        f"%ms = nv_tileaa.splat %m : i32 -> tensor<{M}xi32>",
+        f"%pitches = nv_tileaa.splat %pitch8 : i32 -> tensor<{M}xi32>",
+        f"%inside = arith.cmpi slt, %place, %ks : tensor<{K}xi32>",
+        f"%exists = arith.cmpi slt, %rows, %ms : tensor<{M}xi32>",
+        f"%starts = arith.muli %rows, %pitches : tensor<{M}xi32>",
+    ]
+    for name, count, element in (("inside", K, "i1"), ("place", K, "i32"), ("exists", M, "i1"), ("starts", M, "i32")):
+        thin = f"1x{K}" if count == K and name in ("inside", "place") else f"{M}x1"
+        lines.append(f"%{name}_1 = nv_tileaa.view %{name} : tensor<{count}x{element}> -> tensor<{thin}x{element}>")
+        full = f"tensor<{M}x{K}x{element}>"
+        lines.append(f"%{name}_2 = nv_tileaa.broadcast %{name}_1 : tensor<{thin}x{element}> -> {full}")
+    pointers = f"tensor<{M}x{K}x!nv_tileaa.ptr<f16>>"
+    lines += [
+        f"%mask = arith.andi %inside_2, %exists_2 : tensor<{M}x{K}xi1>",
+        f"%offset = arith.addi %place_2, %starts_2 : tensor<{M}x{K}xi32>",
+        f"%bases = nv_tileaa.splat %a : !nv_tileaa.ptr<f16> -> {pointers}",
+        f"%addresses = nv_tileaa.addptr %bases, %offset : {pointers}, tensor<{M}x{K}xi32>",
+        f"%x, %tx = nv_tileaa.load %addresses mask = %mask : tensor<{M}x{K}xi1> token = %t",
+    ]
+    text = matmul()
+    start, end = text.index("%x, %tx = "), text.index("-> tensor<", text.index("%x, %tx = "))
+    return text[:start] + "\n      ".join(lines) + f"\n        : {pointers} " + text[end:]
+
+
+@pytest.mark.parametrize(("m", "k", "pitch"), [(32, 96, 96), (32, 27, 32), (9, 64, 64), (1, 71, 72), (30, 90, 104)])
+def test_masks_may_end_within_a_vector(m, k, pitch):
+    """Whole vectors are copied in the background; what is wanted in part is loaded and stored, element by element."""
+    source = through_pointers()
+    assert "async.load" in names(pipelined(source))
+    text = ptx(source, "sm_80", stages=3)
+    assert text.count("cp.async.ca") + text.count("cp.async.cg") > 4 and "ld.global.b16" in text
+    for seed in range(2):
+        check(text, m, k, pitch, -(-k // K), seed)

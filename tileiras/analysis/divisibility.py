@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from tileiras.analysis.ranges import RangeAnalysis
-from tileiras.dialects import arith, nv_tileaa, scf
+from tileiras.dialects import arith, nv_tileaa, nv_tileas, scf
 from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, TensorType, Value, element_type_of, i1
 from tileiras.named_tuple import NamedTuple
 
@@ -399,6 +399,7 @@ RULES: dict[type[Operation], Callable[[Any, DivisibilityAnalysis], Facts]] = {
     arith.ExtSIOp: _same,
     arith.ExtUIOp: _same,
     arith.TruncIOp: _same,
+    nv_tileas.ConvertLayoutOp: _same,
     nv_tileaa.AllocaOp: _alloca,
     nv_tileaa.MakeRangeOp: _make_range,
     nv_tileaa.SplatOp: _splat,

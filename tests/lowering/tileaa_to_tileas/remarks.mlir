@@ -35,9 +35,12 @@ cuda_tile.module @accesses {
     %a = offset %b, %i : tile<512xptr<f32>>, tile<512xi32> -> tile<512xptr<f32>>
     %nr = reshape %n : tile<i32> -> tile<1xi32>
     %nb = broadcast %nr : tile<1xi32> -> tile<512xi32>
-    %m = cmpi less_than %i, %nb, signed : tile<512xi32> -> tile<512xi1>
+    %m = cmpi not_equal %i, %nb, signed : tile<512xi32> -> tile<512xi1>
     // expected-remark @below {{Width = 4 bytes, Shape = [512], Elements per access = 1): the mask may be another one for each element}}
     %4, %tok4 = load_ptr_tko weak %a, %m : tile<512xptr<f32>>, tile<512xi1> -> tile<512xf32>, token
+    %l = cmpi less_than %i, %nb, signed : tile<512xi32> -> tile<512xi1>
+    // expected-remark @below {{[passed] Load instruction selected (Instruction = ld.global, Width = 16 bytes, Shape = [512], Elements per access = 4)}}
+    %6, %tok12 = load_ptr_tko weak %a, %l : tile<512xptr<f32>>, tile<512xi1> -> tile<512xf32>, token
 
     // expected-remark @below {{[passed] Store instruction selected (Instruction = st.global, Width = 16 bytes, Shape = [512], Elements per access = 4)}}
     %tok5 = store_view_tko weak %0, %t[%x] : tile<512xf32>, partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token
@@ -46,6 +49,7 @@ cuda_tile.module @accesses {
     %tok7 = store_view_tko weak %1, %t[%x] : tile<512xf32>, partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token // expected-remark {{Store instruction}}
     %tok8 = store_view_tko weak %2, %t[%x] : tile<512xf32>, partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token // expected-remark {{Store instruction}}
     %tok9 = store_view_tko weak %4, %t[%x] : tile<512xf32>, partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token // expected-remark {{Store instruction}}
+    %tok13 = store_view_tko weak %6, %t[%x] : tile<512xf32>, partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token // expected-remark {{Store instruction}}
     %tok10 = store_view_tko weak %5, %t[%x] : tile<512xf32>, partition_view<tile=(512), tensor_view<1024xf32, strides=[1]>>, tile<i32> -> token // expected-remark {{Store instruction}}
     %tok11 = store_view_tko weak %3, %t3[%x, %y] : tile<64x8xf32>, partition_view<tile=(64x8), tensor_view<64x66xf32, strides=[66,1]>>, tile<i32> -> token // expected-remark {{Store instruction}}
     return

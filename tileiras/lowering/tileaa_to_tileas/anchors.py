@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, Operation, TensorType, Value, element_type_of
 from tileiras.layout import LinearLayout
@@ -36,6 +37,9 @@ class Access(NamedTuple):
     """Elements along the fastest dimension that start at a multiple of their joint size, a power of two."""
 
 
+BRANCH_ELEMENTS = 4
+"""Elements of a vector, where that is less than 16 bytes, for which an access is written twice."""
+
 SMALL_TILE = 32
 """Elements of a thread up to which nobody looks for tiles to slice."""
 
@@ -51,15 +55,17 @@ def data_of(op: Operation) -> Value:
     return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data  # type: ignore[attr-defined]
 
 
-def access_of(op: Operation, facts: DivisibilityAnalysis, why: list[str] | None = None) -> Access | None:
-    """The access of a memory operation; None when it moves a scalar.  What bounds the aligned run, the tightest bound
-    last, goes to `why`."""
+def access_of(
+    op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[str] | None = None
+) -> Access | None:
+    """The access of a memory operation by so many threads; None when it moves a scalar.  What bounds the aligned run,
+    the tightest bound last, goes to `why`."""
     type = data_of(op).type
     if not isinstance(type, TensorType):
         return None
     if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp)):
         return _tiled_access(op, type, facts, why)
-    return _pointer_access(op, type, facts, why)
+    return _pointer_access(op, type, facts, threads, why)
 
 
 def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
@@ -98,7 +104,9 @@ def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: l
     return Access(type.shape, tuple(order), bits, max(1, aligned_bytes // element_bytes))
 
 
-def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
+def _pointer_access(
+    op: Any, type: TensorType, facts: DivisibilityAnalysis, threads: int, why: list[str] | None
+) -> Access:
     bits = _element_bits(type)
     contiguity = facts.contiguity(op.pointer)
     order = sorted(range(type.rank), key=lambda d: (-contiguity[d], -d))
@@ -115,13 +123,27 @@ def _pointer_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why:
         )
     mask = getattr(op, "mask", None)
     if mask is not None:
-        # A vector access is executed or not as a whole.
+        # A vector access is executed or not as a whole.  Where its ends say whether it is, a branch finds that out.
         constancy = facts.constancy(mask)[order[0]]
+        if constancy < aligned and _may_branch(op):
+            run = mask_runs(mask, facts)[order[0]].together
+            held = min(run, aligned, max(1, type.num_elements // threads))
+            if held >= BRANCH_ELEMENTS or held * bits >= ACCESS_BITS:
+                constancy = max(constancy, run)
         if why is not None and constancy < aligned:
             same = f"the mask is known to be the same for {constancy} elements in a row only"
             why.append(same if constancy > 1 else "the mask may be another one for each element")
         aligned = min(aligned, constancy)
     return Access(type.shape, tuple(order), bits, aligned)
+
+
+def _may_branch(op: Any) -> bool:
+    """Whether an access with a mask can be written twice: by whole vectors, and element by element."""
+    return (
+        isinstance(op, (aa.LoadOp, aa.StoreOp))
+        and op.mem_semantic.value == "weak"
+        and getattr(element_type_of(data_of(op).type), "width", 64) != 4
+    )
 
 
 def _element_bits(type: TensorType) -> int:
@@ -151,7 +173,7 @@ class MemoryLayouts:
         for op in func.walk():
             if isinstance(op, MEMORY_OPS):
                 why: list[str] | None = [] if remarks else None
-                access = access_of(op, facts, why)
+                access = access_of(op, facts, 32 * num_warps, why)
                 if access is not None:
                     self.accesses[op] = access
                     if why is not None:

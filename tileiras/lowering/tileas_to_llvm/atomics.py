@@ -19,7 +19,8 @@ from tileiras.requirements import admits
 
 from .access import guarded, load_vector, ordering_of
 from .function import FunctionLowering
-from .memory import split_by_bounds, vector_bits
+from .masked_vectors import vector_bits
+from .memory import split_by_bounds
 from .replicas import from_representative, representative
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses

@@ -8,12 +8,13 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatAttr, FloatType, SymbolRefAttr, Value, VerifyError, element_type_of, i1, i8, i64
+from tileiras.ir import FloatAttr, FloatType, SymbolRefAttr, Value, element_type_of, i1, i8, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
 from .access import load_vector, ordering_of, store_vector
 from .function import FunctionLowering
+from .masked_vectors import MaskedVectors, branched, vector_bits
 from .replicas import from_representative, representative
 from .types import (
     count_of,
@@ -26,19 +27,6 @@ from .types import (
     vector_of,
 )
 from .views import TileAddresses
-
-
-def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
-    """The register bits that one access of `vector_size` elements along `axis` covers.
-
-    Raises VerifyError where no thread has that many neighbours.
-    """
-    registers = layout.bases("register")
-    shift = layout.dim_shift(axis)
-    wanted = [1 << shift + i for i in range(vector_size.bit_length() - 1)]
-    if not set(wanted) <= set(registers):
-        raise VerifyError(f"moves {vector_size} elements at once, which are not together in the layout")
-    return tuple(map(registers.index, wanted))
 
 
 def _in_memory(value: Value, lowering: FunctionLowering) -> Value:
@@ -138,25 +126,17 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
 def split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
     """A tile wholly inside is accessed with whole vectors, one at an edge element by element.  The condition is the
     same in all threads."""
-    emit = lowering.emit
     inside = addresses.whole_tile_inside()
     if inside is None:
         return access(False)
-    fast, slow = lowering.new_block(), lowering.new_block()
-    emit.insert(llvm.CondBrOp(inside, [], [], trueDest=fast, falseDest=slow))
-    results = []
-    for block, masked in ((fast, False), (slow, True)):
-        emit.block = block
+
+    def branch(inside: bool) -> Any:
         addresses.forget()
-        results.append((access(masked), emit.block))
-    values = [value for value, _ in results]
-    join = lowering.new_block([] if values[0] is None else [values[0].type])
-    for value, block in results:
-        emit.block = block
-        emit.insert(llvm.BrOp([] if value is None else [value], dest=join))
-    emit.block = join
+        return access(not inside)
+
+    result = branched(inside, branch, lowering)
     addresses.forget()
-    return join.arguments[0] if join.arguments else None
+    return result
 
 
 def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -199,24 +179,10 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
 # ---- through tiles of pointers --------------------------------------------------------------------------------------
 
 
-def _pointer_groups(op: Any, layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
-    size = op.atom.vector_size
-    if size == 1:
-        return register_groups(layout.registers, ())
-    # The vector runs along whichever dimension the layout's lowest register steps through.
-    first = layout.bases("register")
-    for axis in range(len(layout.shape)):
-        if all(1 << layout.dim_shift(axis) + i in first for i in range(size.bit_length() - 1)):
-            if layout.shape[axis] >= size and first[0] == 1 << layout.dim_shift(axis):
-                return register_groups(layout.registers, vector_bits(layout, axis, size))
-    return register_groups(layout.registers, ())
-
-
 def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
-    groups = _pointer_groups(op, layout)
     type = element_type_of(op.data.type)
     element, held = i8 if type.width == 4 else memory_type(type), scalar_type(type)
     access: Any = load_vector
@@ -225,33 +191,27 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
 
         access = nibbles.load_vector
     pointers = lowering.value(op.pointer)
-    mask = lowering.value(op.mask) if op.mask is not None else None
     other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
     ordering = ordering_of(op)
     acting = representative(layout, lowering) if ordering else None
-    parts = []
-    for group in groups:
-        parts.append(
-            access(
-                lowering,
-                emit.extract(pointers, group[0]),
-                0,
-                vector_of(element, len(group)),
-                emit.both(acting, _at(mask, group[0], lowering)),
-                None if other is None else emit.shuffle(other, group),
-                ordering,
-            )
-        )
-    value = emit.assemble(groups, parts, layout.registers)
+    mask = MaskedVectors(op, layout, lowering)
+
+    def load(vectors: bool) -> Value:
+        parts, moved = [], []
+        for group in mask.groups:
+            for run in (group,) if vectors else zip(group):
+                pointer, offset = mask.address(pointers, group[0], run[0])
+                predicate = emit.both(acting, mask.at(run[0], vectors))
+                padding = None if other is None else emit.shuffle(other, run)
+                part = vector_of(element, len(run))
+                parts.append(access(lowering, pointer, offset, part, predicate, padding, ordering))
+                moved.append(run)
+        return emit.assemble(moved, parts, layout.registers)
+
+    value = mask.branched(load)
     if ordering:
         value = from_representative(value, layout, lowering)
     return [in_registers(value, held, lowering), None]
-
-
-def _at(mask: Value | None, register: int, lowering: FunctionLowering) -> Value | None:
-    if mask is None or lowering.emit.number(mask) in (1, -1):
-        return None
-    return lowering.emit.extract(mask, register)
 
 
 def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -260,7 +220,6 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     layout = lowering.layout(op.data)
     pointers = lowering.value(op.pointer)
     value = _in_memory(lowering.value(op.data), lowering)
-    mask = lowering.value(op.mask) if op.mask is not None else None
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     ordering = ordering_of(op)
@@ -269,12 +228,18 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
         from . import nibbles
 
         access = nibbles.store_vector
-    for group in _pointer_groups(op, layout):
-        if group[0] & free["register"]:
-            continue
-        predicate = emit.both(acting, _at(mask, group[0], lowering))
-        pointer = emit.extract(pointers, group[0])
-        access(lowering, pointer, 0, emit.shuffle(value, group), predicate, ordering)
+    mask = MaskedVectors(op, layout, lowering)
+
+    def store(vectors: bool) -> None:
+        for group in mask.groups:
+            if group[0] & free["register"]:
+                continue
+            for run in (group,) if vectors else zip(group):
+                predicate = emit.both(acting, mask.at(run[0], vectors))
+                pointer, offset = mask.address(pointers, group[0], run[0])
+                access(lowering, pointer, offset, emit.shuffle(value, run), predicate, ordering)
+
+    mask.branched(store)
     return [None]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from math import gcd
 from operator import or_
@@ -17,7 +17,7 @@ from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import in_whole, load_access, part_of, slice_columns, store_access
 from tileiras.named_tuple import NamedTuple
 
-from .access import store_vector
+from .access import load_vector, store_vector
 from .atoms import commit_copies, copy_async, wait_for_copies
 from .convert_layout import (
     Place,
@@ -30,6 +30,7 @@ from .convert_layout import (
     shared_addresses,
 )
 from .function import FunctionLowering
+from .masked_vectors import MaskedVectors
 from .memory import in_registers
 from .synchronization import Region
 from .types import element_of, memory_type, scalar_type
@@ -62,14 +63,11 @@ def _stage(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
     return Place(buffer.pointer, alignment, lowering.emit.mul(stage, buffer.stage_bytes))
 
 
-def _copies(
-    op: Any,
-    layout: LinearLayout,
-    source: Callable[[int, int], tuple[Value, int, Value | None]],
-    lowering: FunctionLowering,
-) -> None:
-    """The copies of a tile into a stage.  `source(register, elements)`: (pointer, bytes to add, elements to copy or
-    None for all) of the vector that begins at a register."""
+def _targets(
+    op: Any, layout: LinearLayout, lowering: FunctionLowering
+) -> tuple[Value | None, list[tuple[Sequence[int], Value, int]]]:
+    """Whether this thread copies, and each vector of its part of a tile: registers, address in the stage, bytes to
+    add."""
     emit = lowering.emit
     tile = op.buffer.type.tile
     buffer = lowering.value(op.buffer)
@@ -82,11 +80,17 @@ def _copies(
     if access is None or access.vector != vector:
         raise VerifyError(f"expects {vector} neighbouring elements in shared memory")
     holder = emit.thread_is_representative(access.lane_mask, access.warp_mask)
-    targets = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
-    for group, (target, target_offset) in zip(access.registers, targets):
-        pointer, offset, count = source(group[0], vector)
-        kept = None if count is None else emit.value(emit.mul(count, size))
-        copy_async(lowering, emit.gep(target, target_offset), emit.gep(pointer, offset), vector * size, kept, holder)
+    places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
+    return holder, [(group, *place) for group, place in zip(access.registers, places)]
+
+
+def _copy_vector(
+    op: Any, target: Value, pointer: Value, count: Value | None, holder: Value | None, lowering: FunctionLowering
+) -> None:
+    """One copy, of the first `count` elements of a vector; of all for None."""
+    size, vector = op.buffer.type.tile.element_type.width // 8, op.atom.vector_size
+    kept = None if count is None else lowering.emit.value(lowering.emit.mul(count, size))
+    copy_async(lowering, target, pointer, vector * size, kept, holder)
 
 
 def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
@@ -94,27 +98,40 @@ def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
     layout = layout_of(op.buffer.type.tile.with_encoding(op.layout))
     addresses = TileAddresses(op, layout, lowering)
     axis = addresses.fastest() if addresses.rank else 0
-
-    def source(register: int, elements: int) -> tuple[Value, int, Value | None]:
-        return *addresses.address(register), addresses.run_inside(register, axis, elements)
-
+    emit = lowering.emit
     with lowering.thread_again():
-        _copies(op, layout, source, lowering)
+        holder, targets = _targets(op, layout, lowering)
+        for group, target, target_offset in targets:
+            pointer, offset = addresses.address(group[0])
+            count = addresses.run_inside(group[0], axis, len(group))
+            _copy_vector(op, emit.gep(target, target_offset), emit.gep(pointer, offset), count, holder, lowering)
 
 
 def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
     lowering.synchronization.before_access(op)
     emit = lowering.emit
     pointers = lowering.value(op.pointer)
-    mask = lowering.value(op.mask) if op.mask is not None else None
+    layout = lowering.layout(op.pointer)
+    mask = MaskedVectors(op, layout, lowering)
+    element = memory_type(op.buffer.type.tile.element_type)
 
-    def source(register: int, elements: int) -> tuple[Value, int, Value | None]:
-        count = None
-        if mask is not None and emit.number(mask) not in (1, -1):
-            count = emit.select(emit.extract(mask, register), emit.integer(elements), emit.integer(0))
-        return emit.extract(pointers, register), 0, count
+    def copy(vectors: bool) -> None:
+        holder, targets = _targets(op, layout, lowering)
+        for group, target, target_offset in targets:
+            if vectors:
+                wanted = mask.at(group[0], True)
+                whole = emit.integer(len(group))
+                count = None if wanted is None else emit.select(wanted, whole, emit.integer(0))
+                pointer = emit.extract(pointers, group[0])
+                _copy_vector(op, emit.gep(target, target_offset), pointer, count, holder, lowering)
+                continue
+            # What a thread stores itself is there behind the same barrier.
+            for number, register in enumerate(group):
+                pointer, offset = mask.address(pointers, group[0], register)
+                value = load_vector(lowering, pointer, offset, element, mask.at(register))
+                store_vector(lowering, target, target_offset + number * element.width // 8, value, holder)
 
-    _copies(op, lowering.layout(op.pointer), source, lowering)
+    mask.branched(copy)
 
 
 def commit_group(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:

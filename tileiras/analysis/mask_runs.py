@@ -1,0 +1,81 @@
+"""Where in a mask the elements that are set can be.
+
+A comparison of consecutive numbers with a bound sets the first elements of a run, or the last; several of them at once
+set neighbours.  What is known of the first and the last element of such a run is then known of all between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.dialects import arith, nv_tileaa, nv_tileas
+from tileiras.ir import Value
+from tileiras.named_tuple import NamedTuple
+
+
+class MaskRuns(NamedTuple):
+    """Along one dimension, for aligned runs of so many elements; everything is a power of two."""
+
+    leading: int
+    """No element that is set comes after one that is not."""
+    trailing: int
+    """No element that is set comes before one that is not."""
+    together: int
+    """Elements that are set are neighbours."""
+
+
+def mask_runs(mask: Value, known: DivisibilityAnalysis) -> tuple[MaskRuns, ...]:
+    """The runs of a tensor of truth values, along each of its dimensions."""
+    op: Any = mask.defining_op
+    equal = known.constancy(mask)
+    found = None
+    if isinstance(op, arith.CmpIOp):
+        found = _compared(op, known)
+    elif isinstance(op, arith.AndIOp):
+        # What is cut off at the end twice is cut off at the end, and neighbours of neighbours are neighbours.
+        found = [MaskRuns(*map(min, *both)) for both in zip(*(mask_runs(v, known) for v in op.operands))]
+    elif isinstance(op, nv_tileas.ConvertLayoutOp):
+        found = mask_runs(op.operands[0], known)
+    elif isinstance(op, nv_tileaa.BroadcastOp):
+        found = mask_runs(op.operand, known)
+    elif isinstance(op, nv_tileaa.PermuteOp):
+        source = mask_runs(op.operand, known)
+        found = [source[d] for d in op.permutation.elements]
+    elif isinstance(op, nv_tileaa.ViewOp):
+        found = _viewed(op, known)
+    if found is None:
+        return tuple(MaskRuns(n, n, n) for n in equal)
+    return tuple(MaskRuns(*(max(run, n) for run in runs)) for runs, n in zip(found, equal))
+
+
+_BELOW = {"slt", "sle", "ult", "ule"}
+_ABOVE = {"sgt", "sge", "ugt", "uge"}
+
+
+def _compared(op: Any, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
+    """Runs of numbers against a bound.
+
+    A run that starts at a multiple of its length does not go past the largest number in the middle, so that the
+    comparison is of growing numbers.
+    """
+    predicate = op.predicate.value
+    if predicate not in _BELOW | _ABOVE:
+        return None
+    a, b = known.facts(op.lhs), known.facts(op.rhs)
+    found = []
+    for d in range(len(a.divisor)):
+        left = min(a.contiguity[d], a.divisor[d], b.constancy[d])
+        right = min(b.contiguity[d], b.divisor[d], a.constancy[d])
+        below, above = (left, right) if predicate in _BELOW else (right, left)
+        found.append(MaskRuns(below, above, max(below, above)))
+    return found
+
+
+def _viewed(op: Any, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
+    """Runs stay where only dimensions of size one come and go."""
+    source, target = op.operand.type.shape, op.result.type.shape
+    if [n for n in source if n > 1] != [n for n in target if n > 1]:
+        return None
+    kept = iter([run for run, n in zip(mask_runs(op.operand, known), source) if n > 1])
+    return [next(kept) if n > 1 else MaskRuns(1, 1, 1) for n in target]

@@ -1,0 +1,147 @@
+"""Vectors of an access through pointers whose mask is not known to be the same for all elements of one.
+
+Where it is, each vector is moved or not.  Otherwise a branch asks whether no vector of a warp is wanted in part;
+elements are moved one by one where some are.  A mask that comes from comparisons of consecutive numbers with bounds is
+known by the first and the last element of each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileiras.analysis.mask_runs import mask_runs
+from tileiras.dialects import llvm, nvvm
+from tileiras.ir import TensorType, Value, VerifyError, element_type_of
+from tileiras.layout import LinearLayout
+from tileiras.layout.memory import register_groups
+
+from .convert_layout import FULL_WARP
+from .function import FunctionLowering
+from .types import memory_type
+
+
+def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
+    """The register bits that one access of `vector_size` elements along `axis` covers.
+
+    Raises VerifyError where no thread has that many neighbours.
+    """
+    registers = layout.bases("register")
+    shift = layout.dim_shift(axis)
+    wanted = [1 << shift + i for i in range(vector_size.bit_length() - 1)]
+    if not set(wanted) <= set(registers):
+        raise VerifyError(f"moves {vector_size} elements at once, which are not together in the layout")
+    return tuple(map(registers.index, wanted))
+
+
+def vector_axis(op: Any, layout: LinearLayout) -> int | None:
+    """The dimension along which an access through pointers has its vectors; None where it moves single elements."""
+    size = op.atom.vector_size
+    if size == 1:
+        return None
+    # The vector runs along whichever dimension the layout's lowest register steps through.
+    first = layout.bases("register")
+    for axis in range(len(layout.shape)):
+        if all(1 << layout.dim_shift(axis) + i in first for i in range(size.bit_length() - 1)):
+            if layout.shape[axis] >= size and first[0] == 1 << layout.dim_shift(axis):
+                return axis
+    return None
+
+
+class MaskedVectors:
+    """The vectors of a load or store through pointers, or of a copy of what they point to, by `groups` of registers."""
+
+    def __init__(self, op: Any, layout: LinearLayout, lowering: FunctionLowering) -> None:
+        self._emit, self._lowering, self._layout = lowering.emit, lowering, layout
+        self.axis = vector_axis(op, layout)
+        bits = () if self.axis is None else vector_bits(layout, self.axis, op.atom.vector_size)
+        self.groups = register_groups(layout.registers, bits)
+        mask = lowering.value(op.mask) if op.mask is not None else None
+        self._mask = None if mask is not None and lowering.emit.number(mask) in (1, -1) else mask
+        self._pointee = element_type_of(op.pointer.type).pointee
+        self._run: int | None = None
+        """Of so many elements the first and the last say what is wanted, where the mask may differ within a vector."""
+        self._all = True
+        """Whether the branch asks for all elements, not only that no vector is wanted in part."""
+        if self._mask is not None and self.axis is not None and isinstance(op.mask.type, TensorType):
+            equal = lowering.facts.constancy(op.mask)
+            if equal[self.axis] < op.atom.vector_size:
+                runs = mask_runs(op.mask, lowering.facts)[self.axis]
+                one_sided = max(runs.leading, runs.trailing)
+                others = any(n < m for d, (n, m) in enumerate(zip(equal, layout.shape)) if d != self.axis)
+                # Rows of a tile that are not wanted are no reason to move all others one by one.
+                self._all = not others or one_sided < op.atom.vector_size
+                self._run = runs.together if self._all else one_sided
+
+    def at(self, register: int, vector: bool = False) -> Value | None:
+        """Whether a register's element is wanted, or a vector that begins with it where the branch is for vectors; None
+        when it surely is."""
+        if self._mask is None or vector and self._run is not None and self._all:
+            return None
+        return self._emit.extract(self._mask, register)
+
+    def address(self, pointers: Value, first: int, register: int) -> tuple[Value, int]:
+        """(pointer, bytes to add) of an element of the vector that begins at the register `first`."""
+        size = memory_type(self._pointee).width // 8 if register != first else 0
+        return self._emit.extract(pointers, first), self.groups[0].index(register ^ first) * size
+
+    def branched(self, access: Callable[[bool], Any]) -> Any:
+        """What `access(vectors)` gives, by whole vectors or element by element."""
+        if self._run is None:
+            return access(True)
+        return branched(self._none_in_part(self._run), access, self._lowering)
+
+    def _none_in_part(self, run: int) -> Value:
+        """Whether no thread of the warp wants a part of a vector."""
+        emit = self._emit
+        found: Value | None = None
+        for first, last in self._ends(run):
+            ends = self.at(first), self.at(last)
+            found = emit.both(found, emit.both(*ends) if self._all else emit.icmp("eq", *ends))
+        assert found is not None
+        every = nvvm.VoteSyncKindAttr("all")
+        return emit.insert(nvvm.VoteSyncOp(emit.integer(FULL_WARP), found, kind=every))
+
+    def _ends(self, run: int) -> list[tuple[int, int]]:
+        """Registers of the first and the last element of each run that this thread holds."""
+        layout, axis = self._layout, self.axis
+        assert axis is not None
+        if self._is_mixed():
+            run = min(run, len(self.groups[0]))
+        places: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        for register in range(layout.registers):
+            place = list(layout.coordinates(layout.apply(register=register)))
+            along, place[axis] = place[axis], place[axis] // run
+            places.setdefault(tuple(place), []).append((along, register))
+        return [(min(found)[1], max(found)[1]) for found in places.values()]
+
+    def _is_mixed(self) -> bool:
+        """Whether other bits than the registers' decide what is first and last of a thread's elements."""
+        threads = registers = 0
+        for dim in ("lane", "warp"):
+            for column in self._layout.coordinate_columns(dim, self.axis):
+                threads |= column
+        for column in self._layout.coordinate_columns("register", self.axis):
+            registers |= column
+        return bool(threads & registers)
+
+
+def branched(condition: Value, access: Callable[[bool], Any], lowering: FunctionLowering) -> Any:
+    """What `access` gives, a value or None: with True where a condition holds, else with False.
+
+    The condition is the same in all threads of a warp.
+    """
+    emit = lowering.emit
+    fast, slow = lowering.new_block(), lowering.new_block()
+    emit.insert(llvm.CondBrOp(condition, [], [], trueDest=fast, falseDest=slow))
+    results = []
+    for block, holds in ((fast, True), (slow, False)):
+        emit.block = block
+        results.append((access(holds), emit.block))
+    values = [value for value, _ in results]
+    join = lowering.new_block([] if values[0] is None else [values[0].type])
+    for value, block in results:
+        emit.block = block
+        emit.insert(llvm.BrOp([] if value is None else [value], dest=join))
+    emit.block = join
+    return join.arguments[0] if join.arguments else None
