@@ -77,3 +77,36 @@ def test_triples_of_other_machines_are_refused(triple):
     with pytest.raises(CompileError, match="failed to look up NVPTX target for requested triple") as error:
         target_machine(processor("sm_90"), "+ptx80", 3, triple)
     assert error.value.code == 2
+
+
+def test_sums_that_share_an_addend_cost_what_products_do():
+    """A scan of 128 integers in a thread: strength reduction would take a hundred times as long for the sums."""
+    import time
+
+    import llvmlite.binding as llvm
+
+    from tileiras.codegen.target_machine import TRIPLE, target_machine
+
+    machine = target_machine(processor("sm_90"), "+ptx80", 3)
+
+    def cost(operation):
+        lines = ["%r0 = load i32, ptr %p"]
+        for i in range(1, 129):
+            lines += [
+                f"%a{i} = getelementptr i8, ptr %p, i32 {28 * i}",
+                f"%x{i} = load i32, ptr %a{i}",
+                f"%r{i} = {operation} i32 %r{i - 1}, %x{i}",
+                f"%t{i} = {operation} i32 %r{i}, %shared",
+                f"%b{i} = getelementptr i8, ptr %p, i32 {28 * i + 9999}",
+                f"store i32 %t{i}, ptr %b{i}",
+            ]
+        body = "\n".join(lines)
+        module = llvm.parse_assembly(
+            f'target triple = "{TRIPLE}"\ndefine void @k(ptr %p, i32 %shared) {{\n{body}\nret void\n}}'
+        )
+        start = time.process_time()
+        assert machine.emit_assembly(module).count("st.b32") == 128
+        return time.process_time() - start
+
+    cost("mul")
+    assert cost("add") < 10 * cost("mul")

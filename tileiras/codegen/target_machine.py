@@ -123,6 +123,9 @@ def initialize() -> None:
     # Loop strength reduction keeps a pointer for every access of a loop that steps through memory: in the kernels'
     # loops, whose registers are full of fragments, that is what spills.  ptxas sees what is left to share.
     llvm.set_option("tileiras", "-disable-lsr")
+    # Of sums of integers that share an addend, straight-line strength reduction asks ScalarEvolution about pairs: a
+    # scan of 256 elements in a thread took it 25 seconds.  What it finds in kernels changes a line or two.
+    llvm.set_option("tileiras", "-opt-disable=slsr")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     _initialized = True
