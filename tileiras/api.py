@@ -103,7 +103,8 @@ def compile(
     """Compiles one source for one GPU.
 
     source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, or a cuda_tile module, which is
-        left as it is.  A str with a line break or a brace is text, any other str a path.
+        left as it is.  A str with a line break is text, and so is one with a brace, unless it ends in the suffix of a
+        source; any other is a path.
     emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
     source_name: what messages call the source, instead of its path.
@@ -159,7 +160,7 @@ def open_source(source: str | bytes | os.PathLike, name: str | None = None) -> u
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         return units.Source(data, name or "<input>", None, units.kind_of(data))
-    if isinstance(source, str) and ("\n" in source or "{" in source):
+    if isinstance(source, str) and units.is_text(source):
         return units.Source(source.encode(), name or "<input>", None, units.TEXT)
     return units.Source.read(source, name)
 

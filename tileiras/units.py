@@ -31,6 +31,12 @@ ARTIFACTS = {
 }  # fmt: skip
 """What earlier compilations made can be a source, too: suffix, which is also its kind -> the stage that goes on."""
 
+
+def is_text(source: str) -> bool:
+    """Whether a str is Tile IR text rather than a path: it has a line break, or a brace and no suffix of a source."""
+    return "\n" in source or "{" in source and not source.endswith((*SUFFIXES, *ARTIFACTS))
+
+
 MLIR_BYTECODE_HINT = b"e IR byt"
 """Found in MLIR's own bytecode; the vendor's driver looks for the same run of characters."""
 

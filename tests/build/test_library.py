@@ -1,6 +1,7 @@
 """The library and the command `tileiras` on the artifact store."""
 
 import os
+from pathlib import Path
 
 import pytest
 from project import axpy, module
@@ -10,7 +11,8 @@ from tileiras.build import library
 from tileiras.build.maintenance import statistics
 from tileiras.cli.tileiras import main
 from tileiras.diagnostics import CompileError, Diagnostic, Severity
-from tileiras.ir import FileLineColLoc
+from tileiras.ir import FileLineColLoc, print_op
+from tileiras.sim import interpret
 from tileiras.units import Source
 
 TEXT = module(axpy("first"), axpy("second", operation="mulf"))
@@ -133,6 +135,18 @@ def test_what_is_no_source_is_named(source):
 def test_a_string_of_one_line_is_text_when_it_has_a_brace():
     made = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90")
     assert ".entry k(" in made.text
+
+
+def test_a_path_may_have_a_brace(tmp_path, monkeypatch):
+    text = "cuda_tile.module @m { entry @k() { return } }"
+    monkeypatch.chdir(tmp_path)
+    Path("a{b}.mlir").write_text(text)
+    made = tileiras.compile("a{b}.mlir", gpu_name="sm_90", emit="tileaa")
+    assert made.data == tileiras.compile(Path("a{b}.mlir"), gpu_name="sm_90", emit="tileaa").data
+    assert print_op(tileiras.parse("a{b}.mlir")) == print_op(tileiras.parse(text))
+    interpret("a{b}.mlir", "k", 1, [])
+    with pytest.raises(CompileError, match="unable to read input file 'c{d}.tileirbc': No such file"):
+        tileiras.parse("c{d}.tileirbc")
 
 
 def test_a_cubin_is_no_text(ptxas):

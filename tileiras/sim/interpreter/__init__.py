@@ -43,7 +43,7 @@ def load_module(source: Any, filename: str | None = None) -> Operation:
     """
     if isinstance(source, Operation):
         return source
-    if isinstance(source, os.PathLike) or isinstance(source, str) and "\n" not in source and "{" not in source:
+    if isinstance(source, os.PathLike) or isinstance(source, str) and not _is_text(source):
         filename = filename or os.fspath(source)
         with open(source, "rb") as file:
             source = file.read()
@@ -103,6 +103,11 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(sizes) <= 3 or any(not 1 <= size < 1 << 24 for size in sizes):
         raise ArgumentMismatch(f"a grid has one to three sizes from 1 to 2^24-1, got {grid}")
     return (*sizes, 1, 1, 1)[:3]
+
+
+def _is_text(source: str) -> bool:
+    """A line break makes text, and so does a brace, unless the suffix of a file is at the end."""
+    return "\n" in source or "{" in source and not source.endswith((".mlir", ".tileirbc"))
 
 
 def check_arguments(source: Any, entry: str | None, args: Sequence[Any]) -> None:
