@@ -1,8 +1,11 @@
 """Loops and branches on the emulator, scalars and tiles carried through them."""
 
-import numpy as np
+import re
 
-from tests.lowering.tileas_to_llvm.harness import ptx
+import numpy as np
+import pytest
+
+from tests.lowering.tileas_to_llvm.harness import llvm_text, ptx
 from tileiras.sim import emulate
 
 KERNEL = """
@@ -52,13 +55,22 @@ def reference(tile, n):
     return tile + count
 
 
-def test_loop_with_branches():
-    text = ptx(KERNEL.replace("VIEW", VIEW).replace("MEMREF", MEMREF))
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_loop_with_branches(gpu):
+    text = ptx(KERNEL.replace("VIEW", VIEW).replace("MEMREF", MEMREF), gpu)
     for n in (0, 1, 4, 5):
         a = np.arange(256, dtype=np.int32) % 7
         expected = reference(a, np.int32(n)).astype(np.int32)
         emulate(text, "steps", 1, [a, n])
         assert np.array_equal(a, expected)
+
+
+@pytest.mark.parametrize("kernel", ["KERNEL", "COLLATZ"])
+@pytest.mark.parametrize(("gpu", "types"), [("sm_90", {"i32", "vector<8xi32>"}), ("sm_100", {"i32"})])
+def test_elements_of_32_bits_are_handed_on_apart_where_llvm_would_pair_them(kernel, gpu, types):
+    text = llvm_text(globals()[kernel].replace("VIEW", VIEW).replace("MEMREF", MEMREF), gpu)
+    blocks = re.findall(r"^ *\^bb\d+\((.*)\):", text, re.MULTILINE)
+    assert {each.split(": ")[1] for block in blocks for each in block.split(", ")} == types
 
 
 COLLATZ = """
@@ -97,8 +109,9 @@ builtin.module {
 """
 
 
-def test_loop_whose_end_is_computed():
-    text = ptx(COLLATZ.replace("VIEW", VIEW).replace("MEMREF", MEMREF))
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_loop_whose_end_is_computed(gpu):
+    text = ptx(COLLATZ.replace("VIEW", VIEW).replace("MEMREF", MEMREF), gpu)
     for n in (1, 7):
         a = np.arange(256, dtype=np.int32)
         expected, k = a.copy(), n

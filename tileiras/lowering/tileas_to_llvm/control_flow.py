@@ -1,4 +1,10 @@
-"""scf to blocks: carried values become block arguments; tokens and views have no value and pass by."""
+"""scf to blocks: carried values become block arguments; tokens and views have no value and pass by.
+
+On a machine that computes with pairs of f32, LLVM has one 64-bit register hold two elements of 32 bits of a vector that
+blocks hand on.  A matrix instruction takes four registers in a row, and ptxas does not make two pairs that go around a
+loop one of these: it copies them in every iteration, and runs out of registers.  There each element is an argument of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +17,37 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Value
 
 from .function import FunctionLowering, has_no_value
-from .types import fragment_type
+from .types import bit_width, count_of, element_of, fragment_type
+
+
+def _parts(type: Any, lowering: FunctionLowering) -> list[Any]:
+    """The types of the block arguments that hand on a value of an LLVM type."""
+    element = element_of(type)
+    apart = lowering.target.has("packed_f32") and bit_width(element) == 32
+    return [element] * count_of(type) if apart else [type]
+
+
+def _handed_on(values: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
+    """LLVM values as blocks hand them on."""
+    found: list[Value] = []
+    for value in values:
+        count = len(_parts(value.type, lowering))
+        found += [value] if count == 1 else [lowering.emit.extract(value, i) for i in range(count)]
+    return found
 
 
 def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
-    return [lowering.value(v) for v in old if not has_no_value(v.type)]
+    """What those among `old` that have an LLVM value hand on."""
+    return _handed_on([lowering.value(v) for v in old if not has_no_value(v.type)], lowering)
 
 
 def _bind(old: Sequence[Value], new: Sequence[Value], lowering: FunctionLowering) -> None:
-    """Gives the values among `old` that have one their LLVM values, in order."""
-    held = [v for v in old if not has_no_value(v.type)]
-    lowering.values.update(zip(held, new))
+    """Gives the values among `old` that have one their LLVM values, in order, of what was handed on."""
+    left = iter(new)
+    for value in old:
+        if not has_no_value(value.type):
+            parts = _parts(fragment_type(value.type), lowering)
+            lowering.values[value] = lowering.emit.build([next(left) for _ in parts])
 
 
 def _branch(target: Block, values: Sequence[Value], lowering: FunctionLowering) -> None:
@@ -46,18 +72,17 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     """A loop that tests before each iteration: header (induction variable, carried values), body, exit."""
     emit = lowering.emit
     lower, upper, step = args[:3]
-    initial = [a for a in args[3:] if a is not None]
-    types = [v.type for v in initial]
+    initial = _handed_on([a for a in args[3:] if a is not None], lowering)
     lowering.synchronization.before_loop(op)
-    header = lowering.new_block([lower.type, *types])
+    header = lowering.new_block([lower.type, *(v.type for v in initial)])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, [lower, *initial], lowering)
     emit.block = header
     counter, *carried = header.arguments
+    _bind(op.iter_args, carried, lowering)
     _conditional(emit.icmp("ult" if op.unsignedCmp is not None else "slt", counter, upper), body, done, lowering)
     emit.block = body
     lowering.values[op.induction_variable] = counter
-    _bind(op.iter_args, carried, lowering)
     lowering.synchronization.enter_loop(op)
     short, outer = tileas.SHORT_OF_REGISTERS in op.attributes, lowering.turn
     if short:
@@ -73,8 +98,7 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     emit.block = done
     if short:
         lowering.leave_short_loop(counter)
-    _bind(op.results, carried, lowering)
-    return [lowering.values.get(r) for r in op.results]
+    return [lowering.values.get(v) for v in op.iter_args]
 
 
 def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -84,7 +108,7 @@ def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[A
     then_block = lowering.new_block()
     else_block = lowering.new_block() if has_else else None
     types = [fragment_type(r.type) for r in op.results if not has_no_value(r.type)]
-    join = lowering.new_block(types)
+    join = lowering.new_block([part for type in types for part in _parts(type, lowering)])
     _conditional(args[0], then_block, else_block or join, lowering)
     before = synchronization.branch_state()
     ends = []
@@ -104,7 +128,7 @@ def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[A
 
 def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
-    initial = [a for a in args if a is not None]
+    initial = _handed_on([a for a in args if a is not None], lowering)
     lowering.synchronization.before_loop(op)
     header = lowering.new_block([v.type for v in initial])
     body, done = lowering.new_block(), lowering.new_block()
@@ -113,19 +137,18 @@ def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     emit.block = header
     _bind(op.before.block.arguments, header.arguments, lowering)
     end = _body(op.before.block, lowering)
-    passed = _values(end.args, lowering)
+    passed = [lowering.values.get(v) for v in end.args]
     emit.location = op.location
     lowering.synchronization.leave_condition()
     _conditional(lowering.value(end.condition), body, done, lowering)
     emit.block = body
-    _bind(op.after.block.arguments, passed, lowering)
+    lowering.values.update((v, p) for v, p in zip(op.after.block.arguments, passed) if p is not None)
     end = _body(op.after.block, lowering)
     emit.location = op.location
     _branch(header, _values(end.operands, lowering), lowering)
     lowering.synchronization.leave_loop()
     emit.block = done
-    _bind(op.results, passed, lowering)
-    return [lowering.values.get(r) for r in op.results]
+    return passed
 
 
 def lower_return(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
