@@ -34,17 +34,24 @@ GOLDEN = {
 }
 
 
-# Of whole kernels by entry, on sm_90; "staged" are reads of tiles that asynchronous copies brought to shared memory.
+# Of whole kernels by entry, on sm_90 (f4 products on sm_100, which has them); "staged" are reads of tiles that
+# asynchronous copies brought to shared memory.
 # In attention only the queries and the result are converted: scores stay with their warp from one product to the next.
 KERNELS = {
+    "argmax.py": {"argmax": {}},
     "attention.py": {
         "attention": {"shared": 2, "staged": 2},
         "causal_attention": {"shared": 2, "staged": 2},
     },
     "attention_decode.py": {"attention_decode": {"shuffle": 3}},
+    "black_scholes.py": {"black_scholes": {}},
     "conv2d.py": {"conv2d": {}, "conv2d_matmul": {"shuffle": 1, "shared": 1}},
     "cross_entropy.py": {"cross_entropy": {}},
+    "dropout.py": {"dropout": {}},
+    "embedding.py": {"embedding": {"shuffle": 1}},
     "fft.py": {"fft_stage": {}},
+    "histogram.py": {"histogram": {"shared": 2}},
+    "linear_recurrence.py": {"linear_recurrence": {}},
     "long_softmax.py": {"long_softmax": {}},
     "matmul.py": {
         "matmul_bf16": {"shared": 1, "staged": 2},
@@ -59,11 +66,28 @@ KERNELS = {
         "matmul_u8_i8": {"shuffle": 2},
     },
     "matmul_batched.py": {"matmul_batched": {"staged": 2}},
+    "matmul_f8.py": {
+        "matmul_f8e4m3fn": {"staged": 2},
+        "matmul_f8e4m3fn_f16": {"shared": 2},
+        "matmul_f8e5m2": {"shared": 2},
+        "matmul_f8e5m2_f16": {"staged": 2},
+    },
     "matmul_grouped.py": {"matmul_grouped": {"staged": 2}},
+    "matmul_scaled.py": {
+        "matmul_scaled": {"shuffle": 1, "shared": 4},
+        "matmul_scaled_f8e5m2": {"shared": 3, "staged": 2},
+        "matmul_scaled_mxf4": {"shuffle": 1, "shared": 4},
+        "matmul_scaled_nvf4": {"shared": 4},
+    },
     "matmul_split_k.py": {"matmul_split_k": {"shared": 3}},
     "moe_matmul.py": {"moe_matmul": {"shared": 1, "shuffle": 2, "staged": 1}},
+    "quantize.py": {"quantize": {}, "dequantize": {"shuffle": 1}},
     "rms_norm.py": {"rms_norm": {"shared": 1}},
+    "rope.py": {"rope": {}},
+    "scatter_add.py": {"scatter_add": {"shuffle": 1}},
+    "stencil.py": {"heat": {}},
     "swiglu.py": {"swiglu": {}},
+    "top_k.py": {"top_k": {}},
 }
 
 # Without asynchronous copies, A and B are converted as well.
@@ -95,7 +119,8 @@ def test_conversions_of_an_example(name: str, gpu_name: str) -> None:
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_conversions_of_a_kernel(name: str) -> None:
     pytest.importorskip("cuda.tile", reason="cuTile Python kernels need the package cuda-tile")
-    kernels = tileiras.compile(EXAMPLES / "kernels" / name, gpu_name="sm_90", emit="tileas").kernels
+    gpu_name = "sm_100" if name == "matmul_scaled.py" else "sm_90"
+    kernels = tileiras.compile(EXAMPLES / "kernels" / name, gpu_name=gpu_name, emit="tileas").kernels
     found = {kernel.name: counted(kernel.artifacts[".tileas.mlir"].decode(), kernel.name) for kernel in kernels}
     assert found == KERNELS[name]
 
@@ -109,3 +134,4 @@ def test_conversions_without_a_pipeline(name: str) -> None:
 def test_every_example_is_counted() -> None:
     kernels = {str(p.relative_to(EXAMPLES)) for suffix in ("mlir", "tileirbc") for p in EXAMPLES.rglob(f"*.{suffix}")}
     assert kernels == set(GOLDEN)
+    assert {path.name for path in (EXAMPLES / "kernels").glob("*.py")} == set(KERNELS)
