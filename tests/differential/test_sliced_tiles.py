@@ -97,9 +97,56 @@ def test_scans_are_cut_along_another_dimension():
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((64, 128))])
 
 
-def test_scans_along_the_only_dimension_stay_whole():
-    t = f"tile<{N}xf32>"
-    body = f"%r = scan %a dim=0 reverse=false identities=[0.0 : f32] : {t} -> {t} {SUMS}"
+def scanned(name, source, shape, dim, reverse):
+    t = f"tile<{'x'.join(map(str, shape))}xf32>"
+    return f"%{name} = scan %{source} dim={dim} reverse={reverse} identities=[0.0 : f32] : {t} -> {t} {SUMS}"
+
+
+@pytest.mark.parametrize("reverse", ["false", "true"])
+@pytest.mark.parametrize(("shape", "dim"), [((N,), 0), ((1, N), 1), ((N, 1), 0), ((2, N // 2), 1)])
+def test_scans_along_the_dimension_go_on_from_slice_to_slice(shape, dim, reverse):
+    check(scanned("r", "a", shape, dim, reverse), [Tile("a", "f32", whole_numbers(shape))], [result(shape)])
+
+
+@pytest.mark.parametrize("reverse", ["false", "true"])
+def test_scans_begin_with_the_first_element(reverse):
+    """A sum that began with a zero would have another sign."""
+    body = scanned("r", "a", (N,), 0, reverse)
+    check(body, [Tile("a", "f32", np.full(N, -0.0, np.float32))], [result((N,))])
+
+
+@pytest.mark.parametrize("reverse", ["false", "true"])
+def test_scans_of_several_values_in_their_order(reverse):
+    """Steps of a linear recurrence, which may be put together but not change places."""
+    t = f"tile<{N}xi32>"
+    body = f"""%r, %s = scan %a, %b dim=0 reverse={reverse} identities=[1 : i32, 0 : i32] : {t}, {t} -> {t}, {t}
+               (%xa: tile<i32>, %ya: tile<i32>, %xb: tile<i32>, %yb: tile<i32>) {{
+                 %p = muli %xa, %ya : tile<i32>
+                 %q = muli %ya, %xb : tile<i32>
+                 %o = addi %q, %yb : tile<i32>
+                 yield %p, %o : tile<i32>, tile<i32>
+               }}"""
+    inputs = [Tile(name, "i32", 2 * whole_numbers(N, seed, np.int32) + 1) for seed, name in enumerate("ab")]
+    outputs = [result((N,), "i32", np.int32), Tile("s", "i32", np.zeros(N, np.int32))]
+    check(body, inputs, outputs)
+
+
+def test_what_needs_all_of_a_scan_makes_it_again():
+    t = f"tile<1x{N}xf32>"
+    body = f"""{scanned("s", "a", (1, N), 1, "true")}
+               {reduced("m", "s", (1, N), 1, "maxf %x, %y")}
+               %m1 = reshape %m : tile<1xf32> -> tile<1x1xf32>
+               %m2 = broadcast %m1 : tile<1x1xf32> -> {t}
+               %i = iota : tile<{N}xi32>
+               %f = itof %i signed : tile<{N}xi32> -> tile<{N}xf32>
+               %f2 = reshape %f : tile<{N}xf32> -> {t}
+               %d = subf %s, %m2 rounding<nearest_even> : {t}
+               %r = addf %d, %f2 rounding<nearest_even> : {t}"""
+    check(body, [Tile("a", "f32", whole_numbers((1, N)))], [result((1, N))])
+
+
+def test_scans_in_both_directions_stay_whole():
+    body = scanned("s", "a", (N,), 0, "false") + "\n" + scanned("r", "s", (N,), 0, "true")
     check(body, [Tile("a", "f32", whole_numbers(N))], [result((N,))], sliced=False)
 
 

@@ -138,6 +138,36 @@ def test_scan(element, shape, axis, reverse):
     check(body, [Tile("a", element, values)], (shape, element))
 
 
+@pytest.mark.parametrize("reverse", ["false", "true"])
+@pytest.mark.parametrize(("shape", "axis"), [((512,), 0), ((2048,), 0), ((2, 1024), 1), ((512, 2), 0)])
+@pytest.mark.parametrize("num_warps", [2, 4, 8])
+def test_scan_over_warps(num_warps, shape, axis, reverse):
+    """Steps of a linear recurrence, which may be put together but not change places, and truth values beside them."""
+    types = [tile_type(shape, element) for element in ("i32", "i64", "i1")]
+    all_types = ", ".join(types)
+    body = f"""%none = constant <i32: 0> : {types[0]}
+      %c = cmpi greater_than %a, %none, signed : {types[0]} -> {types[2]}
+      %r, %s, %t = scan %a, %b, %c dim={axis} reverse={reverse} identities=[1 : i32, 0 : i64, false]
+        : {all_types} -> {all_types}
+      (%xa: tile<i32>, %ya: tile<i32>, %xb: tile<i64>, %yb: tile<i64>, %xc: tile<i1>, %yc: tile<i1>) {{
+        %p = muli %xa, %ya : tile<i32>
+        %w = exti %ya signed : tile<i32> -> tile<i64>
+        %q = muli %w, %xb : tile<i64>
+        %o = addi %q, %yb : tile<i64>
+        %d = xori %xc, %yc : tile<i1>
+        yield %p, %o, %d : tile<i32>, tile<i64>, tile<i1>
+      }}
+      %u = exti %t unsigned : {types[2]} -> tile<{"x".join(map(str, shape))}xi32>"""
+    generator = np.random.default_rng(1)
+    inputs = [Tile(name, f"i{width}", generator.choice([-1, 1], shape).astype(f"i{width // 8}"))
+              for name, width in (("a", 32), ("b", 64))]  # fmt: skip
+    outputs = [Tile("r", "i32", np.zeros(shape, np.int32)), Tile("s", "i64", np.zeros(shape, np.int64)),
+               Tile("u", "i32", np.zeros(shape, np.int32))]  # fmt: skip
+    expected, actual = run_both(inputs, body, outputs, num_warps=num_warps)
+    for got, wanted in zip(actual, expected, strict=True):
+        assert_same(body, got, wanted, inputs)
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((64,), 0), ((8, 16), 0), ((8, 16), 1), ((2, 4, 8), 1)])
 @pytest.mark.parametrize("element", ["i8", "f32"])
 def test_cat_and_extract(element, shape, axis):

@@ -57,8 +57,6 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
         return [op.permutation.elements[dim]]
     if isinstance(op, aa.ReduceOp):
         return [dim + (dim >= op.dim.value)] * len(op.operands)
-    if isinstance(op, aa.ScanOp) and dim == op.dim.value:
-        raise Unsliceable
     if isinstance(op, PRODUCTS):
         rows = op.result.type.rank - 2
         # By place, not by value: a tile may be multiplied with itself.

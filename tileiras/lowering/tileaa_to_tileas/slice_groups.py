@@ -3,8 +3,9 @@
 A *group* is what hangs together through tensors that are cut along one dimension: loads, stores, whatever does the same
 to each element, reductions and scans along other dimensions, rows or columns of products, loops that carry them.  A
 reduction along the dimension itself ends a *stage*: it is complete when its loop is, and whoever wants both its result
-and the tile makes the tile again, in the loop of a later stage.  Constants, ranges and what is computed of them are no
-part of a group, but made again in each slice; so is what else is in a loop of the group.
+and the tile makes the tile again, in the loop of a later stage.  A scan along the dimension goes on, in the next slice,
+from what has come before, so that all scans of a group go one way, which is that of its loops.  Constants, ranges and
+what is computed of them are no part of a group, but made again in each slice; so is what else is in one of its loops.
 
 Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
 one after the other, or if each element of the one meets the same element of the other.
@@ -65,6 +66,8 @@ class Group:
         self.loops: dict[Any, None] = {}
         self.sinks: set[Operation] = set()
         self.products: list[Any] = []
+        self.scans: list[Any] = []
+        """Those along the dimension that is cut."""
         self._whole: set[Value] = set()
         self._checked: set[tuple[Value, int]] = set()
         self._aliases = aliases
@@ -76,6 +79,8 @@ class Group:
             if not self._pending:
                 self._widen()
         if self._whole & self.dims.keys() or not self.sinks:
+            raise Unsliceable
+        if len({scan.reverse is not None for scan in self.scans}) > 1:
             raise Unsliceable
         for loop in self.loops:
             self._check_loop(loop)
@@ -194,6 +199,8 @@ class Group:
         else:
             if isinstance(op, STORES):
                 self.sinks.add(self._unit(op))
+            if isinstance(op, aa.ScanOp) and dim == op.dim.value:
+                self._go_on(op)
             for result in op.results:
                 if isinstance(result.type, TensorType):
                     self._cut(result, dim)
@@ -201,6 +208,18 @@ class Group:
         for operand, cut in zip(op.operands, dims):
             if isinstance(operand.type, TensorType):
                 self._want(operand, cut)
+
+    def _go_on(self, scan: Any) -> None:
+        """Adds a scan along the dimension that is cut: the loop over slices carries it on."""
+        _check_combiner(scan)
+        if scan.parent is not self.block:
+            raise Unsliceable
+        self.scans.append(scan)
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the last slice comes first."""
+        return any(scan.reverse is not None for scan in self.scans)
 
     def _check_remade(self, value: Value, dim: int) -> None:
         """Raises Unsliceable unless every operation on the way can make a slice."""
@@ -389,7 +408,7 @@ def _check_access(op: Any) -> None:
 
 
 def _check_combiner(op: Any) -> None:
-    """Raises Unsliceable for a reduction that cannot combine whole slices, element by element."""
+    """Raises Unsliceable for a reduction or scan that cannot combine whole slices, element by element."""
     for inner in op.body.block.operations:
         if inner.regions or not inner.has_trait(Pure):
             raise Unsliceable

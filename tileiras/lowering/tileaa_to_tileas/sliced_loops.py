@@ -74,6 +74,11 @@ class SlicedLoops:
         return last
 
 
+def _thin(type: TensorType, dim: int) -> TensorType:
+    """The type of one element along a dimension."""
+    return TensorType([1 if d == dim else n for d, n in enumerate(type.shape)], type.element_type)
+
+
 class _Loop(SlicedOperations):
     """The loop of one stage: slices of what its sinks need."""
 
@@ -83,6 +88,9 @@ class _Loop(SlicedOperations):
         self.stage = stage
         self.reductions: list[Any] = [op for op in sinks if isinstance(op, aa.ReduceOp)]
         self.ops = [op for op in self.group.units if stage in self.group.runs[op]]
+        self.scans: dict[Any, list[Value]] = {op: [] for op in self.ops if op in self.group.scans}
+        """The scans along the dimension that is cut, and what has come before a slice; behind it, what comes before the
+        next."""
 
     def insert(self, place: Operation) -> list[Operation]:
         """Puts the loop before `place`; returns it with what completes the reductions."""
@@ -92,16 +100,26 @@ class _Loop(SlicedOperations):
         bounds = [integer(self.outer, n) for n in (0, parts, 1)]
         self.start = self.outer.insert(aa.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
         types = [sliced(v.type, op.dim.value, parts) for op in self.reductions for v in op.inputs]
+        reduced = len(types)
+        types += [_thin(v.type, op.dim.value) for op in self.scans for v in op.inputs]
         zeros = [self._zero(type) for type in types]
         carried = [self.start.type, *types]
         body = Block([i32, *carried], [place.location] * (1 + len(carried)))
         self.counter = body.arguments[0]
         self.inner = Builder.at_end(body)
         self.inner.location = place.location
+        self.is_first = self._is_first() if types else None
+        if self.group.backwards:
+            last = integer(self.inner, parts - 1)
+            self.counter = self.inner.insert(arith.SubIOp(last, self.counter)).results[0]
+        before = iter(body.arguments[2 + reduced :])
+        for op in self.scans:
+            self.scans[op] = [next(before) for _ in op.inputs]
         for op in self.ops:
             if op not in self.reductions:
                 self.again(op)
-        running = self._combine(body.arguments[2:])
+        running = self._combine(body.arguments[2 : 2 + reduced])
+        running += [value for values in self.scans.values() for value in values]
         self.inner.location = place.location
         tokens = [self.values[r] for op in self.ops for r in op.results if isinstance(r.type, aa.MemTokenType)]
         token: Value = body.arguments[1]
@@ -116,7 +134,7 @@ class _Loop(SlicedOperations):
                 for result in op.results:
                     if isinstance(result.type, aa.MemTokenType):
                         self._replace_outside(result, loop.results[0])
-        return [loop, *self._complete(loop.results[1:])]
+        return [loop, *self._complete(loop.results[1 : 1 + reduced])]
 
     def _replace_outside(self, old: Value, new: Value) -> None:
         """The group's own operations are still to be read by later stages."""
@@ -146,19 +164,42 @@ class _Loop(SlicedOperations):
 
     def _combine(self, arguments: Any) -> list[Value]:
         """Each reduction's running slices: the first ones, then those combined with every other."""
-        if not self.reductions:
-            return []
-        insert = self.inner.insert
-        zero = integer(self.inner, 0)
-        first = insert(arith.CmpIOp(self.counter, zero, predicate=arith.CmpIPredicateAttr("eq"))).results[0]
         found: list[Value] = []
         for op in self.reductions:
             self.inner.location = op.location
             running = list(arguments[len(found) : len(found) + len(op.inputs)])
             fresh = [self._slice(v, op.dim.value) for v in op.inputs]
-            for old, new in zip(self._combined(op, running, fresh), fresh):
-                found.append(insert(arith.SelectOp(first, new, old)).results[0])
+            found += self._unless_first(fresh, self._combined(op, running, fresh))
         return found
+
+    def _is_first(self) -> Value:
+        """Whether an iteration is the first one."""
+        zero = integer(self.inner, 0)
+        return self.inner.insert(arith.CmpIOp(self.counter, zero, predicate=arith.CmpIPredicateAttr("eq"))).results[0]
+
+    def _unless_first(self, fresh: list[Value], combined: list[Value]) -> list[Value]:
+        """What is combined with what came before, where something did."""
+        pairs = zip(fresh, combined)
+        return [self.inner.insert(arith.SelectOp(self.is_first, new, old)).results[0] for new, old in pairs]
+
+    # -- scans ---------------------------------------------------------------------------------------------------------
+
+    def again(self, op: Any) -> None:
+        super().again(op)
+        if op not in self.scans:
+            return
+        insert = self.inner.insert
+        alone = [self.values[result] for result in op.results]
+        before = [insert(aa.BroadcastOp(v, result=r.type)).results[0] for v, r in zip(self.scans[op], alone)]
+        whole = self._unless_first(alone, self._combined(op, before, alone))
+        self.values.update(zip(op.results, whole))
+        # The last element, of the slice's as many along the dimension, is what comes before the next slice.
+        dim = op.dim.value
+        end = 0 if op.reverse is not None else alone[0].type.shape[dim] - 1
+        coords = [integer(self.inner, end if d == dim else 0) for d in range(alone[0].type.rank)]
+        self.scans[op] = [
+            insert(aa.ExtractSliceOp.create((v, *coords), (_thin(v.type, dim),))).results[0] for v in whole
+        ]
 
     def _combined(self, op: Any, running: list[Value], fresh: list[Value]) -> list[Value]:
         """The combiner's operations, which are written for scalars, on tensors."""

@@ -5,6 +5,8 @@
     tiled_store %y, %v[%i]                                    %y = addf %x, %x
                                                               tiled_store %y, %w[8 * %i + %s]
 
+A scan along the dimension goes on from the last element of the slice before.
+
 The loop around a product is executed for each slice of the rows, or columns, of its result; the factor that has none of
 these is loaded again.
 """
@@ -106,7 +108,7 @@ class _Slicing:
                 parts //= 2
             if parts > 1:
                 found.append(finer if parts > 2 else group)  # type: ignore[arg-type]
-        return min(found, key=lambda group: (group.stage_count, -group.parts), default=None)
+        return min(found, key=lambda group: (group.stage_count, len(group.scans), -group.parts), default=None)
 
     def taken(self, group: Group) -> int:
         """Registers of a thread for the tiles of a group."""

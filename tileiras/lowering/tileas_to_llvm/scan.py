@@ -1,7 +1,8 @@
-"""Scans: serially over a thread's neighbours, then over the lanes of the warp by their totals.
+"""Scans: serially over a thread's neighbours, then over the lanes of a warp by their totals, then over warps by theirs.
 
 The tile is first brought to a layout in which the scanned dimension runs through neighbouring registers, then through
-neighbouring lanes, and through nothing else; the other dimensions take what lanes, warps and registers are left.
+neighbouring lanes, then through the warps that the other dimensions leave; these take what lanes, warps and registers
+are left.
 """
 
 from __future__ import annotations
@@ -9,24 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import nvvm
-from tileiras.ir import Value, i32
+from tileiras.ir import Value, i1, i8, i32
 from tileiras.layout import LinearLayout, blocked
 
+from .access import load_vector, store_vector
 from .convert_layout import FULL_WARP, convert
 from .function import FunctionLowering
 from .reduce import combine
-from .types import count_of
+from .types import count_of, element_of, vector_of
 
 Values = list[Value]
 
 
+ELEMENTS_ALONE = 8
+"""Neighbours of a thread from which on a scan is cut over warps: below, each warp does all of it rather than wait."""
+
+
 def scan_layout(shape: Sequence[int], axis: int, num_warps: int) -> LinearLayout:
-    """Registers, then lanes, along `axis`; then lanes and warps along the other dimensions, the last one first."""
+    """Registers, then lanes, then spare warps, along `axis`; lanes and warps along the other dimensions, the last one
+    first."""
     lanes_axis = min(32, shape[axis])
-    per_thread = [1] * len(shape)
-    per_thread[axis] = shape[axis] // lanes_axis
     lanes, warps = [1] * len(shape), [1] * len(shape)
     lanes[axis] = lanes_axis
     left_lanes, left_warps = 32 // lanes_axis, num_warps
@@ -36,12 +41,17 @@ def scan_layout(shape: Sequence[int], axis: int, num_warps: int) -> LinearLayout
             left_lanes //= lanes[d]
             warps[d] = min(left_warps, shape[d] // lanes[d])
             left_warps //= warps[d]
+    warps[axis] = min(left_warps, max(1, shape[axis] // lanes_axis // ELEMENTS_ALONE))
+    left_warps //= warps[axis]
+    per_thread = [1] * len(shape)
+    per_thread[axis] = shape[axis] // (lanes_axis * warps[axis])
     spare = next((d for d in range(len(shape)) if d != axis), None)
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     if spare is None:
         layout = blocked(shape, per_thread, lanes, warps, order)
         lane = (*layout.bases("lane"), *[0] * (5 - layout.bits("lane")))
-        return layout.with_bases("lane", lane).with_bases("warp", [0] * (num_warps.bit_length() - 1))
+        warp = (*layout.bases("warp"), *[0] * (num_warps.bit_length() - 1 - layout.bits("warp")))
+        return layout.with_bases("lane", lane).with_bases("warp", warp)
     lanes[spare] *= left_lanes
     warps[spare] *= left_warps
     return blocked(shape, per_thread, lanes, warps, order)
@@ -56,7 +66,8 @@ def scan(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
     values = [convert(v, source, layout, lowering) for v in args]
     mask = layout.dim_mask(axis)
     lane_bits = sum(1 for v in layout.bases("lane") if v & mask)
-    length = shape[axis] >> lane_bits
+    warp_bits = [bit for bit, v in enumerate(layout.bases("warp")) if v & mask]
+    length = shape[axis] >> lane_bits + len(warp_bits)
     reverse = op.reverse is not None
     # Registers of one step along the axis, in the same order of the other coordinates for every step.
     steps: list[list[int]] = [[] for _ in range(length)]
@@ -68,7 +79,15 @@ def scan(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
     for i in range(1, length):
         parts[i] = combine(op, parts[i - 1], parts[i], lowering)
     if lane_bits:
-        before, is_first = _before_this_lane(op, parts[-1], lane_bits, reverse, lowering)
+        running = _up_to_this_lane(op, parts[-1], lane_bits, reverse, lowering)
+        before = [_from_lane(v, 1, reverse, lowering) for v in running]
+        is_first = emit.icmp("eq", _lane(lane_bits, lowering), emit.integer(_last(lane_bits) if reverse else 0))
+        if warp_bits:
+            earlier, is_first_warp = _before_this_warp(op, running, layout, warp_bits, lane_bits, reverse, lowering)
+            both = combine(op, earlier, before, lowering)
+            after_warp = [emit.select(is_first, one, two) for one, two in zip(earlier, both)]
+            before = [emit.select(is_first_warp, one, two) for one, two in zip(before, after_warp)]
+            is_first = emit.insert(llvm.AndOp(is_first, is_first_warp))
         for i, part in enumerate(parts):
             whole = combine(op, before, part, lowering)
             parts[i] = [emit.select(is_first, old, new) for old, new in zip(part, whole)]
@@ -79,24 +98,87 @@ def scan(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
     return results
 
 
-def _before_this_lane(
-    op: Any, totals: Values, lane_bits: int, reverse: bool, lowering: FunctionLowering
-) -> tuple[Values, Value]:
-    """The combination of all lanes before this one, and whether there is none."""
+def _last(lane_bits: int) -> int:
+    return (1 << lane_bits) - 1
+
+
+def _lane(lane_bits: int, lowering: FunctionLowering) -> Value:
+    """The lane's place along the scanned dimension."""
+    return lowering.emit.and_(lowering.emit.lane, _last(lane_bits))
+
+
+def _up_to_this_lane(op: Any, totals: Values, lane_bits: int, reverse: bool, lowering: FunctionLowering) -> Values:
+    """The combination of the totals of all lanes of the warp before this one, and its own."""
     emit = lowering.emit
-    place = emit.and_(emit.lane, (1 << lane_bits) - 1)
-    last = (1 << lane_bits) - 1
+    place = _lane(lane_bits, lowering)
     running = totals
     for bit in range(lane_bits):
         other = [_from_lane(v, 1 << bit, reverse, lowering) for v in running]
         if reverse:
-            outside = emit.icmp("sgt", place, emit.integer(last - (1 << bit)))
+            outside = emit.icmp("sgt", place, emit.integer(_last(lane_bits) - (1 << bit)))
         else:
             outside = emit.icmp("slt", place, emit.integer(1 << bit))
         joined = combine(op, other, running, lowering)
         running = [emit.select(outside, old, new) for old, new in zip(running, joined)]
-    is_first = emit.icmp("eq", place, emit.integer(last if reverse else 0))
-    return [_from_lane(v, 1, reverse, lowering) for v in running], is_first
+    return running
+
+
+def _before_this_warp(
+    op: Any,
+    running: Values,
+    layout: LinearLayout,
+    warp_bits: Sequence[int],
+    lane_bits: int,
+    reverse: bool,
+    lowering: FunctionLowering,
+) -> tuple[Values, Value]:
+    """The combination of all warps before this one along the scanned dimension, and whether there is none.
+
+    The lane that comes last in each warp says what the warp's total is.
+    """
+    emit, synchronization = lowering.emit, lowering.synchronization
+    count = 1 << len(warp_bits)
+    narrow = [element_of(v.type) is i1 for v in running]
+    data = [emit.insert(llvm.ZExtOp(v, res=i8)) if small else v for v, small in zip(running, narrow)]
+    sizes = [element_of(v.type).width // 8 for v in data]
+    # Each scan that the warps share out has a row of totals: whatever else lanes and warps stand for tells it.
+    warps = layout.bits("warp")
+    others = [bit for bit in range(warps) if bit not in warp_bits]
+    rows = 1 << 5 - lane_bits + len(others)
+    lane_row = [0 if bit < lane_bits else 1 << bit - lane_bits for bit in range(5)]
+    warp_row = [0 if bit in warp_bits else 1 << 5 - lane_bits + others.index(bit) for bit in range(warps)]
+    warp_place = [1 << warp_bits.index(bit) if bit in warp_bits else 0 for bit in range(warps)]
+    place = emit.value(emit.linear((), warp_place))
+    starts = [sum(-(-size * rows * count // 16) * 16 for size in sizes[:i]) for i in range(len(sizes) + 1)]
+    base, region = lowering.scratch(starts[-1])
+    synchronization.before_scratch(region)
+    ends = emit.icmp("eq", _lane(lane_bits, lowering), emit.integer(0 if reverse else _last(lane_bits)))
+    addresses = []
+    for value, size, start in zip(data, sizes, starts):
+        row = emit.gep(base, emit.add(emit.mul(emit.linear(lane_row, warp_row), count * size), start))
+        store_vector(lowering, emit.gep(row, emit.mul(place, size)), 0, value, ends)
+        addresses.append(row)
+    synchronization.barrier()
+    totals = []
+    for value, size, row in zip(data, sizes, addresses):
+        step = min(count, 16 // size)
+        type = vector_of(value.type, step)
+        totals.append(emit.concat([load_vector(lowering, row, at * size, type) for at in range(0, count, step)]))
+    synchronization.scratch_read(region)
+    order = range(count - 1, -1, -1) if reverse else range(count)
+    earlier: Values = []
+    for number in order[:-1]:
+        mine = [
+            emit.insert(llvm.TruncOp(part, res=i1)) if small else part
+            for part, small in zip((emit.extract(v, number) for v in totals), narrow)
+        ]
+        if not earlier:
+            earlier = mine
+            continue
+        comes_before = emit.icmp("sgt" if not reverse else "slt", place, emit.integer(number))
+        joined = combine(op, earlier, mine, lowering)
+        earlier = [emit.select(comes_before, new, old) for old, new in zip(earlier, joined)]
+    return earlier, emit.icmp("eq", place, emit.integer(order[0]))
 
 
 def _from_lane(value: Value, distance: int, reverse: bool, lowering: FunctionLowering) -> Value:
