@@ -320,7 +320,7 @@ class Expected(NamedTuple):
     undefined: list[np.ndarray | None]
 
 
-def _interpreted(kernel: Kernel) -> tuple[Expected, str | None]:
+def interpreted(kernel: Kernel) -> tuple[Expected, str | None]:
     parameters, compared = arguments(kernel)
     output = io.StringIO()
     undefined = interpret(module_text([kernel]), "k0", kernel.grid, parameters, output=output)
@@ -329,7 +329,7 @@ def _interpreted(kernel: Kernel) -> tuple[Expected, str | None]:
         return Expected(compared, output.getvalue(), masks), None
     with np.errstate(all="ignore"):
         expected = kernel.reference(*(operand.array for operand in kernel.inputs))
-    _settle(compared, expected, masks)
+    settle(compared, expected, masks)
     wrong = compare(kernel, "interpreter against NumPy", compared, expected)
     # Bounds are distances from the right result, which the interpreter may itself be off within them.
     return Expected(compared if wrong else list(expected), output.getvalue(), masks), wrong
@@ -340,14 +340,14 @@ def _compared_positions(parameters: Sequence[Any], compared: Sequence[np.ndarray
     return [numbers[id(array)] for array in compared]
 
 
-def _settle(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray], masks: Sequence[np.ndarray | None]) -> None:
+def settle(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray], masks: Sequence[np.ndarray | None]) -> None:
     """Undefined elements may be anything: in `arrays` they become what they are in `others`."""
     for array, other, mask in zip(arrays, others, masks):
         if mask is not None:
             array[mask] = other[mask]
 
 
-_MEETINGS = re.compile(r"\b(?:bar|barrier|atom|red|membar|fence|mbarrier|cp\.async)\.|\.(?:acquire|release|volatile)\b")
+MEETINGS = re.compile(r"\b(?:bar|barrier|atom|red|membar|fence|mbarrier|cp\.async)\.|\.(?:acquire|release|volatile)\b")
 """Where warps meet, their order may matter, and is a random one; others run in step, in a quarter of the time.  Races
 are found in any order."""
 
@@ -388,7 +388,7 @@ def run_module(
     sound: list[Kernel] = []
     for kernel in kernels:
         try:
-            outputs, wrong = _interpreted(kernel)
+            outputs, wrong = interpreted(kernel)
         except (CompileError, SimulationError) as error:
             yield _failed(kernel, "", "interpret", str(error))
             continue
@@ -440,12 +440,12 @@ def _run_target(
         metadata = json.loads(artifact.kernels[place].artifacts[".json"])
         parameters, compared = arguments(kernel)
         try:
-            seed = 0 if _MEETINGS.search(texts[place]) else None
+            seed = 0 if MEETINGS.search(texts[place]) else None
             run = emulate(texts[place], names[place], kernel.grid, parameters, metadata=metadata, seed=seed)
         except SimulationError as error:
             yield _failed(kernel, target, "emulate", f"{type(error).__name__}: {error}")
             continue
-        _settle(compared, arrays, masks)
+        settle(compared, arrays, masks)
         wrong = compare(kernel, f"{target} against what is expected", compared, arrays)
         if kernel.prints and run.output != printed:
             wrong = f"{target} printed {run.output!r}, expected {printed!r}"

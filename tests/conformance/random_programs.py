@@ -1,9 +1,10 @@
 """Random typed tile programs with control flow and memory, interpreted and emulated: results are equal to the bit.
 
-    python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats]
+    python tests/conformance/random_programs.py COUNT [--seed FIRST] [--steps STEPS] [--formats] [--vendor sm_80]
 
 Program N is the same on every machine; targets go round with N.  Prints every program that differs or does not
-compile, as its number, and figures.  Ends with 1 when there was one.
+compile, as its number, and figures.  Ends with 1 when there was one.  `--vendor`: the vendor's code for one target is
+emulated instead of ours.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "differential")]
@@ -422,7 +424,9 @@ class Meaningless(Exception):
     """A program whose control flow or addresses depend on what is undefined."""
 
 
-def run(number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1) -> int:
+def run(
+    number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 1, vendors_target: str | None = None
+) -> int:
     """Run program `number` both ways; the number of its operations. Raises what went wrong, or Meaningless.
 
     Several CTAs share what one tile depends on more often than what six do.
@@ -434,14 +438,18 @@ def run(number: int, steps: int, kind: type[Program] = Program, num_ctas: int = 
     # Later values depend on earlier ones; storing all of them would take longer than computing them.
     outputs = outputs[-6:] if num_ctas == 1 else outputs[-1:]
     targets = TARGETS if num_ctas == 1 else [target for target in TARGETS if target != "sm_80"]
-    target = targets[number % len(targets)]
+    target = vendors_target or targets[number % len(targets)]
+    options: dict[str, Any] = {"legalize_types": True, "num_ctas": num_ctas}
+    if vendors_target is not None:
+        from vendor_ptx import vendor_ptx
+
+        options = {"code": lambda text, target: (vendor_ptx(text, target), None)}
     # Where few of the values that an undefined element may have make a difference, it takes many runs to find one.
     for random_runs in (1, 60):
         try:
             expected, actual = run_both(
-                program.inputs, "\n".join(program.lines), outputs, target, random_runs,
-                legalize_types=True, num_ctas=num_ctas,
-            )  # fmt: skip
+                program.inputs, "\n".join(program.lines), outputs, target, random_runs, **options
+            )
             for tile, want, got in zip(outputs, expected, actual):
                 assert_same(f"program {number}, {target}, %{tile.name}", got, want, [])
             break
@@ -461,18 +469,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first program's number")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--formats", action="store_true", help="more of narrow formats, and every rounding mode")
+    parser.add_argument("--vendor", metavar="TARGET", help="the vendor's code for this target")
     parser.add_argument("--num-ctas", type=int, default=1, help="CTAs of a tile block, on targets with clusters")
     options = parser.parse_args()
     begin, figures = time.monotonic(), Counter()
     for number in range(options.seed, options.seed + options.count):
         try:
             figures["operations"] += run(
-                number, options.steps, Formats if options.formats else Program, options.num_ctas
+                number, options.steps, Formats if options.formats else Program, options.num_ctas, options.vendor
             )
             figures["programs"] += 1
         except Meaningless:
             figures["meaningless"] += 1
-        except (AssertionError, CompileError, SimulationError) as error:
+        except (AssertionError, CompileError, SimulationError, RuntimeError) as error:
             figures["failed"] += 1
             print(f"program {number}: {type(error).__name__}: {error}"[:600], flush=True)
         if (number + 1 - options.seed) % 500 == 0:

@@ -7,7 +7,7 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import Tile, assert_same, run_both, tile_type
+from tile_kernels import Tile, assert_same, kernel_text, own_code, run_both, tile_type
 
 import tileiras
 from tileiras.sim import emulate, interpret
@@ -95,6 +95,23 @@ def test_integer_matrix_product(m, n, k, left, right):
     types = f"{tile_type((m, k), 'i8')}, {tile_type((k, n), 'i8')}, {tile_type((m, n), 'i32')}"
     inputs = [Tile("a", "i8", a), Tile("b", "i8", b), Tile("c", "i32", c)]
     check(f"%r = mmai %a, %b, %c {left} {right} : {types}", inputs, ((m, n), "i32"))
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integer_sums_saturate_where_a_matrix_instruction_makes_them(sign, target):
+    """As in the vendor's code; the interpreter leaves these open."""
+    a, b = np.full((16, 32), 127, np.int8), np.full((32, 16), 127 * sign, np.int8)
+    c = np.full((16, 16), 2**31 - 9 if sign > 0 else -(2**31) + 9, np.int32)
+    types = f"{tile_type((16, 32), 'i8')}, {tile_type((32, 16), 'i8')}, {tile_type((16, 16), 'i32')}"
+    out = Tile("r", "i32", np.zeros((16, 16), np.int32))
+    text = kernel_text(
+        [Tile("a", "i8", a), Tile("b", "i8", b), Tile("c", "i32", c)], f"%r = mmai %a, %b, %c signed signed : {types}",
+        [out],
+    )  # fmt: skip
+    ptx, metadata = own_code(text, target)
+    emulate(ptx, "k", 1, [a, b, c, out.array], metadata=metadata)
+    assert (out.array == (2**31 - 1 if sign > 0 else -(2**31))).all()
 
 
 @pytest.mark.parametrize(("element", "target"), [("tf32", "sm_80"), ("f8E4M3FN", "sm_90"), ("f8E5M2", "sm_100")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -69,20 +70,31 @@ def compiled(text: str, gpu_name: str, **options):
     return artifact, {kernel.name: json.loads(kernel.artifacts[".json"]) for kernel in artifact.kernels}
 
 
+def own_code(text: str, gpu_name: str, **options) -> tuple[str, dict | None]:
+    """The PTX of a module with one kernel, and its launch description."""
+    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
+    return artifact.text, json.loads(artifact.kernels[0].artifacts[".json"])
+
+
 def run_both(
-    inputs: list[Tile], body: str, outputs: list[Tile], gpu_name: str = "sm_80", random_runs: int = 1, **options
+    inputs: list[Tile],
+    body: str,
+    outputs: list[Tile],
+    gpu_name: str = "sm_80",
+    random_runs: int = 1,
+    code: Callable[..., tuple[str, dict | None]] = own_code,
+    **options,
 ):
-    """The outputs as the interpreter leaves them, and as the compiled kernel does: two lists of arrays.
+    """The outputs as the interpreter leaves them, and as the kernel that `code` makes does: two lists of arrays.
 
     Undefined elements may be anything: they are the interpreter's in both.
     """
     text = kernel_text(inputs, body, outputs)
     expected = [tile.array.copy() for tile in outputs]
     undefined = interpret(text, "k", 1, [*(tile.array.copy() for tile in inputs), *expected], random_runs=random_runs)
-    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
+    ptx, metadata = code(text, gpu_name, **options)
     actual = [tile.array.copy() for tile in outputs]
-    metadata = json.loads(artifact.kernels[0].artifacts[".json"])
-    emulate(artifact.text, "k", 1, [*(tile.array.copy() for tile in inputs), *actual], metadata=metadata)
+    emulate(ptx, "k", 1, [*(tile.array.copy() for tile in inputs), *actual], metadata=metadata)
     for position, where in undefined.items():
         if position >= len(inputs):
             number = position - len(inputs)

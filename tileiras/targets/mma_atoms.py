@@ -166,12 +166,13 @@ def _atoms() -> list[MmaAtom]:
     types = ("tf32", "tf32", "f32")
     add(16, 8, 8, types, _a((16, 8), ((8, 0), (0, 4)), 1, "i32", 1), _b((8, 8), ((4, 0),), 1, "i32", 1), "80", "tf32")
     add(16, 8, 4, types, _a((16, 4), ((8, 0),), 1, "i32", 1), _b((4, 8), (), 1, "i32", 1), "80", "tf32")
+    # Integer sums saturate, instruction by instruction, as those of the vendor's code do.
     # Bytes: four along k.
     a8 = ((0, 1), (0, 2), (8, 0), (0, 16))
     b8 = ((1, 0), (2, 0), (16, 0))
     for a_type in ("s8", "u8"):
         for b_type in ("s8", "u8"):
-            suffix = a_type if a_type == b_type else f"{a_type}.{b_type}"
+            suffix = "satfinite." + (a_type if a_type == b_type else f"{a_type}.{b_type}")
             types = (a_type, b_type, "i32")
             add(16, 8, 32, types, _a((16, 32), a8, 4, "i32", 4), _b((32, 8), b8, 4, "i32", 4), "80", suffix)
             add(16, 8, 16, types, _a((16, 16), a8[:3], 4, "i32", 4), _b((16, 8), b8[:2], 4, "i32", 4), "80", suffix)
@@ -181,7 +182,7 @@ def _atoms() -> list[MmaAtom]:
     b4 = ((1, 0), (2, 0), (4, 0), (32, 0))
     for a_type in ("s4", "u4"):
         for b_type in ("s4", "u4"):
-            suffix = a_type if a_type == b_type else f"{a_type}.{b_type}"
+            suffix = "satfinite." + (a_type if a_type == b_type else f"{a_type}.{b_type}")
             types = (a_type, b_type, "i32")
             add(16, 8, 64, types, _a((16, 64), a4, 8, "i32", 8), _b((64, 8), b4, 8, "i32", 8), "80", suffix)
             add(16, 8, 32, types, _a((16, 32), a4[:4], 8, "i32", 8), _b((32, 8), b4[:3], 8, "i32", 8), "80", suffix)

@@ -43,6 +43,20 @@ def test_elements_that_are_selected_away_are_no_part_of_the_result():
     assert undefined == {} and r.tolist() == [1, 2, 3, 4, 5, 5, 6, 7]
 
 
+def test_integer_products_whose_terms_may_leave_their_range_in_some_order():
+    """Of the first sum the whole is in range and its first half is not."""
+    body = """%f = constant <i8: [[127, -127], [1, 1]]> : tile<2x2xi8>
+    %g = constant <i8: [[127, 1], [127, 1]]> : tile<2x2xi8>
+    %h = constant <i32: [[2147483647, 5], [2147483393, 2147483646]]> : tile<2x2xi32>
+    %m = mmai %f, %g, %h signed signed : tile<2x2xi8>, tile<2x2xi8>, tile<2x2xi32>
+    %n = reshape %m : tile<2x2xi32> -> tile<4xi32>
+    %y = cat %n, %n dim = 0 : tile<4xi32>, tile<4xi32> -> tile<8xi32>
+    """
+    undefined, r = run(body + STORE)
+    assert undefined[1].tolist() == [True, False, False, True] * 2
+    assert r[[1, 2, 5, 6]].tolist() == [5, 2147483647] * 2
+
+
 def test_what_a_reduction_makes_of_them():
     body = """%sum = reduce %x dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32> (%p: tile<i32>, %q: tile<i32>) {
       %z = addi %p, %q : tile<i32>

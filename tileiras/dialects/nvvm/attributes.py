@@ -109,6 +109,14 @@ class MMATypeAttr(EnumAttr):
              "e2m1": 15, "s4": 4, "u4": 3}  # fmt: skip
 
 
+class MMAIntOverflowAttr(EnumAttr):
+    """What becomes of sums that 32 bits do not hold (PTX ISA, mma: `.satfinite`)."""
+
+    name = "nvvm.mma_int_overflow"
+    keyword_only = True
+    cases = {"wrapped": 0, "satfinite": 1}
+
+
 class MMABlockScaleKindAttr(EnumAttr):
     name = "nvvm.block_scale_kind"
     keyword_only = True

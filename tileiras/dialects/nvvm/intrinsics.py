@@ -124,14 +124,13 @@ def _mma() -> Iterator[Intrinsic]:
     yield row("m16n8k16.row.col.bf16", 4, 2, i32, 4, f32, "80", PTX70)
     yield row("m16n8k4.row.col.tf32", 2, 1, i32, 4, f32, "80", PTX70)
     yield row("m16n8k8.row.col.tf32", 4, 2, i32, 4, f32, "80", PTX70)
-    for types in ("s8", "u8", "s8.u8", "u8.s8"):
-        yield row(f"m8n8k16.row.col.{types}", 1, 1, i32, 2, i32, "75", PTX65)
-        yield row(f"m16n8k16.row.col.{types}", 2, 1, i32, 4, i32, "80", PTX70)
-        yield row(f"m16n8k32.row.col.{types}", 4, 2, i32, 4, i32, "80", PTX70)
-    for types in ("s4", "u4", "s4.u4", "u4.s4"):
-        yield row(f"m8n8k32.row.col.{types}", 1, 1, i32, 2, i32, "75", PTX65)
-        yield row(f"m16n8k32.row.col.{types}", 2, 1, i32, 4, i32, "80", PTX70)
-        yield row(f"m16n8k64.row.col.{types}", 4, 2, i32, 4, i32, "80", PTX70)
+    for overflow in ("", "satfinite."):
+        for bits, k in ((8, 16), (4, 32)):
+            for signs in ("s", "u", "su", "us"):
+                types = overflow + ".".join(f"{sign}{bits}" for sign in signs)
+                yield row(f"m8n8k{k}.row.col.{types}", 1, 1, i32, 2, i32, "75", PTX65)
+                yield row(f"m16n8k{k}.row.col.{types}", 2, 1, i32, 4, i32, "80", PTX70)
+                yield row(f"m16n8k{2 * k}.row.col.{types}", 4, 2, i32, 4, i32, "80", PTX70)
     yield row("m8n8k4.row.col.f64", 1, 1, f64, 2, f64, "80", PTX70)
     for k, a_count, b_count in ((4, 2, 1), (8, 4, 2), (16, 8, 4)):
         yield row(f"m16n8k{k}.row.col.f64", a_count, b_count, f64, 4, f64, "90", PTX78)

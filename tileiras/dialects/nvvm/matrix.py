@@ -25,6 +25,7 @@ from .attributes import (
     BlockScaleFormatAttr,
     LoadCacheModifierAttr,
     MMABlockScaleKindAttr,
+    MMAIntOverflowAttr,
     MMALayoutAttr,
     MMATypeAttr,
     ScaleVecSizeAttr,
@@ -46,7 +47,8 @@ class MmaOp(_MmaOp):
     """`mma.sync`: D = A * B + C over a warp, A row-major, B column-major.
 
     Operands are the registers of each fragment in PTX order: `<2 x half>` for f16, i32 (two bf16, one tf32, four 8-bit
-    values) for the other packed types, f64 for f64.  The result is a struct of the D registers.
+    values) for the other packed types, f64 for f64.  The result is a struct of the D registers.  `intOverflowBehavior`
+    says what integer sums do that 32 bits do not hold; without it they wrap.
     """
 
     name = "nvvm.mma.sync"
@@ -60,6 +62,7 @@ class MmaOp(_MmaOp):
     multiplicandAPtxType = attribute(MMATypeAttr)
     multiplicandBPtxType = attribute(MMATypeAttr)
     accumulatorPtxType = attribute(MMATypeAttr)
+    intOverflowBehavior = attribute(MMAIntOverflowAttr, optional=True)
     res = result(llvm_type)
     assembly_format = (
         "`A` `[` $operandA `]` `B` `[` $operandB `]` `C` `[` $operandC `]` attr-dict"
@@ -74,7 +77,9 @@ class MmaOp(_MmaOp):
         elif a in ("e4m3", "e5m2"):
             name = f"{shape}.{d}.{a}.{b}.{d}"
         else:
-            name = f"{shape}.{a}" if a == b else f"{shape}.{a}.{b}"
+            overflow = self.intOverflowBehavior
+            saturating = ".satfinite" if overflow is not None and overflow.value == "satfinite" else ""
+            name = f"{shape}{saturating}.{a}" if a == b else f"{shape}{saturating}.{a}.{b}"
         row = intrinsic(name)
         given = tuple(llvm_text(value.type) for value in self.operands)
         if given != row.operands or llvm_text(self.res.type) != row.result:

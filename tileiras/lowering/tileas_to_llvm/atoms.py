@@ -27,6 +27,7 @@ def _ptx_type(name: str) -> nvvm.MMATypeAttr:
 
 def _mma_sync(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
     rows, columns, sums = operands
+    saturating = nvvm.MMAIntOverflowAttr("satfinite") if atom.c_type == "i32" else None
     return nvvm.MmaOp(
         rows,
         columns,
@@ -36,6 +37,7 @@ def _mma_sync(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
         multiplicandAPtxType=_ptx_type(atom.a_type),
         multiplicandBPtxType=_ptx_type(atom.b_type),
         accumulatorPtxType=_ptx_type(atom.c_type),
+        intOverflowBehavior=saturating,
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .machine import attribute, meaning
 from .rounding import round_to
-from .values import signed, unsigned, wrap
+from .values import signed, undefine, unsigned
 
 
 def tf32(values: np.ndarray) -> np.ndarray:
@@ -44,9 +44,19 @@ def mmaf_scaled(machine, op):
 
 @meaning("mmai")
 def mmai(machine, op):
+    """Sums that may leave 32 bits on the way, in some order of their terms, are undefined.
+
+    The specification says nothing of them; the vendor's code wraps where it multiplies and adds, and saturates after
+    each matrix instruction, of as many steps of K as that has.  Where results are kept, these saturate in the end.
+    """
     lhs, rhs, acc = op.operands
     sides = []
     for value, name in ((lhs, "signedness_lhs"), (rhs, "signedness_rhs")):
         read = signed if attribute(op, name, "signed") == "signed" else unsigned
         sides.append(read(machine[value], value.type.element_type.width).astype(np.int64))
-    return wrap(np.matmul(*sides) + machine[acc].astype(np.int64), 32)
+    first = machine[acc].astype(np.int64)
+    total, absolute = np.matmul(*sides), np.matmul(*map(np.abs, sides))
+    limits = np.iinfo(np.int32)
+    leaves = (first + (absolute + total) // 2 > limits.max) | (first - (absolute - total) // 2 < limits.min)
+    saturated = np.clip(first + total, limits.min, limits.max).astype(np.int32)
+    return undefine(saturated, leaves, acc.type.element_type)

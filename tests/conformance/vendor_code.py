@@ -1,0 +1,150 @@
+"""What the vendor's compiler makes of the operation table and of whole kernels, run by our emulator and compared with
+the interpreter, which is to say the same of what they mean.
+
+    python tests/conformance/vendor_code.py [--families F,...] [--pairwise] [--every N] [--start K] [--whole]
+                                            [--target sm_80] [--jobs N]
+
+Needs the vendor's compiler.  Targets up to sm_89, and sm_120, use no instruction that the emulator lacks.  `--whole`:
+the examples and whole kernels, with NumPy's results, instead of the table.  Prints each kernel that differs, but for
+those whose reason KNOWN has, and a table; ends with 1 when there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+
+import whole_kernels  # noqa: E402
+from case_kernels import all_kernels, modules, pairwise_kernels  # noqa: E402
+from case_modules import MEETINGS, Kernel, arguments, compare, interpreted, module_text, settle  # noqa: E402
+from vendor_ptx import Refused, vendor_ptx  # noqa: E402
+
+from tileiras.sim import emulate  # noqa: E402
+from tileiras.sim.errors import SimulationError  # noqa: E402
+
+# (what the kernel's name matches, what is said, whose mistake or liberty it is)
+KNOWN = [
+    (r"(divi|remi) ", "is in no allocation", "padding is 0, division by which has no meaning: all is read"),
+    (r"ftoi \w+ saturating i1 ", "differ", "i1 does not saturate, it says whether a number is not zero"),
+    (r"ftoi \w+ (saturating )?i1 f[48]", "differ", "i1 of -0.0 is true for f8 and f4"),
+    (r"itof halves \w+ bf16 ", "differ", "integers are rounded to f32 and then to bf16"),
+    (r"ftof \w* ?halves f8E8M0FNU f64 ", "differ", "f64 is rounded to f32 and then to f8E8M0FNU"),
+    (r"padding tf32 ", "differ", "infinities as padding of tf32 are other numbers"),
+    (r"alloca ", "__cuda_syscall_aligned_malloc", "alloca is a call of the device's malloc, which the emulator lacks"),
+    (r"prefix_sum", "some warps are at this barrier", "threads look at the flag for themselves and go separate ways"),
+]  # fmt: skip
+
+
+class Row(NamedTuple):
+    family: str
+    name: str
+    outcome: str
+    said: str
+
+
+def known_reason(name: str, said: str) -> str | None:
+    return next((why for pattern, part, why in KNOWN if re.match(pattern, name) and part in said), None)
+
+
+def _row(family: str, name: str, said: str) -> Row:
+    if said and known_reason(name, said) is not None:
+        return Row(family, name, "known", said)
+    return Row(family, name, "different" if said else "equal", said)
+
+
+def _refusal(family: str, name: str, error: Refused) -> Row:
+    return Row(family, name, "lacks the type" if "unsupported type" in str(error) else "refused", str(error))
+
+
+def run_group(kernels: Sequence[Kernel], target: str) -> list[Row]:
+    """The vendor is asked once if it takes all of a module's kernels."""
+    try:
+        text = vendor_ptx(module_text(kernels), target)
+    except Refused as error:
+        if len(kernels) == 1:
+            return [_refusal(kernels[0].family, kernels[0].name, error)]
+        return [row for kernel in kernels for row in run_group([kernel], target)]
+    seed = 0 if MEETINGS.search(text) else None
+    return [_row(kernel.family, kernel.name, _judge(text, f"k{n}", kernel, seed)) for n, kernel in enumerate(kernels)]
+
+
+def _judge(text: str, entry: str, kernel: Kernel, seed: int | None) -> str:
+    expected, wrong = interpreted(kernel)
+    if wrong:
+        return wrong
+    parameters, compared = arguments(kernel)
+    try:
+        run = emulate(text, entry, kernel.grid, parameters, seed=seed)
+    except SimulationError as error:
+        return f"{type(error).__name__}: {error}"
+    settle(compared, expected.arrays, expected.undefined)
+    if kernel.prints and run.output != expected.printed:
+        return f"printed {run.output!r}, expected {expected.printed!r}"
+    return compare(kernel, "vendor's code", compared, expected.arrays) or ""
+
+
+def run_whole(target: str) -> Iterator[Row]:
+    for case in whole_kernels.cases():
+        try:
+            text = vendor_ptx(case.data, target)
+        except Refused as error:
+            yield _refusal("whole", case.name, error)
+            continue
+        yield _row("whole", case.name, whole_kernels.attempt(
+            lambda text=text, case=case: case.run(lambda given: emulate(text, case.entry, case.grid, given))
+        ))  # fmt: skip
+
+
+def _numbered(number: int) -> list[Row]:
+    return run_group(_groups[number], _target)
+
+
+_groups: list[list[Kernel]]
+_target: str
+
+
+def main() -> int:
+    global _groups, _target
+    parser = argparse.ArgumentParser(prog="vendor_code.py")
+    parser.add_argument("--families", help="only these, separated by commas")
+    parser.add_argument("--target", default="sm_80")
+    parser.add_argument("--pairwise", action="store_true", help="the kernels that the tests run")
+    parser.add_argument("--every", type=int, default=1, help="one kernel in so many")
+    parser.add_argument("--start", type=int, default=0, help="the first of them")
+    parser.add_argument("--whole", action="store_true", help="the examples and whole kernels")
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    _target = given.target
+    kernels = [] if given.whole else list(pairwise_kernels() if given.pairwise else all_kernels())
+    if given.families:
+        kernels = [kernel for kernel in kernels if kernel.family in given.families.split(",")]
+    _groups = modules(kernels[given.start :: given.every])
+    counts: dict[str, Counter[str]] = {}
+    begin = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        found = (row for rows in pool.imap(_numbered, range(len(_groups))) for row in rows)
+        for row in run_whole(given.target) if given.whole else found:
+            counts.setdefault(row.family, Counter())[row.outcome] += 1
+            if row.outcome in ("different", "refused"):
+                print(f"{row.outcome}: {row.name}: {row.said}"[:500].replace("\n", " | "), flush=True)
+    outcomes = ("equal", "known", "lacks the type", "refused", "different")
+    counts["all"] = sum(counts.values(), Counter())
+    print(f"{'family':12}" + "".join(f"{name:>16}" for name in outcomes))
+    for family, counter in counts.items():
+        print(f"{family:12}" + "".join(f"{counter[name]:16}" for name in outcomes))
+    print(f"{time.monotonic() - begin:.0f} s")
+    return bool(counts["all"]["different"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""The PTX that the vendor's compiler makes: a second opinion on what a kernel means, for our emulator to run.
+
+A cubin with line information carries the PTX that it was made of, in the section `.nv_debug_ptx_txt`: lines end with
+zeros, and behind the code the kernel follows as Tile IR.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import tileiras  # noqa: E402
+from bench.whole_process import vendor_tool  # noqa: E402
+from tileiras.diagnostics import CompileError  # noqa: E402
+
+BYTECODE_VERSION = "13.4"
+"""The newest that the vendor's compiler reads: some operations need it."""
+
+
+class Refused(RuntimeError):
+    """The vendor's compiler does not take a kernel, and says why."""
+
+
+def section(data: bytes, name: str) -> bytes:
+    """A section of a 64-bit ELF file (System V ABI, "Sections").  Raises KeyError when it has none of this name."""
+    (offset,) = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * number) for number in range(count)]
+    for header in headers:
+        start = headers[names][4] + header[0]
+        if data[start : data.index(b"\0", start)].decode() == name:
+            return data[header[4] : header[4] + header[5]]
+    raise KeyError(name)
+
+
+@functools.cache
+def _vendor() -> str:
+    found = vendor_tool()
+    if found is None:
+        raise SystemExit("needs the vendor's compiler (extra `oracle`)")
+    return found
+
+
+def vendor_ptx(source: bytes | str, target: str) -> str:
+    """The vendor's PTX for a module in bytecode or text.  Raises Refused."""
+    if isinstance(source, str):
+        options = {"emit": "bytecode", "bytecode_version": BYTECODE_VERSION, "source_name": "kernel.mlir"}
+        try:
+            source = tileiras.compile(source, gpu_name=target, **options).data
+        except CompileError as error:
+            raise Refused(f"{error.diagnostics[0]}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        path, cubin = os.path.join(folder, "kernel.tileirbc"), os.path.join(folder, "kernel.cubin")
+        with open(path, "wb") as file:
+            file.write(source)
+        command = [_vendor(), path, "--gpu-name", target, "--lineinfo", "-o", cubin]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise Refused(next((line for line in lines if "error" in line), lines[0]))
+        with open(cubin, "rb") as file:
+            data = file.read()
+    text = section(data, ".nv_debug_ptx_txt").replace(b"\0", b"\n").decode()
+    return text.partition(".nv_intermediate_source_section")[0]
