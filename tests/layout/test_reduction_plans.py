@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileiras import gf2
 from tileiras.layout import LinearLayout, blocked
 from tileiras.layout.reduce import mixes_axes, plan_reduction
+from tileiras.layout.shared import plan_shared
 
 
 def simulate(layout, plan):
@@ -20,23 +20,13 @@ def simulate(layout, plan):
     if plan.shared is None:
         return state
     stage = plan.shared
-    buffer = {}
-    for (w, t), values in state.items():
-        if t & stage.lane_mask or w & stage.warp_mask:
-            continue
-        base = gf2.apply(stage.lane_map, t) ^ gf2.apply(stage.warp_map, w)
-        for r, value in enumerate(values):
-            address = (base ^ stage.offsets[r]) * stage.groups + gf2.apply(stage.group_map, w)
-            assert buffer.setdefault(address, value) == value
-            assert address < stage.elements
-    result = {}
-    for w, t in state:
-        base = gf2.apply(stage.lane_map, t) ^ gf2.apply(stage.warp_map, w)
-        result[w, t] = [
-            [e for g in range(stage.groups) for e in buffer[(base ^ offset) * stage.groups + g]]
-            for offset in stage.offsets
-        ]
-    return result
+    shared = plan_shared(stage.source, stage.target, 32)
+    got = shared.simulate(state, layout.warps, 32)
+    results = plan.result.registers
+    return {
+        thread: [[e for g in range(stage.groups) for e in values[r + g * results]] for r in range(results)]
+        for thread, values in got.items()
+    }
 
 
 def check(layout, axis):

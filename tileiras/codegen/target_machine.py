@@ -125,7 +125,9 @@ def initialize() -> None:
     llvm.set_option("tileiras", "-disable-lsr")
     # Of sums of integers that share an addend, straight-line strength reduction asks ScalarEvolution about pairs: a
     # scan of 256 elements in a thread took it 25 seconds.  What it finds in kernels changes a line or two.
-    llvm.set_option("tileiras", "-opt-disable=slsr")
+    # The vector combiner reads elements of a vector one by one where they are used: from shared memory that is several
+    # accesses, with bank conflicts, for one without.
+    llvm.set_option("tileiras", "-opt-disable=slsr,vector-combine")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     _initialized = True

@@ -8,21 +8,15 @@ from tileiras.named_tuple import NamedTuple
 
 
 class SharedReduction(NamedTuple):
-    """The stage across warps: one thread of each group stores a partial result, all read the group's partials.
+    """The stage across warps: the partial results of `groups` warps change from one layout to another.
 
-    Addresses are in elements: `(lane_map(lane) ^ warp_map(warp) ^ offsets[r]) * groups + group`, where `group` is
-    `group_map(warp)` for the store and runs over `groups` for the loads.  `lane_mask` and `warp_mask`: threads with
-    any of these bits set hold copies and do not store.
+    Both are of a tile (groups, *result shape).  In `source` the warps of a group hold one partial each, in `target`
+    every thread has all partials of its results: register `r + group * (target.registers // groups)`.
     """
 
     groups: int
-    group_map: tuple[int, ...]
-    lane_map: tuple[int, ...]
-    warp_map: tuple[int, ...]
-    offsets: tuple[int, ...]
-    lane_mask: int
-    warp_mask: int
-    elements: int
+    source: LinearLayout
+    target: LinearLayout
 
 
 class ReductionPlan(NamedTuple):
@@ -72,27 +66,13 @@ def plan_reduction(layout: LinearLayout, axis: int) -> ReductionPlan:
     warp_bits = [i for i, v in enumerate(layout.bases("warp")) if v & mask and not free["warp"] >> i & 1]
     shared = None
     if warp_bits:
-        group_map = [0] * layout.bits("warp")
-        for position, bit in enumerate(warp_bits):
-            group_map[bit] = 1 << position
-        # Copies in free lanes and warps, and the lanes that the butterflies made equal, do not store.
-        result_free = result.free_variable_masks()
-        reduced_warps = sum(1 << b for b in warp_bits)
-        inverse = result.right_inverse()
-        positions = _compact(result)
+        number = {bit: result.size << position for position, bit in enumerate(warp_bits)}
+        bases = {dim: result.bases(dim) for dim in result.dims}
+        warps = [number.get(bit, v) for bit, v in enumerate(result.bases("warp"))]
+        shape = (1 << len(warp_bits), *result.shape)
         shared = SharedReduction(
-            groups=1 << len(warp_bits),
-            group_map=tuple(group_map),
-            lane_map=tuple(gf2.apply(positions, v) for v in result.bases("lane")),
-            warp_map=tuple(gf2.apply(positions, v) for v in result.bases("warp")),
-            offsets=tuple(gf2.apply(positions, result.apply(register=r)) for r in range(result.registers)),
-            lane_mask=result_free["lane"],
-            warp_mask=result_free["warp"] & ~reduced_warps,
-            elements=(1 << len(inverse)) << len(warp_bits),
+            groups=shape[0],
+            source=LinearLayout({**bases, "warp": warps}, shape),
+            target=LinearLayout({**bases, "register": (*result.bases("register"), *number.values())}, shape),
         )
     return ReductionPlan(axis, ordered, lane_bits, shared, result)
-
-
-def _compact(result: LinearLayout) -> list[int]:
-    """Positions of the result in the buffer: row-major, which is conflict free for lanes that run along a row."""
-    return [1 << i for i in range(result.out_bits)]

@@ -395,7 +395,7 @@ def plan_shared(src: LinearLayout, dst: LinearLayout, element_bits: int, matrix_
             degrees.append(conflict_degree(offsets, lanes, len(vector), element_bits))
             accesses = layout.registers >> width
             cost += accesses * (_access_wavefronts(element_bits << width) * degrees[-1] + INSTRUCTION_COST)
-        key = (cost, -store - load)
+        key = (cost, sum(degrees), -store - load)
         if best is None or key < best[0]:
             best = (key, offsets, (store, load), degrees)
     if best is None:

@@ -9,7 +9,7 @@ from tileiras.ir import Operation
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduce import plan_reduction
-from tileiras.layout.shared import SharedPlan
+from tileiras.layout.shared import SharedPlan, plan_shared
 from tileiras.targets import Target
 
 SCRATCH_BYTES = 16 * 1024, 48 * 1024
@@ -49,8 +49,10 @@ def scratch_bytes(op: Operation, budget: int) -> int:
         return min(conversion_bytes(op), most, budget // 4)
     if isinstance(op, tileas.ReduceOp):
         stage = plan_reduction(layout_of(op.inputs[0].type), op.dim.value).shared
-        sizes = (stored_bits(v.type.element_type) // 8 for v in op.inputs)
-        return 0 if stage is None else sum(_rounded(stage.elements * size) for size in sizes)
+        if stage is None:
+            return 0
+        plans = (plan_shared(stage.source, stage.target, stored_bits(v.type.element_type)) for v in op.inputs)
+        return sum(_rounded(plan.bytes) for plan in plans)
     if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
         return 0
     return least if isinstance(op, SCRATCH_USERS) else 0

@@ -375,6 +375,19 @@ def through_shared(value: Value, source: LinearLayout, target: LinearLayout, low
     return emit.assemble(list(pieces), list(pieces.values()), target.registers)
 
 
+def convert_together(
+    values: Sequence[Value], source: LinearLayout, target: LinearLayout, lowering: FunctionLowering
+) -> list[Value]:
+    """Fragments of layout `source` as fragments of layout `target`, all through shared memory with one barrier."""
+    exchanges = []
+    for value in values:
+        plan = plan_shared(source, target, bit_width(element_of(value.type)))
+        exchanges.append(_Exchange(value, plan, target.registers, lowering))
+        exchanges[-1].store()
+    lowering.synchronization.barrier()
+    return [exchange.load() for exchange in exchanges]
+
+
 def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
     value = lowering.value(op.operand)
     bits = max(8, bit_width(element_of(value.type)))
@@ -457,6 +470,7 @@ __all__ = [
     "as_data",
     "convert",
     "convert_layout",
+    "convert_together",
     "feeds_steps",
     "from_data",
     "read_shared",

@@ -10,8 +10,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
 
-from .access import load_vector, store_vector
-from .convert_layout import FULL_WARP, convert, shuffle_word
+from .convert_layout import FULL_WARP, convert, convert_together, shuffle_word
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
@@ -141,62 +140,10 @@ def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
 
 
 def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: FunctionLowering) -> Values:
-    """Each warp's partial results side by side in shared memory, read and combined by all."""
-    emit = lowering.emit
-    synchronization = lowering.synchronization
-    narrow = [element_of(v.type) is i1 for v in values]
-    values = [
-        emit.insert(llvm.ZExtOp(v, res=vector_of(i8, count_of(v.type)))) if small else v
-        for v, small in zip(values, narrow)
-    ]
-    sizes = [element_of(v.type).width // 8 for v in values]
-    starts, total = [], 0
-    for size in sizes:
-        starts.append(total)
-        total += -(-stage.elements * size // 16) * 16
-    base, region = lowering.scratch(total)
-    synchronization.before_scratch(region)
-    predicate = emit.thread_is_representative(stage.lane_mask, stage.warp_mask)
-    occupied = 0
-    for column in (*stage.lane_map, *stage.warp_map):
-        occupied |= column
-
-    def address(offset: int, size: int, group: bool) -> tuple[Value, int]:
-        mixed, plain = offset & occupied, offset & ~occupied
-
-        def make() -> Value:
-            position = emit.mul(emit.xor(emit.linear(stage.lane_map, stage.warp_map), mixed), stage.groups)
-            if group:
-                position = emit.add(position, emit.linear((), stage.group_map))
-            return emit.gep(base, emit.mul(position, size))
-
-        return emit.by_thread(("partial", stage, mixed, size, group, region.start), make), plain * stage.groups * size
-
-    for value, size, start in zip(values, sizes, starts):
-        for register, offset in enumerate(stage.offsets):
-            pointer, bytes_ = address(offset, size, True)
-            store_vector(lowering, pointer, start + bytes_, emit.extract(value, register), predicate)
-    synchronization.barrier()
-    gathered = []
-    for value, size, start in zip(values, sizes, starts):
-        element = element_of(value.type)
-        step = min(stage.groups, 16 // size)
-        rows = []
-        for offset in stage.offsets:
-            pointer, bytes_ = address(offset, size, False)
-            parts = [
-                load_vector(lowering, pointer, start + bytes_ + first * size, vector_of(element, step))
-                for first in range(0, stage.groups, step)
-            ]
-            rows.append(emit.concat(parts))
-        gathered.append(emit.concat(rows))
-    synchronization.scratch_read(region)
-    gathered = [
-        emit.insert(llvm.TruncOp(v, res=vector_of(i1, count_of(v.type)))) if small else v
-        for v, small in zip(gathered, narrow)
-    ]
-    results = len(stage.offsets)
-    groups = [[i * stage.groups + g for g in range(stage.groups)] for i in range(results)]
+    """Each warp's partial results to all warps of its group, with one barrier, and combined by all."""
+    gathered = convert_together(values, stage.source, stage.target, lowering)
+    results = stage.target.registers // stage.groups
+    groups = [[group * results + i for group in range(stage.groups)] for i in range(results)]
     return _in_thread(op, gathered, groups, lowering)
 
 
