@@ -217,3 +217,45 @@ def test_rows_that_are_not_wanted_leave_the_others_wide(kind, gpu_name):
         interpret(text, "k", 1, [values.copy(), expected, chosen, 9, lo, hi])
         emulate(artifact.text, "k", 1, [values.copy(), actual, chosen, 9, lo, hi], metadata=metadata["k"])
         assert_same(f"{lo}..{hi}", actual, expected, [])
+
+
+VIEW = "gather_scatter_view<tile=(16x32), padding_value = neg_inf, tensor_view<?x?xf32, strides=[?,1]>, sparse_dim=0>"
+
+GATHERED = f"""cuda_tile.module @m {{
+  entry @k(%p0: tile<ptr<f32>>, %q0: tile<ptr<f32>>, %r: tile<ptr<i32>>, %m: tile<i32>, %n: tile<i32>,
+           %s0: tile<i32>) {{
+    %p = assume div_by<16>, %p0 : tile<ptr<f32>>
+    %q = assume div_by<16>, %q0 : tile<ptr<f32>>
+    %s = assume div_by<4>, %s0 : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %width = constant <i32: 32> : tile<i32>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %column = muli %x, %width : tile<i32>
+    %from = make_tensor_view %r, shape = [16], strides = [1] : tensor_view<16xi32, strides=[1]>
+    %view = make_partition_view %from : partition_view<tile=(16), tensor_view<16xi32, strides=[1]>>
+    %row, %t0 = load_view_tko weak %view[%zero] : partition_view<tile=(16), tensor_view<16xi32, strides=[1]>>, tile<i32>
+      -> tile<16xi32>, token
+    %a = make_tensor_view %p, shape = [%m, %n], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %b = make_tensor_view %q, shape = [%m, %n], strides = [%s, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[?,1]>
+    %va = make_gather_scatter_view %a : {VIEW}
+    %vb = make_gather_scatter_view %b : {VIEW}
+    %v, %t1 = load_view_tko weak %va[%row, %column] : {VIEW}, tile<16xi32>, tile<i32> -> tile<16x32xf32>, token
+    %w = addf %v, %v : tile<16x32xf32>
+    %t2 = store_view_tko weak %w, %vb[%row, %column] : tile<16x32xf32>, {VIEW}, tile<16xi32>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+@pytest.mark.parametrize(("m", "n", "pitch"), [(20, 64, 64), (20, 61, 64), (9, 33, 40), (30, 3, 4), (5, 90, 92)])
+def test_views_that_gather_and_scatter(m, n, pitch, gpu_name):
+    artifact, metadata = compiled(GATHERED, gpu_name, num_warps=2)
+    assert {"ld.global.v4", "st.global.v4"} <= set(re.findall(r"(?:ld|st)\.global\.v4", artifact.text))
+    values = np.random.default_rng(0).integers(-9, 9, (m, pitch)).astype(np.float32)
+    chosen = np.random.default_rng(1).permutation(32)[:16].astype(np.int32) - 1
+    expected, actual = np.zeros((m, pitch), np.float32), np.zeros((m, pitch), np.float32)
+    interpret(GATHERED, "k", -(-n // 32), [values.copy(), expected, chosen, m, n, pitch])
+    emulate(artifact.text, "k", -(-n // 32), [values.copy(), actual, chosen, m, n, pitch], metadata=metadata["k"])
+    assert_same("gathered", actual, expected, [])
