@@ -15,6 +15,7 @@ from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, Operation, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes, plan_reduction
+from tileiras.layout.scan import is_scannable, scan_layout
 
 from .anchors import MEMORY_OPS, MemoryLayouts, data_of
 from .dot import DotPlans
@@ -76,6 +77,9 @@ class LayoutAssignment:
         """The layout in which a reduce or scan reads its inputs."""
         first = op.inputs[0]
         current = self.concrete(first)
+        if isinstance(op, aa.ScanOp):
+            axis = op.dim.value
+            return current if is_scannable(current, axis) else scan_layout(first.type.shape, axis, current.warps)
         # A basis that moves along the reduced dimension and another at once cannot be reduced bit by bit.
         return self.memory.default(first.type.shape) if mixes_axes(current, op.dim.value) else current
 

@@ -1,8 +1,7 @@
 """Scans: serially over a thread's neighbours, then over the lanes of a warp by their totals, then over warps by theirs.
 
-The tile is first brought to a layout in which the scanned dimension runs through neighbouring registers, then through
-neighbouring lanes, then through the warps that the other dimensions leave; these take what lanes, warps and registers
-are left.
+In the layout of the tile the scanned dimension runs through registers, then through the lowest lanes, then through
+warps (`layout/scan.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from typing import Any
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i1, i8, i32
-from tileiras.layout import LinearLayout, blocked
+from tileiras.layout import LinearLayout
+from tileiras.layout.scan import is_scannable, scan_layout
 
 from .access import load_vector, store_vector
 from .convert_layout import FULL_WARP, convert
@@ -24,45 +24,13 @@ from .types import count_of, element_of, vector_of
 Values = list[Value]
 
 
-ELEMENTS_ALONE = 8
-"""Neighbours of a thread from which on a scan is cut over warps: below, each warp does all of it rather than wait."""
-
-
-def scan_layout(shape: Sequence[int], axis: int, num_warps: int) -> LinearLayout:
-    """Registers, then lanes, then spare warps, along `axis`; lanes and warps along the other dimensions, the last one
-    first."""
-    lanes_axis = min(32, shape[axis])
-    lanes, warps = [1] * len(shape), [1] * len(shape)
-    lanes[axis] = lanes_axis
-    left_lanes, left_warps = 32 // lanes_axis, num_warps
-    for d in reversed(range(len(shape))):
-        if d != axis:
-            lanes[d] = min(left_lanes, shape[d])
-            left_lanes //= lanes[d]
-            warps[d] = min(left_warps, shape[d] // lanes[d])
-            left_warps //= warps[d]
-    warps[axis] = min(left_warps, max(1, shape[axis] // lanes_axis // ELEMENTS_ALONE))
-    left_warps //= warps[axis]
-    per_thread = [1] * len(shape)
-    per_thread[axis] = shape[axis] // (lanes_axis * warps[axis])
-    spare = next((d for d in range(len(shape)) if d != axis), None)
-    order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
-    if spare is None:
-        layout = blocked(shape, per_thread, lanes, warps, order)
-        lane = (*layout.bases("lane"), *[0] * (5 - layout.bits("lane")))
-        warp = (*layout.bases("warp"), *[0] * (num_warps.bit_length() - 1 - layout.bits("warp")))
-        return layout.with_bases("lane", lane).with_bases("warp", warp)
-    lanes[spare] *= left_lanes
-    warps[spare] *= left_warps
-    return blocked(shape, per_thread, lanes, warps, order)
-
-
 def scan(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
     emit = lowering.emit
     axis = op.dim.value
     source = lowering.layout(op.inputs[0])
     shape = op.inputs[0].type.shape
-    layout = scan_layout(shape, axis, lowering.num_warps)
+    # Text that was written by hand may have any layout.
+    layout = source if is_scannable(source, axis) else scan_layout(shape, axis, lowering.num_warps)
     values = [convert(v, source, layout, lowering) for v in args]
     mask = layout.dim_mask(axis)
     lane_bits = sum(1 for v in layout.bases("lane") if v & mask)
