@@ -180,6 +180,56 @@ def test_dlpack(stand_in):
     assert tensor.streams == [1] and tensor.array.view(np.uint8)[8] == 1
 
 
+class Counter(Tensor):
+    """A tensor of one integer, which can also be used as a number."""
+
+    def __index__(self):
+        return 0
+
+
+class HostCounter(Counter):
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def numpy(self):
+        return self.array[2:3]
+
+
+def test_a_tensor_of_one_integer_is_memory_not_an_address(stand_in):
+    launch(PTX, "k", 1, [Counter()], metadata=description("ptr<i32>"))
+    assert struct.unpack("<Q", parameters(stand_in))[0] != 0
+    stand_in.reset()
+    launch(PTX, "k", 1, [HostCounter()], metadata=description("ptr<i32>"))
+    assert struct.unpack("<Q", parameters(stand_in))[0] != 0 and stand_in.log.count("allocate 32") == 1
+
+
+class Unexportable(Tensor):
+    def __dlpack__(self, stream=None):
+        raise BufferError("Can't export tensors that require gradient")
+
+
+class Interface:
+    def __init__(self, **changes):
+        self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "version": 3, **changes}
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (Unexportable(), "memory of a Unexportable is not to be had: Can't export tensors that require gradient"),
+        (Interface(), "a __cuda_array_interface__ without the address of its data"),
+        (Interface(data=None), "a __cuda_array_interface__ without the address of its data"),
+        (Interface(data=(4096, False), mask=Interface()), "a masked array has no memory that a kernel could use alone"),
+        (-1, "-1 is no address"),
+        (1 << 64, "18446744073709551616 is no address"),
+        (np.float32(1), "a pointer is wanted: .*, not float32"),
+    ],
+)
+def test_what_is_no_memory_is_named(stand_in, value, message):
+    with pytest.raises(ArgumentError, match=rf"argument 0 \('p0'\) of kernel 'k': {message}"):
+        launch(PTX, "k", 1, [value], metadata=description("ptr<f32>"))
+
+
 def test_stream_objects(stand_in):
     class Protocol:
         def __cuda_stream__(self):

@@ -119,36 +119,72 @@ def _dlpack_address(value: Any, stream: int) -> int:
 
 
 def device_address(value: Any, placement: Placement) -> int:
-    """The device address for a pointer argument; raises ArgumentError."""
+    """The device address for a pointer argument; raises ArgumentError.
+
+    Memory is asked for before a number: a tensor of one integer has both, and the number is what it holds.
+    """
     if isinstance(value, bool):
         raise ArgumentError("a pointer is wanted, not a truth value")
     numpy = sys.modules.get("numpy")
-    if numpy is None or not isinstance(value, numpy.ndarray):
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        memory = host_memory(value)
+    else:
         try:
-            return operator.index(value)
-        except TypeError:
-            pass
-        device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else None
-        if device in (DL_CUDA, DL_CUDA_MANAGED):
-            return _dlpack_address(value, placement.stream)
-        interface = getattr(value, "__cuda_array_interface__", None)
-        if interface is not None:
-            producer = interface.get("stream")
-            if producer is not None and producer != placement.stream:
-                placement.wait_for(producer)
-            return interface["data"][0] or 0
-        if device is not None and device != DL_CPU:
-            raise ArgumentError(f"memory of DLPack device {device} cannot be reached from a CUDA kernel")
-        if device == DL_CPU and hasattr(value, "numpy"):
-            # A tensor of the host shares its memory with its NumPy view.
-            value = value.numpy()
-    memory = host_memory(value)
+            address = _exported_address(value, placement)
+        except (BufferError, RuntimeError) as error:  # of a tensor that is in no state to be handed on
+            raise ArgumentError(f"memory of a {type(value).__name__} is not to be had: {error}") from None
+        if address is None:
+            address = _number(value)
+        if address is not None:
+            return address
+        scalar = numpy is not None and isinstance(value, numpy.generic)
+        memory = None if scalar else host_memory(_on_host(value))
     if memory is None:
         raise ArgumentError(
             "a pointer is wanted: a NumPy array, an object with __cuda_array_interface__ or DLPack, a buffer, or an "
             f"address, not {type(value).__name__}"
         )
     return placement.place(memory)
+
+
+def _exported_address(value: Any, placement: Placement) -> int | None:
+    """Where an object says that its memory on the device is; None for one that has none there."""
+    device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else None
+    if device in (DL_CUDA, DL_CUDA_MANAGED):
+        return _dlpack_address(value, placement.stream)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        if device not in (None, DL_CPU):
+            raise ArgumentError(f"memory of DLPack device {device} cannot be reached from a CUDA kernel")
+        return None
+    try:
+        address = interface["data"][0] or 0
+    except (KeyError, TypeError):
+        raise ArgumentError("a __cuda_array_interface__ without the address of its data") from None
+    if interface.get("mask") is not None:
+        raise ArgumentError("a masked array has no memory that a kernel could use alone")
+    producer = interface.get("stream")
+    if producer is not None and producer != placement.stream:
+        placement.wait_for(producer)
+    return address
+
+
+def _number(value: Any) -> int | None:
+    """An address; None for what is no integer, or a tensor of the host with one."""
+    if hasattr(value, "__dlpack_device__"):
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return None
+    if not 0 <= number < 1 << 64:
+        raise ArgumentError(f"{number} is no address")
+    return number
+
+
+def _on_host(value: Any) -> Any:
+    """A tensor of the host as its NumPy view, with which it shares its memory; anything else as it is."""
+    return value.numpy() if hasattr(value, "__dlpack_device__") and hasattr(value, "numpy") else value
 
 
 # ---- scalars ---------------------------------------------------------------------------------------------------------
