@@ -7,12 +7,12 @@ known by the first and the last element of each run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import TensorType, Value, VerifyError, element_type_of
+from tileiras.ir import TensorType, Value, VerifyError, element_type_of, i1
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -63,14 +63,16 @@ class MaskedVectors:
         """Of so many elements the first and the last say what is wanted, where the mask may differ within a vector."""
         self._all = True
         """Whether the branch asks for all elements, not only that no vector is wanted in part."""
+        self._rows = False
+        """Whether rows of vectors differ, so that some of a warp may be wanted in part and others as a whole."""
         if self._mask is not None and self.axis is not None and isinstance(op.mask.type, TensorType):
             equal = lowering.facts.constancy(op.mask)
             if equal[self.axis] < op.atom.vector_size:
                 runs = mask_runs(op.mask, lowering.facts)[self.axis]
                 one_sided = max(runs.leading, runs.trailing)
-                others = any(n < m for d, (n, m) in enumerate(zip(equal, layout.shape)) if d != self.axis)
+                self._rows = any(n < m for d, (n, m) in enumerate(zip(equal, layout.shape)) if d != self.axis)
                 # Rows of a tile that are not wanted are no reason to move all others one by one.
-                self._all = not others or one_sided < op.atom.vector_size
+                self._all = not self._rows or one_sided < op.atom.vector_size
                 self._run = runs.together if self._all else one_sided
 
     def at(self, register: int, vector: bool = False) -> Value | None:
@@ -80,10 +82,24 @@ class MaskedVectors:
             return None
         return self._emit.extract(self._mask, register)
 
-    def address(self, pointers: Value, first: int, register: int) -> tuple[Value, int]:
-        """(pointer, bytes to add) of an element of the vector that begins at the register `first`."""
-        size = memory_type(self._pointee).width // 8 if register != first else 0
-        return self._emit.extract(pointers, first), self.groups[0].index(register ^ first) * size
+    def whole(self, group: Sequence[int]) -> Value | None:
+        """Where elements are moved one by one: whether a vector is wanted as a whole nevertheless; None when nobody
+        asks."""
+        if not self._rows or self._run is None or self._run < len(group):
+            return None
+        return self._emit.both(self.at(group[0]), self.at(group[-1]))
+
+    def alone(self, register: int, moved: Value | None) -> Value | None:
+        """Whether an element is wanted that has not been moved with its vector, where `moved` holds."""
+        wanted = self.at(register)
+        if moved is None:
+            return wanted
+        return self._emit.both(wanted, self._emit.xor(moved, self._emit.integer(1, i1), i1))
+
+    def address(self, pointers: Value, group: Sequence[int], number: int = 0) -> tuple[Value, int]:
+        """(pointer, bytes to add) of an element of a vector."""
+        distance = number * (memory_type(self._pointee).width // 8) if number else 0
+        return self._emit.extract(pointers, group[0]), distance
 
     def branched(self, access: Callable[[bool], Any]) -> Any:
         """What `access(vectors)` gives, by whole vectors or element by element."""

@@ -196,17 +196,23 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     acting = representative(layout, lowering) if ordering else None
     mask = MaskedVectors(op, layout, lowering)
 
+    def move(group: Sequence[int], number: int, type: Any, wanted: Value | None, padding: Value | None) -> Value:
+        pointer, offset = mask.address(pointers, group, number)
+        return access(lowering, pointer, offset, type, emit.both(acting, wanted), padding, ordering)
+
     def load(vectors: bool) -> Value:
-        parts, moved = [], []
+        parts = []
         for group in mask.groups:
-            for run in (group,) if vectors else zip(group):
-                pointer, offset = mask.address(pointers, group[0], run[0])
-                predicate = emit.both(acting, mask.at(run[0], vectors))
-                padding = None if other is None else emit.shuffle(other, run)
-                part = vector_of(element, len(run))
-                parts.append(access(lowering, pointer, offset, part, predicate, padding, ordering))
-                moved.append(run)
-        return emit.assemble(moved, parts, layout.registers)
+            value = None if other is None else emit.shuffle(other, group)
+            whole = mask.at(group[0], True) if vectors else mask.whole(group)
+            if vectors or whole is not None:
+                value = move(group, 0, vector_of(element, len(group)), whole, value)
+            if not vectors:
+                before = [None if value is None else emit.extract(value, i) for i in range(len(group))]
+                wanted = [mask.alone(register, whole) for register in group]
+                value = emit.build([move(group, i, element, *both) for i, both in enumerate(zip(wanted, before))])
+            parts.append(value)
+        return emit.assemble(mask.groups, parts, layout.registers)
 
     value = mask.branched(load)
     if ordering:
@@ -230,14 +236,19 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
         access = nibbles.store_vector
     mask = MaskedVectors(op, layout, lowering)
 
+    def move(group: Sequence[int], number: int, data: Value, wanted: Value | None) -> None:
+        pointer, offset = mask.address(pointers, group, number)
+        access(lowering, pointer, offset, data, emit.both(acting, wanted), ordering)
+
     def store(vectors: bool) -> None:
         for group in mask.groups:
             if group[0] & free["register"]:
                 continue
-            for run in (group,) if vectors else zip(group):
-                predicate = emit.both(acting, mask.at(run[0], vectors))
-                pointer, offset = mask.address(pointers, group[0], run[0])
-                access(lowering, pointer, offset, emit.shuffle(value, run), predicate, ordering)
+            whole = mask.at(group[0], True) if vectors else mask.whole(group)
+            if vectors or whole is not None:
+                move(group, 0, emit.shuffle(value, group), whole)
+            for number, register in enumerate(() if vectors else group):
+                move(group, number, emit.extract(value, register), mask.alone(register, whole))
 
     mask.branched(store)
     return [None]

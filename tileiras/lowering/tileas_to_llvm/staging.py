@@ -122,12 +122,12 @@ def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None
                 wanted = mask.at(group[0], True)
                 whole = emit.integer(len(group))
                 count = None if wanted is None else emit.select(wanted, whole, emit.integer(0))
-                pointer = emit.extract(pointers, group[0])
+                pointer, _ = mask.address(pointers, group)
                 _copy_vector(op, emit.gep(target, target_offset), pointer, count, holder, lowering)
                 continue
             # What a thread stores itself is there behind the same barrier.
             for number, register in enumerate(group):
-                pointer, offset = mask.address(pointers, group[0], register)
+                pointer, offset = mask.address(pointers, group, number)
                 value = load_vector(lowering, pointer, offset, element, mask.at(register))
                 store_vector(lowering, target, target_offset + number * element.width // 8, value, holder)
 
