@@ -5,6 +5,7 @@ import pytest
 from handwritten_matmul import matmul_ptx
 
 from tileiras.sim import EmulationError, emulate
+from tileiras.sim.emulator.happens_before import Clocks
 
 SEEDS = [None, 0, 1, 2]
 
@@ -286,3 +287,17 @@ def test_releases_of_thousands_of_threads_are_followed(kernel, order):
         return
     assert emulate(ptx, "k", 32, [np.zeros(1, np.uint32), left]).searched_races
     assert (left == np.arange(8192) + (np.arange(8192) % 64 == 0)).all()
+
+
+def test_updates_whose_scopes_take_in_each_other_are_not_asked_for_their_order(kernel, monkeypatch):
+    """A histogram of some thousand elements would be asked of every release that came before, for seconds."""
+    asked = []
+    unordered = Clocks.unordered
+    monkeypatch.setattr(Clocks, "unordered", lambda self, *of: asked.append(of) or unordered(self, *of))
+    body = """
+        mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 7; mad.wide.u32 %q1, %r2, 4, %a0;
+        atom.acq_rel.gpu.global.add.u32 %r3, [%q1], 1;
+    """
+    counts = np.zeros(8, np.uint32)
+    emulate(kernel(body, threads=128), "k", 4, [counts])
+    assert (counts == 64).all() and not any(threads.size for threads, _, _ in asked)
