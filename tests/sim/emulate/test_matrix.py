@@ -132,9 +132,9 @@ def test_mma(kernel, shape, types, a_type, b_type, d_type, cpu):
     assert (out == (fragment(expected, "c", 1) if per(d_type) == 1 else fragment_pairs(expected))).all()
 
 
-@pytest.mark.parametrize("byte", [0, 3])
+@pytest.mark.parametrize(("byte", "scales"), [(0, "%r7 %r8"), (3, "{%r7} {%r8}")])
 @pytest.mark.parametrize("thread", [(0, 0), (1, 2)])
-def test_block_scales_come_from_the_selected_threads_and_bytes(kernel, byte, thread):
+def test_block_scales_come_from_the_selected_threads_and_bytes(kernel, byte, scales, thread):
     """mxf8f6f4 with one scale for each row and column: of a quad, threads 2i and 2i + 1 have those of rows g and g + 8
     of A, thread i that of column g of B; all others hold garbage."""
     rng = np.random.default_rng(2)
@@ -150,6 +150,7 @@ def test_block_scales_come_from_the_selected_threads_and_bytes(kernel, byte, thr
         put(0, 4 * g + 2 * thread[0] + 1, scale_a[g + 8])
         put(1, 4 * g + thread[1], scale_b[g])
     out = np.zeros((32, 4), np.float32)
+    scale_of_a, scale_of_b = scales.split()
     loads = ["mov.u32 %r70, %laneid;"]
     for array, (first, count) in enumerate([(1, 4), (5, 2), (7, 1), (8, 1)]):
         loads.append(f"mad.wide.u32 %q50, %r70, {4 * count}, %a{array};")
@@ -161,7 +162,7 @@ def test_block_scales_come_from_the_selected_threads_and_bytes(kernel, byte, thr
             f"mov.u16 %h1, {byte}; mov.u16 %h2, {thread[0]}; mov.u16 %h3, {thread[1]};",
             "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0",
             "{%r10, %r11, %r12, %r13}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%r20, %r20, %r20, %r20},",
-            "%r7, {%h1, %h2}, %r8, {%h1, %h3};",
+            f"{scale_of_a}, {{%h1, %h2}}, {scale_of_b}, {{%h1, %h3}};",
             "mad.wide.u32 %q50, %r70, 16, %a4; st.global.v4.b32 [%q50], {%r10, %r11, %r12, %r13};",
         ]
     )

@@ -193,7 +193,8 @@ def _scale_readers(decoder: Decoder, operands, scaled: tuple[str, int, str], k: 
         raise decoder.unsupported()
     slots, selectors = [], []
     for word, chosen in (operands[:2], operands[2:]):
-        slots.append(decoder.src(word, B32))
+        # One register, in braces or without them.
+        slots.append(decoder.src(word.items[0] if isinstance(word, Group) and len(word.items) == 1 else word, B32))
         items = chosen.items if isinstance(chosen, Group) else ()
         if len(items) != 2:
             raise decoder.error("expected a byte and a thread selector")
