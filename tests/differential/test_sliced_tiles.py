@@ -145,6 +145,17 @@ def test_what_needs_all_of_a_scan_makes_it_again():
     check(body, [Tile("a", "f32", whole_numbers((1, N)))], [result((1, N))])
 
 
+def test_narrow_elements_of_scans_take_a_register_each():
+    t = f"tile<{N}xi8>"
+    body = f"""%r = scan %a dim=0 reverse=false identities=[0 : i8] : {t} -> {t} (%x: tile<i8>, %y: tile<i8>) {{
+                 %z = addi %x, %y : tile<i8>
+                 yield %z : tile<i8>
+               }}"""
+    inputs = [Tile("a", "i8", whole_numbers(N, 0, np.int8))]
+    check(body, inputs, [result((N,), "i8", np.int8)])
+    check(f"%r = addi %a, %a : {t}", inputs, [result((N,), "i8", np.int8)], sliced=False)
+
+
 def test_scans_in_both_directions_stay_whole():
     body = scanned("s", "a", (N,), 0, "false") + "\n" + scanned("r", "s", (N,), 0, "true")
     check(body, [Tile("a", "f32", whole_numbers(N))], [result((N,))], sliced=False)

@@ -345,7 +345,11 @@ class Group:
             ending = {v for inner in op.walk() for v in inner.operands if v in self.dims and last[v] is op}
             live -= sum(words(v, threads) for v in ending if v.parent_block is here)
             live += sum(words(v, threads) for v in op.results if v in self.dims)
-            most = max(most, live)
+            apart = 0
+            if isinstance(op, aa.ScanOp):
+                # One after the other, each in a register of its own.
+                apart = sum(max(0, v.type.num_elements // threads - words(v, threads)) for v in op.results)
+            most = max(most, live + apart)
         return most
 
 
