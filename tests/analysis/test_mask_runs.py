@@ -69,3 +69,9 @@ def test_shapes():
     turned = "{permutation = array<i32: 1, 0>} : tensor<4x64xi1> -> tensor<64x4xi1>"
     assert runs(f"{wide}%e = nv_tileaa.permute %d {turned}") == (MaskRuns(16, 1, 16), rows)
     assert runs(f"{BOTH}%c = nv_tileaa.view %a : tensor<64xi1> -> tensor<8x8xi1>") == (MaskRuns(1, 1, 1),) * 2
+
+
+def test_a_mask_that_meets_itself_again_and_again_is_looked_at_once():
+    lines = [f"%c{n + 1} = arith.andi %c{n}, %c{n} : tensor<64xi1>" for n in range(64)]
+    body = f"{BOTH}%c0 = arith.andi %a, %a : tensor<64xi1>\n" + "\n".join(lines)
+    assert runs(body) == (MaskRuns(16, 1, 16),)

@@ -6,6 +6,7 @@ set neighbours.  What is known of the first and the last element of such a run i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
@@ -25,28 +26,34 @@ class MaskRuns(NamedTuple):
     """Elements that are set are neighbours."""
 
 
-def mask_runs(mask: Value, known: DivisibilityAnalysis) -> tuple[MaskRuns, ...]:
-    """The runs of a tensor of truth values, along each of its dimensions."""
-    op: Any = mask.defining_op
-    equal = known.constancy(mask)
-    found = None
+_SHAPES = (nv_tileas.ConvertLayoutOp, nv_tileaa.BroadcastOp, nv_tileaa.PermuteOp, nv_tileaa.ViewOp)
+
+Found = dict[Value, tuple[MaskRuns, ...]]
+
+
+def mask_runs(mask: Value, known: DivisibilityAnalysis, found: Found | None = None) -> tuple[MaskRuns, ...]:
+    """The runs of a tensor of truth values, along each of its dimensions; `found` has those found before."""
+    found = {} if found is None else found
+    if mask not in found:
+        equal = known.constancy(mask)
+        runs = _runs(mask.defining_op, known, found) or [MaskRuns(1, 1, 1)] * len(equal)
+        found[mask] = tuple(MaskRuns(*(max(run, n) for run in each)) for each, n in zip(runs, equal))
+    return found[mask]
+
+
+def _runs(op: Any, known: DivisibilityAnalysis, found: Found) -> Sequence[MaskRuns] | None:
     if isinstance(op, arith.CmpIOp):
-        found = _compared(op, known)
-    elif isinstance(op, arith.AndIOp):
+        return _compared(op, known)
+    if isinstance(op, arith.AndIOp):
         # What is cut off at the end twice is cut off at the end, and neighbours of neighbours are neighbours.
-        found = [MaskRuns(*map(min, *both)) for both in zip(*(mask_runs(v, known) for v in op.operands))]
-    elif isinstance(op, nv_tileas.ConvertLayoutOp):
-        found = mask_runs(op.operands[0], known)
-    elif isinstance(op, nv_tileaa.BroadcastOp):
-        found = mask_runs(op.operand, known)
-    elif isinstance(op, nv_tileaa.PermuteOp):
-        source = mask_runs(op.operand, known)
-        found = [source[d] for d in op.permutation.elements]
-    elif isinstance(op, nv_tileaa.ViewOp):
-        found = _viewed(op, known)
-    if found is None:
-        return tuple(MaskRuns(n, n, n) for n in equal)
-    return tuple(MaskRuns(*(max(run, n) for run in runs)) for runs, n in zip(found, equal))
+        operands = [mask_runs(v, known, found) for v in op.operands]
+        return [MaskRuns(*map(min, *both)) for both in zip(*operands)]
+    if not isinstance(op, _SHAPES):
+        return None
+    source = mask_runs(op.operands[0], known, found)
+    if isinstance(op, nv_tileaa.PermuteOp):
+        return [source[d] for d in op.permutation.elements]
+    return _viewed(op, source) if isinstance(op, nv_tileaa.ViewOp) else source
 
 
 _BELOW = {"slt", "sle", "ult", "ule"}
@@ -72,10 +79,10 @@ def _compared(op: Any, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
     return found
 
 
-def _viewed(op: Any, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
+def _viewed(op: Any, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
     """Runs stay where only dimensions of size one come and go."""
     source, target = op.operand.type.shape, op.result.type.shape
     if [n for n in source if n > 1] != [n for n in target if n > 1]:
         return None
-    kept = iter([run for run, n in zip(mask_runs(op.operand, known), source) if n > 1])
+    kept = iter([run for run, n in zip(runs, source) if n > 1])
     return [next(kept) if n > 1 else MaskRuns(1, 1, 1) for n in target]
