@@ -229,6 +229,21 @@ def test_numbers_of_warps_agree(num_warps):
     check(MIXED, [Tile("a", "f32", a)], ((64, 64), "f32"), num_warps=num_warps)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "warps"), [(1, 128, 256, 8), (128, 1, 256, 8), (1, 64, 64, 1), (16, 16, 256, 1), (16, 16, 1024, 4)]
+)
+def test_large_factors_of_small_products_are_shared_by_more_warps(m, n, k, warps):
+    """A vector by a matrix: one warp would have a thousand elements of it in each thread."""
+    generator = np.random.default_rng(k)
+    a, b = (Tile(v, "f16", generator.integers(-2, 3, s).astype(np.float16)) for v, s in (("a", (m, k)), ("b", (k, n))))
+    c = Tile("c", "f32", np.zeros((m, n), np.float32))
+    body = f"%r = mmaf %a, %b, %c : {a.type}, {b.type}, {c.type}"
+    check(body, [a, b, c], ((m, n), "f32"))
+    text = kernel_text([a, b, c], body, [c._replace(name="r")])
+    (kernel,) = tileiras.compile(text, gpu_name="sm_80").kernels
+    assert json.loads(kernel.artifacts[".json"])["kernels"][0]["block"] == [32 * warps, 1, 1]
+
+
 # ---- atomics ---------------------------------------------------------------------------------------------------------
 
 ATOMIC = """cuda_tile.module @m {{

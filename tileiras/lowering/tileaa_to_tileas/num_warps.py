@@ -14,6 +14,9 @@ ELEMENTS_PER_THREAD = 8
 # An accumulator may take more registers, since it is the reason for the kernel.
 ACCUMULATORS_PER_THREAD = 64
 
+# A factor waits in registers until all of it has gone to shared memory, unless a loop copies it there.
+FACTORS_PER_THREAD = 128
+
 MAX_WARPS = 8
 
 
@@ -32,10 +35,11 @@ def choose_num_warps(func: Operation) -> int:
             if isinstance(value.type, TensorType):
                 largest = max(largest, prod(value.type.shape))
     if accumulators > 1:
-        return _warps(accumulators, ACCUMULATORS_PER_THREAD, least=min(4, max(1, accumulators // 256)))
-    return _warps(largest, ELEMENTS_PER_THREAD, least=1)
+        least = max(min(4, accumulators // 256), largest // (32 * FACTORS_PER_THREAD))
+        return _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
+    return _warps(largest, ELEMENTS_PER_THREAD)
 
 
-def _warps(elements: int, per_thread: int, least: int) -> int:
+def _warps(elements: int, per_thread: int, least: int = 1) -> int:
     wanted = max(least, elements // (32 * per_thread))
     return min(MAX_WARPS, 1 << (wanted.bit_length() - 1)) if wanted > 1 else 1
