@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tileiras.codegen.ir_text import declarations_start, named_metadata, node
 from tileiras.codegen.target_machine import TRIPLES, Processor
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
@@ -56,7 +57,7 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
         else:
             letters.append(letter)
 
-    for name in dict.fromkeys(_DECLARATION.findall(ir)):
+    for name in dict.fromkeys(_DECLARATION.findall(ir, declarations_start(ir))):
         if name.startswith("nvvm."):
             entry = nvvm_intrinsics.INTRINSICS.get(name.removeprefix("nvvm."))
             if entry is None:
@@ -77,8 +78,5 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
 
 def assembly_requirements(ir: str) -> list[str]:
     """What the module says of its inline assembly in `!tileiras.requires`."""
-    named = re.search(rf"^!{re.escape(REQUIREMENTS_METADATA)} = !\{{(!\d+)\}}$", ir, re.MULTILINE)
-    if named is None:
-        return []
-    node = re.search(rf"^{named.group(1)} = !\{{(.*)\}}$", ir, re.MULTILINE)
-    return re.findall(r'!"([^"]*)"', node.group(1)) if node is not None else []
+    named = named_metadata(ir, REQUIREMENTS_METADATA)
+    return re.findall(r'!"([^"]*)"', node(ir, named[0]) or "") if len(named) == 1 else []

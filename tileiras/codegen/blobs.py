@@ -8,10 +8,10 @@ the kernel reaches is linked.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tileiras.codegen.bitcode_library import REFLECT_VALUES, ArtifactStore, BitcodeLibrary
+from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.codegen.isolation import HelperDied
 from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
@@ -26,10 +26,8 @@ def libraries(
 ) -> list[BitcodeLibrary]:
     """The blobs of a module in order, then those of `paths`; raises CompileError for a path that is no file."""
     found = []
-    named = re.search(rf"^!{re.escape(BLOBS_METADATA)} = !\{{([^}}]*)\}}", ir, re.MULTILINE)
-    for node in named.group(1).split(",") if named is not None else ():
-        line = re.search(rf"^{re.escape(node.strip())} = !\{{(.*)\}}$", ir, re.MULTILINE)
-        operands = [unescaped_bytes(text) for text in STRING_OPERAND.findall(line.group(1))] if line is not None else []
+    for number in named_metadata(ir, BLOBS_METADATA):
+        operands = [unescaped_bytes(text) for text in STRING_OPERAND.findall(node(ir, number) or "")]
         if len(operands) != 2:
             raise CompileError.at(location, UNREADABLE)
         kind, value = operands

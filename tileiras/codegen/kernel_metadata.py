@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import KERNELS_METADATA
@@ -44,14 +45,13 @@ STRING_OPERAND = re.compile(r'!"((?:[^"\\]|\\[0-9A-Fa-f]{2})*)"')
 
 def from_ir(ir: str) -> dict[str, KernelInfo]:
     """What a module of LLVM IR says about its kernels in `!tileiras.kernels`."""
-    named = re.search(rf"^!{re.escape(KERNELS_METADATA)} = !\{{([^}}]*)\}}", ir, re.MULTILINE)
     kernels: dict[str, KernelInfo] = {}
-    for node in named.group(1).split(",") if named is not None else ():
-        line = re.search(rf"^{re.escape(node.strip())} = !\{{(.*)\}}$", ir, re.MULTILINE)
-        shared = re.search(r", i64 (\d+)", line.group(1)) if line is not None else None
-        if line is None or shared is None:
+    for number in named_metadata(ir, KERNELS_METADATA):
+        operands = node(ir, number) or ""
+        shared = re.search(r", i64 (\d+)", operands)
+        if shared is None:
             continue
-        name, *fields = [_unescaped(text) for text in STRING_OPERAND.findall(line.group(1))]
+        name, *fields = [_unescaped(text) for text in STRING_OPERAND.findall(operands)]
         parameters = tuple(ParameterInfo(*fields[n : n + 3]) for n in range(0, len(fields), 3))
         kernels[name] = KernelInfo(int(shared.group(1)), parameters)
     return kernels

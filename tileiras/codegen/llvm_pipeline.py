@@ -1,8 +1,8 @@
 """LLVM IR text to PTX: parse, verify, link, internalise, optimise, emit.
 
-The IR optimisations are LLVM's own per-module pipeline at the level asked for, with loop unrolling, interleaving and
-vectorisation off: loops that this compiler has scheduled must not be rotated or unrolled again, and fragments are
-vectors already.
+The IR optimisations are LLVM's own pipeline at the level asked for, that for a function where the module has just one,
+with loop unrolling, interleaving and vectorisation off: loops that this compiler has scheduled must not be rotated or
+unrolled again, and fragments are vectors already.
 
 Everything that touches LLVM runs in a helper process (`isolation`).  What LLVM refuses becomes a diagnostic with its
 own words, whether it refused with an error or by ending the process.
@@ -15,12 +15,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tileiras.codegen import isolation
+from tileiras.codegen.ir_text import declarations_start, named_metadata, node
 from tileiras.codegen.target_machine import Processor, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER
 
 OPT_LEVELS = (0, 1, 2, 3)
+
+CODE_GENERATION_LEVEL = 2
+"""Level 3 numbers values globally once more, where level 2 looks for common ones on its way down.  That is a tenth of
+the time of code generation, for as many machine instructions or more in all kernels of `examples/`."""
 
 
 class Ptx(NamedTuple):
@@ -32,23 +37,20 @@ class Ptx(NamedTuple):
     warnings: str
 
 
+_DECLARED = re.compile(r"^declare [^\n]*?@([-a-zA-Z$._0-9]+)\(", re.MULTILINE)
+
+
 def external_functions(ir: str) -> list[str]:
     """Functions that the module declares and does not define, intrinsics left out, in order of appearance."""
-    return [
-        name
-        for name in re.findall(r"^declare [^\n]*?@([-a-zA-Z$._0-9]+)\(", ir, re.MULTILINE)
-        if not name.startswith("llvm.")
-    ]
+    names = _DECLARED.findall(ir, declarations_start(ir))
+    return [name for name in names if not name.startswith("llvm.")]
 
 
 def inline_assembly_ptx(ir: str) -> list[tuple[int, int]]:
     """The PTX versions the module itself asks for through `!tileiras.min_ptx`."""
-    named = re.search(rf"^!{re.escape(MIN_PTX_METADATA)} = !\{{([^}}]*)\}}", ir, re.MULTILINE)
-    if named is None:
-        return []
     versions = []
-    for node in named.group(1).split(","):
-        match = re.search(rf"^{re.escape(node.strip())} = !\{{i32 (\d+), i32 (\d+)\}}", ir, re.MULTILINE)
+    for name in named_metadata(ir, MIN_PTX_METADATA):
+        match = re.fullmatch(r"i32 (\d+), i32 (\d+)", node(ir, name) or "")
         if match is not None:
             versions.append((int(match.group(1)), int(match.group(2))))
     return versions
@@ -176,7 +178,7 @@ def _compile(
         phases[phase] = round((now - start) * 1000, 3)
         start = now
 
-    machine = target_machine(processor(chip), features, opt_level)
+    machine = target_machine(processor(chip), features, min(opt_level, CODE_GENERATION_LEVEL))
     # A context of its own: type names in a shared one would get suffixes that depend on what was compiled before.
     context = llvm.create_context()
     module = llvm.parse_assembly(ir, context=context)
@@ -204,11 +206,15 @@ def _compile(
     tuning.loop_vectorization = False
     tuning.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
-    passes = builder.getModulePassManager()
-    if libraries or bitcode:
-        # At level 0 the pipeline inlines the library but leaves its bodies behind.
-        passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, builder)
+    alone = _single_function(module) if opt_level else None
+    if alone is not None:
+        builder.getFunctionPassManager().run(alone, builder)
+    else:
+        passes = builder.getModulePassManager()
+        if libraries or bitcode:
+            # At level 0 the pipeline inlines the library but leaves its bodies behind.
+            passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
     lap("optimize")
     text = machine.emit_assembly(module)
     lap("emit")
@@ -218,6 +224,17 @@ def _compile(
 
 def _definitions(module: Any) -> list[Any]:
     return [v for v in (*module.functions, *module.global_variables) if not v.is_declaration]
+
+
+def _single_function(module: Any) -> Any:
+    """The only definition of a module: nothing is there to be inlined, and no question that a module pass answers.
+
+    The passes of a level on a function are four fifths of the work of those on its module, which go over it again when
+    calls are gone.
+    """
+    definitions = _definitions(module)
+    asks = any(function.name == "__nvvm_reflect" for function in module.functions)
+    return definitions[0] if len(definitions) == 1 and definitions[0].is_function and not asks else None
 
 
 def _disassemble(bitcode: bytes) -> str:

@@ -6,6 +6,7 @@ attributes, regions and successors, and stands in a block's linked list.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
@@ -195,12 +196,7 @@ class Operation:
 
     # ---- parts -------------------------------------------------------------------------------------------------------
 
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        return self._operands
-
-    @operands.setter
-    def operands(self, values: Iterable[Value]) -> None:
+    def _set_operands(self, values: Iterable[Value]) -> None:
         new = tuple(values)
         for value in self._operands:
             uses = value._uses
@@ -214,24 +210,19 @@ class Operation:
             uses[self] = uses.get(self, 0) + 1
         self._operands = new
 
+    operands = property(attrgetter("_operands"), _set_operands)
+
     def set_operand(self, index: int, value: Value) -> None:
         self.operands = (*self._operands[:index], value, *self._operands[index + 1 :])
 
-    @property
-    def results(self) -> tuple[OpResult, ...]:
-        return self._results
+    # Read all the time: a getter that is no Python function costs a third.
+    results = property(attrgetter("_results"))
+    regions = property(attrgetter("_regions"))
 
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        return self._regions
-
-    @property
-    def successors(self) -> tuple[Block, ...]:
-        return self._successors
-
-    @successors.setter
-    def successors(self, blocks: Iterable[Block]) -> None:
+    def _set_successors(self, blocks: Iterable[Block]) -> None:
         self._successors = tuple(blocks)
+
+    successors = property(attrgetter("_successors"), _set_successors)
 
     @property
     def parent_op(self) -> Operation | None:

@@ -5,6 +5,7 @@ A value knows its users, in the order in which they began to use it.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Iterable
 
 from .location import UNKNOWN_LOC, Location
@@ -72,13 +73,8 @@ class OpResult(Value):
         self.op = op
         self.index = index
 
-    @property
-    def owner(self) -> Operation:
-        return self.op
-
-    @property
-    def defining_op(self) -> Operation:
-        return self.op
+    owner = property(attrgetter("op"))
+    defining_op = property(attrgetter("op"))
 
     @property
     def parent_block(self) -> Block | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .function import FunctionTranslation
 
 _POINTERS = {"p1": "ptr addrspace(1)", "p3": "ptr addrspace(3)"}
+_THREAD_NUMBERS = {f"read.ptx.sreg.tid.{axis}": number for number, axis in enumerate("xyz")}
 
 
 def write(fn: FunctionTranslation, op: NVVMOp) -> str:
@@ -57,4 +58,14 @@ def _call(
     # LLVM takes mma for a pure function of a thread's operands and would move one into a branch that only some lanes
     # of the warp take (PTX ISA, mma: all of them must execute it).
     convergent = " convergent" if target.effects == "convergent" else ""
-    return f"call {result_text} @llvm.nvvm.{target.name}({arguments}){convergent}"
+    return f"call {_range(fn, target)}{result_text} @llvm.nvvm.{target.name}({arguments}){convergent}"
+
+
+def _range(fn: FunctionTranslation, target: Intrinsic) -> str:
+    """Between which numbers the thread's is, where the block's size is known."""
+    axis = _THREAD_NUMBERS.get(target.name)
+    size: Any = fn.op.attributes.get("nvvm.reqntid") if axis is not None else None
+    if size is None:
+        return ""
+    elements = size.elements
+    return f"range(i32 0, {elements[axis] if axis < len(elements) else 1}) "

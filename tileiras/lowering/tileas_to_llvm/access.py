@@ -75,7 +75,7 @@ def load_vector(
     constraints = [*outputs, "l" if space == 1 else "r"]
     if predicate is not None:
         text = f"@${count + 1} {text}"
-        padding = emit.pack(other if other is not None else emit.zero(type), word)
+        padding = emit.pack(other if other is not None else emit.zeros(type), word)
         args += [predicate, *(emit.extract(padding, i) for i in range(count))]
         constraints += ["b", *map(str, range(count))]
     loaded = emit.assembly(text, ",".join([*constraints, "~{memory}"]), args, result)

@@ -28,6 +28,7 @@ from tileiras.ir import (
     UnitAttr,
     Value,
     VectorType,
+    i1,
     i32,
     i64,
 )
@@ -51,6 +52,10 @@ class Emitter:
         self.location = location
         self._constants: dict[Any, Value] = {}
         self._numbers: dict[Value, int] = {}
+        self._patterns: dict[Value, Sequence[int]] = {}
+        """The bits of the elements of constants."""
+        self._known: dict[Block, dict[Any, Value]] = {}
+        """By what it is computed of, what has been computed in a block or in those that dominate it."""
         self._special: dict[Any, Value] = {}
         self._threads: list[tuple[Block | None, dict[Any, Value]]] = [(self.prologue, {})]
         """Where what depends on the thread's number is made, the current block for None, and what has been made there;
@@ -63,6 +68,32 @@ class Emitter:
         op.location = self.location
         self.block.append(op)
         return op.results[0] if op.results else op
+
+    def dominated(self, block: Block, by: Block) -> None:
+        """What has been computed in `by` so far need not be computed again in `block`."""
+        self._known[block] = dict(self._known.get(by, ()))
+
+    def _make(self, kind: Any, operands: tuple[Value, ...], type: Any, attributes: dict[str, Any] | None = None) -> Any:
+        """The result of an operation whose fields need no finding out, which takes most of making the usual ones."""
+        op = kind.create(operands, (type,), attributes, location=self.location)
+        self.block.append(op)
+        return op._results[0]
+
+    def _pure(self, kind: Any, operands: tuple[Value, ...], type: Any, key: Any = None, **attributes: Any) -> Any:
+        """The result of an operation without effects, made unless the same is known here; `key` stands for its
+        attributes."""
+        known = self._known.get(self.block)
+        if known is None:
+            known = self._known[self.block] = {}
+        place = (kind, operands, type, key)
+        found = known.get(place)
+        if found is None:
+            found = known[place] = self._make(kind, operands, type, attributes)
+        return found
+
+    def _binary(self, kind: Any, a: Number, b: Number, type: Any) -> Value:
+        a, b = self.value(a, type), self.value(b, type)
+        return self._pure(kind, (a, b), a.type)
 
     @contextmanager
     def in_prologue(self):
@@ -153,11 +184,18 @@ class Emitter:
             attribute = (
                 IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
             )
-            return self._constant(attribute, element)
-        size = max(1, element.width // 8)
-        type = VectorType((len(patterns),), element)
-        data = b"".join(p.to_bytes(size, "little") for p in patterns)
-        return self._constant(DenseElementsAttr(type, data), type)
+            found = self._constant(attribute, element)
+        else:
+            size = max(1, element.width // 8)
+            type = VectorType((len(patterns),), element)
+            data = b"".join(p.to_bytes(size, "little") for p in patterns)
+            found = self._constant(DenseElementsAttr(type, data), type)
+        self._patterns[found] = patterns
+        return found
+
+    def zeros(self, type: Any) -> Value:
+        """Elements, integers or floats, whose bits are all clear."""
+        return self.bits([0] * count_of(type), element_of(type))
 
     def poison(self, type: Any) -> Value:
         key = ("poison", type)
@@ -183,7 +221,7 @@ class Emitter:
             return b
         if y == 0:
             return a
-        return self.insert(llvm.AddOp(self.value(a, type), self.value(b, type)))
+        return self._binary(llvm.AddOp, a, b, type)
 
     def sub(self, a: Number, b: Number, type: Any = i32) -> Number:
         x, y = self.number(a), self.number(b)
@@ -191,7 +229,7 @@ class Emitter:
             return x - y
         if y == 0:
             return a
-        return self.insert(llvm.SubOp(self.value(a, type), self.value(b, type)))
+        return self._binary(llvm.SubOp, a, b, type)
 
     def mul(self, a: Number, b: Number, type: Any = i32) -> Number:
         x, y = self.number(a), self.number(b)
@@ -206,19 +244,19 @@ class Emitter:
         for number, other in ((x, b), (y, a)):
             if number is not None and number > 0 and number & (number - 1) == 0:
                 return self.shl(other, number.bit_length() - 1, type)
-        return self.insert(llvm.MulOp(self.value(a, type), self.value(b, type)))
+        return self._binary(llvm.MulOp, a, b, type)
 
     def shl(self, a: Number, count: int, type: Any = i32) -> Number:
         x = self.number(a)
         if x is not None:
             return x << count
-        return a if count == 0 else self.insert(llvm.ShlOp(self.value(a, type), self.integer(count, type)))
+        return a if count == 0 else self._binary(llvm.ShlOp, a, count, type)
 
     def lshr(self, a: Value, count: int, type: Any = i32) -> Value:
-        return a if count == 0 else self.insert(llvm.LShrOp(a, self.integer(count, type)))
+        return a if count == 0 else self._binary(llvm.LShrOp, a, count, type)
 
     def and_(self, a: Value, mask: Number, type: Any = i32) -> Value:
-        return self.insert(llvm.AndOp(a, self.value(mask, type)))
+        return self._binary(llvm.AndOp, a, mask, type)
 
     def xor(self, a: Number, b: Number, type: Any = i32) -> Number:
         x, y = self.number(a), self.number(b)
@@ -228,7 +266,11 @@ class Emitter:
             return b
         if y == 0:
             return a
-        return self.insert(llvm.XOrOp(self.value(a, type), self.value(b, type)))
+        return self._binary(llvm.XOrOp, a, b, type)
+
+    def disjoint(self, a: Number, b: Value) -> Value:
+        """The disjunction of numbers that have no bit in common."""
+        return b if a == 0 else self._pure(llvm.OrOp, (a, b), b.type, isDisjoint=UnitAttr())
 
     def sext(self, value: Number, type: Any = i64) -> Number:
         """A signed integer at least as wide as `type`'s width."""
@@ -238,25 +280,32 @@ class Emitter:
         if known is not None:
             return known
         if value.type.width > type.width:
-            return self.insert(llvm.TruncOp(value, res=type))
-        return self.insert(llvm.SExtOp(value, res=type))
+            return self._pure(llvm.TruncOp, (value,), type)
+        return self._pure(llvm.SExtOp, (value,), type)
 
-    def zext(self, value: Number, type: Any) -> Number:
+    def zext(self, value: Number, type: Any, *, nneg: bool = False) -> Number:
+        """An unsigned integer, with `nneg` one whose highest bit is clear, as a wider type."""
         if isinstance(value, int) or value.type is type:
             return value
-        return self.insert(llvm.ZExtOp(value, res=type))
+        known = self.number(value)
+        if known is not None:
+            return self.integer(known & (1 << value.type.width) - 1, type)
+        if nneg:
+            return self._pure(llvm.ZExtOp, (value,), type, "nneg", nonNeg=UnitAttr())
+        return self._pure(llvm.ZExtOp, (value,), type)
 
     def icmp(self, predicate: str, a: Value, b: Value) -> Value:
-        return self.insert(llvm.ICmpOp(a, b, predicate=llvm.ICmpPredicateAttr(predicate)))
+        type = vector_of(i1, count_of(a.type))
+        return self._pure(llvm.ICmpOp, (a, b), type, predicate, predicate=llvm.ICmpPredicateAttr(predicate))
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        return a if a is b else self.insert(llvm.SelectOp(condition, a, b))
+        return a if a is b else self._make(llvm.SelectOp, (condition, a, b), a.type)
 
     def both(self, a: Value | None, b: Value | None) -> Value | None:
         """The conjunction of two conditions, where None is always true."""
         if a is None:
             return b
-        return a if b is None else self.insert(llvm.AndOp(a, b))
+        return a if b is None else self._pure(llvm.AndOp, (a, b), a.type)
 
     # -- vectors ------------------------------------------------------------------------------------------------------
 
@@ -266,10 +315,17 @@ class Emitter:
             return vector if len(positions) == 1 else self.splat(vector, len(positions))
         if tuple(positions) == tuple(range(vector.type.shape[0])):
             return vector
+        known = self._patterns.get(vector)
+        if known is not None:
+            return self.bits([known[position] for position in positions], vector.type.element_type)
         if len(positions) == 1:
-            return self.insert(llvm.ExtractElementOp(vector, self.integer(positions[0])))
-        mask = DenseArrayAttr(i32, positions)
-        return self.insert(llvm.ShuffleVectorOp(vector, self.poison(vector.type), mask=mask))
+            at = self.integer(positions[0])
+            return self._make(llvm.ExtractElementOp, (vector, at), vector.type.element_type)
+        return self._shuffled(vector, self.poison(vector.type), positions)
+
+    def _shuffled(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
+        type = VectorType((len(positions),), a.type.element_type)
+        return self._make(llvm.ShuffleVectorOp, (a, b), type, {"mask": DenseArrayAttr(i32, positions)})
 
     def extract(self, vector: Value, position: int) -> Value:
         return self.shuffle(vector, (position,))
@@ -293,7 +349,7 @@ class Emitter:
             return self.splat(scalars[0], len(scalars))
         vector = self.poison(VectorType((len(scalars),), scalars[0].type))
         for i, scalar in enumerate(scalars):
-            vector = self.insert(llvm.InsertElementOp(vector, scalar, self.integer(i)))
+            vector = self._make(llvm.InsertElementOp, (vector, scalar, self.integer(i)), vector.type)
         return vector
 
     def concat(self, parts: Sequence[Value]) -> Value:
@@ -305,8 +361,7 @@ class Emitter:
             joined = []
             for i in range(0, len(parts) - 1, 2):
                 a, b = parts[i], parts[i + 1]
-                positions = DenseArrayAttr(i32, range(2 * count_of(a.type)))
-                joined.append(self.insert(llvm.ShuffleVectorOp(a, b, mask=positions)))
+                joined.append(self._shuffled(a, b, range(2 * count_of(a.type))))
             if len(parts) % 2:
                 # Only powers of two are joined, so an odd one out never occurs below the top.
                 raise ValueError("concat of a number of parts that is not a power of two")
@@ -328,7 +383,12 @@ class Emitter:
         return self.build([function(*(self.extract(v, i) for v in vectors)) for i in range(count)])
 
     def bitcast(self, value: Value, type: Any) -> Value:
-        return value if value.type is type else self.insert(llvm.BitcastOp(value, res=type))
+        if value.type is type:
+            return value
+        known = self._patterns.get(value)
+        if known is not None and count_of(type) == len(known) and element_of(type).width % 8 == 0:
+            return self.bits(known, element_of(type))
+        return self._make(llvm.BitcastOp, (value,), type)
 
     def pack(self, value: Value, word: Any) -> Value:
         """Elements reinterpreted as words of the integer type `word`; a part of a word is zero-extended."""
@@ -379,7 +439,8 @@ class Emitter:
         )
 
     def member(self, struct: Value, position: int) -> Value:
-        return self.insert(llvm.ExtractValueOp(struct, position=DenseArrayAttr(i64, (position,))))
+        at = DenseArrayAttr(i64, (position,))
+        return self._make(llvm.ExtractValueOp, (struct,), struct.type.elements[position], {"position": at})
 
     def gep(self, base: Value, offset: Number, *, inbounds: bool = False) -> Value:
         """`base` moved by bytes."""
@@ -390,12 +451,18 @@ class Emitter:
             offset = known
         elif known is not None:
             offset = self.integer(known, i64)
-        return self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds))
+        known = self._known.setdefault(self.block, {})
+        place = (llvm.GEPOp, base, offset, inbounds)
+        found = known.get(place)
+        if found is None:
+            found = self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds))
+            known[place] = found
+        return found
 
     def xor_address(self, pointer: Value, bits: int) -> Value:
         """A pointer into shared memory with some bits of its address turned over."""
         address = self.insert(llvm.PtrToIntOp(pointer, res=i32))
-        turned = self.insert(llvm.XOrOp(address, self.integer(bits)))
+        turned = self._binary(llvm.XOrOp, address, bits, i32)
         return self.insert(llvm.IntToPtrOp(turned, res=pointer.type))
 
     # -- the thread ---------------------------------------------------------------------------------------------------
@@ -429,11 +496,14 @@ class Emitter:
     def image(self, columns: Sequence[int], value: Value) -> Number:
         """The image of a number under the linear map with these columns (GF(2))."""
         result: Number = 0
+        bits = 0
         for mask, shift in gf2.shifted_masks(columns):
             part = self.and_(value, mask)
             part = self.shl(part, shift) if shift >= 0 else self.lshr(part, -shift)
-            # Terms of one map can meet in a bit, so they are XORed; where they cannot, LLVM sees an OR.
-            result = self.xor(result, part)
+            places = mask << shift if shift >= 0 else mask >> -shift
+            # Terms of one map can meet in a bit, and are XORed then.
+            result = self.xor(result, part) if bits & places else self.disjoint(result, part)
+            bits |= places
         return result
 
     def thread_is_representative(self, lane_mask: int, warp_mask: int) -> Value | None:

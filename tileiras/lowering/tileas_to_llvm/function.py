@@ -358,10 +358,12 @@ class FunctionLowering:
         """Bytes of shared memory beside the buffers that live now."""
         return self.target.shared_per_cta - _aligned(self._reserved)
 
-    def new_block(self, types: Sequence[Any] = ()) -> Block:
-        """A block at the end of the function."""
+    def new_block(self, types: Sequence[Any] = (), dominator: Block | None = None) -> Block:
+        """A block at the end of the function, to which every way leads through `dominator`, the current one if that is
+        not said."""
         block = Block(types)
         self.result.body.append(block)
+        self.emit.dominated(block, dominator or self.emit.block)
         return block
 
     @staticmethod

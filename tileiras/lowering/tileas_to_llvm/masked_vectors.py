@@ -148,6 +148,7 @@ def branched(condition: Value, access: Callable[[bool], Any], lowering: Function
     The condition is the same in all threads of a warp.
     """
     emit = lowering.emit
+    before = emit.block
     fast, slow = lowering.new_block(), lowering.new_block()
     emit.insert(llvm.CondBrOp(condition, [], [], trueDest=fast, falseDest=slow))
     results = []
@@ -155,7 +156,7 @@ def branched(condition: Value, access: Callable[[bool], Any], lowering: Function
         emit.block = block
         results.append((access(holds), emit.block))
     values = [value for value, _ in results]
-    join = lowering.new_block([] if values[0] is None else [values[0].type])
+    join = lowering.new_block([] if values[0] is None else [values[0].type], before)
     for value, block in results:
         emit.block = block
         emit.insert(llvm.BrOp([] if value is None else [value], dest=join))

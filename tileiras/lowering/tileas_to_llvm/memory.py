@@ -17,6 +17,7 @@ from .function import FunctionLowering
 from .masked_vectors import MaskedVectors, branched, vector_bits
 from .replicas import from_representative, representative
 from .types import (
+    as_integer,
     count_of,
     element_of,
     fragment_type,
@@ -62,11 +63,11 @@ def _padding_bits(kind: str, type: Any) -> int:
     return held_bits(type, FloatAttr.from_float(_PADDING[kind], type).bits)
 
 
-def _padding(view: Any, count: int, lowering: FunctionLowering) -> Value:
-    """`count` elements of what the view reads outside its memref."""
+def _padding(view: Any, count: int, element: Any, lowering: FunctionLowering) -> Value:
+    """`count` elements of what the view reads outside its memref, as the bits of an LLVM type."""
     type = view.element_type
     kind = view.padding.value if view.padding is not None else "zero"
-    return lowering.emit.bits([_padding_bits(kind, type)] * count, _element_type(view))
+    return lowering.emit.bits([_padding_bits(kind, type)] * count, element)
 
 
 def _element_type(view: Any) -> Any:
@@ -105,14 +106,18 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
 
     def load(width: int, masked: bool) -> Value:
         groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
-        type = vector_of(element, width)
-        padding = _padding(addresses.view, width, lowering) if masked else None
+        masked = masked and not addresses.surely_inside()
+        # Predicated PTX has integers in its registers: as such they are put together, and then reinterpreted at once.
+        travelling = as_integer(element) if access is load_vector and (masked or ordering) else element
+        type = vector_of(travelling, width)
+        padding = _padding(addresses.view, width, travelling, lowering) if masked else None
         parts = []
         for group in groups:
             pointer, offset = addresses.address(group[0])
             mask = emit.both(acting, addresses.mask(group[0]) if masked else None)
             parts.append(access(lowering, pointer, offset, type, mask, padding, ordering))
-        return emit.assemble(groups, parts, layout.registers)
+        whole = emit.assemble(groups, parts, layout.registers)
+        return emit.bitcast(whole, vector_of(element, layout.registers))
 
     if addresses.run_is_uniform(axis, size):
         value = load(size, True)
@@ -129,6 +134,9 @@ def split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLow
     inside = addresses.whole_tile_inside()
     if inside is None:
         return access(False)
+    # Both sides have it, and LLVM would first make it twice and then look for it.
+    addresses.address(0)
+    addresses.keep()
 
     def branch(inside: bool) -> Any:
         addresses.forget()
@@ -162,12 +170,16 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
 
     def store(width: int, masked: bool) -> None:
         groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
+        masked = masked and not addresses.surely_inside()
+        travelling = value
+        if access is store_vector and (masked or acting is not None or ordering):
+            travelling = emit.bitcast(value, vector_of(as_integer(element_of(value.type)), layout.registers))
         for group in groups:
             if group[0] & free["register"]:
                 continue
             pointer, offset = addresses.address(group[0])
             mask = addresses.mask(group[0]) if masked else None
-            access(lowering, pointer, offset, emit.shuffle(value, group), emit.both(acting, mask), ordering)
+            access(lowering, pointer, offset, emit.shuffle(travelling, group), emit.both(acting, mask), ordering)
 
     if addresses.run_is_uniform(axis, size):
         store(size, True)
@@ -194,6 +206,10 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
     ordering = ordering_of(op)
     acting = representative(layout, lowering) if ordering else None
+    travelling = element
+    if access is load_vector and (op.mask is not None or ordering):
+        travelling = as_integer(element)
+        other = None if other is None else emit.bitcast(other, vector_of(travelling, layout.registers))
     mask = MaskedVectors(op, layout, lowering)
 
     def move(group: Sequence[int], number: int, type: Any, wanted: Value | None, padding: Value | None) -> Value:
@@ -206,15 +222,15 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
             value = None if other is None else emit.shuffle(other, group)
             whole = mask.at(group[0], True) if vectors else mask.whole(group)
             if vectors or whole is not None:
-                value = move(group, 0, vector_of(element, len(group)), whole, value)
+                value = move(group, 0, vector_of(travelling, len(group)), whole, value)
             if not vectors:
                 before = [None if value is None else emit.extract(value, i) for i in range(len(group))]
                 wanted = [mask.alone(register, whole) for register in group]
-                value = emit.build([move(group, i, element, *both) for i, both in enumerate(zip(wanted, before))])
+                value = emit.build([move(group, i, travelling, *both) for i, both in enumerate(zip(wanted, before))])
             parts.append(value)
         return emit.assemble(mask.groups, parts, layout.registers)
 
-    value = mask.branched(load)
+    value = emit.bitcast(mask.branched(load), vector_of(element, layout.registers))
     if ordering:
         value = from_representative(value, layout, lowering)
     return [in_registers(value, held, lowering), None]
@@ -234,6 +250,8 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
         from . import nibbles
 
         access = nibbles.store_vector
+    elif op.mask is not None or acting is not None or ordering:
+        value = emit.bitcast(value, vector_of(as_integer(element_of(value.type)), layout.registers))
     mask = MaskedVectors(op, layout, lowering)
 
     def move(group: Sequence[int], number: int, data: Value, wanted: Value | None) -> None:

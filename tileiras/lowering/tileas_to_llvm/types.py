@@ -69,6 +69,11 @@ def bit_width(type: Any) -> int:
     return 64 if isinstance(type, llvm.LLVMPointerType) else type.width
 
 
+def as_integer(element: Any) -> Any:
+    """The integer type of an element's bits."""
+    return element if isinstance(element, IntegerType) else IntegerType(element.width)
+
+
 def vector_of(element: Any, count: int) -> Any:
     """`count` elements as one value."""
     return element if count == 1 else VectorType((count,), element)

@@ -8,6 +8,7 @@ constant by a run-time stride instead makes LLVM's code generation quadratic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tileiras.dialects import llvm
@@ -47,7 +48,7 @@ class TileAddresses:
         self._strides: list[Number] = []
         for d in range(self.rank):
             dim = self.view.dim_map[d]
-            coordinate = emit.sext(lowering.value(op.coords[d]))
+            coordinate = self._wide(op.coords[d])
             self.starts.append(emit.mul(coordinate, self.view.traversal_strides[d], i64))
             self._sizes.append(self._extent(memref.size(dim)))
             self._strides.append(self._extent(memref.stride(dim)))
@@ -58,9 +59,8 @@ class TileAddresses:
             for column in (*layout.coordinate_columns("lane", d), *layout.coordinate_columns("warp", d)):
                 bits |= column
             self._thread_bits.append(bits)
-        self._bases: dict[tuple, Value] = {}
-        self._limits: dict[tuple[int, int], Value | None] = {}
-        self._inside: dict[tuple[int, int], Value | None] = {}
+        self._made: dict[tuple, Any] = {}
+        self._dominating: dict[tuple, Any] = {}
 
     # What an address is: here a pointer, whose unit is the byte.
 
@@ -76,7 +76,13 @@ class TileAddresses:
     def _extent(self, extent: Any) -> Number:
         if isinstance(extent, int):
             return extent
-        return self._emit.sext(self._lowering.pinned(self._lowering.value(extent)))
+        return self._wide(extent, self._lowering.pinned(self._lowering.value(extent)))
+
+    def _wide(self, old: Value, value: Number | None = None) -> Number:
+        """A number of the function as an i64; `value` is what stands for it, unless that is its LLVM value."""
+        value = self._lowering.value(old) if value is None else value
+        emit = self._emit
+        return emit.zext(value, i64, nneg=True) if self._lowering.ranges.range(old).low >= 0 else emit.sext(value)
 
     def _split(self, register: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """A register's coordinates as (bits shared with the thread's part, the others)."""
@@ -97,11 +103,19 @@ class TileAddresses:
             return mixed
         return emit.by_thread(("place", lanes, warps, mixed), make)
 
+    def keep(self) -> None:
+        """Values made so far dominate whatever is emitted."""
+        self._dominating = dict(self._made)
+
     def forget(self) -> None:
-        """Values made so far do not dominate the block that is emitted next."""
-        self._bases.clear()
-        self._limits.clear()
-        self._inside.clear()
+        """Values made since `keep` do not dominate the block that is emitted next."""
+        self._made = dict(self._dominating)
+
+    def _once(self, key: tuple, make: Callable[[], Any]) -> Any:
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
 
     # -- addresses ----------------------------------------------------------------------------------------------------
 
@@ -118,29 +132,31 @@ class TileAddresses:
         return self._row_base(mixed, tuple(rows)), immediate
 
     def _row_base(self, mixed: tuple[int, ...], rows: tuple[int, ...]) -> Value:
-        found = self._bases.get((mixed, rows))
-        if found is None:
+        def make() -> Value:
             for d, place in enumerate(rows):
                 if place:
                     low = place & -place
                     before = self._row_base(mixed, (*rows[:d], place ^ low, *rows[d + 1 :]))
-                    found = self._moved(before, self._multiple(d, low.bit_length() - 1))
-                    break
-            else:
-                found = self._thread_base(mixed)
-            self._bases[mixed, rows] = found
-        return found
+                    return self._moved(before, self._multiple(d, low.bit_length() - 1))
+            return self._thread_base(mixed)
+
+        return self._once(("base", mixed, rows), make)
 
     def _multiple(self, dim: int, power: int) -> Number:
         """Bytes from one row to the 2**power-th next."""
-        return self._emit.shl(self._emit.mul(self._strides[dim], self.element_bytes, i64), power, i64)
+        factor = self.element_bytes << power
+        return self._once(("step", dim, power), lambda: self._emit.mul(self._strides[dim], factor, i64))
+
+    def _index(self, dim: int, mixed: int) -> Number:
+        """The thread's coordinate in the memref along a dimension."""
+        key = ("index", dim, mixed)
+        return self._once(key, lambda: self._emit.add(self.starts[dim], self._place(dim, mixed), i64))
 
     def _thread_base(self, mixed: tuple[int, ...]) -> Value:
         emit = self._emit
         offset: Number = 0
         for d in range(self.rank):
-            index = emit.add(self.starts[d], self._place(d, mixed[d]), i64)
-            offset = emit.add(offset, emit.mul(index, self._strides[d], i64), i64)
+            offset = emit.add(offset, emit.mul(self._index(d, mixed[d]), self._strides[d], i64), i64)
         return self._moved(self._base(), emit.mul(offset, self.element_bytes, i64))
 
     # -- bounds -------------------------------------------------------------------------------------------------------
@@ -166,30 +182,41 @@ class TileAddresses:
 
     def _dim_mask(self, dim: int, mixed: int, place: int) -> Value:
         emit = self._emit
-        key = (dim, mixed | place)
-        found = self._inside.get(key)
-        if found is None:
-            found = emit.icmp("sgt", self._limit(dim, mixed), emit.integer(place))
-            self._inside[key] = found
-        return found
+
+        def make() -> Value:
+            return emit.icmp("sgt", self._left(dim, mixed), emit.integer(place, i64))
+
+        return self._once(("inside", dim, mixed | place), make)
+
+    def _left(self, dim: int, mixed: int) -> Value:
+        """How many places from the thread's own on lie before the memref's end, as i64; none or less where the tile
+        begins before the memref."""
+        emit = self._emit
+
+        def make() -> Value:
+            left = emit.value(emit.sub(emit.value(self._sizes[dim], i64), self._index(dim, mixed), i64), i64)
+            if self._starts_inside(dim):
+                return left
+            # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
+            zero = emit.integer(0, i64)
+            return emit.select(emit.icmp("slt", emit.value(self.starts[dim], i64), zero), zero, left)
+
+        return self._once(("left", dim, mixed), make)
+
+    def _starts_inside(self, dim: int) -> bool:
+        """Whether the tile is known not to begin before the memref along a dimension."""
+        return self._lowering.ranges.range(self._coords[dim]).low >= 0
 
     def _limit(self, dim: int, mixed: int) -> Value:
         """How many places from the thread's own on are inside, as i32: 0 to the tile's size."""
-        found = self._limits.get((dim, mixed))
-        if found is None:
-            emit = self._emit
-            size = emit.value(self._sizes[dim], i64)
-            first = emit.value(emit.add(self.starts[dim], self._place(dim, mixed), i64), i64)
-            left = emit.value(emit.sub(size, first, i64), i64)
-            left = emit.intrinsic("smin", left, emit.integer(self.view.shape[dim], i64))
+        emit = self._emit
+
+        def make() -> Value:
+            left = emit.intrinsic("smin", self._left(dim, mixed), emit.integer(self.view.shape[dim], i64))
             left = emit.intrinsic("smax", left, emit.integer(0, i64))
-            # Tiles before the first one lie outside as a whole: their start is a negative number of whole tiles.
-            start = emit.value(self.starts[dim], i64)
-            if emit.number(self.starts[dim]) is None:
-                left = emit.select(emit.icmp("slt", start, emit.integer(0, i64)), emit.integer(0, i64), left)
-            found = emit.insert(llvm.TruncOp(left, res=i32))
-            self._limits[dim, mixed] = found
-        return found
+            return emit.insert(llvm.TruncOp(left, res=i32))
+
+        return self._once(("limit", dim, mixed), make)
 
     def run_is_uniform(self, axis: int, run: int) -> bool:
         """Whether `run` aligned neighbours along `axis` are surely inside or outside together."""
@@ -229,9 +256,14 @@ class TileAddresses:
                 continue
             start = emit.value(self.starts[d], i64)
             end = emit.value(emit.add(start, self.view.shape[d], i64), i64)
-            fits = emit.icmp("sle", end, emit.value(self._sizes[d], i64))
-            inside = emit.both(inside, emit.both(fits, emit.icmp("sge", start, emit.integer(0, i64))))
+            inside = emit.both(inside, emit.icmp("sle", end, emit.value(self._sizes[d], i64)))
+            if not self._starts_inside(d):
+                inside = emit.both(inside, emit.icmp("sge", start, emit.integer(0, i64)))
         return inside
+
+    def surely_inside(self) -> bool:
+        """Whether no element is outside, by what is known now."""
+        return all(map(self._surely_inside, range(self.rank)))
 
     def fastest(self) -> int:
         """The tile dimension along which neighbours are adjacent in memory."""
