@@ -10,7 +10,7 @@ import pytest
 from tile_kernels import Tile, assert_same, kernel_text, own_code, run_both, tile_type
 
 import tileiras
-from tileiras.sim import emulate, interpret
+from tileiras.sim import EmulationError, emulate, interpret
 
 DTYPES = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
@@ -183,6 +183,24 @@ def test_scan_over_warps(num_warps, shape, axis, reverse):
     expected, actual = run_both(inputs, body, outputs, num_warps=num_warps)
     for got, wanted in zip(actual, expected, strict=True):
         assert_same(body, got, wanted, inputs)
+
+
+def test_no_barrier_of_a_scan_over_warps_can_be_left_out():
+    t = "tile<2048xi32>"
+    body = f"""%r = scan %a dim=0 reverse=false identities=[0 : i32] : {t} -> {t} (%x: tile<i32>, %y: tile<i32>) {{
+        %z = addi %x, %y : tile<i32>
+        yield %z : tile<i32>
+      }}"""
+    values = np.arange(2048, dtype=np.int32)
+    text = kernel_text([Tile("a", "i32", values)], body, [Tile("r", "i32", values)])
+    artifact = tileiras.compile(text, gpu_name="sm_80", num_warps=4)
+    lines = artifact.text.splitlines()
+    barriers = [number for number, line in enumerate(lines) if "bar.sync" in line]
+    assert len(barriers) == 3  # a conversion, the warps' totals, a conversion back
+    for number in barriers:
+        broken = "\n".join(lines[:number] + lines[number + 1 :])
+        with pytest.raises(EmulationError):
+            emulate(broken, "k", 1, [values.copy(), np.zeros_like(values)], metadata=artifact.kernels[0].metadata)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((64,), 0), ((8, 16), 0), ((8, 16), 1), ((2, 4, 8), 1)])
