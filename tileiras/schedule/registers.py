@@ -77,6 +77,11 @@ def loop_registers(loop: Any) -> int:
     return sum(map(words, through)) + _most_live(loop.body.block)
 
 
+def tile_registers(func: Any) -> int:
+    """Most registers of a thread that the tiles of a kernel take at a time."""
+    return _most_live(func.body.blocks[0])
+
+
 def _from_outside(value: Value, inside: set[int]) -> bool:
     owner = value.owner
     op = owner.parent_op if isinstance(owner, Block) else owner

@@ -38,6 +38,7 @@ from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from .emitter import Emitter
+from .launch_bounds import least_ctas
 from .synchronization import Region, Synchronization
 from .types import count_of, element_of, scalar_type, vector_of
 
@@ -109,8 +110,9 @@ class FunctionLowering:
         }
         if flush_to_zero:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
-        if func.kernel_spec.occupancy:
-            attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
+        ctas = least_ctas(func)
+        if ctas is not None:
+            attributes["nvvm.minctasm"] = IntegerAttr(ctas, i32)
         if self.num_ctas > 1:
             # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
             attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (self.num_ctas,))
