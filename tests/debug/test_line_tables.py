@@ -76,6 +76,7 @@ EXPLAINED = {
         11: "the function's own line: barriers that the vendor's plan sets up there",
         21: "behind the last statement",
     },
+    "saxpy.mlir": {32: "addresses that LLVM moves behind the branch of the first load, and what it moves has no line"},
 }
 
 
