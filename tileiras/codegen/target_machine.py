@@ -127,7 +127,9 @@ def initialize() -> None:
     # scan of 256 elements in a thread took it 25 seconds.  What it finds in kernels changes a line or two.
     # The vector combiner reads elements of a vector one by one where they are used: from shared memory that is several
     # accesses, with bank conflicts, for one without.
-    llvm.set_option("tileiras", "-opt-disable=slsr,vector-combine")
+    # N-ary reassociation asks as much as the former; copies and fills of memory, which two passes look for, kernels do
+    # not have. Without these three not a line of the examples changes.
+    llvm.set_option("tileiras", "-opt-disable=slsr,vector-combine,nary-reassociate,loop-idiom,memcpyopt")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     _initialized = True

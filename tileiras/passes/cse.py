@@ -29,14 +29,16 @@ class CommonSubexpressionElimination(Pass):
 def _merge(block: Block, known: list[dict]) -> None:
     scope = known[-1]
     for op in block.operations:
-        for region in op.regions:
+        regions, results = op.regions, op.results
+        for region in regions:
             outer = [{}] if op.has_trait(IsolatedFromAbove) else known
             for inner in region.blocks:
                 _merge(inner, [*outer, {}])
-        if op.regions or not op.results or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
+        if regions or not results or not op.has_trait(NoMemoryEffect) or op.has_trait(Convergent):
             continue
-        key = (type(op), op.operands, tuple(sorted(op.attributes.items(), key=lambda item: item[0])),
-               tuple(result.type for result in op.results))  # fmt: skip
+        attributes = op.attributes.items()
+        named = tuple(attributes) if len(attributes) < 2 else tuple(sorted(attributes, key=lambda item: item[0]))
+        key = (type(op), op.operands, named, tuple([result.type for result in results]))
         first = next((found for table in known if (found := table.get(key)) is not None), None)
         if first is None:
             scope[key] = op

@@ -87,7 +87,7 @@ class ExtractElementOp(LLVMOp):
         return [operands[0].type.element_type]
 
     def verify_op(self) -> None:
-        if self.res.type is not self.vector.type.element_type:
+        if self.results[0].type is not self.operands[0].type.element_type:
             raise VerifyError("result type must be the vector's element type")
 
 
@@ -105,7 +105,8 @@ class InsertElementOp(LLVMOp):
         return [operands[0].type]
 
     def verify_op(self) -> None:
-        if self.res.type is not self.vector.type or self.value.type is not self.vector.type.element_type:
+        vector, value, _ = self.operands
+        if self.results[0].type is not vector.type or value.type is not vector.type.element_type:
             raise VerifyError("vector, value and result types do not go together")
 
 
@@ -125,15 +126,17 @@ class ShuffleVectorOp(LLVMOp):
         return [VectorType((len(attributes["mask"]),), operands[0].type.element_type)]  # type: ignore[arg-type]
 
     def verify_op(self) -> None:
-        if self.mask.element_type is not i32:
+        mask, (first, second) = self.mask, self.operands
+        if mask.element_type is not i32:
             raise VerifyError("expected the mask's elements to be i32")
-        if self.v1.type is not self.v2.type:
+        if first.type is not second.type:
             raise VerifyError("expected both vectors to have one type")
-        wanted = VectorType((len(self.mask),), self.v1.type.element_type)
-        if self.res.type is not wanted:
+        positions = mask.elements
+        wanted = VectorType((len(positions),), first.type.element_type)
+        if self.results[0].type is not wanted:
             raise VerifyError(f"expected result type '{wanted}'")
-        limit = 2 * self.v1.type.shape[0]
-        if any(not -1 <= position < limit for position in self.mask):
+        limit = 2 * first.type.shape[0]
+        if min(positions, default=0) < -1 or max(positions, default=0) >= limit:
             raise VerifyError(f"expected mask positions in -1..{limit - 1}")
 
 
