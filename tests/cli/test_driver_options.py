@@ -277,6 +277,10 @@ def test_columns_of_python_are_those_of_the_bytecode():
             "k.mlir:2:3: error: custom op 'entri' is unknown (tried 'cuda_tile.entri' as well); did you mean 'entry'?",
             "  entri @k() {", "  ^",
         ]),
+        ("cuda_tile.module @m {\n  frobnicate @k() {\n", [
+            "k.mlir:2:3: error: custom op 'frobnicate' is unknown (tried 'cuda_tile.frobnicate' as well)",
+            "  frobnicate @k() {", "  ^",
+        ]),
     ],
 )  # fmt: skip
 def test_what_is_shown_of_a_text_is_what_helps(kernel, capsys, text, said):

@@ -165,6 +165,7 @@ def test_an_exception_while_importing_is_located(tmp_path):
     [
         ("TILEIRAS_EXPORT", "OTHER", "1:1", "define TILEIRAS_EXPORT"),
         ('"i32", 64', '"i33", 64', "17:5", "unknown element type 'i33'"),
+        ('"i32", 64', '64', "17:5", "the kernel has 3 parameters"),
         ("8*?", "8*", "17:5", "dimension '8*' is neither"),
         ("(fill,", '("fill",', "17:5", "expected a kernel"),
         ('"add_f64"', '"add f64"', "18:5", "is not a name"),

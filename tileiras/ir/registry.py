@@ -79,9 +79,10 @@ def similar_operation(name: str) -> str:
     """The operation of the same dialect that is spelled most like this; empty when none is alike."""
     import difflib
 
-    dialect = name.partition(".")[0] + "."
-    known = sorted(other for other in OPERATIONS if other.startswith(dialect))
-    return next(iter(difflib.get_close_matches(name, known, 1, 0.8)), "")
+    dialect, _, word = name.partition(".")
+    known = sorted(other.partition(".")[2] for other in OPERATIONS if other.startswith(f"{dialect}."))
+    near = difflib.get_close_matches(word, known, 1, 0.75)
+    return f"{dialect}.{near[0]}" if near else ""
 
 
 def lookup_attribute(name: str) -> type["Attribute"] | None:

@@ -199,8 +199,22 @@ def _requests(namespace: dict[str, Any], place: _Place) -> list[tuple[Any, list[
             signature = kernel_signature(name, parts[1:])
         except SignatureError as error:
             raise place.error(*at, f"'{name}': {error}") from None
+        wanted = _parameter_names(parts[0])
+        if wanted is not None and len(signature.parameters) != len(wanted):
+            names, got = ", ".join(wanted), len(signature.parameters)
+            raise place.error(*at, f"'{name}': the kernel has {len(wanted)} parameters ({names}), got {got}")
         requests.setdefault(id(parts[0]), (parts[0], [], name))[1].append(signature)
     return list(requests.values())
+
+
+def _parameter_names(kernel: Any) -> list[str] | None:
+    """Of the function under @ct.kernel; None where the front end does not let it be seen, and where it takes any."""
+    import inspect
+
+    function = getattr(kernel, "_pyfunc", None)
+    parameters = inspect.signature(function).parameters.values() if function is not None else ()
+    named = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    return [parameter.name for parameter in parameters] if function is not None and named else None
 
 
 def _export_lines(text: str) -> dict[str | None, tuple[int, int]]:
