@@ -268,3 +268,15 @@ def test_masks_may_end_within_a_vector(m, k, pitch):
     assert text.count("cp.async.ca") + text.count("cp.async.cg") > 4 and "ld.global.b16" in text
     for seed in range(2):
         check(text, m, k, pitch, -(-k // K), seed)
+
+
+def test_the_bound_that_counters_are_compared_with_is_no_smaller_than_the_first():
+    # So LLVM, which makes the loop end there, has the same number in one register for the copies and for the loop.
+    module = parse_module(matmul(), "test.mlir")
+    convert_tileaa_to_tileas(module, target("sm_90"))
+    (func,) = [op for op in module.walk() if op.name == "nv_tileaa.func"]
+    pipeline_loops(func, target("sm_90"), 3)
+    (loop,) = [op for op in func.walk() if op.name == "scf.for"]
+    bound = loop.upper_bound.defining_op
+    assert bound.name == "arith.maxsi"
+    assert bound.operands[0] is loop.lower_bound

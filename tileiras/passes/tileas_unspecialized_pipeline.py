@@ -4,14 +4,20 @@
 hints of the loads and by what fits.  `instead-of` names the variant of warp specialization, `light` or `heavy`, whose
 place this schedule takes.
 
+Tiles that are loaded long before they are used are loaded where they are used, when a thread has no registers for them
+until then.
+
 Fails softly when loads could have run ahead and no loop has the room.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Operation, Pass
+from tileiras.ir import Operation, Pass, TensorType
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
@@ -44,6 +50,10 @@ class UnspecializedPipeline(Pass):
                 from tileiras.schedule.registers import lower_occupancy
 
                 lower_occupancy(func, gpu_of(self.compute_capability), context.engine)
+            if _loads_much(func):
+                from tileiras.schedule.late_loads import load_late
+
+                load_late(func, context.engine)
             if not any(isinstance(inner, scf.ForOp) for inner in func.walk()):
                 continue
             # A dozen modules, for kernels with loops only.
@@ -54,3 +64,14 @@ class UnspecializedPipeline(Pass):
             refused += done.refused
         if refused and not pipelined:
             self.signal_soft_failure(context)
+
+
+MUCH = 48
+"""Elements of loaded tiles in a thread, outside of loops; fewer are no reason to look at all registers of a kernel."""
+
+
+def _loads_much(func: Any) -> bool:
+    loads = (op for op in func.body.blocks[0].operations if isinstance(op, (tileas.TiledLoadOp, tileas.LoadOp)))
+    types = (op.data.type for op in loads)
+    loaded = sum(type.num_elements for type in types if isinstance(type, TensorType))
+    return loaded > MUCH * 32 * (func.kernel_spec.num_warps or 1)

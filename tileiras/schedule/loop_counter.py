@@ -41,6 +41,18 @@ def binary(builder: Builder, cls: Any, lhs: Value, rhs: Value) -> Value:
     return builder.insert(cls(lhs, rhs)).results[0]
 
 
+def end_no_earlier(builder: Builder, loop: Any) -> None:
+    """Has a loop, in place, end no earlier than it begins, which changes nothing but the number that counters are
+    compared with.
+
+    LLVM has a loop end at the larger of both bounds, and would keep that beside the upper one that others look at.
+    """
+    if trips(loop) is None:
+        larger = arith.MaxUIOp if loop.unsignedCmp is not None else arith.MaxSIOp
+        end = binary(builder, larger, loop.lower_bound, loop.upper_bound)
+        loop.operands = (loop.lower_bound, end, *loop.operands[2:])
+
+
 class LoopCounter:
     """The bounds of a loop whose counter is asked for ahead of time."""
 

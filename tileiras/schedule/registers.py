@@ -157,6 +157,18 @@ def _goes_to_products(value: Value) -> bool:
     return True
 
 
+def lacks_registers(func: Any) -> bool:
+    """Whether the tiles of a kernel may take more registers at a time than a thread has."""
+    return _most_live(func.body.blocks[0], _apart) > _available(func)
+
+
+def _apart(value: Value) -> int:
+    """As words(), where each element of 16 bits has a register of its own, as after accesses of single ones."""
+    taken = words(value)
+    apart = taken and getattr(value.type.element_type, "width", 64) == 16
+    return layout_of(value.type).registers if apart else taken
+
+
 def exceeds(loop: Any, func: Any) -> int:
     """By how many registers a loop is above what a thread has; negative when some are left."""
     return loop_registers(loop) - _available(func)

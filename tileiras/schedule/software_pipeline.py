@@ -26,7 +26,7 @@ from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
-from .loop_counter import LoopCounter, binary, can_look_ahead, compare, integer, trips
+from .loop_counter import LoopCounter, binary, can_look_ahead, compare, end_no_earlier, integer, trips
 from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
 from .resident_factors import copy_where_used, keep_factors
@@ -216,9 +216,10 @@ class _Pipeline:
         self.staged = staged
         self.stages = stages
         self.atom = atom
-        self.counter = LoopCounter(loop)
         self.outer = Builder.before(loop)
         self.outer.location = loop.location
+        end_no_earlier(self.outer, loop)
+        self.counter = LoopCounter(loop)
 
     def run(self) -> None:
         loop, outer = self.loop, self.outer
