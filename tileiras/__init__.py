@@ -17,8 +17,8 @@ _LAZY = {
     "Diagnostic": "tileiras.diagnostics",
 }
 
-_SUBMODULES = ("runtime", "sim")
-"""Packages that are reached as attributes without being imported by name first."""
+_SUBMODULES = ("api", "runtime", "sim")
+"""Modules that are reached as attributes without being imported by name first."""
 
 __all__ = ["__version__", *_LAZY]
 

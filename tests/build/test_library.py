@@ -1,6 +1,8 @@
 """The library and the command `tileiras` on the artifact store."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,9 @@ def test_a_cubin_is_no_text(ptxas):
     made = tileiras.compile("cuda_tile.module @m { entry @k() { return } }", gpu_name="sm_90", emit="cubin")
     with pytest.raises(ValueError, match="<.cubin of k: [0-9]+ bytes> is no text"):
         made.text  # noqa: B018
+
+
+def test_documented_modules_are_there_without_being_imported():
+    code = "import tileiras; print(tileiras.api.compile.__module__, tileiras.sim.emulate, tileiras.runtime.launch)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert made.stdout.startswith("tileiras.api ") and not made.stderr
