@@ -196,6 +196,8 @@ def benchmarks_part(run: Run) -> None:
             *([f"--device-folder={run.keep}"] if run.keep else []), "-k", "not torch",
         )  # fmt: skip
         kernels = len({record["digest"] for record in records})
+        if not kernels:
+            run.fail(f"{path.name}: nothing was compiled")
         rows.append([path.name, kernels, *(compiled(run, records, target) for target in TARGETS)])
     table(["benchmarks", "kernels", *TARGETS], rows)
 

@@ -35,6 +35,9 @@ from tileiras.sim.interpreter import InterpreterError
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.memory import Allocation, Memory
 
+# Kernels of another run would come from the front end's own cache, and never get here.  It asks when it is imported.
+os.environ["CUDA_TILE_CACHE_DIR"] = "off"
+
 COMPARED = 1 << 28
 """Bytes that a launch may reach when its results are compared, which takes three copies."""
 
@@ -115,8 +118,6 @@ class Device:
     def install(self) -> None:
         """Put the driver, the compiler and torch's devices in place."""
         self.driver.install()
-        # Kernels of another run with another backend would come from the front end's own cache.
-        os.environ["CUDA_TILE_CACHE_DIR"] = "off"
         import cuda.tile
         import torch
         import torch_on_host
