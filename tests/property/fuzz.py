@@ -36,6 +36,8 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
 
 import mutations  # noqa: E402
 
+import tileiras  # noqa: E402
+
 ANSWERS = (0, 1, 2, 3, 5)
 SECONDS = 10
 """Processor time for one command."""
@@ -138,9 +140,10 @@ def run_command(words: tuple[str, ...], data: bytes) -> Outcome:
 
 
 def _place(trace) -> str:
-    """The innermost place inside the compiler, and where it was called from."""
-    frames = [f for f in traceback.extract_tb(trace) if f"{os.sep}tileiras{os.sep}" in f.filename]
-    named = [f"{f.filename.rsplit(f'{os.sep}tileiras{os.sep}', 1)[1]}:{f.lineno} {f.name}" for f in frames]
+    """The innermost place inside the compiler, whatever the folders above it are called."""
+    package = os.path.dirname(os.path.abspath(tileiras.__file__)) + os.sep
+    frames = [f for f in traceback.extract_tb(trace) if f.filename.startswith(package)]
+    named = [f"{f.filename.removeprefix(package)}:{f.lineno} {f.name}" for f in frames]
     return named[-1] if named else "main"
 
 
