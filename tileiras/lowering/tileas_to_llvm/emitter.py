@@ -82,13 +82,14 @@ class Emitter:
     def _pure(self, kind: Any, operands: tuple[Value, ...], type: Any, key: Any = None, **attributes: Any) -> Any:
         """The result of an operation without effects, made unless the same is known here; `key` stands for its
         attributes."""
-        known = self._known.get(self.block)
-        if known is None:
-            known = self._known[self.block] = {}
-        place = (kind, operands, type, key)
-        found = known.get(place)
+        return self._once((kind, operands, type, key), lambda: self._make(kind, operands, type, attributes))
+
+    def _once(self, key: Any, make: Callable[[], Value]) -> Value:
+        """What `make()` computes, without effects, of `key`, unless that is known in this block."""
+        known = self._known.setdefault(self.block, {})
+        found = known.get(key)
         if found is None:
-            found = known[place] = self._make(kind, operands, type, attributes)
+            found = known[key] = make()
         return found
 
     def _binary(self, kind: Any, a: Number, b: Number, type: Any) -> Value:
@@ -451,13 +452,10 @@ class Emitter:
             offset = known
         elif known is not None:
             offset = self.integer(known, i64)
-        known = self._known.setdefault(self.block, {})
-        place = (llvm.GEPOp, base, offset, inbounds)
-        found = known.get(place)
-        if found is None:
-            found = self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds))
-            known[place] = found
-        return found
+        return self._once(
+            (llvm.GEPOp, base, offset, inbounds),
+            lambda: self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds)),
+        )
 
     def xor_address(self, pointer: Value, bits: int) -> Value:
         """A pointer into shared memory with some bits of its address turned over."""

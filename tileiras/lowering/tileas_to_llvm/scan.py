@@ -11,12 +11,12 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i1, i8, i32
+from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.scan import is_scannable, scan_layout
 
 from .access import load_vector, store_vector
-from .convert_layout import FULL_WARP, convert
+from .convert_layout import FULL_WARP, as_data, convert, from_data
 from .function import FunctionLowering
 from .reduce import combine
 from .types import count_of, element_of, vector_of
@@ -106,8 +106,7 @@ def _before_this_warp(
     """
     emit, synchronization = lowering.emit, lowering.synchronization
     count = 1 << len(warp_bits)
-    narrow = [element_of(v.type) is i1 for v in running]
-    data = [emit.insert(llvm.ZExtOp(v, res=i8)) if small else v for v, small in zip(running, narrow)]
+    data = [as_data(v, lowering) for v in running]
     sizes = [element_of(v.type).width // 8 for v in data]
     # Each scan that the warps share out has a row of totals: whatever else lanes and warps stand for tells it.
     warps = layout.bits("warp")
@@ -136,10 +135,7 @@ def _before_this_warp(
     order = range(count - 1, -1, -1) if reverse else range(count)
     earlier: Values = []
     for number in order[:-1]:
-        mine = [
-            emit.insert(llvm.TruncOp(part, res=i1)) if small else part
-            for part, small in zip((emit.extract(v, number) for v in totals), narrow)
-        ]
+        mine = [from_data(emit.extract(v, number), element_of(r.type), lowering) for v, r in zip(totals, running)]
         if not earlier:
             earlier = mine
             continue
