@@ -242,6 +242,14 @@ def test_stream_objects(stand_in):
         launch(PTX, "k", 1, [1], stream=stream, metadata=description("i32"))
     streams = [line.rsplit(" ", 1)[1] for line in stand_in.log if line.startswith("launch")]
     assert streams == ["11", "12", "13"]
+    with pytest.raises(ArgumentError, match="a stream is wanted, not str"):
+        launch(PTX, "k", 1, [1], stream="default", metadata=description("i32"))
+
+
+def test_sizes_of_a_grid_may_be_numpys(stand_in):
+    for grid in (np.int64(3), [np.int32(3), 1]):
+        launch(PTX, "k", grid, [1], metadata=description("i32"))
+    assert sum(line.startswith("launch grid 3 1 1 ") for line in stand_in.log) == 2
 
 
 @pytest.mark.parametrize(
@@ -296,12 +304,33 @@ def test_refused_calls_are_errors_in_the_drivers_words(stand_in, call):
     assert stand_in.log[-1] == "pop", "the context is given back"
 
 
-def test_no_driver_is_said_plainly(monkeypatch):
+@pytest.fixture
+def no_driver(monkeypatch):
     monkeypatch.setattr(driver_module, "LIBRARIES", ("libcuda_that_is_not_there.so",))
     monkeypatch.setattr(driver_module, "_loaded", None)
+
+
+def test_no_driver_is_said_plainly(no_driver):
     assert not available()
     with pytest.raises(DriverError, match=r"no CUDA driver here \(libcuda_that_is_not_there.so cannot be loaded"):
-        launch(PTX, "k", 1, [])
+        launch(PTX, "k", 1, [np.zeros(4, np.float32), 7], metadata=description("ptr<f32>", "i32"))
+
+
+@pytest.mark.parametrize(
+    "entry, grid, arguments, message",
+    [
+        ("other", 1, [0, 7], "no kernel 'other' in the image; it has: k"),
+        ("k", (1, 0), [0, 7], r"a grid has one to three positive sizes, not \(1, 0\)"),
+        ("k", "3", [0, 7], "a grid has one to three positive sizes, not '3'"),
+        ("k", 1.5, [0, 7], "a grid has one to three positive sizes, not 1.5"),
+        ("k", 1, [0], "kernel 'k' takes 2 arguments, got 1"),
+        ("k", 1, [1.5, 7], r"argument 0 \('p0'\) of kernel 'k': a pointer is wanted"),
+        ("k", 1, [np.zeros(4, np.float32), 1 << 40], r"argument 1 \('p1'\) of kernel 'k': 1099511627776 does not fit"),
+    ],
+)
+def test_wrong_arguments_are_told_where_no_driver_is(no_driver, entry, grid, arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        launch(PTX, entry, grid, arguments, metadata=description("ptr<f32>", "i32"))
 
 
 def test_artifacts_and_bare_ptx_describe_themselves(stand_in):

@@ -10,6 +10,7 @@ modules of this package import only the standard library, so that a test package
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,12 @@ from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALL
 
 __all__ = ["ArgumentError", "DriverError", "Module", "available", "launch"]
 
-STATIC_SHARED_LIMIT = 48 * 1024
-"""Dynamic shared memory above this must be asked for (CUDA programming guide, "Shared Memory" of each capability)."""
+SHARED_WITHOUT_ASKING = 48 * 1024
+"""Bytes of dynamic shared memory above which it must be asked for (CUDA programming guide, "Shared Memory" of each
+capability)."""
 
 PORTABLE_CLUSTER = 8
+"""CTAs of a cluster above which it must be asked for (the guide, "Thread Block Clusters")."""
 
 TILE_LAUNCH_SINCE = (13, 0)
 """The CUDA version of the first driver that knows tile launches (r580, says cuTile Python); an older one would start
@@ -56,7 +59,7 @@ class Module:
         if known is None:
             known = self._cuda.function(self._handle, entry)
             kernel = self.kernels[entry]
-            if kernel["shared_memory"] > STATIC_SHARED_LIMIT:
+            if kernel["shared_memory"] > SHARED_WITHOUT_ASKING:
                 self._cuda.set_function_attribute(known, MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel["shared_memory"])
             x, y, z = kernel["cluster"]
             if x * y * z > PORTABLE_CLUSTER:
@@ -142,17 +145,23 @@ class _Arrays:
                         break
 
 
-def dimensions(sizes: int | Sequence[int]) -> tuple[int, int, int]:
-    """One to three sizes filled up with ones; ArgumentError for anything else."""
-    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+def dimensions(sizes: Any) -> tuple[int, int, int]:
+    """One integer, or a sequence of up to three, filled up with ones; ArgumentError for anything else."""
+    try:
+        given = tuple(map(operator.index, sizes)) if hasattr(sizes, "__iter__") else (operator.index(sizes),)
+    except TypeError:
+        given = ()
     if not 1 <= len(given) <= 3 or any(size < 1 for size in given):
-        raise ArgumentError(f"a grid has one to three positive sizes, not {given}")
+        raise ArgumentError(f"a grid has one to three positive sizes, not {sizes!r}")
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 
 
 def stream_handle(stream: Any) -> int:
-    """A stream's number: an int, an object with the `__cuda_stream__` protocol, or a stream of PyTorch or CuPy."""
+    """A stream's number: an int, an object with the `__cuda_stream__` protocol, or a stream of PyTorch or CuPy.
+
+    Raises ArgumentError for anything else.
+    """
     if stream is None:
         return 0
     if hasattr(stream, "__cuda_stream__"):
@@ -161,7 +170,10 @@ def stream_handle(stream: Any) -> int:
     for attribute in ("cuda_stream", "ptr"):
         if hasattr(stream, attribute):
             return int(getattr(stream, attribute))
-    return int(stream)
+    try:
+        return operator.index(stream)
+    except TypeError:
+        raise ArgumentError(f"a stream is wanted, not {type(stream).__name__}") from None
 
 
 _modules: dict[tuple[int, bytes], Module] = {}
@@ -188,10 +200,14 @@ def launch(
         text, with no dynamic shared memory.
 
     The kernel runs in the thread's current context, or in the primary one of device 0 when there is none.  Raises
-    DriverError with the driver's words, ArgumentError for arguments that do not fit.
+    DriverError with the driver's words, ArgumentError for arguments that do not fit, also where there is no driver.
     """
     data = image_bytes(image)
-    cuda = load_driver()
+    try:
+        cuda = load_driver()
+    except DriverError:
+        _check(descriptions(image, metadata), entry, grid, args, stream)
+        raise
     with _Context(cuda) as context:
         key = (context.handle, data)
         module = _modules.get(key)
@@ -200,9 +216,37 @@ def launch(
         if entry not in module.kernels:
             # Somebody who describes one kernel at a time.
             module.kernels.update(descriptions(image, metadata))
-        if entry not in module.kernels:
-            raise ArgumentError(f"no kernel '{entry}' in the image; it has: {', '.join(module.kernels) or 'none'}")
+        _described(module.kernels, entry)
         module.launch(entry, dimensions(grid), args, stream_handle(stream))
+
+
+def _described(kernels: Mapping[str, Mapping[str, Any]], entry: str) -> Mapping[str, Any]:
+    """A kernel's launch description; ArgumentError where the image has no such kernel."""
+    if entry not in kernels:
+        raise ArgumentError(f"no kernel '{entry}' in the image; it has: {', '.join(kernels) or 'none'}")
+    return kernels[entry]
+
+
+class _NoDevice:
+    """Where pointers lead while arguments are looked at on a machine that cannot launch anything."""
+
+    stream = 0
+
+    def place(self, memory: HostMemory) -> int:
+        return 0
+
+    def wait_for(self, stream: int) -> None:
+        pass
+
+
+def _check(
+    kernels: Mapping[str, Mapping[str, Any]], entry: str, grid: int | Sequence[int], args: Sequence[Any], stream: Any
+) -> None:
+    """Raises ArgumentError for what a launch would find wrong before it asks the driver for anything."""
+    kernel = _described(kernels, entry)
+    dimensions(grid)
+    stream_handle(stream)
+    pack(kernel, args, _NoDevice(), lambda made, address, dims, strides: b"")
 
 
 class _Context:

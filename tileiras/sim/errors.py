@@ -1,4 +1,7 @@
-"""The base of everything that a simulated kernel can do wrong; imports nothing, so that it can always be caught."""
+"""The base of everything that a simulated kernel can do wrong; imports no simulator, so that it can be caught."""
+
+import operator
+from typing import Any
 
 
 class SimulationError(Exception):
@@ -7,3 +10,11 @@ class SimulationError(Exception):
 
 class ArgumentMismatch(SimulationError, TypeError, ValueError):
     """Entry, grid or arguments of a run do not fit the kernel."""
+
+
+def sizes_of(given: Any) -> tuple[int, ...]:
+    """One number or a sequence of them, as they give a grid; empty for what is neither."""
+    try:
+        return tuple(map(operator.index, given)) if hasattr(given, "__iter__") else (operator.index(given),)
+    except TypeError:
+        return ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentMismatch
+from ..errors import ArgumentMismatch, sizes_of
 from ..memory import Memory
 from . import ptx_parser, rounding
 from .errors import EmulationError
@@ -139,10 +139,10 @@ def emulate(
 def _shape(given, what: str, entry: str) -> tuple[int, int, int]:
     if given is None:
         raise ArgumentMismatch(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
-    values = (given,) if isinstance(given, int | np.integer) else tuple(given)
-    if not 1 <= len(values) <= 3 or any(int(v) < 1 for v in values):
+    sizes = sizes_of(given)
+    if not 1 <= len(sizes) <= 3 or any(size < 1 for size in sizes):
         raise ArgumentMismatch(f"a {what} shape has one to three positive extents, got {given!r}")
-    return (*(int(v) for v in values), *(1,) * (3 - len(values)))
+    return (*sizes, *(1,) * (3 - len(sizes)))
 
 
 def _kernel(metadata: Mapping[str, Any] | None, entry: str) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from tileiras.ir import Operation
 
+from ..errors import sizes_of
 from ..memory import Memory
 
 # Importing a family registers the meanings of its operations.
@@ -99,9 +100,9 @@ def _load_globals(module: Operation, memory: Memory) -> dict[str, int]:
 
 
 def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
-    sizes = (grid,) if isinstance(grid, int) else tuple(int(size) for size in grid)
+    sizes = sizes_of(grid)
     if not 1 <= len(sizes) <= 3 or any(not 1 <= size < 1 << 24 for size in sizes):
-        raise ArgumentMismatch(f"a grid has one to three sizes from 1 to 2^24-1, got {grid}")
+        raise ArgumentMismatch(f"a grid has one to three sizes from 1 to 2^24-1, got {grid!r}")
     return (*sizes, 1, 1, 1)[:3]
 
 
