@@ -29,6 +29,19 @@ def shared_budget(func: Any, target: Target) -> int:
     return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
 
 
+def live_bytes(loop: Any) -> int:
+    """What the buffers take that live where a loop is."""
+    total = 0
+    current = loop
+    while current is not None and current.parent is not None:
+        for op in current.parent.operations:
+            if isinstance(op, tileas.DeallocTensorOp) and current.is_before_in_block(op):
+                if op.buffer.defining_op.is_before_in_block(current):
+                    total += op.buffer.type.stages * op.buffer.type.stage_bytes
+        current = current.parent_op
+    return total
+
+
 def conversion_bytes(op: Any) -> int:
     """What a conversion of layout takes of shared memory when it is made at once."""
     element = op.result.type.element_type

@@ -26,11 +26,12 @@ from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
+from .carried_tiles import keep_carried
 from .loop_counter import LoopCounter, binary, can_look_ahead, compare, end_no_earlier, integer, trips
 from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
 from .resident_factors import copy_where_used, keep_factors
-from .shared_memory import SCRATCH_BYTES, SCRATCH_USERS, conversion_bytes, shared_budget
+from .shared_memory import SCRATCH_BYTES, SCRATCH_USERS, conversion_bytes, live_bytes, shared_budget
 from .staging import (
     LOADS,
     StagedLoad,
@@ -78,6 +79,7 @@ def pipeline_loops(
             outcomes.append(_pipeline(loop, found, func, target, atom, stages, engine, remarks))
         elif found and remarks is not None:
             remarks.as_written(loop, "later values of its counter cannot be compared with its bound")
+    keep_carried(func, target, engine)
     return Outcome(outcomes.count(True), outcomes.count(False))
 
 
@@ -127,7 +129,7 @@ def _pipeline(
     remarks: ScheduleRemarks | None = None,
 ) -> bool | None:
     """Whether the loop got its pipeline; None when it is not worth one."""
-    budget = shared_budget(func, target) - _live_bytes(loop)
+    budget = shared_budget(func, target) - live_bytes(loop)
     wanted = stages or _wanted_stages(found)
     known = trips(loop)
     if known is not None:
@@ -174,23 +176,10 @@ def _copy_where_used(
     """What does not run ahead need not go through registers either, if shared memory holds it once."""
     if not loads:
         return
-    left = shared_budget(func, target) - _live_bytes(loop) - _scratch_bytes(loop, found)
+    left = shared_budget(func, target) - live_bytes(loop) - _scratch_bytes(loop, found)
     count = copy_where_used(loop, loads, left, atom)
     if count and engine is not None:
         engine.remark(loop.location, f"{count} of them go to shared memory where they are used")
-
-
-def _live_bytes(loop: Any) -> int:
-    """What the buffers of enclosing loops take."""
-    total = 0
-    current = loop
-    while current is not None and current.parent is not None:
-        for op in current.parent.operations:
-            if isinstance(op, tileas.DeallocTensorOp) and current.is_before_in_block(op):
-                buffer = op.buffer.type
-                total += buffer.stages * buffer.stage_bytes
-        current = current.parent_op
-    return total
 
 
 def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:

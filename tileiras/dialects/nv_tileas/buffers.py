@@ -11,6 +11,9 @@ A loop that is pipelined looks like this, with S stages:
       %x = nv_tileas.copy %b[%read]
     }
     nv_tileas.dealloc_tensor %b
+
+A buffer of tiles with a layout of registers holds what the registers of each thread would: only `store_tensor` and
+`copy` of tiles with this very layout use it, and no thread sees what another has stored.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ class SharedLayoutAttr(Attribute):
 
 
 class BufferType(Type):
-    """`stages` tiles in shared memory, one after the other."""
+    """`stages` tiles in shared memory, one after the other; with a layout of registers, each thread's elements."""
 
     name = "nv_tileas.buffer"
     parameters = ("stages", "tile")
@@ -99,14 +102,28 @@ class BufferType(Type):
     def verify(self) -> None:
         if self.stages < 1:
             raise VerifyError("expected at least one stage", prefix=False)
-        if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, SharedLayoutAttr):
-            raise VerifyError("expected a tensor with a shared-memory layout", prefix=False)
+        layouts = (SharedLayoutAttr, LinearLayoutAttr)
+        if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, layouts):
+            raise VerifyError("expected a tensor with a layout of shared memory or of registers", prefix=False)
         element = self.tile.element_type
         if not isinstance(element, (IntegerType, FloatType)) or element.width % 8:
             raise VerifyError(f"expected elements of whole bytes, got {element}", prefix=False)
 
     @property
+    def is_of_registers(self) -> bool:
+        """Whether each thread has a place of its own for its elements."""
+        return isinstance(self.tile.encoding, LinearLayoutAttr)
+
+    @property
+    def thread_words(self) -> int:
+        """Words of 32 bits that a thread has of its own in a stage."""
+        return -(-(self.tile.element_type.width << len(self.tile.encoding.register)) // 32)
+
+    @property
     def stage_bytes(self) -> int:
+        if self.is_of_registers:
+            encoding = self.tile.encoding
+            return 4 * self.thread_words << len(encoding.lane) + len(encoding.warp)
         return self.tile.num_elements * self.tile.element_type.width // 8
 
     def print_parameters(self, printer: Any) -> None:
@@ -146,6 +163,18 @@ def check_stage(op: Any) -> None:
         raise VerifyError(f"expects the number of a stage as i32, got {op.stage.type}")
 
 
+def _is_own(op: Any, tile: TensorType, part: Any) -> bool:
+    """Whether `op` moves each thread's elements between registers and its own place; `part`: of the tile, if any.
+
+    Raises VerifyError where the buffer is for that and the tile has another layout.
+    """
+    if not op.buffer.type.is_of_registers:
+        return False
+    if tile is not op.buffer.type.tile or part is not None:
+        raise VerifyError(f"expects the tile that each thread keeps, {op.buffer.type.tile}, got {tile}")
+    return True
+
+
 class _AsyncLoad(Operation):
     """A copy from global memory to one stage of a buffer, under way until an `async.wait` for its group."""
 
@@ -154,6 +183,8 @@ class _AsyncLoad(Operation):
     def _check(self: Any, shape: tuple[int, ...], element: Any) -> None:
         check_stage(self)
         tile = self.buffer.type.tile
+        if self.buffer.type.is_of_registers:
+            raise VerifyError(f"expects a buffer that all threads read, got {self.buffer.type}")
         if tile.shape != shape or tile.element_type is not element:
             raise VerifyError(f"expects a buffer of tiles of shape {list(shape)} and type {element}, got {tile}")
 
@@ -259,6 +290,8 @@ class StoreTensorOp(Operation):
     def verify_op(self) -> None:
         check_stage(self)
         tile, type = self.buffer.type.tile, self.tensor.type
+        if _is_own(self, type, self.part):
+            return
         if self.part is None:
             if (tile.shape, tile.element_type) != (type.shape, type.element_type):
                 raise VerifyError(f"expects a tile like {tile}, got {type}")
@@ -291,6 +324,8 @@ class CopyOp(Operation):
     def verify_op(self) -> None:
         check_stage(self)
         tile, type = self.buffer.type.tile, self.result.type
+        if _is_own(self, type, self.slice):
+            return
         if tile.element_type is not type.element_type or self.slice is None and tile.shape != type.shape:
             raise VerifyError(f"expects a tile like {tile}, got {type}")
         if self.slice is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tileiras.dialects.arith import bool_like, integer_like
@@ -85,6 +85,24 @@ class ForOp(Operation):
         new = ForOp.create(operands, types, dict(self.attributes), (body,), location=self.location)
         self.parent.insert_before(new, self)
         self.replace_all_uses_with(new.results[: len(self.results)])
+        self.erase()
+        return new
+
+    def without_carried(self, unused: Collection[int]) -> "ForOp":
+        """Puts a loop in the place of this one that does not carry the values with these numbers, which nothing uses,
+        neither inside nor behind."""
+        kept = [index for index in range(len(self.init_args)) if index not in unused]
+        end = self.yield_op
+        end.operands = [end.operands[index] for index in kept]
+        for index in sorted(unused, reverse=True):
+            self.body.block.erase_argument(1 + index)
+        operands = (self.lower_bound, self.upper_bound, self.step, *(self.init_args[index] for index in kept))
+        types = [self.results[index].type for index in kept]
+        body = Region().take_blocks(self.body)
+        new = ForOp.create(operands, types, dict(self.attributes), (body,), location=self.location)
+        self.parent.insert_before(new, self)
+        for index, result in zip(kept, new.results):
+            self.results[index].replace_all_uses_with(result)
         self.erase()
         return new
 

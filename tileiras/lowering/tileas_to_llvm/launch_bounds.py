@@ -5,30 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
 from tileiras.ir import TensorType
 from tileiras.targets import registers_per_thread
 
 
 def least_ctas(func: Any) -> int | None:
-    """What the kernel asks for; one where its tiles take all registers that a thread can have; None to leave it open.
+    """What the kernel asks for; one where its tiles take all registers that a thread can have, or so many that two CTAs
+    have no room for them; None to leave it open.
 
-    Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 of them, and spills all the rest:
-    twelve tiles of 64x128 f32 made 2304 bytes of local memory, and make none since it knows of one CTA.  Others would
-    get more registers for this word than they need, so that fewer CTAs fit on an SM.
+    Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 or 40 of them, and spills all the
+    rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled product of 128x256 for sm_120 3248.
+    Others it keeps to what two CTAs leave, and spills what is above.  Most would get more registers for this word than
+    they need, so that fewer CTAs fit on an SM.
     """
     spec = func.kernel_spec
     if spec.occupancy:
         return spec.occupancy
     threads = 32 * (spec.num_warps or 1)
-    most = registers_per_thread(threads)
-    if _elements(func) <= most * threads:
+    most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
+    if _elements(func) <= of_two * threads:
         return None
     # Several modules, for kernels with large tiles only.
-    from tileiras.schedule.registers import OTHER_REGISTERS, tile_registers, words
+    from tileiras.schedule.registers import OTHER_REGISTERS, PRODUCTS, loop_registers, tile_registers, words
 
+    # Sums of products stay in registers, whereas ptxas makes some of what goes into other tiles again.
+    loops = (op for op in func.walk() if isinstance(op, scf.ForOp) and any(isinstance(o, PRODUCTS) for o in op.walk()))
+    tiles = tile_registers(func)
+    if tiles > of_two * 9 // 8 or any(loop_registers(loop) > of_two for loop in loops):
+        return 1
     # A factor that goes through shared memory in rounds is all in registers before the product reads it.
     in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and _takes_rounds(op))
-    needed = max(tile_registers(func), max(map(words, in_rounds), default=0))
+    needed = max(tiles, max(map(words, in_rounds), default=0))
     return 1 if needed + OTHER_REGISTERS > most else None
 
 

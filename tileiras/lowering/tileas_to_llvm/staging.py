@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from math import gcd
 from operator import or_
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, VerifyError, element_type_of
+from tileiras.ir import Value, VerifyError, element_type_of, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import Condition
 from tileiras.layout.encoding import layout_of, offsets_of
@@ -33,7 +33,7 @@ from .function import FunctionLowering
 from .masked_vectors import MaskedVectors
 from .memory import in_registers
 from .synchronization import Region
-from .types import element_of, memory_type, scalar_type
+from .types import element_of, memory_type, scalar_type, vector_of
 from .views import TileAddresses
 
 
@@ -146,7 +146,43 @@ def wait(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     return [None]
 
 
+def _own_places(op: Any, lowering: FunctionLowering) -> Iterator[tuple[list[int], Value]]:
+    """Of a thread's own place in a buffer: runs of up to four words, and their addresses.
+
+    A run lies beside those of the other threads, so that no bank has two words of a wavefront.
+    """
+    emit = lowering.emit
+    place = _stage(lowering.value(op.buffer), lowering.value(op.stage), lowering)
+    words, threads = op.buffer.type.thread_words, 32 * lowering.num_warps
+    first = 0
+    while first < words:
+        count = min(4, 1 << (words - first).bit_length() - 1)
+        start = emit.add(place.start, 4 * first * threads)
+        yield list(range(first, first + count)), emit.gep(place.base, emit.add(emit.mul(emit.thread, 4 * count), start))
+        first += count
+
+
+def _store_own(op: Any, lowering: FunctionLowering) -> None:
+    """No other thread reads what a thread stores to its own place: no barrier is needed."""
+    words = lowering.emit.pack(as_data(lowering.value(op.tensor), lowering), i32)
+    for run, pointer in _own_places(op, lowering):
+        store_vector(lowering, pointer, 0, lowering.emit.shuffle(words, run))
+    # What takes the place after the buffer's life has to wait for stores that nothing reads as well.
+    lowering.synchronization.scratch_read(lowering.value(op.buffer).region)
+
+
+def _load_own(op: Any, lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    runs = [load_vector(lowering, p, 0, vector_of(i32, len(run))) for run, p in _own_places(op, lowering)]
+    lowering.synchronization.scratch_read(lowering.value(op.buffer).region)
+    type = op.result.type
+    return emit.unpack(emit.concat(runs), vector_of(scalar_type(type.element_type), layout_of(type).registers))
+
+
 def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    if op.buffer.type.is_of_registers:
+        _store_own(op, lowering)
+        return
     emit = lowering.emit
     buffer = lowering.value(op.buffer)
     data = as_data(lowering.value(op.tensor), lowering)
@@ -173,6 +209,8 @@ def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
 
 
 def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
+    if op.buffer.type.is_of_registers:
+        return _load_own(op, lowering)
     layout = lowering.layout(op.result)
     tile = op.buffer.type.tile
     buffer = lowering.value(op.buffer)
