@@ -96,8 +96,10 @@ def convert_tileaa_to_tileas(
         expand_scaled_products(func, dots)
         if has_large_tiles(func, 32 * warps):
             # Loaded for such kernels only.
+            from .product_slices import slice_products
             from .slicing import slice_tiles
 
+            slice_products(func, warps, dots, engine)
             slice_tiles(func, warps, dots, engine)
         facts = DivisibilityAnalysis(func)
         remarks = engine is not None and engine.remarks

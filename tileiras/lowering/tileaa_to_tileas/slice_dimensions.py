@@ -67,9 +67,18 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
     return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
 
 
+def factor_dims(op: Any) -> list[int | None]:
+    """The dimension of each operand of a product that is K, along which scales have one element for a run."""
+    rank = op.result.type.rank
+    return [
+        None if place == ACCUMULATOR else rank - 1 if place in WITH_ROWS else rank - 2
+        for place in range(len(op.operands))
+    ]
+
+
 def result_dim(op: Any, operand: Value, dim: int, parts: int) -> int | None:
     """The dimension along which the results are cut, or a store's tile is, when `operand` is along `dim`; None for a
-    reduction along it.  Raises Unsliceable."""
+    reduction along it, or K of a product.  Raises Unsliceable."""
     if isinstance(op, aa.ViewOp):
         return view_dim(op.operand.type.shape, op.result.type.shape, dim, parts)
     if isinstance(op, aa.PermuteOp):
@@ -77,7 +86,7 @@ def result_dim(op: Any, operand: Value, dim: int, parts: int) -> int | None:
     if isinstance(op, aa.ReduceOp):
         return None if dim == op.dim.value else dim - (dim > op.dim.value)
     if isinstance(op, PRODUCTS) and operand_dims(op, dim, parts)[list(op.operands).index(operand)] is None:
-        raise Unsliceable  # along K
+        return None
     return dim
 
 

@@ -3,7 +3,8 @@
 A *group* is what hangs together through tensors that are cut along one dimension: loads, stores, whatever does the same
 to each element, reductions and scans along other dimensions, rows or columns of products, loops that carry them.  A
 reduction along the dimension itself ends a *stage*: it is complete when its loop is, and whoever wants both its result
-and the tile makes the tile again, in the loop of a later stage.  A scan along the dimension goes on, in the next slice,
+and the tile makes the tile again, in the loop of a later stage.  So does a product whose factors are cut along K, which
+is done only where that is asked for.  A scan along the dimension goes on, in the next slice,
 from what has come before, so that all scans of a group go one way, which is that of its loops.  Constants, ranges and
 what is computed of them are no part of a group, but made again in each slice; so is what else is in one of its loops.
 
@@ -40,6 +41,7 @@ from .slice_dimensions import (
     STORES,
     Remade,
     Unsliceable,
+    factor_dims,
     is_elementwise,
     operand_dims,
     result_dim,
@@ -54,14 +56,17 @@ class Group:
 
     `dims` has the dimension of each tensor that is cut and `loops` the loops around some of them; `units` are the
     operations of the seed's block that are or contain some, `stages` the loop in which each is completed and `runs` all
-    in which it is executed.  Raises Unsliceable.
+    in which it is executed.  With `along_k` all products are cut along K, without it none.  Raises Unsliceable.
     """
 
-    def __init__(self, seed: Value, dim: int, parts: int, aliases: AliasAnalysis, remade: Remade) -> None:
+    def __init__(
+        self, seed: Value, dim: int, parts: int, aliases: AliasAnalysis, remade: Remade, along_k: bool = False
+    ) -> None:
         assert seed.defining_op is not None and seed.defining_op.parent is not None
         self.block: Block = seed.defining_op.parent
         self.parts = parts
         self.remade = remade
+        self.along_k = along_k
         self.dims: dict[Value, int] = {}
         self.loops: dict[Any, None] = {}
         self.sinks: set[Operation] = set()
@@ -95,8 +100,8 @@ class Group:
         self._check_order()
 
     def is_reduced(self, op: Operation) -> bool:
-        """Whether an operation is a reduction along the dimension that is cut."""
-        return op in self.sinks and isinstance(op, aa.ReduceOp)
+        """Whether an operation is a reduction along the dimension that is cut, or a product along K."""
+        return op in self.sinks and isinstance(op, (aa.ReduceOp, *PRODUCTS))
 
     # -- what belongs to the group -------------------------------------------------------------------------------------
 
@@ -190,12 +195,18 @@ class Group:
         dim: int | None = self.dims[value]
         if value.defining_op is not op:
             dim = result_dim(op, value, self.dims[value], self.parts)
+        if isinstance(op, PRODUCTS) and self.along_k != (dim is None):
+            raise Unsliceable
+        dims: list[int | None]
         if dim is None:
-            _check_combiner(op)
             if op.parent is not self.block:
                 raise Unsliceable
             self.sinks.add(op)
-            dims: list[int | None] = [op.dim.value] * len(op.operands)
+            if isinstance(op, PRODUCTS):
+                dims = factor_dims(op)
+            else:
+                _check_combiner(op)
+                dims = [op.dim.value] * len(op.operands)
         else:
             if isinstance(op, STORES):
                 self.sinks.add(self._unit(op))

@@ -17,6 +17,7 @@ from tileiras.ir import (
     i32,
 )
 
+from .slice_dimensions import PRODUCTS, factor_dims
 from .sliced_operations import SlicedOperations, integer, sliced
 
 if TYPE_CHECKING:
@@ -80,13 +81,15 @@ def _thin(type: TensorType, dim: int) -> TensorType:
 
 
 class _Loop(SlicedOperations):
-    """The loop of one stage: slices of what its sinks need."""
+    """The loop of one stage: slices of what its sinks need.  It carries a token, slices of its reductions, the ends of
+    its scans, and its products."""
 
     def __init__(self, loops: SlicedLoops, stage: int, sinks: list[Operation]) -> None:
         super().__init__(loops.group)
         self.completed = loops.completed
         self.stage = stage
         self.reductions: list[Any] = [op for op in sinks if isinstance(op, aa.ReduceOp)]
+        self.products: list[Any] = [op for op in sinks if isinstance(op, PRODUCTS) and self.group.is_reduced(op)]
         self.ops = [op for op in self.group.units if stage in self.group.runs[op]]
         self.scans: dict[Any, list[Value]] = {op: [] for op in self.ops if op in self.group.scans}
         """The scans along the dimension that is cut, and what has come before a slice; behind it, what comes before the
@@ -102,8 +105,8 @@ class _Loop(SlicedOperations):
         types = [sliced(v.type, op.dim.value, parts) for op in self.reductions for v in op.inputs]
         reduced = len(types)
         types += [_thin(v.type, op.dim.value) for op in self.scans for v in op.inputs]
-        zeros = [self._zero(type) for type in types]
-        carried = [self.start.type, *types]
+        initial = [*(self._zero(type) for type in types), *(op.c for op in self.products)]
+        carried = [self.start.type, *(v.type for v in initial)]
         body = Block([i32, *carried], [place.location] * (1 + len(carried)))
         self.counter = body.arguments[0]
         self.inner = Builder.at_end(body)
@@ -116,17 +119,18 @@ class _Loop(SlicedOperations):
         for op in self.scans:
             self.scans[op] = [next(before) for _ in op.inputs]
         for op in self.ops:
-            if op not in self.reductions:
+            if op not in self.reductions and op not in self.products:
                 self.again(op)
         running = self._combine(body.arguments[2 : 2 + reduced])
         running += [value for values in self.scans.values() for value in values]
+        running += map(self._multiplied, self.products, body.arguments[2 + len(types) :])
         self.inner.location = place.location
         tokens = [self.values[r] for op in self.ops for r in op.results if isinstance(r.type, aa.MemTokenType)]
         token: Value = body.arguments[1]
         if tokens:
             token = self.inner.insert(aa.JoinMemTokenOp.create((token, *tokens), (token.type,))).results[0]
         self.inner.insert(scf.YieldOp.create((token, *running)))
-        loop = scf.ForOp.create((*bounds, self.start, *zeros), carried, {}, (Region([body]),))
+        loop = scf.ForOp.create((*bounds, self.start, *initial), carried, {}, (Region([body]),))
         self.outer.insert(loop)
         for op in self.ops:
             if any(isinstance(r.type, aa.MemTokenType) for r in op.results) and self.group.runs[op][-1] == self.stage:
@@ -134,6 +138,8 @@ class _Loop(SlicedOperations):
                 for result in op.results:
                     if isinstance(result.type, aa.MemTokenType):
                         self._replace_outside(result, loop.results[0])
+        for op, product in zip(self.products, loop.results[1 + len(types) :]):
+            op.replace_all_uses_with((product,))
         return [loop, *self._complete(loop.results[1 : 1 + reduced])]
 
     def _replace_outside(self, old: Value, new: Value) -> None:
@@ -181,6 +187,14 @@ class _Loop(SlicedOperations):
         """What is combined with what came before, where something did."""
         pairs = zip(fresh, combined)
         return [self.inner.insert(arith.SelectOp(self.is_first, new, old)).results[0] for new, old in pairs]
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def _multiplied(self, op: Any, sums: Value) -> Value:
+        """A product's sums with those of this slice of K."""
+        self.inner.location = op.location
+        factors = [sums if dim is None else self._slice(v, dim) for v, dim in zip(op.operands, factor_dims(op))]
+        return self.inner.insert(type(op).create(factors, (sums.type,), dict(op.attributes))).results[0]
 
     # -- scans ---------------------------------------------------------------------------------------------------------
 
