@@ -46,8 +46,6 @@ from .staging import (
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
 
-LATENCY = "nv_tileaa.latency"
-"""Attribute of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
 
 class Outcome(NamedTuple):
     """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
@@ -193,7 +191,7 @@ def _scratch_bytes(loop: Any, found: list[StagedLoad]) -> int:
 
 
 def _wanted_stages(found: list[StagedLoad]) -> int:
-    hints = [s.load.attributes[LATENCY].value for s in found if LATENCY in s.load.attributes]
+    hints = [s.load.attributes[aa.LATENCY].value for s in found if aa.LATENCY in s.load.attributes]
     return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
 
 

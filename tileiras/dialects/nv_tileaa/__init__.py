@@ -6,6 +6,11 @@ warps will run or who holds which element.
 """
 
 from .attributes import (
+    FAST_ACCUMULATION,
+    FLUSH_TO_ZERO,
+    IN_BOUNDS,
+    LATENCY,
+    NO_TMA,
     AtomicRMWModeAttr,
     AxisAttr,
     BoundedAttr,
@@ -72,4 +77,11 @@ from .tensor import (
 )
 from .types import MemRefType, MemTokenType, PtrType, TiledViewType
 
-__all__ = [name for name in dir() if name.endswith(("Op", "Attr", "Type"))]
+__all__ = [
+    "FAST_ACCUMULATION",
+    "FLUSH_TO_ZERO",
+    "IN_BOUNDS",
+    "LATENCY",
+    "NO_TMA",
+    *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
+]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Iterable
 
-from tileiras.ir import Attribute, EnumAttr, VerifyError
+from tileiras.ir import Attribute, EnumAttr, FloatAttr, FloatType, IntegerAttr, VerifyError
 
 
 class RoundingModeAttr(EnumAttr):
@@ -27,9 +28,38 @@ class SignednessAttr(EnumAttr):
     cases = {"unsigned": 0, "signed": 1}
 
 
+# Discardable attributes: what the source says about an operation beyond its meaning.
+
+IN_BOUNDS = "nv_tileaa.inbounds"
+"""Of accesses through a tiling: per dimension, whether the tile is promised to lie inside."""
+
+LATENCY = "nv_tileaa.latency"
+"""Of a load: how far ahead it should start, 1 to 10 (cuTile's hint)."""
+
+NO_TMA = "nv_tileaa.no_tma"
+"""Of an access: no TMA for it (cuTile's hint).  Nothing here makes TMA copies yet, so nobody asks."""
+
+FLUSH_TO_ZERO = "nv_tileaa.flush_to_zero"
+"""Of an operation that does not declare flushing, for the instructions that can do it."""
+
+FAST_ACCUMULATION = "nv_tileaa.fast_acc"
+"""Of an f8 product: fewer bits are enough for its sums.  No instruction that is chosen here has that choice yet."""
+
+
 class PaddingValueAttr(EnumAttr):
+    """What reads outside of a memref give."""
+
     name = "nv_tileaa.padding_value"
     cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
+
+    def of(self, type: Any) -> FloatAttr | IntegerAttr:
+        """The attribute of a padding element of an integer or float type; integers are padded with zero."""
+        if not isinstance(type, FloatType):
+            return IntegerAttr(0, type)
+        return FloatAttr.from_float(_PADDING[self.value], type)
+
+
+_PADDING = {"zero": 0.0, "neg_zero": -0.0, "nan": math.nan, "pos_inf": math.inf, "neg_inf": -math.inf}
 
 
 class MemSemanticAttr(EnumAttr):

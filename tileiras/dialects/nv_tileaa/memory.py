@@ -36,11 +36,8 @@ from tileiras.ir import (
     variadic_operand,
 )
 
-from .attributes import AtomicRMWModeAttr, MemScopeAttr, MemSemanticAttr
+from .attributes import IN_BOUNDS, AtomicRMWModeAttr, MemScopeAttr, MemSemanticAttr
 from .types import MemRefType, MemTokenType, PtrType, TiledViewType
-
-IN_BOUNDS = "nv_tileaa.inbounds"
-"""Discardable attribute of accesses through a tiling: per dimension, whether the tile is promised to lie inside."""
 
 pointer_like = Constraint(lambda type: isinstance(element_type_of(type), PtrType), "pointer-like")
 

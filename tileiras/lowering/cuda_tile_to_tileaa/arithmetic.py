@@ -7,7 +7,7 @@ from typing import Any
 from tileiras.dialects import arith, math, nv_tileaa
 from tileiras.ir import Operation
 
-from .rules import FLUSH_TO_ZERO, Rule, Table, by_signedness, flag, integer, same
+from .rules import Rule, Table, by_signedness, flag, integer, same
 
 OVERFLOW = {"none": "none", "no_signed_wrap": "nsw", "no_unsigned_wrap": "nuw", "no_wrap": "nsw_nuw"}
 
@@ -84,7 +84,7 @@ def _extremum(number: type[Operation], propagating: type[Operation]) -> Rule:
         new = rewriter.insert((propagating if flag(op, "propagate_nan") is not None else number)(*args))
         flush = flag(op, "flush_to_zero")
         if flush is not None:
-            new.attributes[FLUSH_TO_ZERO] = flush
+            new.attributes[nv_tileaa.FLUSH_TO_ZERO] = flush
         return new
 
     return rule

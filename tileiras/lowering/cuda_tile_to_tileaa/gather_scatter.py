@@ -7,15 +7,12 @@ the tensor is masked.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa
-from tileiras.ir import FloatAttr, FloatType, IntegerAttr, TensorType, Value, VerifyError, i32, i64
+from tileiras.ir import TensorType, Value, VerifyError, i32, i64
 
 from .rules import integer
-
-PADDING_VALUES = {"zero": 0.0, "neg_zero": -0.0, "nan": math.nan, "pos_inf": math.inf, "neg_inf": -math.inf}
 
 
 def pointers_and_mask(view: Value, indices: list[Value], rewriter: Any) -> tuple[Value, Value]:
@@ -41,13 +38,10 @@ def pointers_and_mask(view: Value, indices: list[Value], rewriter: Any) -> tuple
 
 def padding(view: Value, rewriter: Any) -> Value | None:
     """What elements outside the tensor read as, as a tile; None where the view does not say."""
-    word = view.type.padding
-    if word is None:
+    if view.type.padding is None:
         return None
     element = view.type.element_type
-    value: Any = IntegerAttr(0, element)
-    if isinstance(element, FloatType):
-        value = FloatAttr.from_float(PADDING_VALUES[word.value], element)
+    value = view.type.padding.of(element)
     return rewriter.insert(arith.ConstantOp.splat(value, TensorType(view.type.shape, element))).results[0]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa
-from tileiras.dialects.nv_tileaa.memory import IN_BOUNDS
 from tileiras.ir import (
     DYNAMIC,
     DenseArrayAttr,
@@ -25,10 +24,6 @@ from .rules import Rule, Table, converted, integer, same
 
 SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
 
-LATENCY = "nv_tileaa.latency"
-NO_TMA = "nv_tileaa.no_tma"
-"""Discardable attributes: hints that the scheduler and the choice of copies may read."""
-
 
 def ordering(op: Any) -> dict[str, Any]:
     scope = op.memory_scope
@@ -43,12 +38,12 @@ def with_hints(new: Any, op: Any, rewriter: Any) -> Any:
         gpu_name = rewriter.data.gpu_name
         latency = hints.hint(gpu_name, "latency")
         if latency is not None:
-            new.attributes[LATENCY] = IntegerAttr(latency, i32)
+            new.attributes[nv_tileaa.LATENCY] = IntegerAttr(latency, i32)
         if hints.hint(gpu_name, "allow_tma") is False:
-            new.attributes[NO_TMA] = UnitAttr()
+            new.attributes[nv_tileaa.NO_TMA] = UnitAttr()
     in_bounds = getattr(op, "inbounds", None)
     if in_bounds is not None and any(in_bounds.elements):
-        new.attributes[IN_BOUNDS] = DenseArrayAttr(i1, [int(dim) for dim in in_bounds.elements])
+        new.attributes[nv_tileaa.IN_BOUNDS] = DenseArrayAttr(i1, [int(dim) for dim in in_bounds.elements])
     return new
 
 

@@ -8,15 +8,12 @@ from tileiras.dialects import nv_tileaa
 
 from .rules import Table, flag
 
-FAST_ACCUMULATION = "nv_tileaa.fast_acc"
-"""Discardable attribute: an f8 product may be accumulated with fewer bits."""
-
 
 def _mmaf(op: Any, args: tuple, rewriter: Any) -> Any:
     new = rewriter.insert(nv_tileaa.DotOp(*args, result=args[2].type))
     fast = flag(op, "fast_acc")
     if fast is not None:
-        new.attributes[FAST_ACCUMULATION] = fast
+        new.attributes[nv_tileaa.FAST_ACCUMULATION] = fast
     return new
 
 

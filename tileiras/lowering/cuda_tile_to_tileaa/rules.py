@@ -14,9 +14,6 @@ from tileiras.ir import IntegerAttr, Operation, UnitAttr, element_type_of
 Rule = Callable[[Any, tuple, Any], Any]
 Table = dict[str, Rule]
 
-FLUSH_TO_ZERO = "nv_tileaa.flush_to_zero"
-"""Discardable attribute on operations that do not declare flushing but keep it for the instructions that can."""
-
 
 def same(target: type[Operation]) -> Rule:
     """The target takes the operands in order and its result type follows from them."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import arith, llvm, nvvm
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     DenseElementsAttr,
@@ -92,7 +93,7 @@ def _float_extreme(name: str) -> Any:
 
         args = lowering.matched(args)
         type = element_type_of(op.result.type)
-        if "nv_tileaa.flush_to_zero" in op.attributes:
+        if aa.FLUSH_TO_ZERO in op.attributes:
             args = [_flushed(value, lowering) for value in args]
         return widened(type, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
 

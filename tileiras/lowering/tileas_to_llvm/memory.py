@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatAttr, FloatType, SymbolRefAttr, Value, element_type_of, i1, i8, i64
+from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i1, i8, i64
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -53,21 +52,12 @@ def in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
 # ---- through views --------------------------------------------------------------------------------------------------
 
 
-_PADDING = {"neg_zero": -0.0, "nan": math.nan, "pos_inf": math.inf, "neg_inf": -math.inf}
-
-
-def _padding_bits(kind: str, type: Any) -> int:
-    """The bit pattern of a view's padding value; integers pad with zero."""
-    if kind == "zero" or not isinstance(type, FloatType):
-        return 0
-    return held_bits(type, FloatAttr.from_float(_PADDING[kind], type).bits)
-
-
 def _padding(view: Any, count: int, element: Any, lowering: FunctionLowering) -> Value:
     """`count` elements of what the view reads outside its memref, as the bits of an LLVM type."""
-    type = view.element_type
-    kind = view.padding.value if view.padding is not None else "zero"
-    return lowering.emit.bits([_padding_bits(kind, type)] * count, element)
+    type, pattern = view.element_type, 0
+    if view.padding is not None and isinstance(type, FloatType):
+        pattern = held_bits(type, view.padding.of(type).bits)
+    return lowering.emit.bits([pattern] * count, element)
 
 
 def _element_type(view: Any) -> Any:

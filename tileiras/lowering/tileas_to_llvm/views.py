@@ -13,7 +13,6 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.memory import IN_BOUNDS
 from tileiras.ir import DYNAMIC, Value, VerifyError, i32, i64
 from tileiras.layout import LinearLayout
 
@@ -41,7 +40,7 @@ class TileAddresses:
         self.rank = len(self.view.shape)
         emit = self._emit
         self._coords = list(op.coords)
-        promised = op.attributes.get(IN_BOUNDS)
+        promised = op.attributes.get(aa.IN_BOUNDS)
         self._promised = [bool(dim) for dim in promised] if promised is not None else [False] * self.rank
         self.starts: list[Number] = []
         self._sizes: list[Number] = []
