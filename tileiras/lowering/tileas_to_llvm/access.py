@@ -11,14 +11,17 @@ from .function import FunctionLowering
 from .types import count_of, element_of
 
 _SPACES = {1: "global", 3: "shared"}
-_SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
+
+SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
+"""nv_tileaa's names of the scopes -> PTX's."""
+
 _LETTERS = {16: "h", 32: "r", 64: "l"}
 
 
 def ordering_of(op: Any) -> str:
     """PTX's qualifiers for an operation's order and scope: `.acquire.gpu`, nothing for a weak access."""
     semantic = op.mem_semantic.value
-    return "" if semantic == "weak" else f".{semantic}.{_SCOPES[op.mem_scope.value]}"
+    return "" if semantic == "weak" else f".{semantic}.{SCOPES[op.mem_scope.value]}"
 
 
 def _words(type: Any) -> tuple[Any, int, int]:
@@ -38,12 +41,14 @@ def _instruction(name: str, ordering: str, space: int, count: int, bits: int) ->
     return f"{name}{ordering}.{_SPACES[space]}{vector}.b{bits}"
 
 
-def _list(first: int, count: int) -> str:
+def register_list(first: int, count: int) -> str:
+    """The operands of inline assembly from `$first` on, a vector in braces where there are several."""
     names = [f"${first + i}" for i in range(count)]
     return names[0] if count == 1 else "{" + ", ".join(names) + "}"
 
 
-def _address(index: int, offset: int) -> str:
+def address_text(index: int, offset: int) -> str:
+    """`offset` bytes behind the address in operand `$index` of inline assembly."""
     return f"[${index}+{offset}]" if offset > 0 else f"[${index}{offset}]" if offset else f"[${index}]"
 
 
@@ -69,7 +74,8 @@ def load_vector(
     word, count, bits = _words(type)
     letter = _LETTERS[word.width]
     outputs = [f"={letter}"] * count
-    text = f"{_instruction('ld', ordering, space, count, bits)} {_list(0, count)}, {_address(count, offset)};"
+    operands = f"{register_list(0, count)}, {address_text(count, offset)}"
+    text = f"{_instruction('ld', ordering, space, count, bits)} {operands};"
     result = word if count == 1 else llvm.LLVMStructType([word] * count)
     args: list[Value] = [pointer]
     constraints = [*outputs, "l" if space == 1 else "r"]
@@ -100,7 +106,7 @@ def store_vector(
         return
     word, count, bits = _words(value.type)
     words = emit.pack(value, word)
-    text = f"{_instruction('st', ordering, space, count, bits)} {_address(0, offset)}, {_list(1, count)};"
+    text = f"{_instruction('st', ordering, space, count, bits)} {address_text(0, offset)}, {register_list(1, count)};"
     args = [pointer, *(emit.extract(words, i) for i in range(count))]
     constraints = ["l" if space == 1 else "r", *[_LETTERS[word.width]] * count]
     if predicate is not None:

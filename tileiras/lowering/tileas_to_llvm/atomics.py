@@ -17,7 +17,7 @@ from tileiras.layout.memory import register_groups
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import admits
 
-from .access import guarded, load_vector, ordering_of
+from .access import SCOPES, address_text, guarded, load_vector, ordering_of, register_list
 from .function import FunctionLowering
 from .masked_vectors import vector_bits
 from .memory import split_by_bounds
@@ -38,7 +38,6 @@ _OPERATIONS = {
     "umin": "umin",
     "xchg": "exch",
 }
-_SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
 
 # What an update makes of the old value and its operand, for those that some target has no instruction for.
 _COMBINATIONS: dict[str, Callable[[Value, Value], Any]] = {"fadd": llvm.FAddOp}
@@ -51,7 +50,7 @@ def _order(op: Any) -> tuple[str, str]:
     """PTX's order and scope; a weak update is a relaxed one that nobody outside the block looks at."""
     if op.mem_semantic.value == "weak":
         return "relaxed", "gpu"
-    return op.mem_semantic.value, _SCOPES[op.mem_scope.value]
+    return op.mem_semantic.value, SCOPES[op.mem_scope.value]
 
 
 class _Update:
@@ -93,7 +92,7 @@ class _Update:
             op = nvvm.AtomOp(pointer, values[-1], *compared, op=kind, order=order, scope=scope)
         if without_result:
             return guarded(lowering, op, predicate)
-        return guarded(lowering, op, predicate, compared[0] if compared else emit.zero(values[-1].type))
+        return guarded(lowering, op, predicate, compared[0] if compared else emit.zeros(values[-1].type))
 
     def _exchange_loop(self, pointer: Value, value: Value, combine: Any, predicate: Value | None) -> Value:
         """Reads, combines and exchanges until nobody came between.
@@ -106,7 +105,7 @@ class _Update:
         again, done = lowering.new_block([bits]), lowering.new_block([bits])
         if predicate is not None:
             first = lowering.new_block()
-            emit.insert(llvm.CondBrOp(predicate, [], [emit.zero(bits)], trueDest=first, falseDest=done))
+            emit.insert(llvm.CondBrOp(predicate, [], [emit.zeros(bits)], trueDest=first, falseDest=done))
             emit.block = first
         before = load_vector(lowering, pointer, 0, bits, ordering=f".relaxed.{self.scope}")
         emit.insert(llvm.BrOp([before], dest=again))
@@ -207,10 +206,8 @@ def _sum(
     words = values if sum_.packed == 1 else emit.bitcast(values, vector_of(i32, count))
     order, scope = _order(op)
     vector = f".v{count}" if count > 1 else ""
-    registers = [f"${n + 1}" for n in range(count)]
-    listed = registers[0] if count == 1 else "{" + ", ".join(registers) + "}"
-    place = f"[$0+{offset}]" if offset > 0 else f"[$0{offset}]" if offset else "[$0]"
-    text = f"red.{order}.{scope}.global.{sum_.operation}{vector}.{sum_.type} {place}, {listed};"
+    instruction = f"red.{order}.{scope}.global.{sum_.operation}{vector}.{sum_.type}"
+    text = f"{instruction} {address_text(0, offset)}, {register_list(1, count)};"
     args = [pointer, *(emit.extract(words, n) for n in range(count))]
     letters = ["l", *[sum_.letter] * count]
     if predicate is not None:

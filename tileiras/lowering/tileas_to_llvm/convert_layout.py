@@ -27,12 +27,10 @@ from tileiras.remarks import Remark
 
 from .access import load_vector, store_vector
 from .atoms import load_matrices, moves_matrices, store_matrices
-from .emitter import Number
+from .emitter import FULL_WARP, Number
 from .function import FunctionLowering
 from .synchronization import Region
 from .types import bit_width, count_of, element_of, renamed_layout, vector_of
-
-FULL_WARP = -1  # member mask of warp-wide instructions: control flow is uniform
 
 
 def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
@@ -306,7 +304,6 @@ class _Exchange:
         whole = read_shared(self._plan.load, element, self._place, self._registers, lowering)
         lowering.synchronization.scratch_read(self._region)
         return from_data(whole, self._held, lowering)
-
 
     def steps(self) -> StagedFragment:
         """Instead of load(), for a product that comes next."""

@@ -76,7 +76,7 @@ def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     if isinstance(op, tileas.BlockScaledMmaOp):
         scales = _Scales(op, args, lowering)
         for start in range(0, depth, scales.run):
-            partial = emit.zero(acc.type)
+            partial = emit.zeros(acc.type)
             for k in range(start, start + scales.run):
                 partial = multiplied(k, partial)
             factors = zip(*(scales.factors(cell, start) for cell in cells))

@@ -37,6 +37,9 @@ from .types import count_of, element_of, vector_of
 
 Number = Value | int
 
+FULL_WARP = -1
+"""Member mask of instructions of a whole warp: control flow is uniform."""
+
 _THREAD = "thread"
 
 
@@ -198,12 +201,13 @@ class Emitter:
         """Elements, integers or floats, whose bits are all clear."""
         return self.bits([0] * count_of(type), element_of(type))
 
-    def poison(self, type: Any) -> Value:
-        key = ("poison", type)
-        return self.once(key, lambda: self.insert(llvm.PoisonOp(res=type)))
+    def null(self, type: Any) -> Value:
+        """The null pointer of a type."""
+        return self.once(("null", type), lambda: self.insert(llvm.ZeroOp(res=type)))
 
-    def zero(self, type: Any) -> Value:
-        return self.once(("zero", type), lambda: self.insert(llvm.ZeroOp(res=type)))
+    def poison(self, type: Any) -> Value:
+        """A value of which nothing is wanted."""
+        return self.once(("poison", type), lambda: self.insert(llvm.PoisonOp(res=type)))
 
     def number(self, value: Number) -> int | None:
         """The number, when it is known now."""
@@ -354,18 +358,14 @@ class Emitter:
         return vector
 
     def concat(self, parts: Sequence[Value]) -> Value:
-        """Values of equal type end to end: a tree of shuffles, as many operations as parts."""
+        """Values of equal type end to end, a power of two of them: a tree of shuffles, as many operations as parts."""
         parts = list(parts)
         if len(parts) > 1 and not isinstance(parts[0].type, VectorType):
             return self.build(parts)
         while len(parts) > 1:
             joined = []
-            for i in range(0, len(parts) - 1, 2):
-                a, b = parts[i], parts[i + 1]
+            for a, b in zip(parts[::2], parts[1::2], strict=True):
                 joined.append(self._shuffled(a, b, range(2 * count_of(a.type))))
-            if len(parts) % 2:
-                # Only powers of two are joined, so an odd one out never occurs below the top.
-                raise ValueError("concat of a number of parts that is not a power of two")
             parts = joined
         return parts[0]
 

@@ -8,24 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import StringAttr, UnitAttr
 
 from .function import FunctionLowering
 
 
 def _instruction(text: str, min_ptx: str, lowering: FunctionLowering) -> None:
-    lowering.emit.insert(
-        llvm.InlineAsmOp(
-            [],
-            asm_string=StringAttr(text),
-            constraints=StringAttr("~{memory}"),
-            has_side_effects=UnitAttr(),
-            min_ptx=StringAttr(min_ptx),
-            res=None,
-        )
-    )
+    lowering.emit.assembly(text, "~{memory}", (), min_ptx=min_ptx)
 
 
 def gdc_wait(op: Any, args: Any, lowering: FunctionLowering) -> None:

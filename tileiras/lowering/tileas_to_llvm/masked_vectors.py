@@ -16,7 +16,7 @@ from tileiras.ir import TensorType, Value, VerifyError, element_type_of, i1
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
-from .convert_layout import FULL_WARP
+from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .types import memory_type
 

@@ -12,6 +12,7 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.ir import FloatType, Value, f16, i16, i32, i64
 
+from .access import address_text, register_list
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
@@ -64,9 +65,8 @@ def _access(
     """One instruction; under a false predicate the outputs are `others`."""
     count = outputs or len(values)
     at = outputs
-    registers = [f"${n if outputs else n + 1}" for n in range(count)]
-    listed = registers[0] if count == 1 else "{" + ", ".join(registers) + "}"
-    place = f"[${at}+{offset}]" if offset else f"[${at}]"
+    listed = register_list(0 if outputs else 1, count)
+    place = address_text(at, offset)
     suffix = f".v{vector}" if vector > 1 else ""
     operands = f"{listed}, {place}" if outputs else f"{place}, {listed}"
     text = f"multimem.{name}{suffix}.{type_name} {operands};"
@@ -112,7 +112,7 @@ def load(mode: str) -> Callable[..., Value]:
             half = emit.insert(llvm.TruncOp(emit.insert(llvm.LShrOp(loaded, shift)), res=i16))
             return emit.bitcast(half, element)
         type_name, letter, register, count = _words(type)
-        padding = emit.bitcast(other if other is not None else emit.zero(type), vector_of(register, count))
+        padding = emit.bitcast(other if other is not None else emit.zeros(type), vector_of(register, count))
         others = [emit.extract(padding, n) for n in range(count)] if predicate is not None else []
         if _has_vectors(element):
             result = register if count == 1 else llvm.LLVMStructType([register] * count)

@@ -95,7 +95,7 @@ def _between(shape: Sequence[int], position: int) -> str:
 def _call(format: Value, values: Sequence[Value], lowering: FunctionLowering) -> None:
     """One call: the arguments lie in local memory, each aligned to its size."""
     emit = lowering.emit
-    buffer = emit.zero(GENERIC)
+    buffer = emit.null(GENERIC)
     if values:
         size = emit.integer(MOST_ARGUMENTS * 8)
         buffer = emit.once(

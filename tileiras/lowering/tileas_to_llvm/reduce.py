@@ -10,7 +10,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
 
-from .convert_layout import FULL_WARP, convert, convert_together, shuffle_word
+from .convert_layout import convert, convert_together, shuffle_word
+from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 

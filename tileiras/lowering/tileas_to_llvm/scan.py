@@ -16,7 +16,8 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.scan import is_scannable, scan_layout
 
 from .access import load_vector, store_vector
-from .convert_layout import FULL_WARP, as_data, convert, from_data
+from .convert_layout import as_data, convert, from_data
+from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .reduce import combine
 from .types import count_of, element_of, vector_of
