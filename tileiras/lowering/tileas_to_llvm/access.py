@@ -1,14 +1,15 @@
-"""Loads and stores of one vector: plain LLVM operations, or predicated PTX where a mask or an order asks for it."""
+"""Loads and stores of one vector: plain LLVM operations, or predicated PTX where a mask or an order asks for it; and
+how elements are held while they move."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.ir import Value, i16, i32, i64
+from tileiras.ir import Value, i1, i8, i16, i32, i64
 
 from .function import FunctionLowering
-from .types import count_of, element_of
+from .types import count_of, element_of, vector_of
 
 _SPACES = {1: "global", 3: "shared"}
 
@@ -50,6 +51,36 @@ def register_list(first: int, count: int) -> str:
 def address_text(index: int, offset: int) -> str:
     """`offset` bytes behind the address in operand `$index` of inline assembly."""
     return f"[${index}+{offset}]" if offset > 0 else f"[${index}{offset}]" if offset else f"[${index}]"
+
+
+def as_data(value: Value, lowering: FunctionLowering) -> Value:
+    """Elements as they move and as they are in memory: truth values as bytes of 0 or 1, pointers as addresses."""
+    element, count = element_of(value.type), count_of(value.type)
+    if element is i1:
+        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
+    if isinstance(element, llvm.LLVMPointerType):
+        return lowering.emit.insert(llvm.PtrToIntOp(value, res=vector_of(i64, count)))
+    return value
+
+
+def from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+    """The elements, of LLVM type `element`, that `as_data` made `value` of."""
+    if element is i1:
+        return lowering.emit.insert(llvm.TruncOp(value, res=vector_of(i1, count_of(value.type))))
+    return _from_address(value, element, lowering)
+
+
+def from_memory(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+    """Likewise of what is in the kernel's memory, where any byte but zero is true."""
+    if element is i1:
+        return lowering.emit.icmp("ne", value, lowering.emit.integer(0, value.type))
+    return _from_address(value, element, lowering)
+
+
+def _from_address(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+    if isinstance(element, llvm.LLVMPointerType):
+        return lowering.emit.insert(llvm.IntToPtrOp(value, res=vector_of(element, count_of(value.type))))
+    return value
 
 
 def load_vector(

@@ -19,8 +19,7 @@ from tileiras.requirements import admits
 
 from .access import SCOPES, address_text, guarded, load_vector, ordering_of, register_list
 from .function import FunctionLowering
-from .masked_vectors import vector_bits
-from .memory import split_by_bounds
+from .masked_vectors import by_bounds, vector_bits
 from .replicas import from_representative, representative
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses
@@ -246,10 +245,7 @@ def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
                 mode = op.rmw_mode.value
                 multimem.reduce(lowering, mode, emit.gep(pointer, offset), elements, predicate, ordering_of(op))
 
-    if addresses.run_is_uniform(axis, size):
-        combine(size, True)
-    else:
-        split_by_bounds(addresses, lambda masked: combine(1 if masked else size, masked), lowering)
+    by_bounds(addresses, axis, size, combine, lowering)
     return [None]
 
 

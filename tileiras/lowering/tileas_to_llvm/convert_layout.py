@@ -7,7 +7,7 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Value, i1, i8, i32, i64
+from tileiras.ir import Block, Value, i1, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     Condition,
@@ -25,7 +25,7 @@ from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
 
-from .access import load_vector, store_vector
+from .access import as_data, from_data, load_vector, store_vector
 from .atoms import load_matrices, moves_matrices, store_matrices
 from .emitter import FULL_WARP, Number
 from .function import FunctionLowering
@@ -45,27 +45,6 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     if isinstance(plan, SharedPlan):
         return through_shared(value, source, target, lowering)
     return from_data(_shuffle(as_data(value, lowering), plan, lowering), element, lowering)
-
-
-def as_data(value: Value, lowering: FunctionLowering) -> Value:
-    """Pointers as integers and truth values as bytes, which is what moves."""
-    element = element_of(value.type)
-    count = count_of(value.type)
-    if isinstance(element, llvm.LLVMPointerType):
-        return lowering.emit.insert(llvm.PtrToIntOp(value, res=vector_of(i64, count)))
-    if element is i1:
-        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
-    return value
-
-
-def from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
-    type = vector_of(element, count_of(value.type))
-    if isinstance(element, llvm.LLVMPointerType):
-        return emit.insert(llvm.IntToPtrOp(value, res=type))
-    if element is i1:
-        return emit.insert(llvm.TruncOp(value, res=type))
-    return value
 
 
 def reads_steps(op: Any, value: Value) -> bool:
@@ -464,12 +443,10 @@ __all__ = [
     "PATTERNS",
     "Place",
     "StagedFragment",
-    "as_data",
     "convert",
     "convert_layout",
     "convert_together",
     "feeds_steps",
-    "from_data",
     "read_shared",
     "reads_steps",
     "shared_addresses",

@@ -1,8 +1,9 @@
-"""Vectors of an access through pointers whose mask is not known to be the same for all elements of one.
+"""When an access is written twice, by whole vectors and element by element, with a branch between them.
 
-Where it is, each vector is moved or not.  Otherwise a branch asks whether no vector of a warp is wanted in part;
-elements are moved one by one where some are.  A mask that comes from comparisons of consecutive numbers with bounds is
-known by the first and the last element of each run.
+Where all elements of a vector are wanted or none is, it is moved or not, and one way serves.  Through a view, that
+depends on where the tile ends: one condition separates tiles that are wholly inside (`by_bounds`).  Through pointers
+the mask says it: the branch asks whether no vector of a warp is wanted in part (`MaskedVectors`).  A mask that comes
+from comparisons of consecutive numbers with bounds is known by the first and the last element of each run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tileiras.layout.memory import register_groups
 from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .types import memory_type
+from .views import TileAddresses
 
 
 def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
@@ -105,7 +107,7 @@ class MaskedVectors:
         """What `access(vectors)` gives, by whole vectors or element by element."""
         if self._run is None:
             return access(True)
-        return branched(self._none_in_part(self._run), access, self._lowering)
+        return _written_twice(self._none_in_part(self._run), access, self._lowering)
 
     def _none_in_part(self, run: int) -> Value:
         """Whether no thread of the warp wants a part of a vector."""
@@ -142,7 +144,30 @@ class MaskedVectors:
         return bool(threads & registers)
 
 
-def branched(condition: Value, access: Callable[[bool], Any], lowering: FunctionLowering) -> Any:
+def by_bounds(
+    addresses: TileAddresses, axis: int, size: int, access: Callable[[int, bool], Any], lowering: FunctionLowering
+) -> Any:
+    """What `access(elements, masked)` gives for a tile through a view, a value or None: `elements` along `axis` are
+    moved at once, of `masked` ones only those inside."""
+    if addresses.run_is_uniform(axis, size):
+        return access(size, True)
+    inside = addresses.whole_tile_inside()
+    if inside is None:
+        return access(size, False)
+    # Both sides have it, and LLVM would first make it twice and then look for it.
+    addresses.address(0)
+    addresses.keep()
+
+    def side(is_inside: bool) -> Any:
+        addresses.forget()
+        return access(size, False) if is_inside else access(1, True)
+
+    result = _written_twice(inside, side, lowering)
+    addresses.forget()
+    return result
+
+
+def _written_twice(condition: Value, access: Callable[[bool], Any], lowering: FunctionLowering) -> Any:
     """What `access` gives, a value or None: with True where a condition holds, else with False.
 
     The condition is the same in all threads of a warp.

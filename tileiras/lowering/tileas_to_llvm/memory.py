@@ -7,17 +7,16 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i1, i8, i64
+from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i8
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
-from .access import load_vector, ordering_of, store_vector
+from .access import as_data, from_memory, load_vector, ordering_of, store_vector
 from .function import FunctionLowering
-from .masked_vectors import MaskedVectors, branched, vector_bits
+from .masked_vectors import MaskedVectors, by_bounds, vector_bits
 from .replicas import from_representative, representative
 from .types import (
     as_integer,
-    count_of,
     element_of,
     fragment_type,
     held_bits,
@@ -27,27 +26,6 @@ from .types import (
     vector_of,
 )
 from .views import TileAddresses
-
-
-def _in_memory(value: Value, lowering: FunctionLowering) -> Value:
-    """Elements as they are stored: truth values as bytes, pointers as addresses."""
-    element, count = element_of(value.type), count_of(value.type)
-    if element is i1:
-        return lowering.emit.insert(llvm.ZExtOp(value, res=vector_of(i8, count)))
-    if isinstance(element, llvm.LLVMPointerType):
-        return lowering.emit.insert(llvm.PtrToIntOp(value, res=vector_of(i64, count)))
-    return value
-
-
-def in_registers(value: Value, held: Any, lowering: FunctionLowering) -> Value:
-    """The inverse of _in_memory."""
-    emit = lowering.emit
-    if held is i1:
-        return emit.icmp("ne", value, emit.integer(0, value.type))
-    if isinstance(held, llvm.LLVMPointerType):
-        return emit.insert(llvm.IntToPtrOp(value, res=vector_of(held, count_of(value.type))))
-    return value
-
 
 # ---- through views --------------------------------------------------------------------------------------------------
 
@@ -109,32 +87,10 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
         whole = emit.assemble(groups, parts, layout.registers)
         return emit.bitcast(whole, vector_of(element, layout.registers))
 
-    if addresses.run_is_uniform(axis, size):
-        value = load(size, True)
-    else:
-        value = split_by_bounds(addresses, lambda masked: load(1 if masked else size, masked), lowering)
+    value = by_bounds(addresses, axis, size, load, lowering)
     if ordering:
         value = from_representative(value, layout, lowering)
-    return [in_registers(value, held, lowering), None]
-
-
-def split_by_bounds(addresses: TileAddresses, access: Any, lowering: FunctionLowering) -> Any:
-    """A tile wholly inside is accessed with whole vectors, one at an edge element by element.  The condition is the
-    same in all threads."""
-    inside = addresses.whole_tile_inside()
-    if inside is None:
-        return access(False)
-    # Both sides have it, and LLVM would first make it twice and then look for it.
-    addresses.address(0)
-    addresses.keep()
-
-    def branch(inside: bool) -> Any:
-        addresses.forget()
-        return access(not inside)
-
-    result = branched(inside, branch, lowering)
-    addresses.forget()
-    return result
+    return [from_memory(value, held, lowering), None]
 
 
 def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -142,7 +98,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = _addresses(op, layout, lowering)
-    value = _in_memory(args[0], lowering)
+    value = as_data(args[0], lowering)
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     size = op.atom.vector_size
@@ -171,10 +127,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
             mask = addresses.mask(group[0]) if masked else None
             access(lowering, pointer, offset, emit.shuffle(travelling, group), emit.both(acting, mask), ordering)
 
-    if addresses.run_is_uniform(axis, size):
-        store(size, True)
-    else:
-        split_by_bounds(addresses, lambda masked: store(1 if masked else size, masked), lowering)
+    by_bounds(addresses, axis, size, store, lowering)
     return [None]
 
 
@@ -193,7 +146,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
 
         access = nibbles.load_vector
     pointers = lowering.value(op.pointer)
-    other = _in_memory(lowering.value(op.other), lowering) if op.other is not None else None
+    other = as_data(lowering.value(op.other), lowering) if op.other is not None else None
     ordering = ordering_of(op)
     acting = representative(layout, lowering) if ordering else None
     travelling = element
@@ -206,7 +159,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
         pointer, offset = mask.address(pointers, group, number)
         return access(lowering, pointer, offset, type, emit.both(acting, wanted), padding, ordering)
 
-    def load(vectors: bool) -> Value:
+    def loaded(vectors: bool) -> Value:
         parts = []
         for group in mask.groups:
             value = None if other is None else emit.shuffle(other, group)
@@ -220,10 +173,10 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
             parts.append(value)
         return emit.assemble(mask.groups, parts, layout.registers)
 
-    value = emit.bitcast(mask.branched(load), vector_of(element, layout.registers))
+    value = emit.bitcast(mask.branched(loaded), vector_of(element, layout.registers))
     if ordering:
         value = from_representative(value, layout, lowering)
-    return [in_registers(value, held, lowering), None]
+    return [from_memory(value, held, lowering), None]
 
 
 def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
@@ -231,7 +184,7 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     emit = lowering.emit
     layout = lowering.layout(op.data)
     pointers = lowering.value(op.pointer)
-    value = _in_memory(lowering.value(op.data), lowering)
+    value = as_data(lowering.value(op.data), lowering)
     free = layout.free_variable_masks()
     acting = representative(layout, lowering)
     ordering = ordering_of(op)
@@ -248,7 +201,7 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
         pointer, offset = mask.address(pointers, group, number)
         access(lowering, pointer, offset, data, emit.both(acting, wanted), ordering)
 
-    def store(vectors: bool) -> None:
+    def write(vectors: bool) -> None:
         for group in mask.groups:
             if group[0] & free["register"]:
                 continue
@@ -258,7 +211,7 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
             for number, register in enumerate(() if vectors else group):
                 move(group, number, emit.extract(value, register), mask.alone(register, whole))
 
-    mask.branched(store)
+    mask.branched(write)
     return [None]
 
 

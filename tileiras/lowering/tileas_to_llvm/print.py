@@ -17,9 +17,9 @@ from tileiras.ir import FloatType, IntegerType, TensorType, Value, VerifyError, 
 from tileiras.layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
 
-from .access import load_vector, store_vector
+from .access import as_data, from_data, load_vector, store_vector
 from .conversions import i4_to_i8, to_f32
-from .convert_layout import as_data, convert, from_data
+from .convert_layout import convert
 from .debug import GENERIC, continue_at, only_where, text_address
 from .function import FunctionLowering
 from .types import element_of

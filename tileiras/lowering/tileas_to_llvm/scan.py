@@ -15,8 +15,8 @@ from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.scan import is_scannable, scan_layout
 
-from .access import load_vector, store_vector
-from .convert_layout import as_data, convert, from_data
+from .access import as_data, from_data, load_vector, store_vector
+from .convert_layout import convert
 from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .reduce import combine

@@ -19,8 +19,7 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups, vector_registers
 from tileiras.named_tuple import NamedTuple
 
-from .access import load_vector, store_vector
-from .convert_layout import as_data, from_data
+from .access import as_data, from_data, load_vector, store_vector
 from .emitter import Number
 from .function import FunctionLowering
 from .types import element_of, vector_of

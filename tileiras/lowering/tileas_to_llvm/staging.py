@@ -17,12 +17,11 @@ from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import in_whole, load_access, part_of, slice_columns, store_access
 from tileiras.named_tuple import NamedTuple
 
-from .access import load_vector, store_vector
+from .access import as_data, from_memory, load_vector, store_vector
 from .atoms import commit_copies, copy_async, wait_for_copies
 from .convert_layout import (
     Place,
     StagedFragment,
-    as_data,
     feeds_steps,
     holds,
     read_shared,
@@ -31,7 +30,6 @@ from .convert_layout import (
 )
 from .function import FunctionLowering
 from .masked_vectors import MaskedVectors
-from .memory import in_registers
 from .synchronization import Region
 from .types import element_of, memory_type, scalar_type, vector_of
 from .views import TileAddresses
@@ -230,7 +228,7 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
             return [StagedFragment(access, place, buffer.region, element, lowering)]
         value = read_shared(access, element, place, layout.registers, lowering)
     lowering.synchronization.scratch_read(buffer.region)
-    return in_registers(value, scalar_type(tile.element_type), lowering)
+    return from_memory(value, scalar_type(tile.element_type), lowering)
 
 
 PATTERNS: dict[type, Any] = {
