@@ -6,13 +6,14 @@ from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
+from tileiras.layout.arena import SCRATCH_LIMIT, aligned
 from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduce import plan_reduction
 from tileiras.layout.shared import SharedPlan, plan_shared
 from tileiras.targets import Target
 
-SCRATCH_BYTES = 16 * 1024, 48 * 1024
+SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
 """Least and most that is left to what needs shared memory for itself, which goes in rounds when it is little."""
 
 SCRATCH_USERS = (
@@ -65,12 +66,7 @@ def scratch_bytes(op: Operation, budget: int) -> int:
         if stage is None:
             return 0
         plans = (plan_shared(stage.source, stage.target, stored_bits(v.type.element_type)) for v in op.inputs)
-        return sum(_rounded(plan.bytes) for plan in plans)
+        return sum(aligned(plan.bytes) for plan in plans)
     if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
         return 0
     return least if isinstance(op, SCRATCH_USERS) else 0
-
-
-def _rounded(size: int) -> int:
-    """To where the next area of scratch memory may begin."""
-    return -(-size // 128) * 128

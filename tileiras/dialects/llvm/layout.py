@@ -14,6 +14,7 @@ from tileiras.ir import VectorType
 from .types import LLVMArrayType, LLVMPointerType, LLVMStructType
 
 SHARED = 3
+"""The address space of shared memory."""
 
 
 def size_and_alignment(type: Any) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, TensorType, UnitAttr, i8
+from tileiras.layout.arena import ARENA_ALIGNMENT
 from tileiras.targets import Target
 
 from . import arith, control_flow, memory, shape
@@ -120,13 +121,13 @@ def convert_tileas_to_llvm(
 
 
 def _shared_arena(location: Location) -> Operation:
-    """Aligned for the widest swizzle; a size of zero makes it extern in PTX, sized by the launch."""
+    """A size of zero makes it extern in PTX, sized by the launch."""
     return llvm.GlobalOp(
         sym_name=StringAttr(SHARED_ARENA),
         global_type=llvm.LLVMArrayType(0, i8),
         linkage=llvm.LinkageAttr("external"),
         addr_space=3,
-        alignment=1024,
+        alignment=ARENA_ALIGNMENT,
         location=location,
     )
 

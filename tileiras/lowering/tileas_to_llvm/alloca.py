@@ -12,22 +12,18 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.ir import TensorType, Value, element_type_of, i64
+from tileiras.layout.arena import AREA_ALIGNMENT, aligned
 
 from .debug import GENERIC, continue_at, only_where
 from .function import FunctionLowering
 from .replicas import from_representative
 from .types import fragment_type, memory_type, points_to_half_bytes
 
-SHARED = 3
-"""The address space of shared memory."""
-
 HEAP_ALIGNMENT = 16
 """What `malloc` guarantees, in bytes."""
-
-SHARED_ALIGNMENT = 128
-"""Where areas of the shared arena start."""
 
 SHARED_BYTES = 16 * 1024
 """What a function's allocations take together at most: shared memory limits how many blocks run at once."""
@@ -80,8 +76,8 @@ def place_in_shared(func: Any) -> None:
     left = SHARED_BYTES
     for op in [op for op in func.walk() if isinstance(op, tileas.AllocaOp)]:
         pointers: dict[Value, None] = {}
-        size = -(-_size(op) // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
-        if op.global_ is not None or op.alignment.value > SHARED_ALIGNMENT or size > left:
+        size = aligned(_size(op))
+        if op.global_ is not None or op.alignment.value > AREA_ALIGNMENT or size > left:
             continue
         if not _pointers(op.result, pointers):
             continue

@@ -33,6 +33,7 @@ from tileiras.ir import (
     i32,
 )
 from tileiras.layout import LinearLayout
+from tileiras.layout.arena import SCRATCH_LIMIT, aligned
 from tileiras.layout.encoding import layout_of
 from tileiras.remarks import Remark
 from tileiras.targets import Target
@@ -46,12 +47,6 @@ Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
 
 SHARED_ARENA = "smem"
 """The one array of dynamic shared memory; its size comes from the launch."""
-
-SCRATCH_ALIGNMENT = 128
-"""The plans' bank numbers count from the start of an area: 32 banks of 4 bytes."""
-
-SCRATCH_LIMIT = 48 * 1024
-"""Areas of their own up to this size: what every SM gives a CTA without cutting into how many of them it runs."""
 
 FAILURE = "failed to convert nv_tileas to llvm"
 
@@ -309,9 +304,9 @@ class FunctionLowering:
         Each use has an area of its own while they are cheap, so that the barrier of one also separates the uses of
         another; after that the arena is used over again.
         """
-        start = _aligned(self._scratch_top)
+        start = aligned(self._scratch_top)
         if not self.scratch_fits(size):
-            start = _aligned(self._reserved)
+            start = aligned(self._reserved)
         self._scratch_top = start + size
         return self._area(start, size)
 
@@ -335,7 +330,7 @@ class FunctionLowering:
     def reserve(self, buffer: Value, size: int) -> tuple[Value, Region]:
         """Like scratch(), for a buffer that lives on until it is released.  The last one reserved goes first."""
         self._buffers.append((buffer, self._reserved))
-        start = _aligned(self._reserved)
+        start = aligned(self._reserved)
         self._reserved = self._scratch_top = start + size
         return self._area(start, size)
 
@@ -348,7 +343,7 @@ class FunctionLowering:
 
     def scratch_fits(self, size: int) -> bool:
         """Whether an area of its own is left for `size` bytes."""
-        return _aligned(self._scratch_top) + size <= _aligned(self._reserved) + self.scratch_limit
+        return aligned(self._scratch_top) + size <= aligned(self._reserved) + self.scratch_limit
 
     @property
     def scratch_limit(self) -> int:
@@ -358,7 +353,7 @@ class FunctionLowering:
     @property
     def shared_left(self) -> int:
         """Bytes of shared memory beside the buffers that live now."""
-        return self.target.shared_per_cta - _aligned(self._reserved)
+        return self.target.shared_per_cta - aligned(self._reserved)
 
     def new_block(self, types: Sequence[Any] = (), dominator: Block | None = None) -> Block:
         """A block at the end of the function, to which every way leads through `dominator`, the current one if that is
@@ -371,10 +366,6 @@ class FunctionLowering:
     @staticmethod
     def element(value: Value) -> Any:
         return element_of(value.type)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def has_no_value(type: Any) -> bool:

@@ -15,6 +15,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm, scf
 from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, TensorType, Value
 from tileiras.ir import Region as IRRegion
+from tileiras.layout.arena import ARENA_ALIGNMENT
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -41,10 +42,6 @@ class Region:
     def alignment(self) -> int:
         """What the address of its start is a multiple of."""
         return self.start & -self.start or ARENA_ALIGNMENT
-
-
-ARENA_ALIGNMENT = 1024
-"""Of the arena, which the launch places."""
 
 
 class _Loop:

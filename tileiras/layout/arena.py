@@ -1,0 +1,19 @@
+"""The one array of shared memory that a kernel has: where its parts begin, and how large they get."""
+
+from __future__ import annotations
+
+ARENA_ALIGNMENT = 1024
+"""Of the array, in bytes: after so many the widest swizzle of the hardware repeats (PTX ISA, "Tensor swizzling
+modes")."""
+
+AREA_ALIGNMENT = 128
+"""Of each buffer and each scratch area in it, in bytes: the plans' bank numbers count from there, 32 banks of 4."""
+
+SCRATCH_LIMIT = 48 * 1024
+"""Bytes that scratch areas take together at most: what every SM gives a CTA without cutting into how many of them it
+runs.  What needs more goes through them in rounds."""
+
+
+def aligned(size: int) -> int:
+    """Where the next area may begin, behind `size` bytes."""
+    return -(-size // AREA_ALIGNMENT) * AREA_ALIGNMENT
