@@ -65,13 +65,18 @@ class Echelon:
         self._rows[rest.bit_length() - 1] = (rest, combination ^ (1 << index))
         return True
 
-    def contains(self, vector: int) -> bool:
-        return self.reduce(vector)[0] == 0
-
     def solve(self, vector: int) -> int | None:
         """The combination of added vectors that gives `vector` (free unknowns 0), None outside the span."""
         rest, combination = self.reduce(vector)
         return None if rest else combination
+
+
+def support(vectors: Iterable[int]) -> int:
+    """The coordinates that some vector has, as a mask: a vector without them can be added to any image by `+`."""
+    mask = 0
+    for vector in vectors:
+        mask |= vector
+    return mask
 
 
 def rank(vectors: Iterable[int]) -> int:

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,34 +80,23 @@ def test_row_major_offset_is_the_position():
     assert row_major_shared((16, 64)).bases("offset") == tuple(1 << i for i in range(10))
 
 
-def test_product_repeats_the_inner_tile():
-    inner = LinearLayout.from_coordinates(
-        {"register": [(0, 1), (8, 0)], "lane": [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]}, (16, 8)
-    )
-    outer = LinearLayout.from_coordinates({"register": [(0, 1), (1, 0)]}, (2, 2))
-    layout = inner * outer
-    assert coords(layout, "register") == [[0, 1], [8, 0], [0, 8], [16, 0]]
-    assert layout.shape == (32, 16)
-    assert layout.divide_left(inner) == outer
-    assert layout.divide_left(outer) is None
+def test_unpermute_takes_a_permutation_back():
+    layout = blocked((4, 8, 16), (1, 2, 4), (2, 4, 4), (2, 1, 1), (2, 1, 0))
+    for permutation in itertools.permutations(range(3)):
+        assert layout.permute(permutation).unpermute(permutation) == layout
 
 
-def test_permute_reshape_and_expand_keep_elements_in_place(rows):
+def test_permute_and_reshape_keep_elements_in_place(rows):
     turned = rows.permute((1, 0))
     for register, lane, warp in [(5, 3, 2), (31, 31, 3), (8, 17, 1)]:
         r, c = rows.coordinates(rows.apply(register=register, lane=lane, warp=warp))
         assert turned.coordinates(turned.apply(register=register, lane=lane, warp=warp)) == (c, r)
     assert rows.reshape((4096,)).columns == rows.columns
-    assert rows.expand_dim(1).shape == (64, 1, 64)
-    assert rows.expand_dim(1).columns == rows.columns
+    assert rows.reshape((64, 1, 64)).columns == rows.columns
 
 
-def test_broadcast_adds_registers_or_fills_free_lanes(rows):
-    column = rows.slice(1).expand_dim(1)
-    wide = column.broadcast((64, 64))
-    assert wide.is_surjective
-    assert wide.shrink((64, 1)) == column
-    assert rows.shrink((64, 1)) == column
+def test_shrink_leaves_what_will_be_broadcast_in_one_register(rows):
+    assert rows.shrink((64, 1)) == rows.slice(1).reshape((64, 1))
 
 
 def test_inverse_finds_the_holder_of_each_element(rows):

@@ -25,7 +25,7 @@ from tileiras.dialects.nv_tileas.agents import (
 )
 from tileiras.ir import Operation, Region, TensorType, Value
 from tileiras.targets import Target
-from tileiras.targets.sm import REGISTERS_PER_SM, WARP_SIZE
+from tileiras.targets.sm import NAMED_BARRIERS, REGISTERS_PER_SM, WARP_SIZE
 
 Finding = tuple[Operation, str]
 
@@ -33,7 +33,6 @@ GROUP = 4
 """Warps of a warp group."""
 
 LEAST_REGISTERS, MOST_REGISTERS, REGISTER_STEP = 24, 256, 8
-BARRIERS = 16
 
 INCONSISTENT = (
     "inconsistent numWarps in the agent switch, maybe it is called in different agents with different numWarps"
@@ -148,8 +147,8 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
                 yield op, "waits for all warps of the kernel, in an agent of " + counted(counts[agent], "warp")
                 continue
             number = _constant(op.barrierId)
-            if number is not None and not 0 <= number < BARRIERS:
-                yield op, f"expects one of barriers 0 to {BARRIERS - 1}, but got {number}"
+            if number is not None and not 0 <= number < NAMED_BARRIERS:
+                yield op, f"expects one of barriers 0 to {NAMED_BARRIERS - 1}, but got {number}"
             elif number is not None:
                 uses.setdefault(number, []).append((agent, op, threads))
     for number, found in uses.items():

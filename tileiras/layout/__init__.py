@@ -6,7 +6,6 @@ from tileiras.layout.constructors import (
     mma_layouts,
     row_major_shared,
     scale_layouts,
-    single_thread,
     swizzled_shared,
 )
 from tileiras.layout.linear_layout import LinearLayout
@@ -18,6 +17,5 @@ __all__ = [
     "mma_layouts",
     "row_major_shared",
     "scale_layouts",
-    "single_thread",
     "swizzled_shared",
 ]

@@ -60,21 +60,6 @@ def blocked(
     return layout.remove_zero_register_bases()[0]
 
 
-def single_thread(shape: Sequence[int], warps: int = 1) -> LinearLayout:
-    """Every thread of `warps` warps holds the whole tile."""
-    size = 1
-    for n in shape:
-        size *= n
-    return LinearLayout(
-        {
-            "register": [1 << i for i in range(log2_exact(size))],
-            "lane": [0] * 5,
-            "warp": [0] * log2_exact(warps),
-        },
-        shape,
-    )
-
-
 class Fragment(Protocol):
     """One operand of a matrix instruction: its tile and the bases of a warp's registers and lanes (coordinates)."""
 
@@ -95,11 +80,6 @@ class ScaledMmaAtom(MmaAtom, Protocol):
 
     scale_a: Fragment
     scale_b: Fragment
-
-
-def fragment_layout(fragment: Fragment) -> LinearLayout:
-    """The layout of one operand of one matrix instruction in one warp."""
-    return LinearLayout.from_coordinates(fragment.bases, fragment.shape)
 
 
 def _tile_fragment(

@@ -84,11 +84,6 @@ class LinearLayout:
         """Input bit i to flattened bit i; `shape` defaults to the one-dimensional tile of `size` elements."""
         return cls({dim: [1 << i for i in range(log2_exact(size))]}, (size,) if shape is None else shape)
 
-    @classmethod
-    def zeros(cls, dim: str, size: int, shape: Sequence[int]) -> LinearLayout:
-        """All `size` values of `dim` hold the first element."""
-        return cls({dim: [0] * log2_exact(size)}, shape)
-
     # -- queries ------------------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
@@ -228,26 +223,6 @@ class LinearLayout:
     def with_bases(self, dim: str, vectors: Iterable[int]) -> LinearLayout:
         return self._with({**dict(self._bases), dim: tuple(vectors)})
 
-    def product(self, other: LinearLayout) -> LinearLayout:
-        """`self` as the inner tile, repeated as `other` says, whose coordinates scale by self's sizes."""
-        if len(self.shape) != len(other.shape):
-            raise ValueError("layouts of different rank have no product")
-        shape = tuple(a * b for a, b in zip(self.shape, other.shape))
-        shifts = _dim_shifts(shape)
-
-        def place(layout: LinearLayout, vector: int, scale: Sequence[int]) -> int:
-            return sum(c * m << s for c, m, s in zip(layout.coordinates(vector), scale, shifts))
-
-        ones = (1,) * len(shape)
-        bases: dict[str, list[int]] = {}
-        for layout, scale in ((self, ones), (other, self.shape)):
-            for name, vectors in layout._bases:
-                bases.setdefault(name, []).extend(place(layout, v, scale) for v in vectors)
-        return LinearLayout(bases, shape)
-
-    def __mul__(self, other: LinearLayout) -> LinearLayout:
-        return self.product(other)
-
     def inverse(self) -> tuple[int, ...]:
         """For each flattened bit the concatenated hardware index that holds it; ValueError unless of full rank."""
         if not (self.is_injective and self.is_surjective):
@@ -275,29 +250,6 @@ class LinearLayout:
 
         return kept.map_bases(pick, shape)
 
-    def divide_left(self, tile: LinearLayout) -> LinearLayout | None:
-        """Q with self == tile * Q, or None: whether an instruction that moves `tile` can move this layout."""
-        if len(tile.shape) != len(self.shape) or any(a % b for a, b in zip(self.shape, tile.shape)):
-            return None
-        shape = tuple(a // b for a, b in zip(self.shape, tile.shape))
-        shifts = _dim_shifts(shape)
-        quotient: dict[str, list[int]] = {}
-        for name, vectors in self._bases:
-            inner = tile.bases(name)
-            if len(inner) > len(vectors):
-                return None
-            for mine, wanted in zip(vectors, inner):
-                if self.coordinates(mine) != tile.coordinates(wanted):
-                    return None
-            rest = []
-            for vector in vectors[len(inner) :]:
-                coordinates = self.coordinates(vector)
-                if any(c % n for c, n in zip(coordinates, tile.shape)):
-                    return None
-                rest.append(sum(c // n << s for c, n, s in zip(coordinates, tile.shape, shifts)))
-            quotient[name] = rest
-        return LinearLayout(quotient, shape)
-
     # -- shape operations: data stays where it is ---------------------------------------------------------------------
 
     def reshape(self, shape: Sequence[int]) -> LinearLayout:
@@ -309,6 +261,10 @@ class LinearLayout:
     def permute(self, permutation: Sequence[int]) -> LinearLayout:
         """Result dimension i is dimension `permutation[i]` of this layout."""
         return self.sublayout(self.dims, permutation)
+
+    def unpermute(self, permutation: Sequence[int]) -> LinearLayout:
+        """The layout of which this one is `permute(permutation)`."""
+        return self.permute([permutation.index(axis) for axis in range(len(permutation))])
 
     def drop_dim(self, axis: int) -> LinearLayout:
         """The slice along `axis`: its coordinate is forgotten.  Register bases that become zero stay; see slice()."""
@@ -325,10 +281,6 @@ class LinearLayout:
         bases = self.to_coordinates()
         return LinearLayout.from_coordinates({**bases, "register": [*bases.get("register", ()), second]}, shape)
 
-    def expand_dim(self, axis: int) -> LinearLayout:
-        """A new dimension of size 1 before position `axis`."""
-        return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
-
     def shrink(self, shape: Sequence[int]) -> LinearLayout:
         """The layout that a tile of `shape` (sizes 1 where it will be broadcast) needs to become this one in place."""
         if len(shape) != len(self.shape) or any(b not in (1, a) for a, b in zip(self.shape, shape)):
@@ -339,30 +291,6 @@ class LinearLayout:
             return sum(c << s for c, n, s in zip(self.coordinates(vector), shape, shifts) if n > 1)
 
         return self.map_bases(keep, shape).remove_redundant_registers()[0]
-
-    def broadcast(self, shape: Sequence[int]) -> LinearLayout:
-        """A layout for this tile broadcast to `shape` that moves nothing between threads.
-
-        Free lane and warp bits take the new elements first, lowest bits of the last broadcast dimension first; what is
-        left becomes registers above the present ones.
-        """
-        if len(shape) != len(self.shape) or any(a not in (1, b) for a, b in zip(self.shape, shape)):
-            raise ValueError(f"{list(self.shape)} does not broadcast to {list(shape)}")
-        shifts = _dim_shifts(shape)
-        wide = self.map_bases(lambda v: sum(c << s for c, s in zip(self.coordinates(v), shifts)), shape)
-        new = [
-            1 << shifts[a] + i
-            for a in reversed(range(len(shape)))
-            if shape[a] != self.shape[a]
-            for i in range(log2_exact(shape[a]))
-        ]
-        bases = {name: list(vectors) for name, vectors in wide._bases}
-        for name in ("lane", "warp"):
-            for i, vector in enumerate(bases.get(name, ())):
-                if vector == 0 and new:
-                    bases[name][i] = new.pop(0)
-        bases["register"] = [*bases.get("register", ()), *new]
-        return LinearLayout(bases, shape)
 
     def remove_zero_register_bases(self) -> tuple[LinearLayout, tuple[int, ...]]:
         """(layout without register bits of zero basis, the register bits that remain)."""

@@ -45,10 +45,7 @@ class SharedAccess(NamedTuple):
 
     def thread_bits(self) -> int:
         """Address bits that depend on the thread; an offset without these bits can be added instead of XORed."""
-        mask = 0
-        for column in (*self.lane_map, *self.warp_map):
-            mask |= column
-        return mask
+        return gf2.support((*self.lane_map, *self.warp_map))
 
     def places(self, warp: int, lane: int) -> list[tuple[int, int]]:
         """(register, address) of a thread's elements."""
@@ -91,10 +88,7 @@ class MatrixAccess(NamedTuple):
         return len(self.registers[0])
 
     def thread_bits(self) -> int:
-        mask = 0
-        for column in (*self.lane_map, *self.warp_map):
-            mask |= column
-        return mask
+        return gf2.support((*self.lane_map, *self.warp_map))
 
     def wavefronts(self, element_bits: int) -> int:
         return len(self.registers) * self.matrices * self.degree

@@ -26,7 +26,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets import Target
 
 from .loop_counter import integer
-from .registers import PRODUCTS, exceeds, words
+from .registers import exceeds, words
 from .shared_memory import live_bytes, scratch_bytes, shared_budget
 
 
@@ -66,7 +66,7 @@ def keep_carried(func: Any, target: Target, engine: DiagnosticEngine | None = No
 def _waiting(loop: Any) -> list[Carried]:
     """The carried tiles that are not used while a product of the loop's own block is computed."""
     block = loop.body.block
-    products = [op for op in block.operations if isinstance(op, PRODUCTS)]
+    products = [op for op in block.operations if isinstance(op, tileas.PRODUCTS)]
     found = []
     for index, (value, yielded) in enumerate(zip(loop.iter_args, loop.yield_op.operands)):
         source = yielded.defining_op

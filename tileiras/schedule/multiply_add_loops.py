@@ -197,8 +197,7 @@ def _slice_type(value: Value, axis: int, step: int, layout: LinearLayout) -> Ten
 def _operand_layout(op: Any, layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
     """The layout of a slice of the operand when the result's, of this shape, is to be in `layout`."""
     if isinstance(op, tileas.PermuteOp):
-        order = op.permutation.elements
-        return layout.permute([order.index(d) for d in range(len(order))])
+        return layout.unpermute(op.permutation.elements)
     if isinstance(op, tileas.BroadcastOp):
         before, after = op.operand.type.shape, op.result.type.shape
         return layout.shrink(tuple(1 if one != other else n for one, other, n in zip(before, after, shape)))

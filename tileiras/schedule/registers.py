@@ -14,15 +14,13 @@ from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom
 
 from .staging import LOADS, copied_vector
 
-PRODUCTS = (tileas.DotOp, tileas.BlockScaledMmaOp)
-
 OTHER_REGISTERS = 40
 """Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
 
 LEAST_OTHER_REGISTERS = 20
 """The same where all that can be made again is: then ptxas spills a few at most."""
 
-_MOVED = (*PRODUCTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
+_MOVED = (*tileas.PRODUCTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
 
 _UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
 """Made of fewer registers than elements."""
@@ -61,7 +59,7 @@ def is_read_in_steps(value: Value) -> bool:
 
 def _feeds_products(value: Value) -> bool:
     for user in value.users:
-        if isinstance(user, PRODUCTS):
+        if isinstance(user, tileas.PRODUCTS):
             if user.operands[2] is value:
                 return False
         elif not isinstance(user, tileas.RENAMING) or not _feeds_products(user.results[0]):
@@ -149,7 +147,7 @@ def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None =
 def _goes_to_products(value: Value) -> bool:
     """Whether a tile is a factor of products only, perhaps in another layout or under another shape."""
     for user in value.users:
-        if isinstance(user, PRODUCTS):
+        if isinstance(user, tileas.PRODUCTS):
             if user.operands[2] is value:
                 return False
         elif not isinstance(user, (*tileas.RENAMING, tileas.ConvertLayoutOp)) or not _goes_to_products(user.results[0]):
@@ -181,7 +179,7 @@ def is_short(loop: Any, func: Any) -> bool:
     if any(is_short(op, func) for op in own if isinstance(op, scf.ForOp)):
         return True
     kept = sum(map(_unchanging, own))
-    beside = max((_beside_tiles(op) for op in own if isinstance(op, PRODUCTS)), default=0)
+    beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.PRODUCTS)), default=0)
     return loop_registers(loop) + kept + beside > _available(func)
 
 

@@ -137,7 +137,7 @@ def _only_renamed(value: Value, converts: set[Operation]) -> bool:
 def _products(value: Value) -> list[Any] | None:
     """The products that take a value as a factor; None when something else uses it."""
     for user in value.users:
-        product = isinstance(user, (tileas.DotOp, tileas.BlockScaledMmaOp))
+        product = isinstance(user, tileas.PRODUCTS)
         if not product or any(operand is value for operand in user.operands[2:]):
             return None
     return list(value.users)

@@ -41,7 +41,6 @@ from .shared_memory import stored_bits
 LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
 
 
-
 class Leaf(NamedTuple):
     """Where the data of a staged load leaves for other threads: a conversion, and the layout in which the load's own
     tile has to be read so that the conversion becomes nothing."""
@@ -281,8 +280,7 @@ def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
     if isinstance(op, tileas.ViewOp):
         return layout.reshape(shape)
     if isinstance(op, tileas.PermuteOp):
-        order = op.permutation.elements
-        return layout.permute([order.index(d) for d in range(len(order))])
+        return layout.unpermute(op.permutation.elements)
     return layout
 
 
@@ -312,7 +310,7 @@ def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
 
 def _reaches_dot(op: Operation) -> bool:
     for user in op.results[0].users:
-        if isinstance(user, (tileas.DotOp, tileas.BlockScaledMmaOp)):
+        if isinstance(user, tileas.PRODUCTS):
             return True
         if moves_with_conversion(user) and _reaches_dot(user):
             return True

@@ -98,11 +98,6 @@ class Target(NamedTuple):
                 return part  # type: ignore[return-value]
         return None
 
-    @property
-    def global_access_bits(self) -> int:
-        """Widest global access of one thread."""
-        return 256 if self.has("wide_global_access") else 128
-
 
 class Occupancy(NamedTuple):
     """How many CTAs of a kernel an SM holds at once, and what keeps it from holding one more."""
@@ -140,10 +135,8 @@ REGISTER_UNIT = 256
 WARP_UNIT = 4
 SHARED_UNIT = 128
 MAX_THREADS_PER_CTA = 1024
-NAMED_BARRIERS = 16
+NAMED_BARRIERS = 16  # of a CTA (PTX ISA, "bar{.cta}")
 STATIC_SHARED_LIMIT = 48 * 1024  # of a statically sized array; ptxas refuses more on every target
-SHARED_BANKS = 32
-SHARED_BANK_BYTES = 4
 PARAMETER_BYTES = 4352  # of a kernel's parameters that ptxas takes below PTX 8.1; the guide promises 4096
 PARAMETER_BYTES_PTX81 = 32764
 

@@ -24,6 +24,7 @@ from .buffers import (
 from .ops import (
     COUNTERPARTS,
     NO_UNROLL,
+    PRODUCTS,
     RENAMING,
     SHORT_OF_REGISTERS,
     AddFOp,
@@ -103,6 +104,7 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 __all__ = [
     "COUNTERPARTS",
     "NO_UNROLL",
+    "PRODUCTS",
     "RENAMING",
     "SHORT_OF_REGISTERS",
     "cut_axis",

@@ -263,6 +263,10 @@ class BlockScaledMmaOp(aa.BlockScaledMmaOp):
     atom = attribute(MmaAtomAttr)
 
 
+PRODUCTS = (DotOp, BlockScaledMmaOp)
+"""Operations with the factors `a` and `b`, the sums `c` to which they add, and perhaps scales of the factors."""
+
+
 class ConvertLayoutOp(Operation):
     """The same tensor held by other threads or registers."""
 

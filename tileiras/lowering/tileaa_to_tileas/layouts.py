@@ -86,8 +86,7 @@ class Layouts:
         elif isinstance(op, aa.ViewOp):
             operands = [self.as_layout(op.operand, layout.reshape(op.operand.type.shape))]
         elif isinstance(op, aa.PermuteOp):
-            order = op.permutation.elements
-            operands = [self.as_layout(op.operand, layout.permute([order.index(d) for d in range(len(order))]))]
+            operands = [self.as_layout(op.operand, layout.unpermute(op.permutation.elements))]
         else:
             operands = [self.as_layout(operand, layout) for operand in op.operands]
         cls = tileas.COUNTERPARTS.get(op.__class__, op.__class__)

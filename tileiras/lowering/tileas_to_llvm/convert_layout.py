@@ -49,7 +49,7 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
 
 def reads_steps(op: Any, value: Value) -> bool:
     """Whether an operation takes `value` as a factor or its scales, so that it can be read step by step."""
-    return isinstance(op, (tileas.DotOp, tileas.BlockScaledMmaOp)) and op.c is not value
+    return isinstance(op, tileas.PRODUCTS) and op.c is not value
 
 
 def feeds_steps(value: Value, block: Block) -> bool:

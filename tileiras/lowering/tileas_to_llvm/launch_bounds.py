@@ -27,10 +27,14 @@ def least_ctas(func: Any) -> int | None:
     if _elements(func) <= of_two * threads:
         return None
     # Several modules, for kernels with large tiles only.
-    from tileiras.schedule.registers import OTHER_REGISTERS, PRODUCTS, loop_registers, tile_registers, words
+    from tileiras.schedule.registers import OTHER_REGISTERS, loop_registers, tile_registers, words
 
     # Sums of products stay in registers, whereas ptxas makes some of what goes into other tiles again.
-    loops = (op for op in func.walk() if isinstance(op, scf.ForOp) and any(isinstance(o, PRODUCTS) for o in op.walk()))
+    loops = (
+        op
+        for op in func.walk()
+        if isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.PRODUCTS) for inner in op.walk())
+    )
     tiles = tile_registers(func)
     if tiles > of_two * 9 // 8 or any(loop_registers(loop) > of_two for loop in loops):
         return 1

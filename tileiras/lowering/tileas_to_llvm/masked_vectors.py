@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras import gf2
 from tileiras.analysis.mask_runs import mask_runs
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import TensorType, Value, VerifyError, element_type_of, i1
@@ -135,13 +136,10 @@ class MaskedVectors:
 
     def _is_mixed(self) -> bool:
         """Whether other bits than the registers' decide what is first and last of a thread's elements."""
-        threads = registers = 0
-        for dim in ("lane", "warp"):
-            for column in self._layout.coordinate_columns(dim, self.axis):
-                threads |= column
-        for column in self._layout.coordinate_columns("register", self.axis):
-            registers |= column
-        return bool(threads & registers)
+        registers, lanes, warps = (
+            gf2.support(self._layout.coordinate_columns(dim, self.axis)) for dim in ("register", "lane", "warp")
+        )
+        return bool(registers & (lanes | warps))
 
 
 def by_bounds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i32
@@ -37,9 +38,7 @@ def coordinate(layout: LinearLayout, axis: int, type: Any, lowering: FunctionLow
         constants = [layout.coordinates(layout.apply(register=r))[axis] for r in range(layout.registers)]
         if isinstance(thread, int):
             return emit.dense(constants, type)
-        occupied = 0
-        for column in (*lanes, *warps):
-            occupied |= column
+        occupied = gf2.support((*lanes, *warps))
         if type.width > 32:
             thread = emit.insert(llvm.ZExtOp(thread, res=type))
         elif type.width < 32:

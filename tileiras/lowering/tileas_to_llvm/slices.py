@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from tileiras import gf2
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, i32
 from tileiras.layout import LinearLayout
@@ -67,9 +68,7 @@ class _Image:
         emit = self._lowering.emit
         lanes = [layout.coordinates(v) for v in layout.bases("lane")]
         warps = [layout.coordinates(v) for v in layout.bases("warp")]
-        occupied = 0
-        for column in (*lanes, *warps):
-            occupied |= self._place(column)
+        occupied = gf2.support(self._place(column) for column in (*lanes, *warps))
         thread = emit.linear([self._place(v) for v in lanes], [self._place(v) for v in warps])
         pointers: dict[int, Value] = {}
         conditions: dict[tuple[int, int], Value | bool] = {}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from math import gcd
-from operator import or_
 from typing import Any
 
+from tileiras import gf2
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of, i32
 from tileiras.layout import LinearLayout
@@ -219,7 +218,7 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
         if op.slice is not None:
             columns = slice_columns(layout, tile.shape, offsets_of(tile))
             moved = lowering.emit.image(columns, lowering.value(op.slice))
-            place = place._replace(moved=moved, moved_bits=reduce(or_, columns))
+            place = place._replace(moved=moved, moved_bits=gf2.support(columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
     lowering.synchronization.before_scratch_read(buffer.region)

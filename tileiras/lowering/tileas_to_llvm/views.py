@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, Value, VerifyError, i32, i64
@@ -52,12 +53,10 @@ class TileAddresses:
             self._sizes.append(self._extent(memref.size(dim)))
             self._strides.append(self._extent(memref.stride(dim)))
         # Bits of each coordinate that the thread decides; a register's constant is added where it has other bits.
-        self._thread_bits = []
-        for d in range(self.rank):
-            bits = 0
-            for column in (*layout.coordinate_columns("lane", d), *layout.coordinate_columns("warp", d)):
-                bits |= column
-            self._thread_bits.append(bits)
+        self._thread_bits = [
+            gf2.support((*layout.coordinate_columns("lane", d), *layout.coordinate_columns("warp", d)))
+            for d in range(self.rank)
+        ]
         self._made: dict[tuple, Any] = {}
         self._dominating: dict[tuple, Any] = {}
 
