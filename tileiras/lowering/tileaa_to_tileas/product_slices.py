@@ -29,8 +29,15 @@ from .sliced_loops import SlicedLoops
 OTHER_REGISTERS = 40
 """Left for addresses, counters and the fragments that a matrix instruction reads next."""
 
+WHOLE_LIMIT = 128
+"""Most registers of a thread for a product as it is.  Above, the loop has a half to a third of the instructions and of
+the registers, and loads while it multiplies."""
+
 LOADED_LIMIT = 48
 """Registers that slices of both factors take on their way from memory: 64 columns of f16 of a tile of 128x256."""
+
+APART_LIMIT = 128
+"""The same where each element has a register of its own, as after accesses of single ones."""
 
 FRAGMENT_LIMIT = 128
 """Registers that slices of both factors take as the product wants them, where warps share rows or columns."""
@@ -42,13 +49,14 @@ LEAST_BYTES = 32
 def slice_products(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
     """Cuts the products of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
+    available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - OTHER_REGISTERS
     aliases, remade = AliasAnalysis(), Remade()
     for op in [op for op in func.walk() if isinstance(op, PRODUCTS)]:
         # A product may have been cut together with another one that has the same factor.
         if op.parent is None or _is_in_loop(op, func) or _is_rounded(op):
             continue
         needed = sizes.registers(op)
-        if needed + OTHER_REGISTERS <= registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1):
+        if needed <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available:
             continue
         group = None
         parts = sizes.parts(op)
@@ -115,12 +123,15 @@ class _Sizes:
         fragments = 0
         if plan.atom != UNIVERSAL_FMA:
             fragments = sum(_words(layout, v) for layout, v in ((plan.a, op.a), (plan.b, op.b)))
-        loaded, parts = self._loaded(op), 1
-        while depth // parts >= 2 * least and (
-            loaded > LOADED_LIMIT * parts or fragments > FRAGMENT_LIMIT * parts
-        ):
+        limits = (self._loaded(op), LOADED_LIMIT), (self.apart(op), APART_LIMIT), (fragments, FRAGMENT_LIMIT)
+        parts = 1
+        while depth // parts >= 2 * least and any(taken > limit * parts for taken, limit in limits):
             parts *= 2
         return parts
+
+    def apart(self, op: Any) -> int:
+        """Elements of a thread of both factors, as they come from memory."""
+        return sum(self._share(v, 32) for v in (op.a, op.b))
 
     def _share(self, value: Value, width: int) -> int:
         return -(-value.type.num_elements * width // (32 * self._threads))
