@@ -24,7 +24,7 @@ from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from . import control_flow, dot, memory, tensor
-from .anchors import MemoryLayouts, has_large_tiles
+from .anchors import MemoryLayouts, has_large_factors, has_large_tiles
 from .assignment import LayoutAssignment
 from .dot import DotPlans
 from .layouts import Layouts, constant, plain
@@ -94,12 +94,14 @@ def convert_tileaa_to_tileas(
         func.attributes["kernel_spec"] = func.kernel_spec.with_num_warps(warps)
         dots = DotPlans(target, warps)
         expand_scaled_products(func, dots)
-        if has_large_tiles(func, 32 * warps):
-            # Loaded for such kernels only.
+        # Loaded for such kernels only.
+        if has_large_factors(func, 32 * warps):
             from .product_slices import slice_products
-            from .slicing import slice_tiles
 
             slice_products(func, warps, dots, engine)
+        if has_large_tiles(func, 32 * warps):
+            from .slicing import slice_tiles
+
             slice_tiles(func, warps, dots, engine)
         facts = DivisibilityAnalysis(func)
         remarks = engine is not None and engine.remarks

@@ -50,6 +50,13 @@ def has_large_tiles(func: Operation, threads: int) -> bool:
     return any(isinstance(type, TensorType) and type.num_elements > SMALL_TILE * threads for type in types)
 
 
+def has_large_factors(func: Operation, threads: int) -> bool:
+    """Whether a product has factors that may be cut along K: more words of 32 bits for a thread than this."""
+    products = (op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp)))
+    types = ([v.type for v in op.operands[:2]] for op in products)
+    return any(sum(t.num_elements * t.element_type.width for t in pair) > 32 * SMALL_TILE * threads for pair in types)
+
+
 def data_of(op: Operation) -> Value:
     """The value that a memory operation moves."""
     return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data  # type: ignore[attr-defined]

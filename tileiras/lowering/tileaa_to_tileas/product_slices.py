@@ -6,7 +6,7 @@
                                                                 dot %a, %b, %carried
 
 The additions keep their order.  Loads of such a loop run ahead like those of any other.  Products that stand in a loop
-already stay whole: that loop's loads go to shared memory without passing through registers.
+already stay whole while shared memory holds their factors, which then do not pass through registers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import FloatType, Operation, Value
-from tileiras.schedule.shared_memory import SCRATCH_BYTES
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, registers_per_thread
+from tileiras.schedule.multiply_add_loops import UNROLLED
+from tileiras.schedule.shared_memory import SCRATCH_BYTES, shared_budget
+from tileiras.targets import (
+    MMA_ATOMS,
+    SCALED_MMA_ATOMS,
+    UNIVERSAL_FMA,
+    Target,
+    find_copy_atom,
+    registers_per_thread,
+)
 
 from .dot import DotPlans
 from .slice_dimensions import PRODUCTS, SHAPES, Remade, Unsliceable, factor_dims, is_elementwise
@@ -49,14 +57,19 @@ LEAST_BYTES = 32
 def slice_products(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
     """Cuts the products of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
+    shared = _shared_bytes(func, dots.target)
     available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - OTHER_REGISTERS
     aliases, remade = AliasAnalysis(), Remade()
     for op in [op for op in func.walk() if isinstance(op, PRODUCTS)]:
         # A product may have been cut together with another one that has the same factor.
-        if op.parent is None or _is_in_loop(op, func) or _is_rounded(op):
+        if op.parent is None or _is_rounded(op):
             continue
         needed = sizes.registers(op)
-        if needed <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available:
+        if _is_in_loop(op, func):
+            fits = needed <= available or _bytes(op.a) + _bytes(op.b) <= shared
+        else:
+            fits = needed <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available
+        if fits:
             continue
         group = None
         parts = sizes.parts(op)
@@ -86,6 +99,12 @@ def _group(op: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group
         except Unsliceable:
             return None
     return None
+
+
+def _shared_bytes(func: Any, target: Target) -> int:
+    """Bytes of shared memory that copies can fill by themselves."""
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    return 0 if atom is None else shared_budget(func, target)
 
 
 def _is_in_loop(op: Operation, func: Operation) -> bool:
@@ -141,9 +160,9 @@ class _Sizes:
 
     def _held(self, op: Any) -> int:
         """Registers of factors that are all there before the product begins: those that shared memory does not hold
-        while it reads them a step at a time."""
+        while it reads them a step at a time.  Loops over multiply-adds read all of theirs so."""
         plan = self._dots.plan(op)
-        if plan.atom == UNIVERSAL_FMA:
+        if plan.atom == UNIVERSAL_FMA and plan.c.registers * op.a.type.shape[-1] > UNROLLED:
             return 0
         sizes = [(_bytes(v), _words(layout, v)) for layout, v in ((plan.a, op.a), (plan.b, op.b))]
         room = max(SCRATCH_BYTES)
