@@ -22,9 +22,9 @@ PRODUCT = """cuda_tile.module @m {{
     %ap = make_partition_view %av : partition_view<tile=(64x{k}), tensor_view<64x{k}xf16, strides=[{k},1]>>
     %bp = make_partition_view %bv : partition_view<tile=({k}x64), tensor_view<{k}x64xf16, strides=[64,1]>>
     %cp = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-    %at, %t0 = load_view_tko weak %ap[%i, %i]
+    %at, %t0 = load_view_tko relaxed device %ap[%i, %i]
       : partition_view<tile=(64x{k}), tensor_view<64x{k}xf16, strides=[{k},1]>>, tile<i32> -> tile<64x{k}xf16>, token
-    %bt, %t1 = load_view_tko weak %bp[%i, %i]
+    %bt, %t1 = load_view_tko relaxed device %bp[%i, %i]
       : partition_view<tile=({k}x64), tensor_view<{k}x64xf16, strides=[64,1]>>, tile<i32> -> tile<{k}x64xf16>, token
     %ct = mmaf %at, %bt, %z : tile<64x{k}xf16>, tile<{k}x64xf16>, tile<64x64xf32>
     %t2 = store_view_tko weak %ct, %cp[%i, %i]
@@ -39,6 +39,7 @@ WORD = ".minnctapersm 1"
 
 @pytest.mark.parametrize("depth, told", [(64, False), (256, False), (1024, True)])
 def test_products_of_factors_that_fill_all_registers(depth, told):
+    # Loads with an order stay whole, and in registers.
     text = tileiras.compile(PRODUCT.format(k=depth), gpu_name="sm_90").text
     assert (WORD in text) is told
 
