@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import scf
 from tileiras.ir import BlockArgument, Operation, Value, element_type_of
 
 GIVEN = "given"
@@ -47,9 +47,10 @@ class AliasAnalysis:
         if value in visiting:
             return frozenset()
         visiting.add(value)
+        handed_on = incoming(value)
+        if handed_on is not None:
+            return self._union([source for source, _ in handed_on], visiting)
         op: Any = value.block.parent_op if isinstance(value, BlockArgument) else value.defining_op
-        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            return self._union(_sources(value, op), visiting)
         if isinstance(value, BlockArgument):
             return frozenset((GIVEN,)) if isinstance(op, aa.FuncOp) else None
         if isinstance(op, aa.AllocaOp):
@@ -81,18 +82,6 @@ def _same(first: Origin, second: Origin) -> bool:
         # One `alloca` in a loop gives a new address every time, but its old ones are dead by then.
         return True
     return not (isinstance(first, Value) or isinstance(second, Value)) and GIVEN in (first, second)
-
-
-def _sources(value: Value, op: Any) -> list[Value]:
-    """The values that a result of structured control flow, or an argument inside, may be."""
-    if isinstance(op, scf.IfOp):
-        return [region.block.last.operands[value.index] for region in op.regions]
-    if isinstance(op, scf.ForOp):
-        number = value.index - isinstance(value, BlockArgument)  # the first argument is the induction variable
-        return [op.init_args[number], op.yield_op.operands[number]]
-    if isinstance(value, BlockArgument) and value.block is op.before.block:
-        return [op.inits[value.index], op.after.block.last.operands[value.index]]
-    return [op.before.block.last.args[value.index]]
 
 
 def address_of(op: Operation) -> Value:

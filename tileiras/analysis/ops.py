@@ -12,13 +12,13 @@ from typing import Any
 from tileiras import gf2
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
-from tileiras.ir import FloatType, Operation, TensorType, Value, element_type_of
+from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import spelled
-from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target
+from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, element_name, product_types
 
 LANE_BITS = 5
 """A warp has 32 lanes."""
@@ -104,7 +104,6 @@ def _reduction_error(op: Any) -> str:
 # ---- atoms -----------------------------------------------------------------------------------------------------------
 
 
-
 class _Movement(NamedTuple):
     """What an operation's atom has to do, and what is said of one that does something else."""
 
@@ -188,14 +187,14 @@ def _product_error(op: Any) -> str:
         return _threads_agree(op, [*_plain_factors(op), *scales])
     atom = MMA_ATOMS.get(name) or SCALED_MMA_ATOMS[name]
     scaled = name in SCALED_MMA_ATOMS
-    factors = (_keyword(op.a, op, "signedness_a"), _keyword(op.b, op, "signedness_b"))
-    if (*factors, _keyword(op.c, op, "")) != (atom.a_type, atom.b_type, atom.c_type):
-        return f"atom '{name}' does not multiply {factors[0]} and {factors[1]} into {_keyword(op.c, op, '')}"
+    a_type, b_type, c_type = product_types(op)
+    if (a_type, b_type, c_type) != (atom.a_type, atom.b_type, atom.c_type):
+        return f"atom '{name}' does not multiply {a_type} and {b_type} into {c_type}"
     k = op.a.type.shape[-1]
     if k % atom.shape[2]:
         return f"atom '{name}' is deeper than the {k} columns of A"
     if isinstance(op, tileas.BlockScaledMmaOp):
-        if scaled and (op.block, _keyword(op.scale_a, op, "")) != (atom.block, atom.scale_type):
+        if scaled and (op.block, element_name(op.scale_a.type.element_type)) != (atom.block, atom.scale_type):
             return f"atom '{name}' takes a scale of {atom.scale_type} for {atom.block} factors"
         if op.block % atom.shape[2] and not scaled:
             return f"atom '{name}' is deeper than the runs of {op.block} factors"
@@ -253,15 +252,6 @@ def _plain_factors(op: Any) -> list[_Side]:
 
 def _plain_scales(op: Any) -> list[_Side]:
     return [_Side("A's scales", op.scale_a, -1), _Side("B's scales", op.scale_b, -2)]
-
-
-def _keyword(value: Value, op: Any, signedness: str) -> str:
-    """The element type as the atom tables name it: `f16`, `i32`; `s8` or `u8` for a factor."""
-    type = element_type_of(value.type)
-    if isinstance(type, FloatType):
-        return type.keyword
-    sign = getattr(op, signedness, None) if signedness else None
-    return f"i{type.width}" if sign is None else f"{'s' if sign.value == 'signed' else 'u'}{type.width}"
 
 
 def _holds_fragments(layout: LinearLayout, fragment: Any) -> bool:

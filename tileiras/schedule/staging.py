@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tileiras.analysis.incoming import incoming
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -234,9 +235,7 @@ def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) 
         return True
     seen.add(token)
     if isinstance(token, BlockArgument) and token.block is loop.body.block:
-        position = token.index - 1
-        sources = (loop.init_args[position], loop.yield_op.operands[position])
-        return all(_order(source, loop, found, seen) for source in sources)
+        return all(_order(source, loop, found, seen) for source, _ in incoming(token) or ())
     op = _owner(token)
     if isinstance(token, BlockArgument) or loop.body.block.find_ancestor_op(op) is None:
         found[token] = None

@@ -20,9 +20,11 @@ _LAZY = {
     "Fragment": "mma_atoms",
     "MmaAtom": "mma_atoms",
     "ScaledMmaAtom": "mma_atoms",
+    "element_name": "mma_atoms",
     "find_mma_atoms": "mma_atoms",
     "find_scaled_mma_atom": "mma_atoms",
     "mma_atom": "mma_atoms",
+    "product_types": "mma_atoms",
     "scaled_mma_atom": "mma_atoms",
     "why_no_better_atom": "mma_atoms",
 }

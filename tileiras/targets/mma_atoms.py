@@ -8,10 +8,32 @@ operand are the lowest register bits, element 0 in the low half.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import spelled
 from tileiras.targets.sm import Target
+
+
+def element_name(type: Any, signedness: str | None = None) -> str:
+    """An element type as these tables name it: `f16`, `i32`; `s8` or `u8` for a factor that is `signed` or
+    `unsigned`."""
+    keyword = getattr(type, "keyword", None)
+    if keyword is not None:
+        return keyword
+    letter = "i" if signedness is None else "s" if signedness == "signed" else "u"
+    return f"{letter}{type.width}"
+
+
+def product_types(op: Any) -> tuple[str, str, str]:
+    """The names of the element types of A, B and C of a product, block-scaled or not."""
+    signs = (getattr(op, name, None) for name in ("signedness_a", "signedness_b"))
+    a, b = (
+        element_name(value.type.element_type, None if sign is None else sign.value)
+        for value, sign in zip((op.a, op.b), signs)
+    )
+    return a, b, element_name(op.c.type.element_type)
+
 
 UNIVERSAL_FMA = "universal_fma"
 """The atom of every target and type: a multiply-add for each element of the result and each step of K."""

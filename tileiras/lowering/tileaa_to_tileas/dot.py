@@ -9,7 +9,7 @@ from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import ConversionRewriter, FloatType, TensorType, Value
+from tileiras.ir import ConversionRewriter, TensorType, Value
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
@@ -20,8 +20,10 @@ from tileiras.targets import (
     MmaAtom,
     ScaledMmaAtom,
     Target,
+    element_name,
     find_mma_atoms,
     find_scaled_mma_atom,
+    product_types,
     why_no_better_atom,
 )
 
@@ -99,7 +101,7 @@ class DotPlans:
     def run_atom(self, op: Any, factor: Any = None) -> MmaAtom | None:
         """The instruction for the factors of a block-scaled product, of which each run of K is scaled afterwards; None
         when the target has none that runs are multiples of.  `factor` is a type that they are to have instead."""
-        a, b = (_keyword(factor or v.type.element_type, None) for v in (op.a, op.b))
+        a, b = (element_name(factor or v.type.element_type) for v in (op.a, op.b))
         m, n = op.c.type.shape[-2:]
         atoms = find_mma_atoms(self.target, a, b, "f32", m, n, op.block)
         return atoms[0] if atoms else None
@@ -125,11 +127,10 @@ class DotPlans:
     def _make(self, op: Any) -> DotPlan:
         if isinstance(op, aa.BlockScaledMmaOp):
             return self._make_scaled(op)
-        a, b, c = op.a.type, op.b.type, op.c.type
+        a, c = op.a.type, op.c.type
         batch = c.shape[0] if c.rank == 3 else None
         m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
-        a_type, b_type = _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b)
-        atoms = find_mma_atoms(self.target, a_type, b_type, _keyword(c.element_type, None), m, n, k)
+        atoms = find_mma_atoms(self.target, *product_types(op), m, n, k)
         if not atoms:
             return self._fma(m, n, k, batch)
         atom = atoms[0]
@@ -198,15 +199,6 @@ def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
     return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))
 
 
-def _keyword(type: Any, signedness: aa.SignednessAttr | None) -> str:
-    """The element type as the atom tables name it: `f16`, `i32`; `s8` or `u8` for a factor."""
-    if isinstance(type, FloatType):
-        return type.keyword
-    if signedness is None:
-        return f"i{type.width}"
-    return f"{'s' if signedness.value == 'signed' else 'u'}{type.width}"
-
-
 def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     layouts = rewriter.data
     plan = layouts.assignment.dots.plan(op)
@@ -223,7 +215,7 @@ def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
 def _remark(op: Any, name: str, layouts: Any) -> None:
     """Says which instruction multiplies, and why none that does more at once."""
     target = layouts.assignment.dots.target
-    a, b, c = (value.type for value in (op.a, op.b, op.c))
+    a, c = op.a.type, op.c.type
     atom = SCALED_MMA_ATOMS.get(name) or MMA_ATOMS.get(name)
     arguments = {
         "Instruction": "FMA" if atom is None else atom.instruction,
@@ -232,10 +224,7 @@ def _remark(op: Any, name: str, layouts: Any) -> None:
     }
     reason = ""
     if not isinstance(op, aa.BlockScaledMmaOp):
-        reason = why_no_better_atom(
-            target, _keyword(a.element_type, op.signedness_a), _keyword(b.element_type, op.signedness_b),
-            _keyword(c.element_type, None), c.shape[-2], c.shape[-1], a.shape[-1],
-        )  # fmt: skip
+        reason = why_no_better_atom(target, *product_types(op), c.shape[-2], c.shape[-1], a.shape[-1])
     elif name not in SCALED_MMA_ATOMS:
         reason = f"{target.name} has no instruction that takes these scales: each run of K is scaled by itself"
     kind, title = ("failed", "RemarkTensorCoreFMA") if name == UNIVERSAL_FMA else ("passed", "RemarkTensorCoreMMA")

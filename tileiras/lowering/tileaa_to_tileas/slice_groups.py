@@ -14,10 +14,10 @@ one after the other, or if each element of the one meets the same element of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from tileiras.analysis.alias import AliasAnalysis, address_of
+from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import (
@@ -379,7 +379,11 @@ def accesses_before(op: Any, scope: Any) -> list[Any]:
             continue
         if isinstance(source, ACCESSES):
             found[source] = None
-        pending += _waited_for(token, source)
+        handed_on = incoming(token)
+        if handed_on is None:
+            pending += [v for v in source.operands if isinstance(v.type, aa.MemTokenType)]
+        else:
+            pending += [each.value for each in handed_on]
     return list(found)
 
 
@@ -393,22 +397,6 @@ def tile_alike(first: Any, second: Any) -> bool:
         return False
     a, b = first.view.defining_op.source, second.view.defining_op.source
     return a is b or a.type is b.type and list(a.defining_op.operands) == list(b.defining_op.operands)
-
-
-def _waited_for(token: Value, source: Any) -> Iterator[Value]:
-    """The tokens that a token, which `source` makes or is around, waits for."""
-    if isinstance(source, scf.ForOp):
-        number = token.index - isinstance(token, BlockArgument)  # type: ignore[attr-defined]
-        yield from (source.init_args[number], source.yield_op.operands[number])
-    elif isinstance(source, scf.IfOp):
-        yield from (region.block.last.operands[token.index] for region in source.regions)  # type: ignore
-    elif isinstance(source, scf.WhileOp):
-        if isinstance(token, BlockArgument) and token.block is source.before.block:
-            yield from (source.inits[token.index], source.after.block.last.operands[token.index])
-        else:
-            yield source.before.block.last.args[token.index]  # type: ignore[attr-defined]
-    else:
-        yield from (v for v in source.operands if isinstance(v.type, aa.MemTokenType))
 
 
 def _check_access(op: Any) -> None:

@@ -39,6 +39,11 @@ class _Steps(Protocol):
     def take(self, registers: Sequence[int]) -> Value: ...
 
 
+def _taken(value: Value | _Steps, registers: Sequence[int], lowering: FunctionLowering) -> Value:
+    """The elements of a factor, or of its scales, in these registers."""
+    return lowering.emit.shuffle(value, registers) if isinstance(value, Value) else value.take(registers)
+
+
 # ---- multiply-add ---------------------------------------------------------------------------------------------------
 
 
@@ -61,7 +66,7 @@ def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     def spread(value: Value | _Steps, old: Value, signedness: Any, registers: list[int]) -> Value:
         """A factor's elements in these registers, in the accumulator's type."""
         wanted = list(dict.fromkeys(registers))
-        part = emit.shuffle(value, wanted) if isinstance(value, Value) else value.take(wanted)
+        part = _taken(value, wanted, lowering)
         part = _as_accumulator(part, old, signedness, op.c, lowering)
         return emit.shuffle(part, [wanted.index(register) for register in registers])
 
@@ -212,7 +217,7 @@ class _Scales:
         register = where[place]
         found = self._made.get((side, register))
         if found is None:
-            scale = _element(value, register, self._lowering)
+            scale = _taken(value, [register], self._lowering)
             found = self._made[side, register] = self._halves(scale) if self._are_exponents else (scale,)
         return found
 
@@ -245,10 +250,6 @@ def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> 
         return execute(atom, (rows, columns, sums, left, right), lowering)
 
     return _accumulate(op, args[2], atom, multiply, lowering)
-
-
-def _element(value: Value | _Steps, register: int, lowering: FunctionLowering) -> Value:
-    return lowering.emit.extract(value, register) if isinstance(value, Value) else value.take([register])
 
 
 def _accumulate(
@@ -307,11 +308,9 @@ def _operands(
     value: Value | _Steps, registers: list[int], fragment: Fragment, lowering: FunctionLowering
 ) -> list[Value]:
     """A fragment's elements as the instruction's operands."""
-    emit = lowering.emit
     operands = []
     for start in range(0, len(registers), fragment.packing):
-        chosen = registers[start : start + fragment.packing]
-        part = emit.shuffle(value, chosen) if isinstance(value, Value) else value.take(chosen)
+        part = _taken(value, registers[start : start + fragment.packing], lowering)
         operands.append(_word(part, fragment.packing, lowering) if fragment.operand_type == "i32" else part)
     return operands
 

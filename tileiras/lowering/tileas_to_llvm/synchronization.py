@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.alias import AliasAnalysis, address_of
+from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm, scf
-from tileiras.ir import Block, BlockArgument, MemoryWrite, Operation, TensorType, Value
+from tileiras.ir import Block, MemoryWrite, Operation, TensorType, Value
 from tileiras.ir import Region as IRRegion
 from tileiras.layout.arena import ARENA_ALIGNMENT
 
@@ -273,40 +274,18 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
         return
     seen.add((token, carried))
 
-    def look(value: Value, around: bool = False) -> None:
-        _collect(value, found, seen, carried or around)
-
-    if isinstance(token, BlockArgument):
-        owner: Any = token.block.parent_op
-        if isinstance(owner, scf.ForOp):
-            look(owner.init_args[token.index - 1])
-            look(owner.yield_op.operands[token.index - 1], True)
-        elif isinstance(owner, scf.WhileOp):
-            if token.block is owner.before.block:
-                look(owner.inits[token.index])
-                look(owner.after.block.last.operands[token.index], True)
-            else:
-                look(owner.before.block.last.args[token.index])
+    handed_on = incoming(token)
+    if handed_on is not None:
+        for value, around in handed_on:
+            _collect(value, found, seen, carried or around)
         return
     op: Any = token.defining_op
-    if isinstance(op, scf.ForOp):
-        look(op.init_args[token.index])
-        # After the loop the values inside are those of whichever iteration was the last.
-        look(op.yield_op.operands[token.index], True)
-    elif isinstance(op, scf.IfOp):
-        for region in op.regions:
-            look(region.block.last.operands[token.index])
-    elif isinstance(op, scf.WhileOp):
-        look(op.before.block.last.args[token.index], True)
-    elif isinstance(op, _MEMORY):
+    if isinstance(op, _MEMORY):
         found[op] = found.get(op, False) or carried
-        # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
-        if op.token is not None:
-            look(op.token)
-    else:
-        for operand in op.operands:
-            if isinstance(operand.type, aa.MemTokenType):
-                look(operand)
+    # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
+    for operand in op.operands:
+        if isinstance(operand.type, aa.MemTokenType):
+            _collect(operand, found, seen, carried)
 
 
 def _in_loop(value: Value) -> bool:
