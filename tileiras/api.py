@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered
+from tileiras.files import stem
 from tileiras.options import CompileOptions, lookup, unsupported_gpu
 from tileiras.stages import ByteStore, StageContext, StageResult
 
@@ -253,7 +254,7 @@ def compile_with(
         diagnostics.extend(context.engine.diagnostics)
         dependencies.extend(context.dependencies)
         if keep is not None:
-            unit = unit or _stem(name)
+            unit = unit or stem(name)
             for suffix, data in {row.suffix: _bytes(result.output), **result.artifacts}.items():
                 place = keep(unit, suffix, data)
                 if suffix == ".ptx":
@@ -271,7 +272,7 @@ def compile_with(
             resumed = result.output
             artifacts.update(result.artifacts)
         artifacts[last.suffix] = product = _bytes(resumed)
-        return Artifact(product, suffix, [Kernel(_stem(name), artifacts)], diagnostics, dependencies)
+        return Artifact(product, suffix, [Kernel(stem(name), artifacts)], diagnostics, dependencies)
     if kind == units.PYTHON:
         data = run(pipeline.stage("export"), data).output
         kind = units.BYTECODE
@@ -319,7 +320,7 @@ def compile_with(
             known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
         location = entries[0].location if entries else module.location
         if keep is not None and len(kernels) != 1:
-            kept = keep(_stem(name), LINKED, product)
+            kept = keep(stem(name), LINKED, product)
         result = run(pipeline.stage("cubin"), product, location, **known)
         product = result.output
         for kernel in kernels:
@@ -327,10 +328,6 @@ def compile_with(
         if last.name == "sass":
             product = run(last, product, location).output
     return Artifact(product, suffix, kernels, diagnostics, dependencies)
-
-
-def _stem(name: str) -> str:
-    return os.path.splitext(os.path.basename(name))[0]
 
 
 def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[Any, Any]:

@@ -34,6 +34,11 @@ def write_atomically(path: str, data: bytes, temporary: str | None = None) -> No
         raise
 
 
+def stem(path: str) -> str:
+    """`kernels/saxpy.mlir` -> `saxpy`."""
+    return os.path.splitext(os.path.basename(path))[0]
+
+
 def read_if_there(path: str) -> bytes | None:
     """A file's content; None when it cannot be read."""
     try:
@@ -52,12 +57,18 @@ def file_identity(path: str) -> str:
         return "missing"
 
 
-@functools.lru_cache(64)
-def _digest(path: str, *state: int) -> str:
+def content_digest(path: str) -> str:
+    """What keys have of a file's content; raises OSError."""
     import xxhash
 
     with open(path, "rb") as file:
         return xxhash.xxh3_128_hexdigest(file.read())
+
+
+@functools.lru_cache(64)
+def _digest(path: str, *state: int) -> str:
+    """The same, known as long as the file stays as it is."""
+    return content_digest(path)
 
 
 def read_json_object(path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from tileiras.bytecode.versions import MAGIC, PREVIEW, SUPPORTED, is_bytecode, looks_like_mlir
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 TEXT = "text"
 BYTECODE = "bytecode"
 PYTHON = "python"
-
-BYTECODE_MAGIC = b"\x7fTileIR\x00"
 
 SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
 """What the suffix of a source file says about its content."""
@@ -37,15 +36,9 @@ def is_text(source: str) -> bool:
     return "\n" in source or "{" in source and not source.endswith((*SUFFIXES, *ARTIFACTS))
 
 
-MLIR_BYTECODE_HINT = b"e IR byt"
-"""Found in MLIR's own bytecode; the vendor's driver looks for the same run of characters."""
-
-
 def bytecode_version(data: bytes) -> str:
     """The version in the header of bytecode, "13.1"; raises CompileError (code 3) for one that is not read."""
-    from tileiras.bytecode.versions import PREVIEW, SUPPORTED
-
-    version = tuple(data[len(BYTECODE_MAGIC) : len(BYTECODE_MAGIC) + 2])
+    version = tuple(data[len(MAGIC) : len(MAGIC) + 2])
     text = ".".join(map(str, version))
     if len(version) < 2:
         raise CompileError.at(None, "input does not correspond to Tile IR bytecode", ExitCode.INVALID_INPUT)
@@ -83,7 +76,7 @@ class Source(NamedTuple):
 
 def kind_of(data: bytes, path: str = "") -> str:
     """What a source is: by content for bytecode, by suffix for Python, text otherwise."""
-    if data.startswith(BYTECODE_MAGIC):
+    if is_bytecode(data):
         return BYTECODE
     kind = SUFFIXES.get(os.path.splitext(path)[1].lower())
     if kind == PYTHON:
@@ -91,10 +84,10 @@ def kind_of(data: bytes, path: str = "") -> str:
     made = next((suffix for suffix in ARTIFACTS if path.endswith(suffix)), None)
     if made is not None and (made == ".cubin" or _is_utf8(data)):
         return made
-    mlir = MLIR_BYTECODE_HINT in data or data.startswith(b"ML\xefR")
+    mlir = looks_like_mlir(data)
     if kind == TEXT and not mlir:
         _check_encoding(data, path)
-    cut = kind is None and BYTECODE_MAGIC.startswith(data)
+    cut = kind is None and MAGIC.startswith(data)
     if kind == BYTECODE or cut or b"\x00" in data[:4096] or not _is_utf8(data):
         message = "input does not correspond to Tile IR bytecode"
         if mlir:

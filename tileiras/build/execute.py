@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileiras import diagnostics as messages
-from tileiras import units
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
+from tileiras.bytecode.versions import is_bytecode
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.files import read_if_there, remove_left_over, write_atomically
 from tileiras.named_tuple import NamedTuple
@@ -379,14 +379,6 @@ class Session:
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
 
 
-def content_digest(path: str) -> str:
-    """What keys have of a file's content; raises OSError."""
-    import xxhash
-
-    with open(path, "rb") as file:
-        return xxhash.xxh3_128_hexdigest(file.read())
-
-
 def perform_here(session: Session, step: Step) -> Report:
     """Makes the artifacts of a step in this process."""
     return report(session.perform(step), step)
@@ -405,7 +397,7 @@ def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:
     """Diagnostics for a terminal, with lines of the source as it is now."""
     sources: Mapping[str, str] = {}
     content = read_if_there(step.source_path)
-    if content is not None and not content.startswith(units.BYTECODE_MAGIC):
+    if content is not None and not is_bytecode(content):
         sources = {step.source_name: content.decode(errors="replace")}
     return messages.render(diagnostics, sources)
 

@@ -23,7 +23,8 @@ from tileiras.build.variables import FULL
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
-_DONE = (SCons.Node.up_to_date, SCons.Node.executed)
+DONE = (SCons.Node.up_to_date, SCons.Node.executed)
+"""States of a node that the run has brought up to date."""
 
 
 class Kernel(NamedTuple):
@@ -109,7 +110,7 @@ class Gate:
         if SCons.Script.GetBuildFailures():
             return
         for item in self._declared:
-            if all(node.get_state() in _DONE for node in item.nodes):
+            if all(node.get_state() in DONE for node in item.nodes):
                 made = [node.abspath for node in item.nodes]
                 products = [[self.manifest.relative(node.abspath), node.get_csig()] for node in item.products]
                 self.manifest.set(item.kernel.key, item.signature, item.before, made, products)

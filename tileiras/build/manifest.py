@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from tileiras.files import RACY_NS, write_atomically
+from tileiras.files import RACY_NS, content_digest, write_atomically
 
 FORMAT = 3
 
@@ -72,7 +72,7 @@ class Manifest:
                     or mtime >= racy
                     or ctime >= racy
                 ):
-                    if _digest(prefix + path) != digest:
+                    if content_digest(prefix + path) != digest:
                         return None
                     # Worth writing when a manifest of now would spare the next build this look.
                     state[2:5] = _times(status)
@@ -88,7 +88,7 @@ class Manifest:
             for path in paths:
                 name = self.relative(path)
                 status = os.stat(path)
-                states.append([name, status.st_size, *_times(status), _digest(path)])
+                states.append([name, status.st_size, *_times(status), content_digest(path)])
         except OSError:
             return None
         return states
@@ -145,10 +145,3 @@ class Manifest:
 
 def _times(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _digest(path: str) -> str:
-    import xxhash
-
-    with open(path, "rb") as file:
-        return xxhash.xxh3_128_hexdigest(file.read())

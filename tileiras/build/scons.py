@@ -131,9 +131,7 @@ def _reasons(session: Session, step: Step) -> list[str]:
     return session.history.differences(entry) or [SAME_KEY]
 
 
-_DONE = (SCons.Node.up_to_date, SCons.Node.executed)
-
-display = Display(lambda node: node.get_state() in _DONE)
+display = Display(lambda node: node.get_state() in gating.DONE)
 
 
 _sessions: dict[tuple[str, str, str], Session] = {}

@@ -18,10 +18,11 @@ from typing import Any
 
 from tileiras import pipeline
 from tileiras.build import discover, dispatch, plan
-from tileiras.build.execute import Report, Session, Step, content_digest, perform_here
+from tileiras.build.execute import Report, Session, Step, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
 from tileiras.diagnostics import CompileError
+from tileiras.files import content_digest
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.units import Source

@@ -41,22 +41,22 @@ class OperationPlan:
     def __init__(self, op_class: type[Operation], version: Version) -> None:
         self.op_class = op_class
         self.name = op_class.name.partition(".")[2]
-        own = _since(op_class, None)
+        own = since(op_class, None)
         variadic = any(f.variadic for f in (*op_class.operand_fields, *op_class.result_fields))
         self.counted_results = variadic
         variadic_results = any(f.variadic for f in op_class.result_fields)
-        present = [f for f in op_class.result_fields if _since(f, own) <= version]
+        present = [f for f in op_class.result_fields if since(f, own) <= version]
         # None: as many as the file says.
         self.results = None if variadic_results else len(present)
         # Results of a newer version exist in the IR but have no number in the file.
-        self.added_results = [f.constraint() for f in op_class.result_fields if _since(f, own) > version]
+        self.added_results = [f.constraint() for f in op_class.result_fields if since(f, own) > version]
         self.segments = op_class.has_trait(AttrSizedOperandSegments)
         bits, early, first = _flag_bits(op_class, own, version, self.segments)
         self.flag_count = len(bits) if first is not None and version >= first else 0
         self.early_flags = early
         self.attributes: list[tuple[str, Reader | None, int | None, Any]] = []
         for field in op_class.attribute_fields:
-            if _since(field, own) > version:
+            if since(field, own) > version:
                 continue
             reader = None if is_flag(field.constraint) else reader_of(field.constraint)
             bit = 1 << bits[field.name] if field.name in bits else None
@@ -71,7 +71,7 @@ class OperationPlan:
         self.terminator = op_class.has_trait(Terminator)
 
 
-def _since(declared: Any, default: Version | None) -> Version:
+def since(declared: Any, default: Version | None) -> Version:
     if declared.since is None:
         return default if default is not None else SUPPORTED[0]
     return Version.parse(declared.since)
@@ -88,10 +88,10 @@ def _flag_bits(
     optional = [f for f in op_class.attribute_fields if f.optional and f.default is None or is_flag(f.constraint)]
     if segments:
         optional += [f for f in op_class.operand_fields if f.optional]
-    ordered = sorted(optional, key=lambda field: _since(field, own))
+    ordered = sorted(optional, key=lambda field: since(field, own))
     bits = {field.name: number for number, field in enumerate(ordered)}
-    early = {field.name: _since(field, own) for field in ordered if _since(field, own) > version}
-    return bits, early, max(_since(ordered[0], own), own) if ordered else None
+    early = {field.name: since(field, own) for field in ordered if since(field, own) > version}
+    return bits, early, max(since(ordered[0], own), own) if ordered else None
 
 
 class OperationTable:
@@ -105,7 +105,7 @@ class OperationTable:
         self.version = version
         self.previews = previews
         self.classes = self._all_classes()
-        self.newest = max(code for code, op_class in self.classes.items() if _since(op_class, None) <= version)
+        self.newest = max(code for code, op_class in self.classes.items() if since(op_class, None) <= version)
         self.plans: dict[int, OperationPlan] = {}
 
     @classmethod
@@ -124,7 +124,7 @@ class OperationTable:
 
     def plan(self, opcode: int, cursor: Cursor, start: int) -> OperationPlan:
         op_class = self.classes.get(opcode)
-        if opcode > self.newest or op_class is not None and _since(op_class, None) > self.version:
+        if opcode > self.newest or op_class is not None and since(op_class, None) > self.version:
             cursor.fail(f"unsupported opcode {opcode} for bytecode version {self.version}", start)
         if opcode >= PREVIEW_OPCODES and not self.previews:
             cursor.fail(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .encoding import Cursor
-from .versions import HEADER_SIZE, MAGIC, OLDEST, PREVIEW, PREVIEW_FLAG, Version, supported
+from .versions import HEADER_SIZE, MAGIC, OLDEST, PREVIEW, PREVIEW_FLAG, Version, looks_like_mlir, supported
 
 END = 0
 STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(1, 8)
@@ -23,9 +23,6 @@ REQUIRED_ALIGNMENT = {STRING: 4, TYPE: 4, CONSTANT: 8, DEBUG: 8, FUNCTION: 8}
 
 ALIGNMENT_FLAG = 0x80
 
-MLIR_HINT = b"e IR byt"
-"""A run of the words that MLIR's own bytecode opens with; its presence explains a wrong magic number."""
-
 
 def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
     """Checks magic and version; the cursor stands at the first section.  Also says whether there are previews."""
@@ -33,7 +30,7 @@ def read_header(data: bytes, filename: str) -> tuple[Cursor, Version, bool]:
     for position, expected in enumerate(MAGIC):
         got = data[position] if position < len(data) else 0
         if got != expected:
-            hint = " (it looks like MLIR bytecode instead)" if data[:4] == b"ML\xefR" or MLIR_HINT in data else ""
+            hint = " (it looks like MLIR bytecode instead)" if looks_like_mlir(data) else ""
             cursor.fail(f"invalid magic number at position {position}, got {got} expected {expected}{hint}", position)
     if len(data) < HEADER_SIZE:
         cursor.fail("failed to read bytecode version: unexpected end of data", len(data))

@@ -66,3 +66,9 @@ UNIFIED_FLAGS = Version(13, 3)
 def is_bytecode(data: bytes) -> bool:
     """Whether the bytes open like Tile IR bytecode of any version."""
     return bytes(data[: len(MAGIC)]) == MAGIC
+
+
+def looks_like_mlir(data: bytes) -> bool:
+    """Whether the bytes are MLIR's own bytecode instead: its magic number, or a run of the words that it opens with,
+    for which the vendor's driver looks as well."""
+    return data.startswith(b"ML\xefR") or b"e IR byt" in data

@@ -26,7 +26,7 @@ from tileiras.ir import (
 from tileiras.ir.verifier import diagnose
 
 from .debug_info import CALL_SITE, COMPILE_UNIT, FILE, LEXICAL_BLOCK, LOC, SUBPROGRAM
-from .operations import ONE, OPTIONAL, OperationPlan, _since
+from .operations import ONE, OPTIONAL, OperationPlan, since
 from .output import Buffer, Numbering
 from .reader import GLOBAL_FLAGS_SINCE, HAS_HINTS, KERNEL
 from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, TYPE
@@ -343,7 +343,7 @@ class _ModuleWriter:
         cls = type(op)
         if cls.opcode is None:
             raise CompileError.at(op.location, "operation not supported in bytecode", ExitCode.INVALID_INPUT)
-        if _since(cls, None) > self.version:
+        if since(cls, None) > self.version:
             raise CompileError.at(
                 op.location,
                 f"operation '{op.name}' is not available in bytecode version {self.version}",
@@ -360,7 +360,7 @@ class _WritePlan:
     def __init__(self, cls: type[Operation], version: Version) -> None:
         self.base = base = OperationPlan(cls, version)
         self.opcode = cls.opcode
-        own = _since(cls, None)
+        own = since(cls, None)
         fields = {field.name: field for field in cls.fields}
         self.attributes = [
             (name, None if reader is None else writer_of(fields[name].constraint), default)
@@ -368,7 +368,7 @@ class _WritePlan:
         ]
         self.bits = [(name, bit) for name, _, bit, _ in base.attributes if bit]
         self.bits += [(name, bit) for name, _, bit in base.operands if bit]
-        self.newer = [f for f in (*cls.attribute_fields, *cls.operand_fields) if _since(f, own) > version]
+        self.newer = [f for f in (*cls.attribute_fields, *cls.operand_fields) if since(f, own) > version]
         self.newer_results = len(base.added_results)
 
     def flags(self, op: Operation) -> int:

@@ -19,6 +19,7 @@ from tileiras.cli import driver_options, instrumentation, process
 from tileiras.cli.command_line import Stop, UsageError
 from tileiras.cli.driver_options import PROGRAM
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
+from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_gpu
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         ptxas.read_controls(options["apply-controls"])
     output = values.get("output-file")
     if output is None:
-        output = "-" if name == "-" else DEFAULT_CUBIN if emit == "cubin" else _stem(name) + suffix
+        output = "-" if name == "-" else DEFAULT_CUBIN if emit == "cubin" else stem(name) + suffix
     if "depfile" in values and output == "-":
         raise UsageError(f"{PROGRAM}: --depfile needs an output file")
     if "depfile" in values and os.path.realpath(values["depfile"]) == os.path.realpath(output):
@@ -252,10 +253,6 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
     except CompileError as error:
         return error
     return None
-
-
-def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _rule(product: str, dependencies: Sequence[str]) -> str:

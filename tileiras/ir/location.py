@@ -87,7 +87,7 @@ class SourceLoc(Location):
         return repr(self.file_line_col())
 
 
-class _ValueLocation(Location):
+class ValueLocation(Location):
     """A location compared by its fields."""
 
     __slots__ = ()
@@ -102,7 +102,7 @@ class _ValueLocation(Location):
         return hash((type(self), self._key()))
 
 
-class FileLineColLoc(_ValueLocation):
+class FileLineColLoc(ValueLocation):
     """`"file":line:column`, or the range `"file":line:column to end_line:end_column`."""
 
     __slots__ = ("filename", "line", "column", "end_line", "end_column")
@@ -121,7 +121,7 @@ class FileLineColLoc(_ValueLocation):
         return f'loc("{self.filename}":{self.line}:{self.column})'
 
 
-class NameLoc(_ValueLocation):
+class NameLoc(ValueLocation):
     __slots__ = ("name", "child")
 
     def __init__(self, name: str, child: Location = UNKNOWN_LOC) -> None:
@@ -135,7 +135,7 @@ class NameLoc(_ValueLocation):
         return f'loc("{self.name}")'
 
 
-class OpaqueLoc(_ValueLocation):
+class OpaqueLoc(ValueLocation):
     """What the program that builds a module has of its own to tell where an operation comes from.
 
     `handle` is any object that can be hashed; it is printed and written as `fallback`, since no file can hold it.
@@ -154,7 +154,7 @@ class OpaqueLoc(_ValueLocation):
         return repr(self.fallback)
 
 
-class CallSiteLoc(_ValueLocation):
+class CallSiteLoc(ValueLocation):
     __slots__ = ("callee", "caller")
 
     def __init__(self, callee: Location, caller: Location) -> None:
@@ -172,7 +172,7 @@ LIMIT = 16
 """How many locations a fusion keeps: a constant may have been merged a thousand times."""
 
 
-class FusedLoc(_ValueLocation):
+class FusedLoc(ValueLocation):
     """Several locations that became one; `metadata` is an attribute or None."""
 
     __slots__ = ("locations", "metadata")
@@ -208,7 +208,7 @@ class FusedLoc(_ValueLocation):
         return f"loc(fused[{', '.join(map(repr, self.locations))}])"
 
 
-class BytecodeLoc(_ValueLocation):
+class BytecodeLoc(ValueLocation):
     """A byte offset in a bytecode file, with the section that it lies in ("" for the header)."""
 
     __slots__ = ("filename", "section", "offset")

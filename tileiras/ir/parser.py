@@ -432,9 +432,6 @@ class Parser(AttributeParser):
 
     # ---- regions and blocks ------------------------------------------------------------------------------------------
 
-    def parse_optional_region(self, arguments: Sequence[Argument] = ()) -> Region | None:
-        return self.parse_region(arguments) if self.text[self.pos] == "{" else None
-
     def parse_region(self, arguments: Sequence[Argument] = ()) -> Region:
         """`{ ... }`; `arguments` are those of the entry block, whose label is then left out."""
         if self.text[self.pos] != "{":

@@ -16,7 +16,7 @@ import tileiras
 from tileiras.codegen import llvm_pipeline
 from tileiras.codegen.target_machine import processor
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects.nvvm.atomics import _FORMS
+from tileiras.dialects.nvvm.atomics import FORMS
 from tileiras.ir import Block, IntegerType, bf16, f16, f32, f64
 from tileiras.lowering.tileas_to_llvm import access
 from tileiras.sim.emulator import ptx_parser
@@ -85,7 +85,7 @@ def with_registers(text: str, constraints: str) -> str:
 
 def test_every_atomic_in_every_order_and_scope():
     found = []
-    for (kind, type_name), order, scope in itertools.product(_FORMS, ORDERS, SCOPES):
+    for (kind, type_name), order, scope in itertools.product(FORMS, ORDERS, SCOPES):
         type_ = VALUES.get(type_name) or llvm_vector(type_name)
         for space in (0, 1, 3):
             block = Block([llvm.LLVMPointerType(space), type_])

@@ -16,7 +16,7 @@ from tileiras.ir import (
     VerifyError,
     registry,
 )
-from tileiras.ir.location import _ValueLocation
+from tileiras.ir.location import ValueLocation
 
 
 class _DebugAttr(Attribute):
@@ -177,7 +177,7 @@ class DILexicalBlockAttr(_DebugAttr):
     column: int
 
 
-class DILoc(_ValueLocation):
+class DILoc(ValueLocation):
     """A source position together with the function or block that it belongs to."""
 
     __slots__ = ("source", "scope")

@@ -19,7 +19,7 @@ _SPACES = {0: "", 1: ".global", 3: ".shared"}
 _POINTER_LETTER = {0: "l", 1: "l", 3: "r"}
 
 # (operation, LLVM type) -> (PTX operation and type, register letter, lowest SM).
-_FORMS: dict[tuple[str, str], tuple[str, str, str]] = {
+FORMS: dict[tuple[str, str], tuple[str, str, str]] = {
     **{
         (op, f"i{bits}"): (f"{op}.{'u' if op == 'add' else 'b'}{bits}", letter, "75")
         for op in ("add", "exch", "and", "or", "xor", "cas")
@@ -53,7 +53,7 @@ class Form(NamedTuple):
 
 def atomic_form(kind: str, type: Any) -> Form | None:
     """The instruction for an update of this kind and LLVM type; None where PTX has none on any target."""
-    found = _FORMS.get((kind, str(type)))
+    found = FORMS.get((kind, str(type)))
     return Form(*found) if found is not None else None
 
 

@@ -43,7 +43,6 @@ PTX60, PTX62, PTX63, PTX65, PTX70, PTX71, PTX78, PTX80, PTX81, PTX86 = (
 )  # fmt: skip
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
-_SCALAR = {"f": "float", "d": "double"}
 
 
 def _moves() -> Iterator[Intrinsic]:

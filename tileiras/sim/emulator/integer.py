@@ -13,8 +13,6 @@ from . import floating
 from .program import Decoder, Instruction, Modifiers, instruction, writer
 from .types import PRED, TYPES, U32, PtxType
 
-_WIDER = {16: 32, 32: 64}
-
 
 def truncating_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a / b rounded to zero; division by zero gives all ones (the ISA leaves it to the machine)."""

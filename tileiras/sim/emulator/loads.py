@@ -21,8 +21,6 @@ SHARED_WINDOW = 1 << 32
 LOCAL_WINDOW = 1 << 34
 WINDOW_END = 1 << 36
 
-SPACES = ("global", "shared", "local", "const", "param")
-
 _CACHE_OPERATORS = (
     "ca",
     "cg",

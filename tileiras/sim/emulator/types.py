@@ -70,6 +70,3 @@ B8, B16, B32, B64, B128 = (TYPES[f"b{n}"] for n in (8, 16, 32, 64, 128))
 U8, U16, U32, U64 = (TYPES[f"u{n}"] for n in (8, 16, 32, 64))
 S32, S64 = TYPES["s32"], TYPES["s64"]
 F16, BF16, F32, F64 = (TYPES[n] for n in ("f16", "bf16", "f32", "f64"))
-
-#: Unsigned type of a width in bits.
-UNSIGNED = {8: U8, 16: U16, 32: U32, 64: U64}

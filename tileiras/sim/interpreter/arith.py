@@ -9,7 +9,7 @@ from .rounding import FLOAT_DTYPES, compute, flush
 from .values import dtype_of, signed, undefine, unsigned, wrap
 
 
-def _ftz(op) -> bool:
+def flushes(op) -> bool:
     return "flush_to_zero" in op.attributes
 
 
@@ -23,7 +23,7 @@ def _element(op):
 def _rounded(name: str):
     def apply(machine: Machine, op):
         mode = attribute(op, "rounding_mode", "nearest_even")
-        return compute(name, machine.operands(op), _element(op).keyword, mode, _ftz(op))
+        return compute(name, machine.operands(op), _element(op).keyword, mode, flushes(op))
 
     return apply
 
@@ -37,7 +37,7 @@ def divf(machine, op):
     mode = attribute(op, "rounding_mode", "nearest_even")
     lhs, rhs = machine.operands(op)
     exact = compute("div", [lhs, rhs], _element(op).keyword, "nearest_even" if mode in ("approx", "full") else mode,
-                    _ftz(op))  # fmt: skip
+                    flushes(op))  # fmt: skip
     if mode != "approx":
         return exact
     # The approximation multiplies by a reciprocal that underflows for the largest divisors.
@@ -50,7 +50,7 @@ def divf(machine, op):
 def sqrt(machine, op):
     mode = attribute(op, "rounding_mode", "nearest_even")
     mode = "nearest_even" if mode in ("approx", "full") else mode
-    return compute("sqrt", machine.operands(op), _element(op).keyword, mode, _ftz(op))
+    return compute("sqrt", machine.operands(op), _element(op).keyword, mode, flushes(op))
 
 
 @meaning("absf", elementwise=True)
@@ -66,7 +66,7 @@ def negf(machine, op):
 def _extremum(machine: Machine, op, sign: int):
     """IEEE 754-2019 maximum/minimum (propagate_nan) or maximumNumber/minimumNumber; -0 orders below +0."""
     lhs, rhs = machine.operands(op)
-    if _ftz(op):
+    if flushes(op):
         lhs, rhs = flush(lhs), flush(rhs)
     x, y = (np.asarray(v).astype(np.float64) * sign for v in (lhs, rhs))
     first = (x > y) | ((x == y) & ~np.signbit(x))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tileiras.ir import IntegerType
 
-from .arith import _ftz
+from .arith import flushes
 from .functions import PLAIN, evaluate
 from .machine import meaning
 from .rounding import flush, round_to
@@ -26,13 +26,13 @@ def _apply(machine, op, function, *, half_through_f32: bool = True):
         signed(value, type.width) if isinstance(type, IntegerType) else value
         for value, type in zip(machine.operands(op), types)
     ]
-    if _ftz(op):
+    if flushes(op):
         operands = [flush(operand) for operand in operands]
     result = np.asarray(function(*(np.asarray(v).astype(np.float64) for v in operands)))
     if keyword in ("f16", "bf16") and half_through_f32:
         result = round_to(result, "f32").astype(np.float64)
     result = round_to(result, keyword)
-    return flush(result) if _ftz(op) else result
+    return flush(result) if flushes(op) else result
 
 
 def _elementwise(mnemonic: str, name: str) -> None:
