@@ -2,7 +2,8 @@
 
 import pytest
 
-from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, Stop, UsageError
+from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, Stop
+from tileiras.cli.process import UsageError
 
 LINE = CommandLine(
     "tool",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tileiras.cli.process import UsageError
 from tileiras.named_tuple import NamedTuple
 
 FLAG = "flag"
@@ -41,10 +42,6 @@ class Spec(NamedTuple):
     repeated: bool = False
     """Values of all occurrences are kept."""
     stops: bool = False
-
-
-class UsageError(Exception):
-    """A command line that cannot be read; the message is printed as it is."""
 
 
 class Stop(Exception):

@@ -1,4 +1,4 @@
-"""A command's `main` as a process, which ends quietly when somebody else ends it."""
+"""What the commands have in common: `main` as a process, which ends quietly when somebody else ends it, and input."""
 
 from __future__ import annotations
 
@@ -8,6 +8,21 @@ from collections.abc import Callable
 
 CLOSED = 2
 """The exit code where nobody reads what the command prints."""
+
+
+class UsageError(Exception):
+    """A command line that does not say what to do, or a file that cannot be used; the message is for the user."""
+
+
+def read_input(name: str) -> bytes:
+    """The content of a file, of standard input for `-`; raises UsageError."""
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read()
+        with open(name, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot open input file '{name}': {error.strerror}") from None
 
 
 def run(main: Callable[[], int]) -> int:

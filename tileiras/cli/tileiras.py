@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.cli import driver_options, instrumentation, process
-from tileiras.cli.command_line import Stop, UsageError
+from tileiras.cli.command_line import Stop
 from tileiras.cli.driver_options import PROGRAM
+from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_gpu

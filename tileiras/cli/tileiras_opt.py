@@ -40,6 +40,7 @@ import sys
 from typing import Any, Callable
 
 from tileiras.cli import instrumentation, process
+from tileiras.cli.process import UsageError, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
 
 SPLIT_MARKER = "// -----"
@@ -69,10 +70,6 @@ _FLAGS = {
 
 _WORDS = (*instrumentation.WORDS, "diagnostics")
 """Options with a value."""
-
-
-class UsageError(Exception):
-    """A command line that does not say what to do."""
 
 
 class Options:
@@ -254,7 +251,7 @@ def run(options: Options) -> int:
 
 
 def _run(options: Options) -> int:
-    data = _read(options.input)
+    data = read_input(options.input)
     filename = "<stdin>" if options.input == "-" else options.input
     text = ""
     parts: list[str | bytes] = [data]
@@ -308,16 +305,6 @@ def _is_bytecode(data: bytes) -> bool:
     from tileiras.bytecode import is_bytecode
 
     return is_bytecode(data)
-
-
-def _read(name: str) -> bytes:
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read()
-        with open(name, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise UsageError(f"cannot open input file '{name}': {error.strerror}") from None
 
 
 def _write(name: str, text: str) -> None:

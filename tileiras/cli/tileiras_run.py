@@ -26,6 +26,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tileiras.cli import process
+from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.errors import SimulationError
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 KERNEL_FAILED = 6
 BACKENDS = ("interpret", "emulate", "cuda")
-
-
-class UsageError(Exception):
-    """A command line that does not say what to do."""
 
 
 class KernelFailed(Exception):

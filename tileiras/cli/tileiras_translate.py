@@ -29,6 +29,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tileiras.cli import process
+from tileiras.cli.process import UsageError, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
 from tileiras.named_tuple import NamedTuple
 
@@ -50,10 +51,6 @@ FLAGS = (
     "mlir-print-local-scope",
 )
 SYNONYMS = {"generic-form": "mlir-print-op-generic"}
-
-
-class UsageError(Exception):
-    """A command line that does not say what to do, or a file that cannot be used."""
 
 
 class Options(NamedTuple):
@@ -110,7 +107,7 @@ def _run(options: Options) -> int:
         print("\n".join(map(str, bytecode.supported())))
         return ExitCode.SUCCESS
     version = _version(options.version)
-    data = _read(options.input)
+    data = read_input(options.input)
     name = "<stdin>" if options.input == "-" else options.input
     parts: list[bytes | str] = [data]
     if options.direction != "cudatilebc-to-mlir":
@@ -222,16 +219,6 @@ def _parse(text: str, name: str, allow_unregistered: bool) -> Any:
             module.location, "expected a single CUDA Tile IR module in the MLIR module", ExitCode.INVALID_INPUT
         )
     return inner[0].detach()
-
-
-def _read(name: str) -> bytes:
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read()
-        with open(name, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise UsageError(f"cannot open input file '{name}': {error.strerror}") from None
 
 
 def _write(name: str, data: bytes) -> None:
