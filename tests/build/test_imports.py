@@ -73,6 +73,21 @@ def test_imports_point_one_way():
     assert wrong == []
 
 
+def test_parts_of_one_level_do_not_import_each_other_in_a_circle():
+    code = CodeBase()
+    follows: dict[str, set[str]] = {}
+    for module in modules(code):
+        part = part_of(module)
+        beside = {name for name in imports(code, module) if LEVEL.get(name) == LEVEL.get(part) and name != part}
+        follows.setdefault(part, set()).update(beside)
+    while True:
+        done = {part for part, beside in follows.items() if not beside & follows.keys()}
+        if not done:
+            break
+        follows = {part: beside for part, beside in follows.items() if part not in done}
+    assert follows == {}
+
+
 def test_the_simulators_are_independent_of_the_compiler():
     code = CodeBase()
     wrong = []

@@ -7,11 +7,12 @@ import pytest
 from tileiras.codegen import llvm_pipeline
 from tileiras.codegen import ptxas as assembler
 from tileiras.codegen.target_machine import processor
+from tileiras.dialects.debuginfo.value_types import debug_type
 from tileiras.ir import parse_module, parse_type, verify
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.llvm_to_ir import translate_module
 from tileiras.lowering.llvm_to_ir.debug_info import DIRECTIVES_ONLY, FULL, DebugLevel
-from tileiras.passes.convert_debuginfo_to_llvm import ConvertDebugInfoToLLVM, debug_type
+from tileiras.passes.convert_debuginfo_to_llvm import ConvertDebugInfoToLLVM
 
 PRELUDE = """
 #file = #cuda_tile.di_file<"k.py" in "">

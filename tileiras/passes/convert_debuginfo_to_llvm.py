@@ -8,17 +8,7 @@ The pin is a copy that LLVM neither looks through nor, being used, drops: the re
 nothing else.  Vectors, arrays and structs go leaf by leaf, each the fragment of the variable that it fills.  Pins and
 what takes leaves out of their whole are all that is added to what is executed.
 
-A variable without a type gets its value's:
-
-| value | type |
-|---|---|
-| i1 | boolean of a byte |
-| iN, index | signed |
-| f16, bf16, tf32, f32, f64 | float |
-| narrower floats | unsigned, with the format's name: debuggers do not know how to read them |
-| pointer | pointer to bytes |
-| vector, array | array |
-| struct | array, when all members are alike |
+A variable without a type gets its value's (`dialects/debuginfo/value_types.py`).
 
 What has no type gets a placeholder and a warning, as does a variable of another function than the one that its value
 is in; without a scope in the function the operation goes, with a warning.
@@ -30,21 +20,12 @@ from typing import Any
 
 from tileiras.dialects import debuginfo, llvm, nvvm
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of
-from tileiras.dialects.debuginfo import (
-    DIArrayTypeAttr,
-    DIBasicTypeAttr,
-    DILocalVariableAttr,
-    DIPointerTypeAttr,
-    DIUnspecifiedTypeAttr,
-    EncodingAttr,
-)
+from tileiras.dialects.debuginfo import DILocalVariableAttr, DIUnspecifiedTypeAttr
+from tileiras.dialects.debuginfo.value_types import BYTE, debug_type
 from tileiras.ir import (
     Attribute,
     DenseArrayAttr,
-    FloatType,
-    IndexType,
     IntegerAttr,
-    IntegerType,
     Operation,
     Pass,
     UnitAttr,
@@ -54,10 +35,6 @@ from tileiras.ir import (
     i64,
 )
 from tileiras.ir.pass_manager import PassContext
-
-_BYTE = DIBasicTypeAttr("byte", 8, EncodingAttr("unsigned"))
-
-_IEEE = ("f16", "bf16", "tf32", "f32", "f64")
 
 
 class ConvertDebugInfoToLLVM(Pass):
@@ -78,10 +55,10 @@ def _convert(op: Any, function: Operation, context: PassContext) -> None:
     if variable is None:
         return
     if isinstance(op, debuginfo.DeclareOp):
-        _before(op, llvm.DbgDeclareOp(op.address, var_info=_typed(variable, _BYTE)))
+        _before(op, llvm.DbgDeclareOp(op.address, var_info=_typed(variable, BYTE)))
     elif isinstance(op, debuginfo.AddrOp):
         pin = _pin(op.address, op)
-        _before(op, llvm.DbgValueOp(pin, var_info=_typed(variable, _BYTE), deref=UnitAttr()))
+        _before(op, llvm.DbgValueOp(pin, var_info=_typed(variable, BYTE), deref=UnitAttr()))
         _keep(pin, op.address, op)
     else:
         found = debug_type(op.value.type)
@@ -116,34 +93,6 @@ def _typed(variable: Any, type: Attribute) -> Any:
     if variable.type is not None:
         return variable
     return DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
-
-
-def debug_type(type: Any) -> Any:
-    """The debug type of values of an LLVM type, None when there is none."""
-    if isinstance(type, IndexType):
-        return DIBasicTypeAttr("index", 64, EncodingAttr("signed"))
-    if isinstance(type, IntegerType):
-        if type.width == 1:
-            return DIBasicTypeAttr("i1", 8, EncodingAttr("boolean"))
-        return DIBasicTypeAttr(str(type), type.width, EncodingAttr("signed")) if type.width % 8 == 0 else None
-    if isinstance(type, FloatType):
-        encoding = "float" if str(type) in _IEEE else "unsigned"
-        # tf32 is an f32 whose last bits do not count.
-        width = 32 if str(type) == "tf32" else type.width
-        return DIBasicTypeAttr(str(type), width, EncodingAttr(encoding)) if width % 8 == 0 else None
-    if isinstance(type, llvm.LLVMPointerType):
-        return DIPointerTypeAttr(_BYTE)
-    if isinstance(type, VectorType) and len(type.shape) == 1:
-        element = debug_type(type.element_type)
-        return DIArrayTypeAttr(element, type.shape[0]) if element is not None else None
-    if isinstance(type, llvm.LLVMArrayType):
-        element = debug_type(type.element_type)
-        return DIArrayTypeAttr(element, type.count) if element is not None else None
-    if isinstance(type, llvm.LLVMStructType):
-        members = {debug_type(member) for member in type.elements}
-        element = members.pop() if len(members) == 1 else None
-        return DIArrayTypeAttr(element, len(type.elements)) if element is not None else None
-    return None
 
 
 def _value(op: Any, variable: Any) -> None:

@@ -25,7 +25,7 @@ def lower_variable(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> 
         value = lowering.emit.poison(i32)
         type = DIUnspecifiedTypeAttr(str(operand.type))
     elif type is None and isinstance(operand.type, aa.PtrType):
-        from tileiras.passes.convert_debuginfo_to_llvm import debug_type
+        from tileiras.dialects.debuginfo.value_types import debug_type
 
         pointee = debug_type(operand.type.pointee)
         if pointee is not None:
