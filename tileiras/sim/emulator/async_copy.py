@@ -11,7 +11,7 @@ import numpy as np
 from .loads import Access, address_slot, gather, note_granule, resolve
 from .mbarrier import decode_bulk
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Immediate, Register
+from .ptx_module import Immediate, Register
 from .types import PRED, U32, U64
 
 _BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}

@@ -11,7 +11,7 @@ from .floating import Float, packed
 from .happens_before import GPU, Order
 from .loads import Access, address_slot, decode_ld, decode_st, note_granule, resolve, take_hints, take_order, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Group, Sink
+from .ptx_module import Group, Sink
 from .types import TYPES, PtxType
 
 #: PTX ISA, "atom": without an order `.relaxed`, without a scope `.gpu`.

@@ -11,7 +11,7 @@ import numpy as np
 from .cluster import decode_cluster_barrier
 from .happens_before import SCOPES
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Immediate
+from .ptx_module import Immediate
 from .types import PRED, U32
 
 BARRIERS = 16

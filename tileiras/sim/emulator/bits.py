@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Group, Immediate, Sink
+from .ptx_module import Group, Immediate, Sink
 from .types import B32, PRED, TYPES, U32, PtxType
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from . import rounding
 from .floating import FLOAT_TYPES
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Group, Sink
+from .ptx_module import Group, Sink
 from .types import PRED, S32, TYPES, PtxType
 
 _ORDERED = {

@@ -14,7 +14,7 @@ from ..memory import Memory
 from . import ptx_parser, rounding
 from .errors import EmulationError
 from .program import Program, decode
-from .ptx_parser import Module, Variable
+from .ptx_module import Module, Variable
 from .scheduler import Launch
 
 #: Dynamic shared memory when nobody says how much: what sm_90 allows a block to opt in to (227 KiB), less what

@@ -12,7 +12,7 @@ import numpy as np
 from ..memory import MemoryAccessError
 from .happens_before import SCOPES, SYSTEM, WEAK, Order
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Address, Group, Register, Sink, Special, Symbol, Variable
+from .ptx_module import Address, Group, Register, Sink, Special, Symbol, Variable
 from .types import B8, PRED, U32, U64, PtxType
 
 #: Windows of the generic address space (PTX ISA, "Generic Addressing"); global, const and param are at their own

@@ -10,7 +10,7 @@ import numpy as np
 
 from .loads import address_slot, gather, read, resolve, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Group
+from .ptx_module import Group
 from .types import B32
 
 _ROW = np.dtype(np.complex128)  # 16 bytes

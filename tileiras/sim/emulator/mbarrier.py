@@ -14,7 +14,7 @@ import numpy as np
 from .happens_before import CTA, Order
 from .loads import Access, address_slot, note_granule, read, resolve, take_order
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Immediate, Sink
+from .ptx_module import Immediate, Sink
 from .types import PRED, U16, U32, U64
 
 _U64 = np.dtype(np.uint64)

@@ -20,7 +20,7 @@ import numpy as np
 
 from . import rounding
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Group
+from .ptx_module import Group
 from .types import B32, F64, TYPES, U16
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")

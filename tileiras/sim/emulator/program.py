@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .errors import EmulationError, UnsupportedInstruction
-from .ptx_parser import (
+from .ptx_module import (
     Address,
     Function,
     Group,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .happens_before import CLUSTER, CTA, GPU, WEAK, Clocks, Order, warp_of
-from .ptx_parser import Instruction
+from .ptx_module import Instruction
 
 #: Reads of one allocation that are remembered; the oldest of more are forgotten.
 _LOG_READS = 1 << 22

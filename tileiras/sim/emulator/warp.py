@@ -6,7 +6,7 @@ import numpy as np
 
 from . import rounding
 from .program import Decoder, Instruction, Modifiers, instruction
-from .ptx_parser import Group, Sink
+from .ptx_module import Group, Sink
 from .types import B32, PRED, U32
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .cluster import CLUSTER_BARRIER
 from .errors import EmulationError
-from .ptx_parser import Instruction
+from .ptx_module import Instruction
 
 #: Block numbers of threads that wait at a barrier and of threads that have exited.
 PARKED = 2**31 - 2

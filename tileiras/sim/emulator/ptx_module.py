@@ -1,0 +1,162 @@
+"""What the parser makes of PTX: functions of instructions, variables, and the operands that instructions have.
+
+All are plain records; what is resolved by name (registers, labels, variables) is one object wherever it is used.
+"""
+
+from __future__ import annotations
+
+from .types import PtxType
+
+
+class Register:
+    """A virtual register; ``index`` numbers the registers of its function."""
+
+    __slots__ = ("index", "name", "type")
+
+    def __init__(self, name: str, type: PtxType, index: int) -> None:
+        self.name = name
+        self.type = type
+        self.index = index
+
+
+class Variable:
+    """A variable of a state space: ``size`` bytes (0 for `name[]`), initial ``data``, and address references in it."""
+
+    __slots__ = ("align", "data", "name", "references", "size", "space", "type")
+
+    def __init__(self, name: str, space: str, type: PtxType, size: int, align: int) -> None:
+        self.name = name
+        self.space = space
+        self.type = type
+        self.size = size
+        self.align = align
+        self.data = b""
+        self.references: list[tuple[int, str, int, int]] = []  # (offset, symbol, addend, bytes)
+
+
+class Immediate:
+    """A literal.  ``float_bits`` is (width, bits) for `0f`/`0d` literals; ``value`` an int or float."""
+
+    __slots__ = ("float_bits", "value")
+
+    def __init__(self, value: int | float, float_bits: tuple[int, int] | None = None) -> None:
+        self.value = value
+        self.float_bits = float_bits
+
+
+class Special:
+    """A special register such as `%tid.x`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Symbol:
+    """A use of a variable, function or label name; ``target`` is a Variable, a Function, a Label or the bare name."""
+
+    __slots__ = ("name", "offset", "target")
+
+    def __init__(self, name: str, target: object, offset: int = 0) -> None:
+        self.name = name
+        self.target = target
+        self.offset = offset
+
+
+class Address:
+    """`[base + offset]`; base is a Register, a Symbol, or None for an absolute address."""
+
+    __slots__ = ("base", "offset")
+
+    def __init__(self, base: object, offset: int) -> None:
+        self.base = base
+        self.offset = offset
+
+
+class Negated:
+    """`!p`."""
+
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: object) -> None:
+        self.operand = operand
+
+
+class Group:
+    """Several operands in one place: `{a, b}`, `(a, b)` of a call, or `p|q`; ``form`` is the opening character."""
+
+    __slots__ = ("form", "items")
+
+    def __init__(self, form: str, items: list) -> None:
+        self.form = form
+        self.items = items
+
+
+class Sink:
+    """`_`: a result that is not wanted."""
+
+    __slots__ = ()
+
+
+class Label:
+    __slots__ = ("name", "position")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.position = -1  # index of the instruction that follows
+
+
+class Instruction:
+    """``opcode`` is the part before the first dot, ``modifiers`` the rest; ``guard`` the predicate and its negation."""
+
+    __slots__ = ("guard", "line", "modifiers", "opcode", "operands", "text")
+
+    def __init__(self, opcode: str, modifiers: list[str], operands: list, guard, line: int, text: str) -> None:
+        self.opcode = opcode
+        self.modifiers = modifiers
+        self.operands = operands
+        self.guard: tuple[Register, bool] | None = guard
+        self.line = line
+        self.text = text
+
+
+class Function:
+    """An entry or a device function; ``body`` is None for a declaration."""
+
+    __slots__ = (
+        "body",
+        "directives",
+        "is_entry",
+        "labels",
+        "name",
+        "params",
+        "registers",
+        "results",
+        "variables",
+    )
+
+    def __init__(self, name: str, is_entry: bool) -> None:
+        self.name = name
+        self.is_entry = is_entry
+        self.params: list[Variable] = []
+        self.results: list[Variable] = []
+        self.directives: dict[str, tuple[int, ...]] = {}
+        self.body: list[Instruction] | None = None
+        self.labels: list[Label] = []
+        self.registers: list[Register] = []
+        self.variables: list[Variable] = []
+
+
+class Module:
+    """``lines`` are the lines of the text, for messages."""
+
+    def __init__(self) -> None:
+        self.version = ""
+        self.target = ""
+        self.functions: dict[str, Function] = {}
+        self.variables: dict[str, Variable] = {}
+
+    @property
+    def entries(self) -> list[str]:
+        return [f.name for f in self.functions.values() if f.is_entry]
