@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loads import Access, address_slot, gather, note_granule, resolve
+from .accesses import Access, gather, resolve
+from .loads import address_slot, note_granule
 from .mbarrier import decode_bulk
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Immediate, Register

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .accesses import Access, resolve
 from .floating import Float, packed
 from .happens_before import GPU, Order
-from .loads import Access, address_slot, decode_ld, decode_st, note_granule, resolve, take_hints, take_order, take_space
+from .loads import address_slot, decode_ld, decode_st, note_granule, take_hints, take_order, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group, Sink
 from .types import TYPES, PtxType

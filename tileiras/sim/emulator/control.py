@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from .loads import read_generic, read_string
+from .accesses import read_generic, read_string
 from .program import Decoder, Instruction, Modifiers, branch, instruction
 from .ptx_module import Function, Group, Label, Symbol, Variable
 from .types import U32, U64

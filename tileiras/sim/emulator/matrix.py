@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .loads import address_slot, gather, read, resolve, take_space
+from .accesses import gather, read, resolve
+from .loads import address_slot, take_space
 from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group
 from .types import B32
