@@ -14,7 +14,7 @@ from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import KERNELS_METADATA
-from tileiras.targets.sm import PARAMETER_BYTES, PARAMETER_BYTES_PTX81
+from tileiras.targets.sm import parameter_bytes, parameter_overflow
 
 if TYPE_CHECKING:
     from tileiras.codegen.ptx import PtxModule
@@ -71,13 +71,9 @@ def describe(module: PtxModule, kernels: Mapping[str, KernelInfo], location: Loc
     entries = []
     for entry in module.entries:
         info = kernels.get(entry.name, KernelInfo())
-        limit = PARAMETER_BYTES_PTX81 if module.version >= (8, 1) else PARAMETER_BYTES
+        limit = parameter_bytes(module.version)
         if entry.parameter_bytes > limit:
-            raise CompileError.at(
-                location,
-                f"Formal parameter space overflowed ({entry.parameter_bytes} bytes required, "
-                f"max {limit} bytes allowed) in function {entry.name}",
-            )
+            raise CompileError.at(location, parameter_overflow(entry.parameter_bytes, limit, entry.name))
         parameters: list[dict[str, Any]] = []
         hidden: list[dict[str, Any]] = []
         for index, parameter in enumerate(entry.parameters):

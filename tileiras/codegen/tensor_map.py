@@ -20,9 +20,6 @@ from tileiras.named_tuple import NamedTuple
 
 KIND = "tensor_map"
 
-SIZE = 128
-"""Bytes of a tensor map."""
-
 ELEMENTS = {
     "i8": (0, 1), "f8E4M3FN": (0, 1), "f8E5M2": (0, 1), "f8E8M0FNU": (0, 1),
     "i16": (1, 2), "i32": (3, 4), "i64": (5, 8), "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2),

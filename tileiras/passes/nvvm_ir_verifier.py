@@ -20,7 +20,12 @@ from tileiras.ir import BlockArgument, DenseArrayAttr, IntegerAttr, Operation, P
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
 from tileiras.targets import TARGETS, Target
-from tileiras.targets.sm import MAX_THREADS_PER_CTA, PARAMETER_BYTES, PARAMETER_BYTES_PTX81
+from tileiras.targets.sm import (
+    MAX_THREADS_PER_CTA,
+    MORE_PARAMETERS_PTX,
+    parameter_bytes,
+    parameter_overflow,
+)
 
 DIMENSIONS = ("nvvm.maxntid", "nvvm.reqntid", "nvvm.cluster_dim")
 CONSTANTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.cluster_max_blocks")
@@ -79,7 +84,7 @@ _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
 
 def _ceiling(version: str) -> int:
     major, _, minor = version.partition(".")
-    return PARAMETER_BYTES if version and (int(major), int(minor or 0)) < (8, 1) else PARAMETER_BYTES_PTX81
+    return parameter_bytes((int(major), int(minor or 0)) if version else MORE_PARAMETERS_PTX)
 
 
 def _check_parameters(function: Any, limit: int, engine: DiagnosticEngine) -> None:
@@ -87,12 +92,6 @@ def _check_parameters(function: Any, limit: int, engine: DiagnosticEngine) -> No
     size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
     if size > limit:
         engine.error(function.location, parameter_overflow(size, limit, function.sym_name.value))
-
-
-def parameter_overflow(size: int, limit: int, function: str) -> str:
-    return (
-        f"Formal parameter space overflowed ({size} bytes required, max {limit} bytes allowed) in function {function}"
-    )
 
 
 def _check_launch_attributes(function: Any, sm: int, engine: DiagnosticEngine) -> None:

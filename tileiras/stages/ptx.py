@@ -22,7 +22,7 @@ from tileiras.codegen import (
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
 from tileiras.stages import StageContext, StageOptions, StageResult
-from tileiras.targets.sm import PARAMETER_BYTES
+from tileiras.targets.sm import MORE_PARAMETERS_PTX, PARAMETER_BYTES
 
 RUNTIME_FUNCTIONS = ("vprintf", "__assertfail", "malloc", "free", "__nvvm_reflect")
 """What nobody has to link: functions of the driver (CUDA programming guide, "Formatted Output", "Assertion"), and the
@@ -80,7 +80,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     module.version = compiled.version
     widest = max((entry.parameter_bytes for entry in module.entries), default=0)
     if options.ptx_version is None and widest > PARAMETER_BYTES:
-        module.version = max(module.version, (8, 1))
+        module.version = max(module.version, MORE_PARAMETERS_PTX)
     module.target = row.chip
     if debug >= 0:
         from tileiras.codegen import ptx_debug

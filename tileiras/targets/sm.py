@@ -139,6 +139,7 @@ NAMED_BARRIERS = 16  # of a CTA (PTX ISA, "bar{.cta}")
 STATIC_SHARED_LIMIT = 48 * 1024  # of a statically sized array; ptxas refuses more on every target
 PARAMETER_BYTES = 4352  # of a kernel's parameters that ptxas takes below PTX 8.1; the guide promises 4096
 PARAMETER_BYTES_PTX81 = 32764
+MORE_PARAMETERS_PTX = (8, 1)
 
 _KB = 1024
 
@@ -173,6 +174,18 @@ TARGETS: dict[str, Target] = {row.name: row for row in _rows()}
 def registers_per_thread(threads: int, ctas: int = 1) -> int:
     """Registers that each of a CTA's threads can have when an SM is to hold so many of these CTAs."""
     return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)))
+
+
+def parameter_bytes(ptx: tuple[int, int]) -> int:
+    """Bytes that the parameters of a kernel can take in PTX of a version."""
+    return PARAMETER_BYTES_PTX81 if ptx >= MORE_PARAMETERS_PTX else PARAMETER_BYTES
+
+
+def parameter_overflow(size: int, limit: int, function: str) -> str:
+    """The reference's words for a kernel whose parameters take more."""
+    return (
+        f"Formal parameter space overflowed ({size} bytes required, max {limit} bytes allowed) in function {function}"
+    )
 
 
 def target(name: str) -> Target:
