@@ -222,9 +222,12 @@ def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
     if source == "product":
         source = tmp_path / "product.mlir"
         source.write_text(PRODUCT)
-    for name in re.findall(r"entry @(\w+)", source.read_text()):
+    names = re.findall(r"entry @(\w+)", source.read_text())
+    assert names
+    for name in names:
         made = api.compile(source, gpu_name=gpu, entry=name, emit="ptx", emit_remarks=True)
         said = remarks_of(made.diagnostics)
+        assert any(remark.arguments.get("Instruction") == "st.global" for remark in said)
         # Of runs of fewer bytes LLVM may make wider ones, and a tile at an edge goes element by element.
         for remark in said:
             instruction = remark.arguments.get("Instruction")
