@@ -11,7 +11,6 @@ from tileiras.ir import (
     Pure,
     SameOperandsAndResultType,
     UnitAttr,
-    VectorType,
     VerifyError,
     attribute,
     i1,
@@ -21,7 +20,7 @@ from tileiras.ir import (
 
 from .attributes import FastmathFlagsAttr, FCmpPredicateAttr, ICmpPredicateAttr, IntegerOverflowFlagsAttr
 from .base import LLVMOp, bool_like, float_like, integer_like, llvm_type, pointer_like
-from .types import element_type, with_element_type
+from .types import element_count, element_type, with_element_type
 
 
 class _IntegerBinaryOp(LLVMOp):
@@ -254,16 +253,12 @@ class _CastOp(LLVMOp):
         for kind, type, what in zip(self.kinds, (source, target), ("operand", "result")):
             if not kind.satisfied_by(type):
                 raise VerifyError(f"{what} must be {kind.description}, but got '{type}'")
-        if _count(source) != _count(target):
+        if element_count(source) != element_count(target):
             raise VerifyError("operand and result must have as many elements")
         if self.wider:
             difference = element_type(target).width - element_type(source).width
             if difference * self.wider <= 0:
                 raise VerifyError(f"'{target}' is not {'wider' if self.wider > 0 else 'narrower'} than '{source}'")
-
-
-def _count(type: Any) -> int:
-    return type.shape[0] if isinstance(type, VectorType) else 1
 
 
 class TruncOp(_CastOp):
@@ -364,4 +359,4 @@ class BitcastOp(_CastOp):
 def bit_width(type: Any) -> int:
     """Bits of a scalar or vector of integers or floats, 0 for other types."""
     element = element_type(type)
-    return getattr(element, "width", 0) * _count(type)
+    return getattr(element, "width", 0) * element_count(type)

@@ -125,6 +125,11 @@ def element_type(type: Any) -> Any:
     return type.element_type if isinstance(type, VectorType) else type
 
 
+def element_count(type: Any) -> int:
+    """How many elements a vector has; 1 for any other type."""
+    return type.shape[0] if isinstance(type, VectorType) else 1
+
+
 def with_element_type(type: Any, element: Any) -> Any:
     """A vector of as many `element` as `type` has, or `element` for a scalar type."""
     return VectorType(type.shape, element) if isinstance(type, VectorType) else element

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from tileiras.dialects.llvm.base import float_like, llvm_type
-from tileiras.dialects.llvm.types import element_type
+from tileiras.dialects.llvm.types import element_count, element_type
 from tileiras.ir import (
     Attribute,
     FloatType,
@@ -278,7 +278,7 @@ class CvtOp(NVVMOp):
 
     def target(self) -> Intrinsic | Assembly:
         source, target = self.arg.type, self.res.type
-        if _length(source) != _length(target):
+        if element_count(source) != element_count(target):
             raise VerifyError("operand and result must have as many elements")
         names = [self._spelled(element_type(t)) for t in (source, target)]
         if names == ["f32", "f16"] and self.ftz is None:
@@ -310,7 +310,7 @@ class CvtToTF32Op(NVVMOp):
     def target(self) -> Intrinsic:
         if element_type(self.src.type) is not f32 or str(element_type(self.res.type)) != "i32":
             raise VerifyError("converts f32 to i32")
-        if _length(self.src.type) != _length(self.res.type):
+        if element_count(self.src.type) != element_count(self.res.type):
             raise VerifyError("operand and result must have as many elements")
         return intrinsic(f"f2tf32.{self.rounding.value if self.rounding is not None else 'rna'}")
 
@@ -415,8 +415,4 @@ class CvtUnpackF4Op(_UnpackOp):
 
     name = "nvvm.cvt.f4x2.to.f16x2"
     kinds = ("e2m1",)
-
-
-def _length(type: Any) -> int:
-    return type.shape[0] if isinstance(type, VectorType) else 1
 

@@ -41,7 +41,7 @@ from tileiras.targets import Target
 from .emitter import Emitter
 from .launch_bounds import least_ctas
 from .synchronization import Region, Synchronization
-from .types import count_of, element_of, scalar_type, vector_of
+from .types import count_of, scalar_type, vector_of
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
 
@@ -363,9 +363,6 @@ class FunctionLowering:
         self.emit.dominated(block, dominator or self.emit.block)
         return block
 
-    @staticmethod
-    def element(value: Value) -> Any:
-        return element_of(value.type)
 
 
 def has_no_value(type: Any) -> bool:

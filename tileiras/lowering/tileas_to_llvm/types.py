@@ -11,6 +11,7 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.llvm.types import element_count, element_type
 from tileiras.ir import (
     FloatType,
     IndexType,
@@ -25,6 +26,8 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
+
+count_of, element_of = element_count, element_type
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -77,14 +80,6 @@ def as_integer(element: Any) -> Any:
 def vector_of(element: Any, count: int) -> Any:
     """`count` elements as one value."""
     return element if count == 1 else VectorType((count,), element)
-
-
-def count_of(type: Any) -> int:
-    return type.shape[0] if isinstance(type, VectorType) else 1
-
-
-def element_of(type: Any) -> Any:
-    return type.element_type if isinstance(type, VectorType) else type
 
 
 def fragment_type(type: Any) -> Any:
