@@ -381,4 +381,3 @@ PROVOCATIONS = {
     ),
     "PTX version X does not support <gpu>": lambda run: run.command(KERNEL, "--emit=ptx", "--ptx-version=6.0"),
 }  # fmt: skip
-

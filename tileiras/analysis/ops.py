@@ -302,4 +302,3 @@ _RULES: Mapping[type[Operation], Callable[[Any], str]] = {
     tileas.BlockScaledMmaOp: _product_error,
     tileas.ReduceOp: _reduction_error,
 }
-

@@ -190,5 +190,3 @@ def _imported_names(path: str, base: str) -> list[list[str]]:
             start = [*start, *(node.module.split(".") if node.module else ())]
             names += [start, *([*start, alias.name] for alias in node.names)]
     return names
-
-

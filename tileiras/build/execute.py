@@ -406,5 +406,3 @@ def warn_on_stderr(message: str) -> None:
     import sys
 
     print(f"warning: {message}", file=sys.stderr)
-
-

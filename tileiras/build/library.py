@@ -206,5 +206,3 @@ def quoted(diagnostics: Iterable[Diagnostic], source: units.Source) -> list[Diag
         return diagnostic.moved(location, list(map(quote, diagnostic.notes)))
 
     return list(map(quote, diagnostics))
-
-

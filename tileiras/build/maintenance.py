@@ -120,5 +120,3 @@ def clear(directory: str) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(directory, "imports.json"))
     return {"directory": directory, "removed": removed}
-
-

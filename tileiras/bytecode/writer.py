@@ -404,5 +404,3 @@ class _WritePlan:
                     prefix=False,
                 )
         return results[:kept]
-
-

@@ -249,4 +249,3 @@ def help_lines(rows: Sequence[tuple[str, str]]) -> str:
     """Lines `  --name=<value> - text`."""
     width = max(len(spelling) for spelling, _ in rows)
     return "".join(f"  {spelling:<{width}} - {doc}\n" for spelling, doc in rows)
-

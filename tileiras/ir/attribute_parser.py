@@ -512,4 +512,3 @@ class AttributeParser(LocationParser):
         "array": _parse_dense_array,
         "loc": LocationParser.parse_optional_location,
     }
-

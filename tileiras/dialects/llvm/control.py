@@ -138,5 +138,3 @@ class UnreachableOp(LLVMOp):
     name = "llvm.unreachable"
     traits = (Terminator, HasParent("llvm.func"))
     assembly_format = "attr-dict"
-
-

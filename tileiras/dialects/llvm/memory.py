@@ -338,5 +338,3 @@ class AddressOfOp(LLVMOp):
     global_name = attribute(doc="the symbol")
     res = result(pointer)
     assembly_format = "$global_name attr-dict `:` type($res)"
-
-

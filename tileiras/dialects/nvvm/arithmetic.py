@@ -415,4 +415,3 @@ class CvtUnpackF4Op(_UnpackOp):
 
     name = "nvvm.cvt.f4x2.to.f16x2"
     kinds = ("e2m1",)
-

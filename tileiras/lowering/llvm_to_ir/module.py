@@ -296,4 +296,3 @@ def translate_module(module: Operation, chip: str | None = None, debug: DebugLev
         raise CompileError(
             [Diagnostic(Severity.ERROR, location, error.message, notes)], ExitCode.COMPILE_FAILURE
         ) from None
-

@@ -364,7 +364,6 @@ class FunctionLowering:
         return block
 
 
-
 def has_no_value(type: Any) -> bool:
     """Whether values of the type exist at compile time only."""
     return isinstance(type, _NO_VALUE)

@@ -102,5 +102,3 @@ def atomic_red_view_tko(machine, op):
     addresses = view.tensor.address + offsets * dtype_of(element).itemsize
     _update(machine, addresses, inside, element, _combine(op.attributes["mode"].value, element), machine[op.value])
     return TOKEN
-
-
