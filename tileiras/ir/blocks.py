@@ -102,6 +102,14 @@ class Block:
         self.arguments = (*self.arguments, argument)
         return argument
 
+    def erase_argument(self, index: int) -> None:
+        """Raises ValueError for an argument that is still used."""
+        if self.arguments[index].has_uses:
+            raise ValueError(f"erasing block argument #{index}, which is still used")
+        self.arguments = self.arguments[:index] + self.arguments[index + 1 :]
+        for number, argument in enumerate(self.arguments):
+            argument.index = number
+
     def split_before(self, op: Operation) -> Block:
         """Moves `op` and all after it to a new block placed right after this one in the region."""
         rest = Block()
