@@ -141,8 +141,8 @@ def with_hint(text, gpu_name, occupancy):
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_factors_go_through_little_shared_memory_in_parts(transposed):
-    tiles = (64, 64, 64)
-    text = with_hint(product(tiles, tiles, transposed=transposed), "sm_75", 4)
+    tiles = (64, 64, 128)
+    text = with_hint(product(tiles, tiles, transposed=transposed), "sm_75", 2)
     assert check(text, tiles, "f32", "f32", "sm_75", transposed).count('.pragma "nounroll"') == 2
 
 

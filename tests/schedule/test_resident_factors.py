@@ -86,20 +86,87 @@ def both_in_the_loop(depth, steps):
     return text.replace("      %b, %kb", f"  {load}      %b, %kb")
 
 
-@pytest.mark.parametrize(("gpu_name", "stages", "directly"), [("sm_90", True, 1), ("sm_120", False, 1),
-                                                            ("sm_80", False, 2)])  # fmt: skip
-def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, stages, directly):
+@pytest.mark.parametrize(("gpu_name", "element", "depth", "stages", "directly"),
+                         [("sm_90", "f16", 512, True, 1), ("sm_120", "f32", 256, False, 1),
+                          ("sm_80", "f16", 512, False, 2)])  # fmt: skip
+def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, element, depth, stages, directly):
     # Each factor takes 64 KiB: two stages of one leave room for the other on sm_90; sm_120 has room for one, sm_80 for
     # both.
-    depth, steps = 512, 2
-    text = both_in_the_loop(depth, steps)
-    artifact = tileiras.compile(text, gpu_name=gpu_name)
+    steps = 2
+    text = both_in_the_loop(depth, steps).replace("f16", element)
+    artifact = tileiras.compile(text, gpu_name=gpu_name, num_warps=8)
     said = [d.message for d in artifact.diagnostics]
     assert ("Failed to pipeline loop" not in said) is stages, said
     assert f"{directly} of them go to shared memory where they are used" in said, said
     random = np.random.default_rng(1)
-    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((M * steps, depth), (depth * steps, N)))
+    dtype = {"f16": np.float16, "f32": np.float32}[element]
+    a, b = (random.integers(-4, 5, shape).astype(dtype) for shape in ((M * steps, depth), (depth * steps, N)))
     actual = np.zeros((M, N), np.float32)
     emulate(artifact.text, "k", 1, [a, b, actual], metadata=artifact.kernels[0].metadata)
     pairs = zip(np.split(a.astype(np.float32), steps), np.split(b.astype(np.float32), steps))
     np.testing.assert_array_equal(actual, sum(x @ y for x, y in pairs))
+
+
+def chained(shape, sizes, element="f16"):
+    """D = (A B) W with A of m x k, B of k x n and W of n x p; `sizes` (m, k, n, p) of the arrays, which the tiles of
+    `shape` need not divide."""
+    (m, k, n, p), (rows, inner, middle, columns) = shape, sizes
+    tiles = {"a": (m, k), "b": (k, n), "w": (n, p), "d": (m, p)}
+    arrays = {"a": (rows, inner), "b": (inner, middle), "w": (middle, columns), "d": (rows, columns)}
+    types = dict.fromkeys("abw", element) | {"d": "f32"}
+    tile = {x: f"tile<{tiles[x][0]}x{tiles[x][1]}x{types[x]}>" for x in tiles}
+    views, loads = "", ""
+    for x in tiles:
+        tensor = view(*arrays[x], types[x])
+        kind = f"partition_view<tile=({tiles[x][0]}x{tiles[x][1]}), padding_value = zero, {tensor}>"
+        views += f"""
+    %q{x} = assume div_by<16>, %p{x} : tile<ptr<{types[x]}>>
+    %t{x} = make_tensor_view %q{x}, shape = [{arrays[x][0]}, {arrays[x][1]}], strides = [{arrays[x][1]}, 1] : {tensor}
+    %v{x} = make_partition_view %t{x} : {kind}"""
+        if x != "d":
+            loads += f"""
+    %{x}, %k{x} = load_view_tko weak %v{x}[%zero, %zero] : {kind}, tile<i32> -> {tile[x]}, token"""
+    parameters = ", ".join(f"%p{x}: tile<ptr<{types[x]}>>" for x in tiles)
+    sums, factor = f"tile<{m}x{n}xf32>", f"tile<{m}x{n}x{element}>"
+    return f"""cuda_tile.module @m {{
+  entry @k({parameters}) {{{views}
+    %zero = constant <i32: 0> : tile<i32>
+    %none = constant <f32: 0.0> : {sums}
+    %nothing = constant <f32: 0.0> : {tile["d"]}{loads}
+    %s = mmaf %a, %b, %none : {tile["a"]}, {tile["b"]}, {sums}
+    %h = ftof %s : {sums} -> {factor}
+    %r = mmaf %h, %w, %nothing : {factor}, {tile["w"]}, {tile["d"]}
+    %kd = store_view_tko weak %r, %vd[%zero, %zero] : {tile["d"]}, {kind}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpu_name", "shape", "sizes", "copied"),
+    [
+        ("sm_80", (64, 64, 256, 128), (64, 64, 256, 128), True),
+        ("sm_120", (64, 64, 256, 128), (60, 64, 200, 128), True),
+        ("sm_90", (64, 64, 256, 128), (64, 8, 256, 104), True),
+        # Shared memory does not hold 128 KiB.
+        ("sm_120", (64, 64, 256, 256), (64, 64, 256, 256), False),
+        # No copy fills it by itself.
+        ("sm_75", (64, 64, 256, 128), (64, 64, 256, 128), False),
+        # A step at a time comes through shared memory.
+        ("sm_80", (64, 64, 128, 128), (64, 64, 128, 128), False),
+    ],
+)
+def test_a_large_factor_beside_a_computed_one_goes_to_shared_memory_at_once(gpu_name, shape, sizes, copied):
+    artifact = tileiras.compile(chained(shape, sizes), gpu_name=gpu_name)
+    assert any("to shared memory at once" in d.message for d in artifact.diagnostics) is copied
+    rows, inner, middle, columns = sizes
+    random = np.random.default_rng(2)
+    arrays = (rows, inner), (inner, middle), (middle, columns)
+    a, b, w = (random.integers(-2, 3, array).astype(np.float16) for array in arrays)
+    wanted = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16).astype(np.float32) @ w.astype(np.float32)
+    expected, actual = np.zeros_like(wanted), np.zeros_like(wanted)
+    interpret(chained(shape, sizes), "k", 1, [a, b, w, expected])
+    emulate(artifact.text, "k", 1, [a, b, w, actual], metadata=artifact.kernels[0].metadata)
+    np.testing.assert_array_equal(expected, wanted)
+    np.testing.assert_array_equal(actual, wanted)

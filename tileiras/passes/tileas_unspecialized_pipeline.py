@@ -5,7 +5,7 @@ hints of the loads and by what fits.  `instead-of` names the variant of warp spe
 place this schedule takes.
 
 Tiles that are loaded long before they are used are loaded where they are used, when a thread has no registers for them
-until then.
+until then.  Large factors of products outside of loops that a thread has no registers for are copied to shared memory.
 
 Fails softly when loads could have run ahead and no loop has the room.
 """
@@ -50,18 +50,22 @@ class UnspecializedPipeline(Pass):
                 from tileiras.schedule.registers import lower_occupancy
 
                 lower_occupancy(func, gpu_of(self.compute_capability), context.engine)
-            if _loads_much(func):
+            loads_much = _loads_much(func)
+            if loads_much:
                 from tileiras.schedule.late_loads import load_late
 
                 load_late(func, context.engine)
-            if not any(isinstance(inner, scf.ForOp) for inner in func.walk()):
-                continue
-            # A dozen modules, for kernels with loops only.
-            from tileiras.schedule.software_pipeline import pipeline_loops
+            if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
+                # A dozen modules, for kernels with loops only.
+                from tileiras.schedule.software_pipeline import pipeline_loops
 
-            done = pipeline_loops(func, gpu_of(self.compute_capability), self.num_stages or None, context.engine)
-            pipelined += done.pipelined
-            refused += done.refused
+                done = pipeline_loops(func, gpu_of(self.compute_capability), self.num_stages or None, context.engine)
+                pipelined += done.pipelined
+                refused += done.refused
+            if loads_much and any(isinstance(inner, tileas.PRODUCTS) for inner in func.body.blocks[0].operations):
+                from tileiras.schedule.resident_factors import copy_large
+
+                copy_large(func, gpu_of(self.compute_capability), context.engine)
         if refused and not pipelined:
             self.signal_soft_failure(context)
 

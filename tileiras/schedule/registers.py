@@ -155,6 +155,11 @@ def _goes_to_products(value: Value) -> bool:
     return True
 
 
+def lacks(func: Any, more: int) -> bool:
+    """Whether a thread has no room for so many registers beside the tiles that a kernel has at a time."""
+    return tile_registers(func) + more > _available(func)
+
+
 def lacks_registers(func: Any) -> bool:
     """Whether the tiles of a kernel may take more registers at a time than a thread has."""
     return _most_live(func.body.blocks[0], _apart) > _available(func)

@@ -16,15 +16,17 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Builder, IntegerAttr, Operation, UnitAttr, Value, i32
+from tileiras.ir import Block, Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
+from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.layout.staging import buffer_offsets
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets import CopyAtom
+from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .loop_counter import integer
-from .registers import exceeds, is_short
+from .registers import exceeds, is_short, lacks, words
+from .shared_memory import conversion_bytes, live_bytes, scratch_bytes, shared_budget
 from .staging import LOADS, Leaf, buffer_type, copied_vector, erase_unused, leaves_of, read_in, start_copy
 
 
@@ -106,6 +108,49 @@ def copy_where_used(loop: Any, loads: list[Any], left: int, atom: CopyAtom) -> i
     for group in groups:
         _keep(group, atom)
     return sum(map(len, groups))
+
+
+def copy_large(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Has factors of products outside of loops go to shared memory at once, in place, where all of such a factor would
+    be in registers before its product begins, and a thread has none for that."""
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    if atom is None:
+        return
+    block, budget = func.body.blocks[0], shared_budget(func, target)
+    for load in [op for op in block.operations if isinstance(op, LOADS)]:
+        resident = _resident(load, atom, in_loops=False)
+        if resident is None or any(product.parent is not block for product in resident.products):
+            continue
+        # What is larger goes through shared memory in rounds.
+        whole = (leaf.convert.results[0] for leaf in resident.leaves if conversion_bytes(leaf.convert) > SCRATCH_LIMIT)
+        most = max(map(words, whole), default=0)
+        if not most or not lacks(func, most):
+            continue
+        size = buffer_type(load, resident.offsets, 1).stage_bytes
+        if size + _shared_bytes(resident, block, budget) > budget:
+            continue
+        if engine is not None:
+            shape = "x".join(map(str, load.data.type.shape))
+            engine.remark(load.location, f"the {shape} tile goes to shared memory at once: a thread has no registers")
+        _keep([resident], atom)
+
+
+def _shared_bytes(resident: Resident, block: Block, budget: int) -> int:
+    """Bytes of shared memory that others need at most between a load and its last product."""
+    found, op = 0, resident.load
+    done = {leaf.convert for leaf in resident.leaves}
+    last = max(resident.products, key=list(block.operations).index)
+    while op is not last:
+        inner = [each for each in op.walk() if each not in done]
+        buffers = sum(
+            each.result.type.stages * each.result.type.stage_bytes
+            for each in inner
+            if isinstance(each, tileas.AllocTensorOp)
+        )
+        scratch = max((scratch_bytes(each, budget) for each in inner), default=0)
+        found = max(found, live_bytes(op) + buffers + scratch)
+        op = op.next
+    return found
 
 
 def _resident(load: Any, atom: CopyAtom, in_loops: bool = True) -> Resident | None:
