@@ -162,15 +162,17 @@ def _own_places(op: Any, lowering: FunctionLowering) -> Iterator[tuple[list[int]
 def _store_own(op: Any, lowering: FunctionLowering) -> None:
     """No other thread reads what a thread stores to its own place: no barrier is needed."""
     words = lowering.emit.pack(as_data(lowering.value(op.tensor), lowering), i32)
-    for run, pointer in _own_places(op, lowering):
-        store_vector(lowering, pointer, 0, lowering.emit.shuffle(words, run))
+    with lowering.thread_again():
+        for run, pointer in _own_places(op, lowering):
+            store_vector(lowering, pointer, 0, lowering.emit.shuffle(words, run))
     # What takes the place after the buffer's life has to wait for stores that nothing reads as well.
     lowering.synchronization.scratch_read(lowering.value(op.buffer).region)
 
 
 def _load_own(op: Any, lowering: FunctionLowering) -> Value:
     emit = lowering.emit
-    runs = [load_vector(lowering, p, 0, vector_of(i32, len(run))) for run, p in _own_places(op, lowering)]
+    with lowering.thread_again():
+        runs = [load_vector(lowering, p, 0, vector_of(i32, len(run))) for run, p in _own_places(op, lowering)]
     lowering.synchronization.scratch_read(lowering.value(op.buffer).region)
     type = op.result.type
     return emit.unpack(emit.concat(runs), vector_of(scalar_type(type.element_type), layout_of(type).registers))
