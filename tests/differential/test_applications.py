@@ -49,12 +49,12 @@ def test_list_of_arrays():
     from applications import sums_of_many
     from cuda.tile.compilation import ListConstraint
 
-    from tileiras.stages.export.signatures import _constraint
+    from tileiras.stages.export.signatures import array
 
     arrays = [np.random.default_rng(n).integers(0, 9, n).astype(np.float32) for n in (300, 7, 128)]
     memory = Memory()
     table = np.array([[memory.allocate(array), array.size, 1] for array in arrays], np.int64)
-    element = ListConstraint(_constraint("f32[?]", 0), alias_groups=(), elements_may_alias=False)
+    element = ListConstraint(array("f32[?]"), alias_groups=(), elements_may_alias=False)
     bytecode = export(sums_of_many, element, "f32[?]", 64)
     for arguments in both(bytecode, 3, lambda: [table, 3, *slots(np.zeros(3, np.float32))]):
         assert arguments[2].tolist() == [array.sum() for array in arrays]

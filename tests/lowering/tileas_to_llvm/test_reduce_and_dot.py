@@ -12,7 +12,7 @@ from tests.lowering.tileas_to_llvm.harness import SPEC, kernel, ptx, tensor
 from tileiras.codegen import ptxas, toolkit
 from tileiras.layout import blocked
 from tileiras.layout.reduce import plan_reduction
-from tileiras.lowering.tileas_to_llvm.dot import _in_order
+from tileiras.lowering.tileas_to_llvm.dot import in_order
 from tileiras.sim import emulate
 from tileiras.targets import mma_atom
 
@@ -362,6 +362,6 @@ def test_the_factor_with_more_fragments_is_read_once_for_each():
     # Fragments of A are four registers, those of B two: of 4 x 2 pieces those of the two columns are held.
     atom = mma_atom("mma_m16n8k16_f32_f16_f16")
     places = [(row, column) for column in (0, 8) for row in (0, 16, 32, 48)]
-    assert _in_order(places, atom) == sorted(places)
+    assert in_order(places, atom) == sorted(places)
     places = [(row, column) for row in (0, 16) for column in range(0, 64, 8)]
-    assert _in_order(places, atom) == sorted(places, key=lambda place: place[::-1])
+    assert in_order(places, atom) == sorted(places, key=lambda place: place[::-1])

@@ -112,15 +112,15 @@ def llvm_vector(name: str):
 def test_every_access_in_every_order_and_scope():
     orderings = ["", *(f".{order}.{scope}" for order in ORDERS[:3] for scope in SCOPES)]
     found = []
-    for ordering, space in itertools.product(orderings, access._SPACES):
+    for ordering, space in itertools.product(orderings, access.SPACES):
         for count, bits in ((1, 8), (1, 16), (1, 32), (2, 32), (4, 32), (1, 64), (2, 64)):
             values = ", ".join(f"%r{'s' * (bits <= 16)}{'d' * (bits == 64)}{n + 1}" for n in range(count))
             values = f"{{{values}}}" if count > 1 else values
             address = "[%rd30+16]" if space == 1 else "[%r30+16]"
             if "release" not in ordering:
-                found.append(refused(f"{access._instruction('ld', ordering, space, count, bits)} {values}, {address};"))
+                found.append(refused(f"{access.mnemonic('ld', ordering, space, count, bits)} {values}, {address};"))
             if "acquire" not in ordering:
-                found.append(refused(f"{access._instruction('st', ordering, space, count, bits)} {address}, {values};"))
+                found.append(refused(f"{access.mnemonic('st', ordering, space, count, bits)} {address}, {values};"))
     assert [each for each in found if each is not None] == []
 
 

@@ -11,7 +11,8 @@ from tileiras.ir import Value, i1, i8, i16, i32, i64
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
-_SPACES = {1: "global", 3: "shared"}
+SPACES = {1: "global", 3: "shared"}
+"""LLVM's numbers of address spaces -> PTX's names."""
 
 SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
 """nv_tileaa's names of the scopes -> PTX's."""
@@ -37,9 +38,10 @@ def _words(type: Any) -> tuple[Any, int, int]:
     return (i64 if width == 64 else i32), total // width, width
 
 
-def _instruction(name: str, ordering: str, space: int, count: int, bits: int) -> str:
+def mnemonic(name: str, ordering: str, space: int, count: int, bits: int) -> str:
+    """PTX's name of an access, `ld` or `st`, of `count` words of so many bits in an address space."""
     vector = f".v{count}" if count > 1 else ""
-    return f"{name}{ordering}.{_SPACES[space]}{vector}.b{bits}"
+    return f"{name}{ordering}.{SPACES[space]}{vector}.b{bits}"
 
 
 def register_list(first: int, count: int) -> str:
@@ -106,7 +108,7 @@ def load_vector(
     letter = _LETTERS[word.width]
     outputs = [f"={letter}"] * count
     operands = f"{register_list(0, count)}, {address_text(count, offset)}"
-    text = f"{_instruction('ld', ordering, space, count, bits)} {operands};"
+    text = f"{mnemonic('ld', ordering, space, count, bits)} {operands};"
     result = word if count == 1 else llvm.LLVMStructType([word] * count)
     args: list[Value] = [pointer]
     constraints = [*outputs, "l" if space == 1 else "r"]
@@ -137,7 +139,7 @@ def store_vector(
         return
     word, count, bits = _words(value.type)
     words = emit.pack(value, word)
-    text = f"{_instruction('st', ordering, space, count, bits)} {address_text(0, offset)}, {register_list(1, count)};"
+    text = f"{mnemonic('st', ordering, space, count, bits)} {address_text(0, offset)}, {register_list(1, count)};"
     args = [pointer, *(emit.extract(words, i) for i in range(count))]
     constraints = ["l" if space == 1 else "r", *[_LETTERS[word.width]] * count]
     if predicate is not None:

@@ -265,7 +265,7 @@ def _accumulate(
     layout = lowering.layout(op.c)
     where = _positions(layout)
     accumulators = {}
-    for piece in _in_order(_pieces(layout, atom.c), atom):
+    for piece in in_order(_pieces(layout, atom.c), atom):
         registers = [where[_moved(piece, basis, layout.shape)] for basis in _elements(atom.c)]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
     for k in range(0, op.a.type.shape[-1], step or atom.shape[2]):
@@ -296,7 +296,7 @@ def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
     return [place for place in places if not (place[-2] % rows or place[-1] % columns)]
 
 
-def _in_order(places: list[tuple[int, ...]], atom: MmaAtom | ScaledMmaAtom) -> list[tuple[int, ...]]:
+def in_order(places: list[tuple[int, ...]], atom: MmaAtom | ScaledMmaAtom) -> list[tuple[int, ...]]:
     """Rows after rows or columns after columns, so that fewer registers hold the factors' fragments: those of the inner
     dimension are wanted again and again, those of the outer one once."""
     rows, columns = (len({place[axis] for place in places}) for axis in (-2, -1))
