@@ -20,8 +20,8 @@ from tileiras.dialects.nvvm.atomics import FORMS
 from tileiras.ir import Block, IntegerType, bf16, f16, f32, f64
 from tileiras.lowering.tileas_to_llvm import access
 from tileiras.sim.emulator import ptx_parser
+from tileiras.sim.emulator.decoder import DECODERS, decode
 from tileiras.sim.emulator.errors import EmulationError
-from tileiras.sim.emulator.program import DECODERS, decode
 from tileiras.targets.nvptx import MODULE_HEADER
 
 HERE = Path(__file__).parent

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import Access, gather, resolve
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
 from .mbarrier import decode_bulk
-from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Immediate, Register
 from .types import PRED, U32, U64
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from .cluster import decode_cluster_barrier
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES
-from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Immediate
 from .types import PRED, U32
 

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from .program import Decoder, Instruction, Modifiers, instruction
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group, Immediate, Sink
 from .types import B32, PRED, TYPES, U32, PtxType
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .program import Decoder, Instruction, Modifiers
+from .decoder import Decoder, Instruction, Modifiers
 
 #: What threads that wait for their cluster have as their barrier number.
 CLUSTER_BARRIER = 100

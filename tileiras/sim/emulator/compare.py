@@ -7,8 +7,8 @@ import operator
 import numpy as np
 
 from . import rounding
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .floating import FLOAT_TYPES
-from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group, Sink
 from .types import PRED, S32, TYPES, PtxType
 

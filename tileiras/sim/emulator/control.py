@@ -7,7 +7,8 @@ import struct
 import numpy as np
 
 from .accesses import read_generic, read_string
-from .program import Decoder, Instruction, Modifiers, branch, instruction
+from .decoder import Decoder, Instruction, Modifiers, instruction
+from .program import branch
 from .ptx_module import Function, Group, Label, Symbol, Variable
 from .types import U32, U64
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from . import rounding
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .integer import saturate
-from .program import Decoder, Instruction, Modifiers, instruction
 from .types import TYPES, U32, PtxType
 
 _INTEGER_MODES = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import rounding
-from .program import Decoder, Instruction, Modifiers, instruction
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .types import PRED, TYPES, PtxType
 
 FLOAT_TYPES = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2")

@@ -10,7 +10,8 @@ import operator
 import numpy as np
 
 from . import floating
-from .program import Decoder, Instruction, Modifiers, instruction, writer
+from .decoder import Decoder, Instruction, Modifiers, instruction
+from .program import writer
 from .types import PRED, TYPES, U32, PtxType
 
 

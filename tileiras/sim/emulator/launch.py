@@ -12,8 +12,9 @@ import numpy as np
 from ..errors import ArgumentMismatch, sizes_of
 from ..memory import Memory
 from . import ptx_parser, rounding
+from .decoder import decode
 from .errors import EmulationError
-from .program import Program, decode
+from .program import Program
 from .ptx_module import Module, Variable
 from .scheduler import Launch
 

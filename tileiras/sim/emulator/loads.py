@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END, gather, read, resolve
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES, SYSTEM, WEAK, Order
-from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Address, Group, Register, Sink, Special, Symbol, Variable
 from .types import B8, PRED, U32, U64, PtxType
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import gather, read, resolve
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, take_space
-from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group
 from .types import B32
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import Access, read, resolve
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import CTA, Order
 from .loads import address_slot, note_granule, take_order
-from .program import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Immediate, Sink
 from .types import PRED, U16, U32, U64
 

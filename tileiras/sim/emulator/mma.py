@@ -19,7 +19,7 @@ import re
 import numpy as np
 
 from . import rounding
-from .program import Decoder, Instruction, Modifiers, instruction
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group
 from .types import B32, F64, TYPES, U16
 

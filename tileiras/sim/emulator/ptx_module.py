@@ -1,9 +1,14 @@
-"""What the parser makes of PTX: functions of instructions, variables, and the operands that instructions have.
+"""What the parser makes of PTX: functions of instructions, variables, and the operands that instructions have, with the
+names of special registers and the bits of literals.
 
 All are plain records; what is resolved by name (registers, labels, variables) is one object wherever it is used.
 """
 
 from __future__ import annotations
+
+import struct
+
+import numpy as np
 
 from .types import PtxType
 
@@ -160,3 +165,58 @@ class Module:
     @property
     def entries(self) -> list[str]:
         return [f.name for f in self.functions.values() if f.is_entry]
+
+
+def immediate_bits(operand: Immediate, type_: PtxType) -> int | None:
+    """The bits of a literal read as a type; None for a fraction where the type has no literals of its own."""
+    if operand.float_bits is not None and operand.float_bits[0] == type_.bits:
+        return operand.float_bits[1]
+    value = operand.value
+    if isinstance(value, int):
+        return value & ((1 << type_.bits) - 1)
+    if type_.bits == 64:
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    if type_.bits == 32:
+        with np.errstate(over="ignore"):
+            return int(np.float32(value).view(np.uint32))
+    if type_.name == "f16":
+        return int(np.float16(value).view(np.uint16))
+    return None
+
+
+_SPECIAL_VECTORS = (
+    "%tid",
+    "%ntid",
+    "%ctaid",
+    "%nctaid",
+    "%clusterid",
+    "%nclusterid",
+    "%cluster_ctaid",
+    "%cluster_nctaid",
+)
+_SPECIAL_SCALARS = {
+    "%laneid",
+    "%warpid",
+    "%nwarpid",
+    "%smid",
+    "%nsmid",
+    "%gridid",
+    "%lanemask_eq",
+    "%lanemask_le",
+    "%lanemask_lt",
+    "%lanemask_ge",
+    "%lanemask_gt",
+    "%cluster_ctarank",
+    "%cluster_nctarank",
+    "%is_explicit_cluster",
+    "%total_smem_size",
+    "%aggr_smem_size",
+    "%dynamic_smem_size",
+    "%reserved_smem_offset_begin",
+}
+
+
+def is_special(name: str) -> bool:
+    """Whether a name is that of a special register, a vector's with its axis."""
+    head, _, axis = name.partition(".")
+    return name in _SPECIAL_SCALARS or (head in _SPECIAL_VECTORS and axis in ("x", "y", "z"))

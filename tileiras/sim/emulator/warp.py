@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import rounding
-from .program import Decoder, Instruction, Modifiers, instruction
+from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group, Sink
 from .types import B32, PRED, U32
 
