@@ -150,12 +150,6 @@ def write_index_types(printer: Any, indices: Sequence[Any]) -> None:
         write_type(printer, type)
 
 
-def write_types(printer: Any, *types: Any) -> None:
-    for number, type in enumerate(types):
-        printer.write(", " if number else "")
-        write_type(printer, type)
-
-
 def resolve(parser: Any, groups: Sequence[tuple[Any, Any]]) -> tuple[list[Any], DenseArrayAttr]:
     """The values of operand groups, in order, and how many each group has.
 

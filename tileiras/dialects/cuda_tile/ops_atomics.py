@@ -27,7 +27,7 @@ from .constraints import BoolArrayAttr, I1Tile, IntTile, PointerTile
 from .memory_syntax import INBOUNDS, no_promise
 from .operation import TileOp
 from .ops_memory import ORDERING, TOKEN
-from .types import NAMESPACE, TileType, TokenType
+from .types import NAMESPACE, TileType, TokenType, write_types
 from .verifiers import bit_width, shape_text, verify_atomic_ordering, verify_inbounds, verify_rmw_mode
 from .view_types import GatherScatterViewType, TileView
 
@@ -228,7 +228,7 @@ class AtomicRedViewTkoOp(TileOp):
         syntax.write_inbounds(printer, self)
         printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
         printer.write(" : ")
-        syntax.write_types(printer, self.value.type, self.view.type)
+        write_types(printer, self.value.type, self.view.type)
         syntax.write_index_types(printer, self.index)
         printer.write(" -> ")
-        syntax.write_types(printer, self.result_token.type)
+        write_types(printer, self.result_token.type)

@@ -26,7 +26,7 @@ from tileiras.ir import (
 from .constraints import ScalarI1, ScalarInt, any_value
 from .operation import TileOp, parse_body, write_body
 from .traits import EndsWith, GroupTypesMatch, NoRegionArguments, OneBlock, ParentOneOf
-from .types import NAMESPACE, TensorViewType, write_type
+from .types import NAMESPACE, TensorViewType, write_type, write_types
 from .view_types import TileView
 
 
@@ -44,12 +44,6 @@ def _refuse_views(types: Sequence[Any], words: Any) -> None:
 
 def _parse_types(parser: Any) -> list[Any]:
     return parser.parse_comma_separated(lambda: parser.parse_dialect_type(NAMESPACE))
-
-
-def _write_types(printer: Any, types: Sequence[Any]) -> None:
-    for number, type in enumerate(types):
-        printer.write(", " if number else "")
-        write_type(printer, type)
 
 
 # ---- terminators ---------------------------------------------------------------------------------------------------
@@ -380,7 +374,7 @@ class ForOp(_Loop):
         if carried:
             _write_assignments(printer, carried, self.initValues)
             printer.write(" -> (")
-            _write_types(printer, [value.type for value in self.initValues])
+            write_types(printer, *(value.type for value in self.initValues))
             printer.write(") ")
         write_body(printer, self.region, ContinueOp.name)
         printer.print_optional_attr_dict(self.attributes, ("unsignedCmp",))
@@ -439,10 +433,10 @@ class LoopOp(_Loop):
         if inits or self.results:
             printer.write(": ")
         if inits:
-            _write_types(printer, [value.type for value in inits])
+            write_types(printer, *(value.type for value in inits))
             printer.write(" -> " if self.results else " ")
         if self.results:
-            _write_types(printer, [result.type for result in self.results])
+            write_types(printer, *(result.type for result in self.results))
             printer.write(" ")
         write_body(printer, self.region, ContinueOp.name)
         printer.print_optional_attr_dict(self.attributes)

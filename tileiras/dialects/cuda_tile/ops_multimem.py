@@ -28,7 +28,7 @@ from .constraints import BoolArrayAttr, IntTile
 from .memory_syntax import INBOUNDS, no_promise
 from .operation import TileOp
 from .ops_memory import ORDERING, SCOPE, TOKEN
-from .types import NAMESPACE, TileType, TokenType
+from .types import NAMESPACE, TileType, TokenType, write_types
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
 from .view_types import PartitionViewType, TileView
 
@@ -84,9 +84,9 @@ def _print(printer: Any, op: Any, tile: Any) -> None:
     printer.print_optional_attr_dict(shown, _HIDDEN, keyword=True)
     printer.write(" : ")
     operands = [op.view, *([tile] if tile is not None else ()), *op.index[:1], *([op.token] if op.token else ())]
-    syntax.write_types(printer, *(value.type for value in operands))
+    write_types(printer, *(value.type for value in operands))
     printer.write(" -> ")
-    syntax.write_types(printer, *(result.type for result in op.results))
+    write_types(printer, *(result.type for result in op.results))
 
 
 def verify_multicast(op: Any) -> None:

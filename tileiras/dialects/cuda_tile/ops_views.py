@@ -27,7 +27,7 @@ from .constraints import BoolArrayAttr, IntTile, ScalarInt, ScalarPointer
 from .memory_syntax import INBOUNDS, no_promise
 from .operation import TileOp
 from .ops_memory import HINTS, ORDERING, SCOPE, TOKEN
-from .types import NAMESPACE, PointerType, TensorViewType, TileType, TokenType, write_type
+from .types import NAMESPACE, PointerType, TensorViewType, TileType, TokenType, write_type, write_types
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
 from .view_types import GatherScatterViewType, PartitionViewType, StridedViewType, TileView
 
@@ -170,7 +170,7 @@ class MakeTensorViewOp(TileOp):
         if view.pointer_attribute is not None:
             types.insert(0, self.base.type)
         if types:
-            syntax.write_types(printer, *types)
+            write_types(printer, *types)
             printer.write(" -> ")
         write_type(printer, view)
 
@@ -375,7 +375,7 @@ class LoadViewTkoOp(TileOp):
         write_type(printer, self.view.type)
         syntax.write_index_types(printer, self.index)
         printer.write(" -> ")
-        syntax.write_types(printer, self.tile.type, self.result_token.type)
+        write_types(printer, self.tile.type, self.result_token.type)
 
 
 class StoreViewTkoOp(TileOp):
@@ -433,7 +433,7 @@ class StoreViewTkoOp(TileOp):
         syntax.write_inbounds(printer, self)
         printer.print_optional_attr_dict(self.attributes, syntax.SHOWN, keyword=True)
         printer.write(" : ")
-        syntax.write_types(printer, self.tile.type, self.view.type)
+        write_types(printer, self.tile.type, self.view.type)
         syntax.write_index_types(printer, self.index)
         printer.write(" -> ")
-        syntax.write_types(printer, self.result_token.type)
+        write_types(printer, self.result_token.type)

@@ -46,6 +46,13 @@ def write_type(printer: Any, type: Any) -> None:
         printer.print_type(type)
 
 
+def write_types(printer: Any, *types: Any) -> None:
+    """Types with commas between them, the dialect's own without its name."""
+    for number, type in enumerate(types):
+        printer.write(", " if number else "")
+        write_type(printer, type)
+
+
 def spell(values: Iterable[int]) -> str:
     """Sizes as diagnostics and types spell them, `?` for a dynamic one."""
     return "[" + ", ".join("?" if value == DYNAMIC else str(value) for value in values) + "]"

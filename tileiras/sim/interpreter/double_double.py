@@ -23,7 +23,7 @@ def two_sum(a, b):
 
 
 def two_product(a, b):
-    """(p, e) with p = a * b rounded and p + e exact."""
+    """(p, e) with p = a * b rounded and p + e exact where nothing over- or underflows (Dekker)."""
     product = a * b
     ah = a * _SPLIT
     ah = ah - (ah - a)

@@ -20,6 +20,7 @@ import numpy as np
 
 from tileiras.ir import FLOAT_SEMANTICS, FloatSemantics
 
+from .double_double import two_product, two_sum
 from .machine import Undefined
 
 #: RoundingModeAttr keyword -> what it does to a number scaled so that one unit in the last place is 1.
@@ -120,25 +121,6 @@ def flush(values: np.ndarray) -> np.ndarray:
     return np.where(np.abs(values) < np.float32(2.0**-126), np.copysign(np.float32(0), values), values)
 
 
-def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-def _two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Dekker's product; exact when nothing over- or underflows, which f32 operands and their quotients cannot."""
-    product = a * b
-    scale = 134217729.0  # 2**27 + 1 splits 53 bits into halves
-    ah = a * scale
-    ah = ah - (ah - a)
-    al = a - ah
-    bh = b * scale
-    bh = bh - (bh - b)
-    bl = b - bh
-    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
-
-
 def _odd(value: np.ndarray, error: np.ndarray) -> np.ndarray:
     """``value + error`` (``error`` below half a unit) rounded to odd: inexact results get an odd last bit."""
     value = np.asarray(value, np.float64)
@@ -149,19 +131,19 @@ def _odd(value: np.ndarray, error: np.ndarray) -> np.ndarray:
 
 
 def _odd_add(a, b):
-    return _odd(*_two_sum(a, b))
+    return _odd(*two_sum(a, b))
 
 
 def _odd_div(a, b):
     quotient = a / b
-    product, low = _two_product(quotient, b)
+    product, low = two_product(quotient, b)
     residual = (a - product) - low
     return _odd(quotient, np.where(b < 0, -residual, residual))
 
 
 def _odd_sqrt(a):
     root = np.sqrt(a)
-    product, low = _two_product(root, root)
+    product, low = two_product(root, root)
     return _odd(root, (a - product) - low)
 
 
