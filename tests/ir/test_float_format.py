@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileiras.ir import bf16, f4E2M1FN, f8E4M3FN, f8E5M2, f8E8M0FNU, f16, f32, f64, tf32
@@ -59,11 +59,13 @@ def test_every_pattern_of_a_small_format_survives_text_and_value(type):
         assert (int(text, 16) if text.startswith("0x") else parse_decimal(text, type)) == bits
 
 
+@settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False))
 def test_f32_encodes_as_the_machine_does(value):
     assert encode_float(value, f32) == struct.unpack("<I", struct.pack("<f", value))[0]
 
 
+@settings(deadline=None)
 @given(st.floats(width=16, allow_nan=False))
 def test_f16_decodes_as_the_machine_does(value):
     bits = struct.unpack("<H", struct.pack("<e", value))[0]
@@ -71,6 +73,7 @@ def test_f16_decodes_as_the_machine_does(value):
     assert encode_float(value, f16) == bits
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False))
 def test_f64_text_reads_back(value):
     text = format_float(encode_float(value, f64), f64)

@@ -1,7 +1,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileiras import gf2
@@ -130,6 +130,7 @@ def test_basis_outside_the_tile_is_refused():
         LinearLayout({"thread": [1]}, (2,))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 255), max_size=8), st.integers(0, 255))
 def test_shifted_masks_are_the_map(columns, x):
     x &= (1 << len(columns)) - 1
@@ -139,6 +140,7 @@ def test_shifted_masks_are_the_map(columns, x):
     assert image == gf2.apply(columns, x)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 63), max_size=8), st.integers(0, 255))
 def test_solutions_solve(columns, combination):
     combination &= (1 << len(columns)) - 1
