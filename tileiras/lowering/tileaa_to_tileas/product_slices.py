@@ -19,6 +19,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import FloatType, Operation, Value
 from tileiras.schedule.multiply_add_loops import UNROLLED
+from tileiras.schedule.registers import OTHER_REGISTERS
 from tileiras.schedule.shared_memory import SCRATCH_BYTES, shared_budget
 from tileiras.targets import (
     MMA_ATOMS,
@@ -33,9 +34,6 @@ from .dot import DotPlans
 from .slice_dimensions import PRODUCTS, SHAPES, Remade, Unsliceable, factor_dims, is_elementwise
 from .slice_groups import Group
 from .sliced_loops import SlicedLoops
-
-OTHER_REGISTERS = 40
-"""Left for addresses, counters and the fragments that a matrix instruction reads next."""
 
 WHOLE_LIMIT = 128
 """Most registers of a thread for a product as it is.  Above, the loop has a half to a third of the instructions and of
