@@ -7,7 +7,8 @@ import struct
 import pytest
 from case_kernels import modules, pairwise_kernels
 from vendor_code import known_reason, run_group
-from vendor_ptx import section, vendor_ptx
+from vendor_host import ObjectFile
+from vendor_ptx import vendor_ptx
 
 from bench.whole_process import vendor_tool
 
@@ -34,9 +35,9 @@ def test_sections_are_found_by_their_names():
     data = header + names.ljust(24, b"\0") + b"contents"
     rows = [(0, 0, 0), (1, 64, len(names)), (11, 64 + 24, 8)]
     data += b"".join(struct.pack("<IIQQQQIIQQ", name, 1, 0, 0, at, size, 0, 0, 0, 0) for name, at, size in rows)
-    assert section(data, ".code") == b"contents"
+    assert ObjectFile(data).section(".code") == b"contents"
     with pytest.raises(KeyError):
-        section(data, ".text")
+        ObjectFile(data).section(".text")
 
 
 def test_a_known_difference_is_one_of_its_kernel_and_its_kind():

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from vendor_host import ObjectFile, hidden_parameters  # noqa: E402
 
 import tileiras  # noqa: E402
 from bench.whole_process import vendor_tool  # noqa: E402
@@ -28,18 +31,6 @@ class Refused(RuntimeError):
     """The vendor's compiler does not take a kernel, and says why."""
 
 
-def section(data: bytes, name: str) -> bytes:
-    """A section of a 64-bit ELF file (System V ABI, "Sections").  Raises KeyError when it has none of this name."""
-    (offset,) = struct.unpack_from("<Q", data, 40)
-    count, names = struct.unpack_from("<HH", data, 60)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * number) for number in range(count)]
-    for header in headers:
-        start = headers[names][4] + header[0]
-        if data[start : data.index(b"\0", start)].decode() == name:
-            return data[header[4] : header[4] + header[5]]
-    raise KeyError(name)
-
-
 @functools.cache
 def _vendor() -> str:
     found = vendor_tool()
@@ -48,8 +39,19 @@ def _vendor() -> str:
     return found
 
 
-def vendor_ptx(source: bytes | str, target: str) -> str:
-    """The vendor's PTX for a module in bytecode or text.  Raises Refused."""
+class Compiled(NamedTuple):
+    """``cubin`` is the vendor's, ``ptx`` what it made it of."""
+
+    cubin: bytes
+    ptx: str
+
+    def hidden(self, entry: str) -> Callable[[Sequence[bytes], Sequence[int]], list[bytes]] | None:
+        """What fills an entry's hidden parameters, as `emulate` wants it; None where there are none."""
+        return hidden_parameters(self.cubin, entry) if ".hidden" in self.ptx else None
+
+
+def vendor_compile(source: bytes | str, target: str) -> Compiled:
+    """The vendor's code for a module in bytecode or text.  Raises Refused."""
     if isinstance(source, str):
         options = {"emit": "bytecode", "bytecode_version": BYTECODE_VERSION, "source_name": "kernel.mlir"}
         try:
@@ -67,5 +69,10 @@ def vendor_ptx(source: bytes | str, target: str) -> str:
             raise Refused(next((line for line in lines if "error" in line), lines[0]))
         with open(cubin, "rb") as file:
             data = file.read()
-    text = section(data, ".nv_debug_ptx_txt").replace(b"\0", b"\n").decode()
-    return text.partition(".nv_intermediate_source_section")[0]
+    text = ObjectFile(data).section(".nv_debug_ptx_txt").replace(b"\0", b"\n").decode()
+    return Compiled(data, text.partition(".nv_intermediate_source_section")[0])
+
+
+def vendor_ptx(source: bytes | str, target: str) -> str:
+    """The vendor's PTX alone, for kernels without hidden parameters."""
+    return vendor_compile(source, target).ptx

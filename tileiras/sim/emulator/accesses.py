@@ -87,7 +87,7 @@ def resolve(
             return resolve(group, item, "global", addresses, dtype, write, threads, 1)
         return _resolve_generic(group, item, addresses, dtype, write, threads, low)
     if space == "shared":
-        access = _resolve_shared(group, item, addresses, dtype, write, threads)
+        access = resolve_shared(group, item, addresses, dtype, write, threads)
         if group.launch.banks is not None:
             lanes = np.arange(group.n) if threads is None else threads
             group.launch.banks.count(item.line, access.index * size, lanes, size)
@@ -122,7 +122,7 @@ def _resolve_generic(group, item, addresses, dtype, write, threads, low) -> list
     return accesses
 
 
-def _resolve_shared(group, item, addresses, dtype, write, threads) -> Access:
+def resolve_shared(group, item, addresses, dtype, write, threads) -> Access:
     batch, size = group.batch, dtype.itemsize
     limit = group.launch.shared_bytes
     offsets = addresses

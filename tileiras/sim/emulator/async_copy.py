@@ -11,7 +11,7 @@ import numpy as np
 from .accesses import Access, gather, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
-from .mbarrier import decode_bulk
+from .mbarrier import State, barrier_cell, complete, decode_bulk
 from .ptx_module import Immediate, Register
 from .types import PRED, U32, U64
 
@@ -37,6 +37,8 @@ class AsyncCopy:
     def land(self, group, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
         """Complete the copies of the threads in ``mask`` and of groups numbered under ``before``; True when none is
         left."""
+        if not self.threads.size:
+            return True
         chosen = np.ones(self.threads.size, bool) if mask is None else mask[self.threads]
         if before is not None:
             chosen = chosen & (self.numbers < np.broadcast_to(before, (group.n,))[self.threads])
@@ -62,12 +64,40 @@ class AsyncCopy:
         written = group.batch.shared_written
         if written is not None:
             written.reshape(-1, self.size)[index] = True
-        if chosen.all():
-            return True
         rest = ~chosen
         self.threads, self.numbers, self.kept = self.threads[rest], self.numbers[rest], self.kept[rest]
         self.destination = Access(self.destination.data, self.destination.index[rest], self.threads, shared=True)
-        return False
+        return not rest.any()
+
+
+class CopyArrival:
+    """The arrival at a barrier of a thread all of whose copies so far are complete; ``cell`` is the element of shared
+    memory that holds the barrier."""
+
+    __slots__ = ("cell", "copies", "group", "item", "seen", "thread")
+
+    def __init__(self, group, item: Instruction, thread: int, cell: int) -> None:
+        self.group = group
+        self.item = item
+        self.thread = thread
+        self.cell = cell
+        self.seen = False
+        self.copies = list(group.async_copies)
+
+    def land(self, batch) -> None:
+        group = self.group
+        mask = np.zeros(group.n, bool)
+        mask[self.thread] = True
+        for copy in self.copies:
+            copy.land(group, mask)
+        group.async_copies = [copy for copy in group.async_copies if copy.threads.size]
+        cells = batch.shared.view(np.uint64)
+        state = State(int(cells[self.cell]))
+        state.pending -= 1
+        if state.pending < 0:
+            group.fault("more arrivals at a transaction barrier than it was initialised for", self.item, self.thread)
+        cells[self.cell] = state.bits()
+        complete(group, self.thread, self.cell)
 
 
 def land(group, before: np.ndarray | None) -> None:
@@ -76,8 +106,11 @@ def land(group, before: np.ndarray | None) -> None:
 
 @instruction("cp")
 def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if not modifiers.take("async") or "mbarrier" in modifiers.names:
+    if not modifiers.take("async"):
         raise decoder.unsupported()
+    if modifiers.take("mbarrier"):
+        _decode_arrival(decoder, item, modifiers)
+        return
     if modifiers.take("bulk"):
         decode_bulk(decoder, item, modifiers)
         return
@@ -97,6 +130,30 @@ def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         decoder.emit(lambda group: land(group, group.async_groups - left))
         return
     _copy(decoder, item, modifiers)
+
+
+def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """PTX ISA, "cp.async.mbarrier.arrive": without `.noinc` the phase waits for one arrival more."""
+    if not modifiers.take("arrive"):
+        raise decoder.unsupported()
+    counted = not modifiers.take("noinc")
+    modifiers.take("b64")
+    space = "shared" if modifiers.take("shared", "shared::cta") else "generic"
+    note_granule(decoder, "shared", 8)
+    address = address_slot(decoder, decoder.operands(1)[0], space)
+
+    def step(group) -> None:
+        cells = group.batch.shared.view(np.uint64)
+        for thread in group.active().tolist():
+            cell = barrier_cell(group, item, space, int(group.full(address)[thread]), thread)
+            if counted:
+                state = State(int(cells[cell]))
+                state.pending += 1
+                cells[cell] = state.bits()
+            group.batch.bulk_copies.append(CopyArrival(group, item, thread, cell))
+        group.launch.fruitless_waits = 0
+
+    decoder.emit(step)
 
 
 def _commit(group) -> None:

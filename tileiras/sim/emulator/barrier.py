@@ -184,16 +184,23 @@ def _meet(group) -> None:
         clocks.meet(clocks.rows(group))
 
 
+def _fence_proxy(group) -> None:
+    if group.launch.races is not None:
+        group.launch.races.fence_proxy(group)
+
+
 @instruction("membar", "fence")
 def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """Values are sequentially consistent here: what a fence orders counts in the search for races alone.
 
-    Fences between proxies have nothing to do, since a copy through another proxy lands when it is waited for.
+    So do fences between proxies: what the generic proxy has written is shown to the asynchronous one by them.
     """
     decoder.operands(0)
     if modifiers.take("proxy"):
-        while modifiers.take("alias", "async", "global", "shared::cta", "shared::cluster"):
-            continue
+        named = modifiers.take("alias", "async")
+        space = modifiers.take("global", "shared::cta", "shared::cluster")
+        if named == "async" and space != "global":
+            decoder.emit(_fence_proxy)
         return
     # Without an order, `fence` is `fence.sc` (PTX ISA, "membar, fence"); `membar` always is.
     modifiers.take("mbarrier_init")

@@ -51,6 +51,7 @@ _FAMILIES = (
     "warp",
     "matrix",
     "mma",
+    "wgmma",
 )
 
 # Poison that registers hold before they are written; the pattern is that of uninitialised memory.

@@ -120,6 +120,7 @@ class Clocks:
     """The clocks of one launch.  Warps and threads are numbered through the launch, ``rows`` are warps of the batch."""
 
     def __init__(self, launch) -> None:
+        self.threads = launch.threads
         self.per_block = -(-launch.threads // 32)
         self.members = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
         self.width = self.members * self.per_block  # warps of a cluster
@@ -370,6 +371,11 @@ class Clocks:
         return bad
 
     def _known_of(self, thread: int, other: int) -> int:
+        if thread < 0 and self.lanes.get(-2 - thread):
+            # What a warp reads together, every lane has to know of.
+            first = (-2 - thread) * 32
+            count = min(32, self.threads - (-2 - thread) % self.per_block * 32)
+            return min(self._known_of(lane, other) for lane in range(first, first + count))
         warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
         keys = [earlier] * (earlier != warp) + [~other] * (other >= 0)
         known = 0

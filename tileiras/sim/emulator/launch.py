@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ def emulate(
     check_uninitialised: bool = True,
     check_races: bool = True,
     count_bank_conflicts: bool = False,
+    hidden: Callable[[Sequence[bytes], Sequence[int]], Sequence[bytes]] | None = None,
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -87,6 +88,9 @@ def emulate(
     was never written is an error, as is a shuffle from a lane that does not take part.  ``check_races``: so are
     accesses of one place in shared memory by two warps, one of them a write that changes it, that no barrier orders.
     ``count_bank_conflicts`` fills the result's ``bank_wavefronts``.
+
+    ``hidden`` gives the values of `.hidden` parameters, in order, from those of the others and from their own sizes:
+    tensor maps, as `emulator.tensor_map` has them.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
@@ -112,7 +116,7 @@ def emulate(
     if np.prod(block_shape) > 1024:
         raise ArgumentMismatch(f"a block of {int(np.prod(block_shape))} threads; the limit is 1024")
     memory = Memory.scratch()
-    parameters = _parameters(program, kernel, memory, args)
+    parameters = _parameters(program, kernel, memory, args, hidden)
     dynamic = 0
     if program.dynamic_align:
         dynamic = shared_memory if shared_memory is not None else kernel.get("shared_memory")
@@ -157,17 +161,23 @@ def _kernel(metadata: Mapping[str, Any] | None, entry: str) -> Mapping[str, Any]
     raise ArgumentMismatch(f"the metadata has no kernel '{entry}'")
 
 
-def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, args: Sequence[Any]) -> bytes:
+def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, args: Sequence[Any], fill=None) -> bytes:
     """The kernel parameter space."""
-    formal = program.entry.params
-    if kernel.get("hidden_parameters"):
+    formal = [parameter for parameter in program.entry.params if not parameter.hidden]
+    hidden = [parameter for parameter in program.entry.params if parameter.hidden]
+    if hidden and fill is None or kernel.get("hidden_parameters"):
         raise EmulationError("the entry has hidden parameters, which the emulator does not fill")
     if len(args) != len(formal):
         raise ArgumentMismatch(f"{program.entry.name} takes {len(formal)} arguments, {len(args)} are given")
     types = [parameter.get("type", "") for parameter in kernel.get("parameters", ())]
     data = bytearray(max(1, program.parameter_bytes))
-    for number, (parameter, value) in enumerate(zip(formal, args)):
-        raw = _argument(number, parameter, types[number] if number < len(types) else "", memory, value)
+    values = [
+        _argument(number, parameter, types[number] if number < len(types) else "", memory, value)
+        for number, (parameter, value) in enumerate(zip(formal, args))
+    ]
+    if hidden:
+        values += fill(values, [parameter.size for parameter in hidden])
+    for parameter, raw in zip([*formal, *hidden], values, strict=True):
         at = program.parameter_offsets[parameter.name]
         data[at : at + len(raw)] = raw
     return bytes(data)

@@ -4,7 +4,8 @@
 The 64 bits of a barrier object hold, from bit 0: the phase's parity, the pending arrivals (20 bits), the arrivals that
 the next phase starts with (20), the transaction bytes still to come plus 2**20 (21), and a mark (2).
 
-A bulk copy lands when somebody looks at the barrier that it completes on, or waits for its group, and not before.
+A bulk copy lands when somebody looks for the second time for the end of the phase that it completes, or waits for its
+group, and not before.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ class BulkCopy:
     """Bytes from ``source`` to ``target`` that ``thread`` of ``group`` copies; ``cell`` is the element of shared memory
     that holds the barrier, or None for a copy of the thread's bulk group ``number``."""
 
-    __slots__ = ("cell", "data", "group", "item", "number", "source", "target", "thread")
+    __slots__ = ("cell", "convert", "data", "group", "item", "number", "seen", "source", "target", "thread")
 
     def __init__(
-        self, group, item: Instruction, thread: int, source: list[Access], target: list[Access], cell: int | None
-    ) -> None:
+        self, group, item: Instruction, thread: int, source: list[Access], target: list[Access], cell: int | None,
+        convert=None,
+    ) -> None:  # fmt: skip
+        """``convert`` makes what is written of what was read; without it both are the same bytes."""
         self.group = group
         self.item = item
         self.thread = thread
@@ -63,12 +66,16 @@ class BulkCopy:
         self.source = source
         self.target = target
         self.cell = cell
+        self.convert = convert
+        self.seen = False
         self.data: np.ndarray | None = None
 
     def read(self) -> None:
         if self.data is None:
             read(self.group, self.item, self.source)
-            self.data = np.concatenate([each.data[each.index] for each in self.source])
+            pieces = [each.data[each.index] for each in self.source]
+            data = np.concatenate(pieces) if pieces else np.zeros(0, _BYTE)
+            self.data = data if self.convert is None else self.convert(data)
 
     def land(self, batch) -> None:
         self.read()
@@ -77,22 +84,60 @@ class BulkCopy:
         for each in self.target:
             raw = self.data[at : at + each.index.size]
             if races is not None:
-                races.write(self.group, self.item, each, raw)
+                races.write(self.group, self.item, each, raw, generic=False)
             else:
                 each.data[each.index] = raw
             at += each.index.size
             if each.shared and batch.shared_written is not None:
-                batch.shared_written[each.index] = True
+                batch.shared_written.reshape(-1, raw.itemsize)[each.index] = True
         if self.cell is not None:
             cells = batch.shared.view(np.uint64)
             state = State(int(cells[self.cell]))
-            state.transactions -= self.data.size
+            state.transactions -= self.data.nbytes
             cells[self.cell] = state.bits()
-            if races is not None:
-                # Whoever sees the phase complete sees what was copied.
-                thread = int(self.group.numbers[self.thread])
-                block = races.clocks.first // races.clocks.per_block + self.cell * 8 // batch.shared_stride
-                races.clocks.complete(thread, block, -1 - self.cell * 8 // races.granule)
+            complete(self.group, self.thread, self.cell)
+
+
+def complete(group, thread: int, cell: int) -> None:
+    """Whoever sees the phase of a barrier complete sees what was copied by ``thread``."""
+    races, batch = group.launch.races, group.batch
+    if races is not None:
+        block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride
+        races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule)
+
+
+def barrier_cell(group, item: Instruction, space: str, address: int, thread: int) -> int:
+    """The element of shared memory that holds a barrier."""
+    (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
+    return int(access.index[0])
+
+
+def begin_landing(group, item: Instruction, stored: list[Access]) -> None:
+    """From now on an asynchronous copy may write."""
+    written = group.batch.shared_written
+    for access in stored:
+        if access.shared and written is not None:
+            written.reshape(-1, access.data.itemsize)[access.index] = False
+        if group.launch.races is not None:
+            group.launch.races.begin_copy(group, item, access)
+
+
+def begin_reading(group, item: Instruction, loaded: list[Access]) -> None:
+    """What the asynchronous proxy reads of shared memory has to be visible to it by now."""
+    races = group.launch.races
+    for access in loaded:
+        if access.shared and races is not None:
+            races.read(group, item, access)
+            races.check_proxy(group, item, access)
+
+
+def in_block(address: int, rank: int | None) -> int:
+    """A shared address in the block of a rank of the cluster."""
+    return address if rank is None else rank + 1 << 24 | address & 0xFFFFFF
+
+
+def ranks_of(mask: int | None) -> list[int | None]:
+    return [None] if mask is None else [rank for rank in range(16) if mask >> rank & 1]
 
 
 def _cells(group, item: Instruction, address: int, space: str) -> tuple[np.ndarray, list[int], list[int]]:
@@ -172,7 +217,6 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         for element, thread in zip(elements, threads):
             if operation == "inval":
                 _state(group, item, cells, element, thread)
-                cells[element] = 0
                 continue
             state = None if operation == "init" else _state(group, item, cells, element, thread)
             tokens[thread] = state.parity if state is not None else 0
@@ -182,6 +226,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             if abs(state.transactions) >= _TX_BIAS:
                 group.fault("the transaction count of a barrier overflows", item, thread)
             cells[element] = state.bits()
+        if operation == "inval":
+            cells[elements] = 0
         group.launch.fruitless_waits = 0
         if slot is not None:
             group.write(slot, tokens)
@@ -203,8 +249,8 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
     def step(group) -> None:
         cells, elements, threads = _cells(group, item, address, space)
-        _deliver(group.batch, set(elements))
         phases = group.full(phase)
+        _deliver(group.batch, cells, {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)})
         done = np.zeros(group.n, bool)
         for element, thread in zip(elements, threads):
             done[thread] = _state(group, item, cells, element, thread).parity != int(phases[thread]) & 1
@@ -223,13 +269,17 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     decoder.emit(step)
 
 
-def _deliver(batch, elements: set[int]) -> None:
+def _deliver(batch, cells: np.ndarray, phases: dict[int, int]) -> None:
+    """Somebody looks for the end of ``phases`` of barriers, by element: what completes on them lands, but not at the
+    first look, which may find nothing, and no more of it than ends the phase."""
     rest = []
     for copy in batch.bulk_copies:
-        if copy.cell in elements:
-            copy.land(batch)
-        else:
-            rest.append(copy)
+        if copy.cell in phases and int(cells[copy.cell]) & 1 == phases[copy.cell]:
+            if copy.seen:
+                copy.land(batch)
+                continue
+            copy.seen = True
+        rest.append(copy)
     batch.bulk_copies = rest
 
 
@@ -237,7 +287,9 @@ def _deliver(batch, elements: set[int]) -> None:
 
 
 def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """`cp.async.bulk` without a tensor map."""
+    """`cp.async.bulk`."""
+    from .tensor_copy import decode_tensor
+
     if modifiers.take("commit_group"):
         decoder.emit(_commit)
         return
@@ -250,7 +302,8 @@ def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         modifiers.names.clear()
         return
     if modifiers.take("tensor"):
-        raise decoder.unsupported("tensor copies")
+        decode_tensor(decoder, item, modifiers)
+        return
     order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
     modifiers.names = [name for name in modifiers.names if name not in order]
     on_barrier = modifiers.take("mbarrier::complete_tx::bytes")
@@ -278,26 +331,15 @@ def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             if not count:
                 continue
             base = int(group.full(target)[thread])
-            ranks = [None]
-            if mask is not None:
-                ranks = [rank for rank in range(16) if int(group.full(mask)[thread]) >> rank & 1]
+            ranks = ranks_of(None if mask is None else int(group.full(mask)[thread]))
             loaded = _span(group, item, spaces[1], int(group.full(source)[thread]), count, thread, False)
+            begin_reading(group, item, loaded)
             for rank in ranks:
-                moved = base if rank is None else rank + 1 << 24 | base & 0xFFFFFF
-                stored = _span(group, item, spaces[0], moved, count, thread, True)
+                stored = _span(group, item, spaces[0], in_block(base, rank), count, thread, True)
                 cell = None
                 if barrier is not None:
-                    at = int(group.full(barrier)[thread])
-                    at = at if rank is None else rank + 1 << 24 | at & 0xFFFFFF
-                    (access,) = resolve(
-                        group, item, "shared", np.array([at], np.uint64), _U64, True, np.array([thread]), 8
-                    )
-                    cell = int(access.index[0])
-                for access in stored:
-                    if access.shared and group.batch.shared_written is not None:
-                        group.batch.shared_written[access.index] = False
-                    if group.launch.races is not None:
-                        group.launch.races.begin_copy(group, item, access)
+                    cell = barrier_cell(group, item, "shared", in_block(int(group.full(barrier)[thread]), rank), thread)
+                begin_landing(group, item, stored)
                 group.batch.bulk_copies.append(BulkCopy(group, item, thread, loaded, stored, cell))
 
     decoder.emit(step)

@@ -113,7 +113,7 @@ def _elements(words: np.ndarray, name: str) -> np.ndarray:
     return rounding.decode(pieces, name)
 
 
-def _matrix(group, slots: list[int], kind: str, name: str, rows: int, columns: int) -> np.ndarray:
+def fragment(group, slots: list[int], kind: str, name: str, rows: int, columns: int) -> np.ndarray:
     """(warps, rows, columns) binary64: a fragment put together."""
     words = np.stack([group.full(slot).reshape(-1, 32) for slot in slots], axis=1)
     values = _elements(words, name)
@@ -157,8 +157,8 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
 
     def step(group) -> None:
         group.check_whole_warps(item)
-        left = _matrix(group, a, "a", a_name, m, k)
-        right = _matrix(group, b, "b", b_name, k, n)
+        left = fragment(group, a, "a", a_name, m, k)
+        right = fragment(group, b, "b", b_name, k, n)
         if scales is not None:
             left, right = left * scales[0](group), right * scales[1](group)
         for slot, value in zip(d_slots, accumulate(group, left, right, c)):

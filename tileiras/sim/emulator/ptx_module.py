@@ -25,9 +25,10 @@ class Register:
 
 
 class Variable:
-    """A variable of a state space: ``size`` bytes (0 for `name[]`), initial ``data``, and address references in it."""
+    """A variable of a state space: ``size`` bytes (0 for `name[]`), initial ``data``, and address references in it.
+    A ``hidden`` parameter is filled by the host, of what the others are."""
 
-    __slots__ = ("align", "data", "name", "references", "size", "space", "type")
+    __slots__ = ("align", "data", "hidden", "name", "references", "size", "space", "type")
 
     def __init__(self, name: str, space: str, type: PtxType, size: int, align: int) -> None:
         self.name = name
@@ -36,6 +37,7 @@ class Variable:
         self.size = size
         self.align = align
         self.data = b""
+        self.hidden = False
         self.references: list[tuple[int, str, int, int]] = []  # (offset, symbol, addend, bytes)
 
 

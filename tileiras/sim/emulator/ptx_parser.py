@@ -219,12 +219,14 @@ class Parser:
         while not self.accept(")"):
             if self.accept(","):
                 continue
+            hidden = self.accept(".hidden")
             text = self.name()
             if text == ".reg":
                 raise self.error("register parameters are not supported")
             if text != ".param":
                 raise self.error(f"expected a parameter, found '{text}'")
             parameters.append(self._variable("param"))
+            parameters[-1].hidden = hidden
         return parameters
 
     def _variables(self) -> list[Variable]:

@@ -43,15 +43,16 @@ class Cells:
 class SharedCells(Cells):
     """Shared memory of a batch, with the last read of every warp of the cluster."""
 
-    __slots__ = ("read_clock", "read_code", "read_lane", "width")
+    __slots__ = ("read_clock", "read_code", "read_lane", "unfenced", "width")
 
     #: Bytes per granule, besides those per warp.
-    BYTES = 12
+    BYTES = 13
     BYTES_PER_WARP = 9
 
     def __init__(self, count: int, width: int) -> None:
         super().__init__(count)
         self.width = width
+        self.unfenced = np.zeros(count, bool)  # last written by the generic proxy, and by no fence shown to the other
         self.read_clock = np.zeros((count, width), np.int32)
         self.read_code = np.zeros((count, width), np.int32)
         self.read_lane = np.zeros((count, width), np.int8)
@@ -268,8 +269,10 @@ class RaceChecker:
         else:
             state.note_read(first, count, threads, times, code)
 
-    def write(self, group, item: Instruction, access, values: np.ndarray, order: Order = WEAK) -> None:
-        """Store ``values``, one per element of ``access``."""
+    def write(
+        self, group, item: Instruction, access, values: np.ndarray, order: Order = WEAK, generic: bool = True
+    ) -> None:
+        """Store ``values``, one per element of ``access``, through the generic or the asynchronous proxy."""
         data, index = access.data, access.index
         state, first, count = self._cells(access)
         if state is None:
@@ -291,6 +294,8 @@ class RaceChecker:
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, threads, times, code)
+        if access.shared:
+            writes.unfenced[cells] = generic
         together = writes.writer[cells] != threads
         if together.any():
             writes.writer[cells[together]] = -2 - (threads[together] >> 5)
@@ -313,6 +318,8 @@ class RaceChecker:
         times = self.clocks.own[(everyone >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, everyone, times, code)
+        if access.shared:
+            writes.unfenced[cells] = True
         if order.scope < GPU:
             # Threads of this very instruction that are outside each other's scopes.
             last = writes.writer[cells]
@@ -339,6 +346,44 @@ class RaceChecker:
         state, first, count = self._cells(access)
         if state is not None:
             self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]))
+
+    # -- proxies ---------------------------------------------------------------------------------------------------
+
+    def fence_proxy(self, group) -> None:
+        """The active threads run `fence.proxy.async`: it covers their own writes of shared memory and those that are
+        before it (PTX ISA, "Causality Order")."""
+        state = self.shared
+        cells = np.flatnonzero(state.unfenced) if state is not None else ()
+        if not len(cells):
+            return
+        active = group.active_lanes()
+        warps = np.flatnonzero(active.any(1))
+        leaders = group.numbers[warps * 32 + active[warps].argmax(1)]
+        whole = -2 - (leaders[active[warps].all(1)] >> 5)
+        own = np.isin(state.writer[cells], np.concatenate([group.numbers[group.active()], whole]))
+        state.unfenced[cells[own]] = False
+        cells = cells[~own]
+        blocks = cells * self.granule // group.batch.shared_stride
+        for number in np.unique(group.thread[warps * 32]):
+            # One warp of each block, which may know of more writes than those that wrote themselves.
+            speaker = np.full(group.batch.count, -1, np.int64)
+            chosen = group.thread[warps * 32] == number
+            speaker[group.warp_cta[warps[chosen]]] = leaders[chosen]
+            known = speaker[blocks] >= 0
+            at = cells[known & state.unfenced[cells]]
+            if at.size:
+                threads = speaker[at * self.granule // group.batch.shared_stride]
+                state.unfenced[at[~self.clocks.unordered(threads, state.writer[at], state.clock[at])]] = False
+
+    def check_proxy(self, group, item: Instruction, access) -> None:
+        """What is read through the asynchronous proxy has to be written through it, or shown to it by a fence."""
+        state, first, count = self._cells(access)
+        cells, threads = expand(first, count, group.numbers[access.threads])
+        bad = np.flatnonzero(state.unfenced[cells])
+        if bad.size:
+            place = int(cells[bad[0]])
+            self._report(group, item, access, place, int(threads[bad[0]]), int(state.writer[place]),
+                         int(state.code[place]), "written", missing="no fence.proxy.async between")  # fmt: skip
 
     def _check(self, group, item, access, writes: Cells, cells, threads, order: Order, actual) -> None:
         """The last writes of ``cells`` have to be before what ``threads`` do now."""
@@ -370,14 +415,17 @@ class RaceChecker:
     # -- reports ---------------------------------------------------------------------------------------------------
 
     def _report(
-        self, group, item, access, cell: int, thread: int, other: int, code: int, what: str, order: Order = WEAK
-    ) -> None:
+        self, group, item, access, cell: int, thread: int, other: int, code: int, what: str, order: Order = WEAK,
+        missing: str = "",
+    ) -> None:  # fmt: skip
         position = int(np.flatnonzero(group.numbers == thread)[0])
         earlier = self.items[code >> 3]
         warp = other >> 5 if other >= 0 else -2 - other
         block, own = self.clocks.block_of(warp), self.clocks.block_of(thread >> 5)
         who = f"warp {warp % self.clocks.per_block}"
-        if order.semantics == "nc":
+        if missing:
+            pass
+        elif order.semantics == "nc":
             missing = "ld.global.nc reads what no thread writes"
         elif warp == thread >> 5:
             who, missing = "another lane of the warp", "no bar.warp.sync between"

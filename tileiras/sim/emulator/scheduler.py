@@ -143,6 +143,7 @@ class Batch:
         self.barriers = Barriers(self)
         self.cluster_barriers = ClusterBarriers(self)
         self.bulk_copies: list = []
+        self.warpgroup_operands: dict = {}  # what warps of a warpgroup have read of shared memory for one product
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]

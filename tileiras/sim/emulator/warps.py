@@ -55,6 +55,7 @@ class WarpGroup:
         "thread",
         "times",
         "warp_cta",
+        "warpgroup",
         "async_copies",
         "async_groups",
     )
@@ -89,6 +90,7 @@ class WarpGroup:
         self.async_groups = np.zeros(1, np.int64)
         self.numbers: np.ndarray | None = None  # of its threads in the launch, and their clocks, for the race checker
         self.times: tuple[int, np.ndarray | None] = (-1, None)
+        self.warpgroup = None  # what its warps have begun of `wgmma`
         self.R = list(batch.launch.registers)
         self._fill_specials()
 

@@ -1,0 +1,193 @@
+"""Products of a warpgroup: where their operands are, and every way to wait for too little."""
+
+import numpy as np
+import pytest
+
+from tileiras.sim import EmulationError, emulate
+from tileiras.sim.emulator.rounding import decode, encode
+
+SEEDS = [None, 0, 1]
+
+START = """
+    .shared .align 1024 .b8 image[32768];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, image; mov.u32 %r3, %r1;
+    FILL: mad.wide.u32 %q1, %r3, 16, %a0; ld.global.v4.u32 {%r20, %r21, %r22, %r23}, [%q1];
+    mad.lo.u32 %r4, %r3, 16, %r2; st.shared.v4.u32 [%r4], {%r20, %r21, %r22, %r23};
+    add.u32 %r3, %r3, 128; setp.lt.u32 %p1, %r3, 2048; @%p1 bra FILL;
+    fence.proxy.async.shared::cta; bar.sync 0;
+    mov.b32 %r30, 0f3f800000; mov.b32 %r31, %r30; mov.b32 %r32, %r30; mov.b32 %r33, %r30; setp.eq.u32 %p2, %r1, %r1;
+    shr.u32 %r5, %r2, 4; cvt.u64.u32 %q2, %r5; or.b64 %q3, %q2, A_BITS; add.u64 %q2, %q2, 1024; or.b64 %q4, %q2, B_BITS;
+    wgmma.fence.sync.aligned;
+"""
+END = """
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+    mad.wide.u32 %q5, %r1, 16, %a1; st.global.v4.u32 [%q5], {%r30, %r31, %r32, %r33};
+"""
+PRODUCT = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r30, %r31, %r32, %r33}, %q3, %q4, %p2, 1, 1, 0, 0;"
+
+
+def descriptor(leading: int, stride: int, swizzle: int) -> int:
+    return leading >> 4 << 16 | stride >> 4 << 32 | {0: 0, 128: 1, 64: 2, 32: 3}[swizzle] << 62
+
+
+def place(image: np.ndarray, base: int, matrix: np.ndarray, swizzle: int, offset) -> None:
+    """Write a matrix of numbers whose element (i, k) has its unswizzled place at ``offset(i, k)``."""
+    bits = {32: 1, 64: 3, 128: 7}.get(swizzle, 0)
+    size = matrix.dtype.itemsize
+    for i in range(matrix.shape[0]):
+        for k in range(matrix.shape[1]):
+            at = base + offset(i, k)
+            at ^= (at // 128 & bits) * 16
+            image[at : at + size] = matrix[i : i + 1, k].copy().view(np.uint8)
+
+
+def run(kernel, body: str, image: np.ndarray, a_bits: int, b_bits: int, seed=0) -> np.ndarray:
+    """The 64 x 8 elements of D, 32 bits each."""
+    body = body.replace("A_BITS", f"{a_bits:#x}").replace("B_BITS", f"{b_bits:#x}")
+    out = np.zeros(128 * 4, np.uint32)
+    ptx = kernel(body, (".u64", ".u64"), threads=128, cpu="sm_90a")
+    emulate(ptx, "k", 1, [image, out], seed=seed)
+    found = np.zeros((64, 8), np.uint32)
+    for thread in range(128):
+        for i in range(4):
+            row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (i // 2)
+            found[row, thread % 4 * 2 + i % 2] = out[thread * 4 + i]
+    return found
+
+
+def factors(name: str, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whole numbers and their bits: A as (64, k), B as (8, k), and their product."""
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-4, 5, (rows, k)).astype(np.float64) for rows in (64, 8))
+    if name[0] == "s":
+        return a.astype(np.int8), b.astype(np.int8), a @ b.T
+    return encode(a, name), encode(b, name), a @ b.T
+
+
+# name -> (leading, stride) and the place of element (i, k) in bytes, for elements of two bytes.  "PTX ISA, Asynchronous
+# Warpgroup Level Matrix Shared Memory Layout": 8 rows of 16 bytes make a core matrix.
+LAYOUTS = {
+    "k, none": (0, 0, (4096, 128), lambda i, k: k // 8 * 4096 + i // 8 * 128 + i % 8 * 16 + k % 8 * 2),
+    "k, 32": (0, 32, (16, 256), lambda i, k: i * 32 + k * 2),
+    "k, 64": (0, 64, (16, 512), lambda i, k: i * 64 + k * 2),
+    "k, 128": (0, 128, (16, 1024), lambda i, k: i * 128 + k * 2),
+    "mn, none": (1, 0, (4096, 128), lambda i, k: k // 8 * 4096 + i // 8 * 128 + k % 8 * 16 + i % 8 * 2),
+    "mn, 32": (1, 32, (512, 256), lambda i, k: i // 16 * 512 + k * 32 + i % 16 * 2),
+    "mn, 128": (1, 128, (2048, 1024), lambda i, k: k * 128 + i * 2),
+}
+
+
+@pytest.mark.parametrize("b_layout", LAYOUTS)
+@pytest.mark.parametrize("a_layout", LAYOUTS)
+def test_layouts_of_both_operands(kernel, a_layout, b_layout):
+    a, b, product = factors("f16", 16)
+    image = np.zeros(32768, np.uint8)
+    words, orders = [], []
+    for base, matrix, layout in ((0, a, a_layout), (16384, b, b_layout)):
+        order, swizzle, strides, offset = LAYOUTS[layout]
+        place(image, base, matrix, swizzle, offset)
+        words.append(descriptor(*strides, swizzle))
+        orders.append(order)
+    text = PRODUCT.replace("0, 0;", f"{orders[0]}, {orders[1]};")
+    found = run(kernel, START + text + END, image, *words)
+    assert (decode(found, "f32") == product + 1).all()
+
+
+def simple(name: str = "f16"):
+    """(image, A's descriptor, B's, D without what it starts with): K-major with rows of 128 bytes."""
+    bytes_ = {"tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1}.get(name, 2)
+    a, b, product = factors(name, 32 // bytes_)
+    image = np.zeros(32768, np.uint8)
+    for base, matrix in ((0, a), (16384, b)):
+        place(image, base, matrix, 128, lambda i, k: i * 128 + k * bytes_)
+    return image, descriptor(16, 1024, 128), descriptor(16, 1024, 128), product
+
+
+TYPES = {
+    "bf16": "m64n8k16.f32.bf16.bf16 $, 1, 1, 0, 0", "tf32": "m64n8k8.f32.tf32.tf32 $, 1, 1",
+    "e4m3": "m64n8k32.f32.e4m3.e4m3 $, 1, 1", "e5m2": "m64n8k32.f32.e5m2.e5m2 $, 1, 1",
+    "s8": "m64n8k32.s32.s8.s8 $",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types(kernel, name):
+    operands = "{%r30, %r31, %r32, %r33}, %q3, %q4, %p2"
+    text = f"wgmma.mma_async.sync.aligned.{TYPES[name].replace('$', operands)};"
+    *given, product = simple(name)
+    found = run(kernel, START + text + END, *given)
+    if name == "s8":
+        assert (found.view(np.int32) == product + 0x3F800000).all()
+    else:
+        assert (decode(found, "f32") == product + 1).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda text: text, lambda product: product + 1),
+        (lambda text: text.replace("1, 1, 0, 0", "-1, 1, 0, 0"), lambda product: 1 - product),
+        (lambda text: f"{text} {text}", lambda product: 1 + 2 * product),
+        (lambda text: f"setp.ne.u32 %p2, %r1, %r1; {text}", lambda product: product),
+    ],
+)
+def test_scales(kernel, seed, change, expected):
+    *given, product = simple()
+    assert (decode(run(kernel, START + change(PRODUCT) + END, *given, seed), "f32") == expected(product)).all()
+
+
+def test_a_in_registers(kernel):
+    """Row 16 w + l / 4 (+ 8), column 2 (l % 4) + e (+ 8) of A is element e of register 0 (1; 2 and 3)."""
+    *given, _ = simple()
+    _, b, _ = factors("f16", 16)
+    text = """
+        mov.b32 %r40, 0x3c003c00; mov.b32 %r41, 0; mov.b32 %r42, 0x40004000; mov.b32 %r43, 0; wgmma.fence.sync.aligned;
+    """ + PRODUCT.replace("%q3", "{%r40, %r41, %r42, %r43}").replace("0, 0;", "0;")
+    values = decode(b, "f16")
+    row = values[:, :8].sum(1) + 2 * values[:, 8:].sum(1)
+    expected = np.where((np.arange(64) % 16 < 8)[:, None], row + 1, 1)
+    assert (decode(run(kernel, START + text + END, *given), "f32") == expected).all()
+    late = text + " mov.b32 %r42, 0;"
+    with pytest.raises(EmulationError, match="a register of A was written"):
+        run(kernel, START + late + END, *given)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("fence.proxy.async.shared::cta;", "", "no fence.proxy.async between"),
+        ("fence.proxy.async.shared::cta; bar.sync 0;", "fence.proxy.async.shared::cta;",
+         "no barrier|no bar.*sync|before it is written"),
+        ("wgmma.fence.sync.aligned;", "", "no wgmma.fence before"),
+        ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; add.f32 %r31, %r30, %r30;",
+         "after the last wgmma.fence"),
+        ("wgmma.wait_group.sync.aligned 0;", "", "used before wgmma.wait_group"),
+        ("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;", "used before wgmma.wait_group"),
+        ("wgmma.commit_group.sync.aligned;", "", "used before wgmma.wait_group"),
+        ("wgmma.commit_group", "mov.b32 %r30, 0; wgmma.commit_group", "written before wgmma.wait_group"),
+        ("wgmma.commit_group", "add.f32 %r34, %r30, %r31; wgmma.commit_group", "used before wgmma.wait_group"),
+        ("or.b64 %q4, %q2, B_BITS;", "or.b64 %q4, %q2, B_BITS; or.b64 %q4, %q4, 0x2000000000000;", "a base offset"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_shows(kernel, old, new, said, seed):
+    body = START + PRODUCT + END
+    assert old in body
+    *given, _ = simple()
+    with pytest.raises(EmulationError, match=said):
+        run(kernel, body.replace(old, new), *given, seed)
+
+
+def test_operands_are_read_when_they_are_waited_for(kernel):
+    """What is written to them before, by another thread, is a race; by the thread after its wait is not."""
+    *given, product = simple()
+    change = "st.shared.u32 [%r2+16384], %r1;"
+    body = START + PRODUCT + END
+    wait = "wait_group.sync.aligned 0;"
+    late = body.replace(wait, f"{wait} bar.sync 0; setp.eq.u32 %p3, %r1, 0; @%p3 {change}")
+    with pytest.raises(EmulationError, match="race"):
+        run(kernel, body.replace("wgmma.commit_group", f"{change} wgmma.commit_group"), *given)
+    assert (decode(run(kernel, late, *given), "f32") == product + 1).all()
+    with pytest.raises(EmulationError, match="race"):
+        run(kernel, late.replace("bar.sync 0; setp", "setp"), *given)

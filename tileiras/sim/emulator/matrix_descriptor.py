@@ -1,0 +1,106 @@
+"""Matrices in shared memory that 64-bit descriptors say where they are (PTX ISA, "Asynchronous Warpgroup Level Matrix
+Shared Memory Layout", "Matrix Descriptor Format").
+
+A matrix is made of units of 16 bytes.  With rows of S bytes, S being 16 without a swizzle and its width with one, and
+the strides L and T that a descriptor calls leading and stride dimension byte offset, unit c of row r begins at
+
+- k in a row (K-major), r a row or column of the product, no swizzle:  16 (r % 8) + T (r / 8) + L c
+- k in a row, swizzle:                                                  S (r % 8) + T (r / 8) + 16 c
+- k from row to row (MN-major), r being k, no swizzle:                 16 (r % 8) + L (r / 8) + T c
+- k from row to row, swizzle:           S (r % 8) + T (r / 8) + 16 (c % (S / 16)) + L (c / (S / 16))
+
+from the descriptor's address, and the swizzle changes bits of the sum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import rounding
+from .accesses import resolve_shared
+from .decoder import Instruction
+from .tensor_map import swizzled
+from .types import TYPES
+
+_UNIT = np.dtype(np.complex128)
+_SWIZZLES = (0, 128, 64, 32)
+
+
+class Descriptor(NamedTuple):
+    """Bytes all: where a matrix starts, its two strides, and the width of its swizzle (0: none)."""
+
+    address: int
+    leading: int
+    stride: int
+    swizzle: int
+
+
+def decode_descriptor(word: int) -> Descriptor:
+    """Raises ValueError for bits that have to be zero, and for a pattern that does not start where addresses do."""
+    if word & ~0xC00E3FFF3FFF3FFF:
+        raise ValueError("bits that have to be zero are not")
+    if word >> 49 & 7:
+        raise ValueError("a base offset")
+    return Descriptor(
+        (word & 0x3FFF) << 4, (word >> 16 & 0x3FFF) << 4, (word >> 32 & 0x3FFF) << 4, _SWIZZLES[word >> 62]
+    )
+
+
+class Operand(NamedTuple):
+    """A factor: ``rows`` rows of the product (columns, of B) of ``k`` elements each; ``transposed``: MN-major."""
+
+    type: str
+    rows: int
+    k: int
+    transposed: bool
+
+    def units(self, made: Descriptor) -> np.ndarray:
+        """Addresses of the units, (rows, units of k) or where transposed (k, units of rows)."""
+        size = TYPES[self.type].bytes
+        lines, length = (self.k, self.rows) if self.transposed else (self.rows, self.k)
+        line = np.arange(lines, dtype=np.int64)[:, None]
+        unit = np.arange(-(-length * size // 16), dtype=np.int64)
+        span = made.swizzle or 16
+        within, beyond = line % 8 * span, line // 8
+        if not self.transposed:
+            step = 16 if made.swizzle else made.leading
+            places = within + beyond * made.stride + unit * step
+        elif made.swizzle:
+            across = span // 16
+            places = within + beyond * made.stride + unit % across * 16 + unit // across * made.leading
+        else:
+            places = within + beyond * made.leading + unit * made.stride
+        return swizzled(made.address + places, made.swizzle)
+
+    def _access(self, group, item: Instruction, word: int, warp: int):
+        thread = warp * 32
+        try:
+            made = decode_descriptor(word)
+        except ValueError as error:
+            group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, thread)
+        addresses = self.units(made).reshape(-1).astype(np.uint64)
+        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, thread))
+
+    def begin(self, group, item: Instruction, word: int, warp: int) -> None:
+        """The matrix may be read from now on: it has to be there, and visible to the asynchronous proxy."""
+        access = self._access(group, item, word, warp)
+        if (races := group.launch.races) is not None:
+            races.read(group, item, access)
+            races.check_proxy(group, item, access)
+
+    def read(self, group, item: Instruction, word: int, warp: int) -> np.ndarray:
+        """(rows, k) binary64."""
+        access = self._access(group, item, word, warp)
+        if (races := group.launch.races) is not None:
+            races.read(group, item, access)
+        lines = self.k if self.transposed else self.rows
+        bits = np.ascontiguousarray(access.data[access.index]).view(TYPES[self.type].storage).reshape(lines, -1)
+        if self.type == "tf32":
+            bits = bits & np.uint32(0xFFFFE000)  # the lower 13 bits are ignored
+        if self.type[0] in "su":
+            values = bits.view(TYPES[self.type].value).astype(np.float64)
+        else:
+            values = rounding.decode(bits, self.type)
+        return values.T if self.transposed else values

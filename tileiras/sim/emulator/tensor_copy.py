@@ -1,0 +1,138 @@
+"""Copies of boxes of tensors between global and shared memory, `cp.async.bulk.tensor` in tile mode (PTX ISA, "Tensors",
+"cp.async.bulk.tensor").
+
+As other bulk copies, they land when somebody looks at the barrier that they complete on, or waits for their group.
+What a box has outside of its tensor is filled when it is loaded and dropped when it is stored; the barrier counts the
+whole box either way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import tensor_map
+from .accesses import WINDOW_END, resolve
+from .decoder import Decoder, Instruction, Modifiers
+from .loads import address_slot, note_granule
+from .mbarrier import BulkCopy, barrier_cell, begin_landing, begin_reading, in_block, ranks_of
+from .ptx_module import Group
+from .rounding import decode, encode
+from .types import S32, U16, U64
+
+_UNIT = np.dtype(np.complex128)  # 16 bytes, of which swizzles change the places
+_ALIGNMENT = 128
+
+
+def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    rank = modifiers.take(*(f"{count}d" for count in range(1, 6)))
+    order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
+    modifiers.names = [name for name in modifiers.names if name not in order]
+    modifiers.take("tile")
+    on_barrier = bool(modifiers.take("mbarrier::complete_tx::bytes"))
+    multicast = bool(modifiers.take("multicast::cluster"))
+    hinted = bool(modifiers.take("L2::cache_hint"))
+    loads = order[-1:] == ["global"]
+    if rank is None or len(order) != 2 or loads == ("global" == order[0]) or on_barrier != loads:
+        raise decoder.unsupported()
+    if not loads and not modifiers.take("bulk_group"):
+        raise decoder.unsupported()
+    operands = list(item.operands)
+    if len(operands) != 2 + on_barrier + multicast + hinted:
+        raise decoder.error("the number of operands does not fit")
+    tensor, box = (operands[1], operands[0]) if loads else (operands[0], operands[1])
+    if not isinstance(tensor, Group) or len(tensor.items) != 2:
+        raise decoder.error("expected a tensor map and coordinates")
+    where = tensor.items[1].items if isinstance(tensor.items[1], Group) else [tensor.items[1]]
+    if len(where) != int(rank[0]):
+        raise decoder.error(f"expected {rank[0]} coordinates")
+    described = address_slot(decoder, tensor.items[0], "generic")
+    coordinates = [decoder.src(each, S32) for each in where]
+    shared = address_slot(decoder, box, "shared")
+    barrier = address_slot(decoder, operands[2], "shared") if on_barrier else None
+    mask = decoder.src(operands[3], U16) if multicast else None
+    if hinted:
+        decoder.src(operands[-1], U64)
+    note_granule(decoder, "shared", 16)
+    note_granule(decoder, "global", 1)  # boxes may begin and end at any element
+
+    def step(group) -> None:
+        for thread in group.active().tolist():
+            made = _tensor_map(group, item, int(group.full(described)[thread]), thread)
+            if len(made.dims) != len(coordinates):
+                group.fault(f"the tensor map has {len(made.dims)} dimensions", item, thread)
+            at = [int(group.full(slot)[thread].astype(np.int32)) for slot in coordinates]
+            base = int(group.full(shared)[thread])
+            if base % _ALIGNMENT:
+                group.fault(f"shared address {base:#x} of a box is not aligned to 128 bytes", item, thread, base)
+            chosen, elements = tensor_map.places(made, at)
+            if not loads:
+                loaded = _units(group, item, made, base, thread, False)
+                begin_reading(group, item, loaded)
+                stored = _elements(group, item, made, elements, thread, True)
+                begin_landing(group, item, stored)
+                copy = BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen))
+                group.batch.bulk_copies.append(copy)
+                continue
+            loaded = _elements(group, item, made, elements, thread, False)
+            for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
+                stored = _units(group, item, made, in_block(base, number), thread, True)
+                cell = barrier_cell(group, item, "shared", in_block(int(group.full(barrier)[thread]), number), thread)
+                begin_landing(group, item, stored)
+                copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(made, chosen))
+                group.batch.bulk_copies.append(copy)
+
+    decoder.emit(step)
+
+
+def _tensor_map(group, item: Instruction, address: int, thread: int) -> tensor_map.TensorMap:
+    if address % 64 or address < WINDOW_END:
+        group.fault(f"address {address:#x} of a tensor map is not aligned to 64 bytes of global memory or parameters",
+                    item, thread, address)  # fmt: skip
+    found = group.launch.memory.find(address, tensor_map.BYTES)
+    if found is None:
+        group.fault(f"the tensor map at {address:#x} is in no allocation", item, thread, address)
+    raw = found.data[address - found.address :][: tensor_map.BYTES].tobytes()
+    try:
+        return tensor_map.decode(raw)
+    except ValueError as error:
+        group.fault(f"no tensor map that is known at {address:#x}: {error}", item, thread, address)
+
+
+def _units(group, item: Instruction, made, base: int, thread: int, write: bool) -> list:
+    addresses = tensor_map.shared_units(made, base).astype(np.uint64)
+    return resolve(group, item, "shared", addresses, _UNIT, write, np.full(addresses.size, thread), 16)
+
+
+def _elements(group, item: Instruction, made, addresses: np.ndarray, thread: int, write: bool) -> list:
+    if not addresses.size:
+        return []
+    dtype = np.dtype(f"u{made.element_bytes}")
+    threads = np.full(addresses.size, thread)
+    found = resolve(group, item, "global", addresses.view(np.uint64), dtype, write, threads, 1)
+    if len(found) != 1:
+        group.fault("a box of a tensor is in several allocations", item, thread)
+    return found
+
+
+def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):
+    """From the elements inside of the tensor to the units of the whole box."""
+    dtype = np.dtype(f"u{made.element_bytes}")
+    fill = 0
+    if made.fill_nan:
+        fill = (1 << 8 * made.element_bytes - 1) - 1
+
+    def convert(elements: np.ndarray) -> np.ndarray:
+        box = np.full(int(np.prod(made.box)), fill, dtype)
+        if made.to_tf32:
+            # Rounded to the numbers that tf32 has; nobody says how ties go.
+            values = decode(elements.view(np.uint32), "f32")
+            elements = encode(values, "tf32")
+        box[chosen] = elements
+        return box.view(_UNIT)
+
+    return convert
+
+
+def _stored(made: tensor_map.TensorMap, chosen: np.ndarray):
+    dtype = np.dtype(f"u{made.element_bytes}")
+    return lambda units: np.ascontiguousarray(units).view(dtype)[chosen]

@@ -1,0 +1,139 @@
+"""Tensor maps: the 128 bytes that describe a tensor and its boxes to `cp.async.bulk.tensor`.
+
+The CUDA driver API calls them opaque (`cuTensorMapEncodeTiled`).  Cubins for the driver's tile launch have code for the
+host that writes them, and the layout below is what such code (13.5, sm_90) writes for tensors of known sizes.  Fields
+that it never sets, element strides and interleaving among them, have to be zero here.  From byte 0, low bits first:
+
+    0   address, 64 bits
+    8   bits 0-3: 2; 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 15: fill with NaN; 16: f32 becomes tf32;
+        18-23: hints for the caches; from bit 32 on: first stride, in units of 16 bytes
+    16  second to fourth stride, 32 bits each; 0
+    32  sizes of the five dimensions less 1, 32 bits each, innermost first
+    55  sizes of the box in five dimensions less 1, 8 bits each
+
+Element types and swizzles have the numbers of the PTX ISA ("tensormap.replace": `.elemtype`, `.swizzle_mode`).
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+#: name -> (number, bytes of an element)
+ELEMENTS = {
+    "u8": (0, 1),
+    "u16": (1, 2),
+    "u32": (2, 4),
+    "s32": (3, 4),
+    "u64": (4, 8),
+    "s64": (5, 8),
+    "f16": (6, 2),
+    "f32": (7, 4),
+    "f64": (9, 8),
+    "bf16": (10, 2),
+}
+_NAMES = {number: name for name, (number, _) in ELEMENTS.items()}
+_SWIZZLES = (0, 32, 64, 128)
+
+BYTES = 128
+_VALID = 2
+_NAN, _TF32 = 1 << 15, 1 << 16
+_KNOWN = 0xFFFFFFFF & ~(3 << 11) & ~(1 << 17) & ~(0xFF << 24)
+
+
+class TensorMap(NamedTuple):
+    """``dims``, ``strides`` (bytes, of all dimensions but the innermost) and ``box`` are innermost first;
+    ``swizzle`` is the width in bytes of the rows that it mixes, 0 for none."""
+
+    element: str
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    fill_nan: bool = False
+    to_tf32: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        return ELEMENTS[self.element][1]
+
+    def check(self) -> None:
+        """Raises ValueError for what the driver refuses (CUDA driver API, `cuTensorMapEncodeTiled`)."""
+        rank, row = len(self.dims), self.box[0] * self.element_bytes
+        wrong = (
+            ("the ranks differ", len(self.strides) != rank - 1 or len(self.box) != rank),
+            ("the rank is not 1 to 5", not 1 <= rank <= 5),
+            ("the tensor's address is not a multiple of 16", self.address % 16 != 0),
+            ("a dimension is not 1 to 2**32", not all(1 <= size <= 1 << 32 for size in self.dims)),
+            ("a stride is not a multiple of 16 below 2**36", any(s % 16 or s >> 36 for s in self.strides)),
+            ("a box is not 1 to 256 wide", not all(1 <= size <= 256 for size in self.box)),
+            ("rows of a box are not a multiple of 16 bytes", row % 16 != 0),
+            ("rows of a box are wider than the swizzle", bool(self.swizzle) and row > self.swizzle),
+        )
+        for what, is_wrong in wrong:
+            if is_wrong:
+                raise ValueError(what)
+
+
+def encode(made: TensorMap) -> bytes:
+    """The 128 bytes.  Raises ValueError for a map that the driver would refuse."""
+    made.check()
+    rank = len(made.dims)
+    flags = _VALID | rank - 1 << 4 | ELEMENTS[made.element][0] << 7 | _SWIZZLES.index(made.swizzle) << 13
+    flags |= made.fill_nan * _NAN | made.to_tf32 * _TF32
+    strides = [stride >> 4 for stride in made.strides] + [0] * (5 - rank)
+    dims = [size - 1 for size in made.dims] + [0] * (5 - rank)
+    box = [size - 1 for size in made.box] + [0] * (5 - rank)
+    raw = struct.pack("<QI4II5I3x5B", made.address, flags, *strides, 0, *dims, *box)
+    return raw.ljust(BYTES, b"\0")
+
+
+@functools.lru_cache(maxsize=64)
+def decode(raw: bytes) -> TensorMap:
+    """The map in 128 bytes.  Raises ValueError for bytes that are none, or one of a kind that is not known here."""
+    address, flags, *rest = struct.unpack_from("<QI4II5I", raw)
+    strides, beyond, dims, box = rest[:4], rest[4], rest[5:], raw[55:60]
+    rank = (flags >> 4 & 7) + 1
+    number = flags >> 7 & 15
+    if flags & 15 != _VALID or flags & ~_KNOWN or rank > 5 or number not in _NAMES:
+        raise ValueError(f"flags {flags:#x}")
+    if beyond or any(raw[52:55]) or any(raw[60:]) or any(strides[rank - 1 :]) or any(dims[rank:]) or any(box[rank:]):
+        raise ValueError("bits of unknown meaning")
+    made = TensorMap(
+        _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),
+        tuple(size + 1 for size in box[:rank]), _SWIZZLES[flags >> 13 & 3], bool(flags & _NAN), bool(flags & _TF32),
+    )  # fmt: skip
+    made.check()
+    return made
+
+
+def swizzled(addresses: np.ndarray, width: int) -> np.ndarray:
+    """Shared addresses (int64) with rows of ``width`` bytes mixed (PTX ISA, "Swizzling Modes"): bits 4 to 6 are changed
+    by bits 7 to 9, fewer of both for narrower rows."""
+    mask = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}[width]
+    return addresses ^ (addresses >> 3 & mask)
+
+
+def places(made: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(number in the box, address) of the elements, row by row, that a box with its first element ``at`` has inside of
+    the tensor."""
+    inside = np.ones(1, bool)
+    addresses = np.zeros(1, np.int64)
+    strides = (made.element_bytes, *made.strides)
+    for size, count, first, stride in reversed(list(zip(made.dims, made.box, at, strides))):
+        along = np.arange(first, first + count, dtype=np.int64)
+        inside = (inside[:, None] & ((along >= 0) & (along < size))).reshape(-1)
+        addresses = (addresses[:, None] + along * stride).reshape(-1)
+    chosen = np.flatnonzero(inside)
+    return chosen, addresses[chosen] + made.address
+
+
+def shared_units(made: TensorMap, base: int) -> np.ndarray:
+    """Shared addresses of a box's units of 16 bytes, row by row, for a box at ``base``."""
+    size = int(np.prod(made.box)) * made.element_bytes
+    return swizzled(np.arange(base, base + size, 16, dtype=np.int64), made.swizzle)

@@ -1,0 +1,357 @@
+"""Products of a warpgroup, `wgmma.mma_async` (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+Instructions").
+
+A product reads its operands and writes its accumulators when `wgmma.wait_group` waits for it, and not before.  Until
+then its accumulators are in flight: reading them is an error, and so is writing them or the registers of A.  The four
+warps of a warpgroup have 16 rows of D each; what they read of shared memory is read once for all of them, when the
+first of them waits.
+
+D has the fragments of `mma`, 8 columns after the other; A in registers is a fragment of `mma` with 16 rows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from . import rounding
+from .decoder import Decoder, Instruction, Modifiers, instruction
+from .matrix_descriptor import Operand
+from .mma import fragment
+from .ptx_module import Group, Immediate
+from .types import B32, PRED, TYPES, U64
+
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+
+#: type of A -> (bits of an element, types of B, types of D)  (PTX ISA, wgmma.mma_async: "Syntax").
+_TYPES = {
+    "f16": (16, ("f16",), ("f16", "f32")),
+    "bf16": (16, ("bf16",), ("f32",)),
+    "tf32": (32, ("tf32",), ("f32",)),
+    "e4m3": (8, ("e4m3", "e5m2"), ("f16", "f32")),
+    "e5m2": (8, ("e4m3", "e5m2"), ("f16", "f32")),
+    "s8": (8, ("s8", "u8"), ("s32",)),
+    "u8": (8, ("s8", "u8"), ("s32",)),
+}
+_WARPS = 4
+
+
+class InFlight:
+    """A register that products are to write: whatever looks at its value is told so.
+
+    ``count`` has for each thread how many products are to write it; the others' values are ``values``.
+    """
+
+    __slots__ = ("count", "group", "item", "values")
+
+    def __init__(self, group, item: Instruction, values: np.ndarray) -> None:
+        self.group = group
+        self.item = item
+        self.values = values
+        self.count = np.zeros(group.n, np.int32)
+
+    def settled(self) -> np.ndarray:
+        active = self.group.active()
+        if (flying := self.count[active] > 0).any():
+            self.group.fault(
+                "an accumulator of this product is used before wgmma.wait_group has waited for it", self.item,
+                int(active[flying.argmax()]),
+            )  # fmt: skip
+        return self.values
+
+    def __getattr__(self, name: str):
+        return getattr(self.settled(), name)
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return np.asarray(self.settled(), dtype)
+
+    def __getitem__(self, index):
+        return self.settled()[index]
+
+    def __invert__(self) -> np.ndarray:
+        return ~self.settled()
+
+    def __neg__(self) -> np.ndarray:
+        return -self.settled()
+
+
+class Warpgroup:
+    """What the warps of a group have begun: ``committed`` groups and ``issued`` products of each warp, the products
+    that nobody has waited for, and the registers as they were at the last `wgmma.fence`."""
+
+    __slots__ = ("committed", "fenced", "issued", "products", "registers")
+
+    def __init__(self, group) -> None:
+        warps = group.n // 32
+        self.committed = np.zeros(warps, np.int64)
+        self.issued = np.zeros(warps, np.int64)
+        self.fenced = np.zeros(warps, bool)
+        self.registers: list = []
+        self.products: list[Product] = []
+
+
+def _of(group) -> Warpgroup:
+    if group.warpgroup is None:
+        group.warpgroup = Warpgroup(group)
+    return group.warpgroup
+
+
+class Form(NamedTuple):
+    """What the instruction says: types, sizes, slots of D's registers, of those of A or its descriptor, of B's and of
+    the predicate that adds D; signs of A and B; what shared memory holds of them, A first where it is there."""
+
+    item: Instruction
+    types: tuple[str, str, str]
+    n: int
+    k: int
+    saturating: bool
+    d: list[int]
+    a_registers: list[int]
+    descriptors: list[int]
+    scale_d: int
+    signs: tuple[int, int]
+    operands: list[Operand]
+
+
+class Product:
+    """One `wgmma.mma_async` of ``warps`` of a group, which are its rows of ``descriptors``, ``added`` and so on."""
+
+    __slots__ = ("a_values", "added", "descriptors", "form", "group", "numbers", "order", "warps")
+
+    def __init__(self, group, form: Form, warps: np.ndarray, state: Warpgroup) -> None:
+        self.group = group
+        self.form = form
+        self.warps = warps
+        self.order = state.issued[warps].copy()
+        self.numbers = state.committed[warps].copy()
+        lanes = warps * 32
+        for slot in form.descriptors:
+            words = group.full(slot).reshape(-1, 32)[warps]
+            if (words != words[:, :1]).any():
+                group.fault("the lanes of a warp have different matrix descriptors", form.item)
+        self.descriptors = np.stack([group.full(slot)[lanes] for slot in form.descriptors], axis=1)
+        self.added = np.broadcast_to(group.R[form.scale_d], (group.n,))[lanes].copy()
+        self.a_values = [group.R[slot] for slot in form.a_registers]
+
+    def land(self, warps: np.ndarray) -> bool:
+        """Complete the product for some of its warps; True when none is left."""
+        chosen = np.isin(self.warps, warps)
+        if chosen.any():
+            self._land(np.flatnonzero(chosen))
+            rest = ~chosen
+            self.warps, self.order, self.numbers = self.warps[rest], self.order[rest], self.numbers[rest]
+            self.descriptors, self.added = self.descriptors[rest], self.added[rest]
+        return not self.warps.size
+
+    def _land(self, rows: np.ndarray) -> None:
+        group, form = self.group, self.form
+        from_registers = self._a_in_registers(self.warps[rows]) if form.a_registers else None
+        results = []
+        flying = [group.R[slot] for slot in form.d]
+        for at in rows.tolist():
+            warp = int(self.warps[at])
+            a, b = self._operands(at, warp)
+            if a is None:
+                a = from_registers[warp]
+            results.append(a * form.signs[0] @ (b * form.signs[1]))
+        product = np.stack(results)
+        threads = (self.warps[rows][:, None] * 32 + np.arange(32)).reshape(-1)
+        for slot, each in zip(form.d, flying):
+            if not isinstance(each, InFlight):
+                group.fault("an accumulator of this product was written before wgmma.wait_group", form.item,
+                            int(threads[0]))  # fmt: skip
+        start = np.stack([each.values[threads].reshape(-1, 32) for each in flying], axis=1)
+        for number, (slot, each, words) in enumerate(zip(form.d, flying, self._accumulate(product, start, rows))):
+            each.values = each.values.copy()
+            each.values[threads] = words.reshape(-1)
+            each.count[threads] -= 1
+            if not each.count.any():
+                group.R[slot] = each.values
+                registers = group.warpgroup.registers
+                if registers:
+                    registers[slot] = each.values
+
+    def _a_in_registers(self, warps: np.ndarray) -> dict[int, np.ndarray]:
+        group, form = self.group, self.form
+        threads = (warps[:, None] * 32 + np.arange(32)).reshape(-1)
+        for slot, before in zip(form.a_registers, self.a_values):
+            if group.R[slot] is not before and _differs(group, group.R[slot], before, threads):
+                group.fault("a register of A was written before wgmma.wait_group", form.item, int(threads[0]))
+        every = fragment(group, form.a_registers, "a", form.types[1], 16, form.k)
+        return {warp: every[warp] for warp in warps.tolist()}
+
+    def _operands(self, at: int, warp: int) -> tuple[np.ndarray | None, np.ndarray]:
+        """(rows of A that the warp has, None where they are in registers; B as (k, n)), in binary64."""
+        group, form = self.group, self.form
+        number = int(group.thread[warp * 32]) // 32
+        key = (int(group.warp_cta[warp]), number // _WARPS, int(self.order[at]))
+        found = group.batch.warpgroup_operands.get(key)
+        if found is None:
+            words = self.descriptors[at].tolist()
+            *a, b = (operand.read(group, form.item, word, warp) for operand, word in zip(form.operands, words))
+            found = [_WARPS, a[0] if a else None, b.T]
+            group.batch.warpgroup_operands[key] = found
+        else:
+            found[0] -= 1
+            if found[0] == 1:
+                del group.batch.warpgroup_operands[key]
+        a = found[1]
+        return (None if a is None else a[16 * (number % _WARPS) :][:16]), found[2]
+
+    def _accumulate(self, product: np.ndarray, words: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+        """The registers of D, (warps, 32) each, from those before and the products, (warps, 16, n)."""
+        form, d_type = self.form, self.form.types[0]
+        lane = np.arange(32)
+        elements = np.arange(form.n // 2)[:, None]
+        row = lane // 4 + 8 * (elements % 4 // 2)
+        column = 8 * (elements // 4) + lane % 4 * 2 + elements % 2
+        values = product[:, row, column]  # (warps, elements, 32)
+        if d_type == "f16":
+            halves = np.ascontiguousarray(words)[..., None].view(np.uint16)
+            words = np.ascontiguousarray(halves.swapaxes(2, 3)).reshape(len(words), -1, 32)
+        added = self.added[rows][:, None, None]
+        if d_type == "s32":
+            total = values.astype(np.int64) + np.where(added, words.view(np.int32), 0)
+            total = np.clip(total, -(2**31), 2**31 - 1) if form.saturating else total
+            bits = total.astype(np.int32).view(np.uint32)
+        else:
+            before = np.where(added, rounding.decode(np.ascontiguousarray(words), d_type), 0.0)
+            bits = rounding.encode(values + before, d_type)
+        if d_type == "f16":
+            pairs = bits.astype(np.uint16).reshape(len(bits), -1, 2, 32).swapaxes(2, 3)
+            bits = np.ascontiguousarray(pairs).view(np.uint32)[..., 0]
+        return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
+
+
+def _differs(group, value, before, threads: np.ndarray) -> bool:
+    if isinstance(value, InFlight) or isinstance(before, InFlight):
+        return value is not before
+    return bool((np.broadcast_to(value, (group.n,))[threads] != np.broadcast_to(before, (group.n,))[threads]).any())
+
+
+def _active_warps(group) -> np.ndarray:
+    return np.flatnonzero(group.active_lanes().any(1))
+
+
+@instruction("wgmma")
+def decode_wgmma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    operation = modifiers.take("mma_async", "fence", "commit_group", "wait_group")
+    if operation is None or modifiers.take("sp") or not modifiers.take("sync") or not modifiers.take("aligned"):
+        raise decoder.unsupported()
+    decoder.begin_collective(None)
+    if operation == "mma_async":
+        _decode_product(decoder, item, modifiers)
+        return
+    left = 0
+    if operation == "wait_group":
+        (count,) = decoder.operands(1)
+        if not isinstance(count, Immediate):
+            raise decoder.error("the group count is not a constant")
+        left = int(count.value)
+    else:
+        decoder.operands(0)
+
+    def step(group) -> None:
+        group.check_whole_warps(item)
+        state, warps = _of(group), _active_warps(group)
+        if operation == "fence":
+            state.fenced[warps] = True
+            state.registers = list(group.R)
+        elif operation == "commit_group":
+            state.committed[warps] += 1
+        else:
+            rest = []
+            for product in state.products:
+                due = product.numbers < state.committed[product.warps] - left
+                if not product.land(np.intersect1d(product.warps[due], warps)):
+                    rest.append(product)
+            state.products = rest
+
+    decoder.emit(step)
+
+
+def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    shape = next((name for name in modifiers.names if _SHAPE.fullmatch(name)), None)
+    saturating = bool(modifiers.take("satfinite"))
+    names = [name for name in modifiers.names if name in TYPES]
+    if shape is None or len(names) != 3 or names[1] not in _TYPES:
+        raise decoder.unsupported()
+    modifiers.names = [name for name in modifiers.names if name not in names and name != shape]
+    d_type, a_type, b_type = names
+    n, k = (int(text) for text in _SHAPE.fullmatch(shape).groups())
+    bits, b_types, d_types = _TYPES[a_type]
+    if b_type not in b_types or d_type not in d_types or k * bits != 256 or n not in range(8, 257, 8):
+        raise decoder.unsupported()
+    if saturating and d_type != "s32":
+        raise decoder.unsupported()
+    if len(item.operands) < 4 or not isinstance(item.operands[0], Group):
+        raise decoder.error("expected D, A, B and scale-d")
+    d, a, b, scale, *constants = item.operands
+    if len(d.items) != n // (4 if d_type == "f16" else 2):
+        raise decoder.error(f"{shape} does not have {len(d.items)} registers of D")
+    in_registers = isinstance(a, Group)
+    if in_registers and len(a.items) != 4:
+        raise decoder.error("A has four registers")
+    signs, orders = _constants(decoder, constants, in_registers, bits == 16, d_type != "s32")
+    operands = [Operand(a_type, 64, k, orders[0]), Operand(b_type, n, k, orders[1])]
+    form = Form(
+        item, (d_type, a_type, b_type), n, k, saturating,
+        [decoder.dst(each, B32) for each in d.items],
+        [decoder.src(each, B32) for each in a.items] if in_registers else [],
+        [decoder.src(each, U64) for each in ([b] if in_registers else [a, b])],
+        decoder.src(scale, PRED), signs, operands[in_registers:],
+    )  # fmt: skip
+
+    def step(group) -> None:
+        group.check_whole_warps(item)
+        state, warps = _of(group), _active_warps(group)
+        _check_fence(group, form, state, warps)
+        product = Product(group, form, warps, state)
+        for row, warp in enumerate(warps.tolist()):
+            for operand, word in zip(form.operands, product.descriptors[row]):
+                operand.begin(group, item, int(word), warp)
+        threads = group.active()
+        for slot in form.d:
+            value = group.R[slot]
+            if not isinstance(value, InFlight):
+                value = group.R[slot] = InFlight(group, item, np.array(group.full(slot)))
+            value.item = item
+            value.count[threads] += 1
+        state.issued[warps] += 1
+        state.products.append(product)
+
+    decoder.emit(step)
+
+
+def _constants(
+    decoder: Decoder, constants: list, in_registers: bool, ordered: bool, signed: bool
+) -> tuple[tuple[int, int], tuple[bool, bool]]:
+    """(signs of A and B, whether they are MN-major), out of the last operands."""
+    if not all(isinstance(each, Immediate) for each in constants):
+        raise decoder.error("scales and orders of factors are constants")
+    values = [int(each.value) for each in constants]
+    signs, orders = values[: 2 * signed], values[2 * signed :]
+    if any(sign not in (1, -1) for sign in signs):
+        raise decoder.error("factors are scaled by 1 or -1")
+    if len(values) != 2 * signed + (2 - in_registers) * ordered:
+        raise decoder.error("the number of constants does not fit")
+    a_order, b_order = [False, False, *map(bool, orders)][-2:]
+    return (signs[0], signs[1]) if signed else (1, 1), (a_order, b_order)
+
+
+def _check_fence(group, form: Form, state: Warpgroup, warps: np.ndarray) -> None:
+    """Registers that other instructions have written since `wgmma.fence` may not be used yet."""
+    if not state.fenced[warps].all():
+        group.fault("no wgmma.fence before the first product", form.item, int(group.active()[0]))
+    threads = group.active()
+    for slot in (*form.d, *form.a_registers):
+        value, before = group.R[slot], state.registers[slot]
+        if value is before or isinstance(value, InFlight):
+            continue
+        if isinstance(before, InFlight):
+            before = before.values
+        if _differs(group, value, before, threads):
+            group.fault("a register of this product was written after the last wgmma.fence", form.item,
+                        int(threads[0]))  # fmt: skip
