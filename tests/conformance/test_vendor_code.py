@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 
 import pytest
+import whole_kernels
 from case_kernels import modules, pairwise_kernels
-from vendor_code import known_reason, run_group
+from vendor_code import known_reason, run_group, vendor_launch
 from vendor_host import ObjectFile
-from vendor_ptx import vendor_ptx
+from vendor_ptx import vendor_compile, vendor_ptx
 
 from bench.whole_process import vendor_tool
 
@@ -21,6 +23,17 @@ def test_the_vendors_code_and_the_interpreter_agree(kernels):
     rows = run_group(kernels, "sm_80")
     assert [row for row in rows if row.outcome == "different"] == []
     assert len(rows) == len(kernels)
+
+
+@pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the cubin's code for the host is for x86-64")
+@pytest.mark.parametrize(("name", "uses"), [("matmul_bf16", "wgmma.mma_async"), ("rms_norm", "2d.shared::cta.global"),
+                                            ("rms_norm", "2d.global.shared::cta")])  # fmt: skip
+def test_tensor_maps_that_the_vendors_host_code_makes(name, uses):
+    (case,) = whole_kernels.cases([name])
+    code = vendor_compile(case.data, "sm_90")
+    assert ".hidden" in code.ptx and uses in code.ptx
+    case.run(lambda given: vendor_launch(code, case, given))
 
 
 @pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")

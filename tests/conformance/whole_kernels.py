@@ -13,7 +13,7 @@ import argparse
 import copy
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,12 +43,17 @@ class Case(NamedTuple):
     run: Callable[[Callable[[list[Any]], None]], None]
 
 
-def cases() -> list[Case]:
+def cases(wanted: Sequence[str] = ()) -> list[Case]:
+    """Those of the names that are wanted, all when none is."""
     found = []
     for case in EXAMPLES:
+        if wanted and case.source not in wanted:
+            continue
         exported = tileiras.compile(case.path, gpu_name="sm_100", emit="bytecode").data
         found.append(Case(case.source, case.source, exported, case.entry, case.grid, _example(case)))
     for case in KERNELS:
+        if wanted and case.id not in wanted:
+            continue
         exported = bytecode(case.source, case.targets[-1])
         found.append(Case(case.id, case.source, exported, case.entry, case.grid, _kernel(case)))
     return found
@@ -104,9 +109,7 @@ def main() -> int:
     assemble = toolkit.find_program("ptxas") is not None
     mistakes, runs, different = [], 0, 0
     print(f"| kernel | interpreted | different codes | {' | '.join(targets)} |\n|{'---|' * (len(targets) + 3)}")
-    for case in cases():
-        if wanted and case.name not in wanted:
-            continue
+    for case in cases(wanted):
         said = attempt(lambda case=case: case.run(lambda args: interpret(case.data, case.entry, case.grid, args)))
         mistakes += [f"{case.name} interpreted: {said}"] if said else []
         emulated: dict[str, str] = {}

@@ -142,3 +142,28 @@ def test_a_barrier_that_is_not_initialised(kernel):
     body = ".shared .align 8 .b8 full[8]; mov.u32 %r1, full; mbarrier.arrive.shared.b64 %q1, [%r1];"
     with pytest.raises(EmulationError, match="not initialised"):
         emulate(kernel(body, threads=1), "k", 1, [np.zeros(1)])
+
+
+LANES = """
+    .shared .align 16 .b8 cells[128]; .shared .align 8 .b8 full[8];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, cells; mov.u32 %r3, full; setp.ne.u32 %p1, %r1, 0;
+    @!%p1 mbarrier.init.shared.b64 [%r3], 32; bar.sync 0; setp.ge.u32 %p2, %r1, 32; @%p2 bra WAIT;
+    mov.u32 %r4, 7; and.b32 %r5, %r1, 7; mad.lo.u32 %r6, %r5, 16, %r2; st.shared.v4.u32 [%r6], {%r4, %r4, %r4, %r4};
+    mbarrier.arrive.shared.b64 %q1, [%r3]; bra DONE;
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3], 0; @!%p3 bra WAIT;
+    and.b32 %r5, %r1, 7; mad.lo.u32 %r6, %r5, 16, %r2; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r6];
+    mad.wide.u32 %q2, %r1, 4, %a0; st.global.u32 [%q2+-128], %r7;
+    DONE:
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lanes_that_arrive_and_wait_one_by_one_do_so_as_a_warp(kernel, seed):
+    """What several lanes have written alike, and what lanes read together, is ordered when all of them are."""
+    out = np.zeros(32, np.uint32)
+    emulate(kernel(LANES, threads=64), "k", 1, [out], seed=seed)
+    assert (out == 7).all()
+    with pytest.raises(EmulationError, match="no barrier between|before it is written"):
+        half = LANES.replace("[%r3], 32;", "[%r3], 16;").replace(
+            "mbarrier.arrive", "setp.lt.u32 %p4, %r1, 16; @%p4 mbarrier.arrive")
+        emulate(kernel(half, threads=64), "k", 1, [out], seed=seed)

@@ -373,9 +373,18 @@ class Clocks:
     def _known_of(self, thread: int, other: int) -> int:
         if thread < 0 and self.lanes.get(-2 - thread):
             # What a warp reads together, every lane has to know of.
-            first = (-2 - thread) * 32
-            count = min(32, self.threads - (-2 - thread) % self.per_block * 32)
-            return min(self._known_of(lane, other) for lane in range(first, first + count))
+            return min(self._known_of(lane, other) for lane in self._lanes_of(-2 - thread))
+        known = self._known_by(thread, other)
+        if other < 0:
+            # A warp's lanes may have released what they did one by one.
+            known = max(known, min(self._known_by(thread, lane) for lane in self._lanes_of(-2 - other)))
+        return known
+
+    def _lanes_of(self, warp: int) -> range:
+        """The threads of a warp."""
+        return range(warp * 32, warp * 32 + min(32, self.threads - warp % self.per_block * 32))
+
+    def _known_by(self, thread: int, other: int) -> int:
         warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
         keys = [earlier] * (earlier != warp) + [~other] * (other >= 0)
         known = 0
