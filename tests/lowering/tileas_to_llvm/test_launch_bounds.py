@@ -79,24 +79,27 @@ def test_rows_of_which_ptxas_makes_a_little_again():
 
 
 SUMS = """cuda_tile.module @m {{
-  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {{
     %i = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
+    %n = constant <i32: 16> : tile<i32>
     %z = constant <f32: 0.0> : tile<{m}x256xf32>
-    %av = make_tensor_view %a, shape = [{m}, 4096], strides = [4096, 1] : tensor_view<{m}x4096xf16, strides=[4096,1]>
-    %bv = make_tensor_view %b, shape = [4096, 256], strides = [256, 1] : tensor_view<4096x256xf16, strides=[256,1]>
+    %aa = assume div_by<{aligned}>, %a : tile<ptr<f16>>
+    %ba = assume div_by<{aligned}>, %b : tile<ptr<f16>>
+    %av = make_tensor_view %aa, shape = [{m}, 4096], strides = [4096, 1] : tensor_view<{m}x4096xf16, strides=[4096,1]>
+    %bv = make_tensor_view %ba, shape = [4096, 256], strides = [256, 1] : tensor_view<4096x256xf16, strides=[256,1]>
     %cv = make_tensor_view %c, shape = [{m}, 256], strides = [256, 1] : tensor_view<{m}x256xf32, strides=[256,1]>
-    %ap = make_partition_view %av : partition_view<tile=({m}x16), tensor_view<{m}x4096xf16, strides=[4096,1]>>
-    %bp = make_partition_view %bv : partition_view<tile=(16x256), tensor_view<4096x256xf16, strides=[256,1]>>
+    %ap = make_partition_view %av : partition_view<tile=({m}x{k}), tensor_view<{m}x4096xf16, strides=[4096,1]>>
+    %bp = make_partition_view %bv : partition_view<tile=({k}x256), tensor_view<4096x256xf16, strides=[256,1]>>
     %cp = make_partition_view %cv : partition_view<tile=({m}x256), tensor_view<{m}x256xf32, strides=[256,1]>>
-    %ct = for %k in (%i to %n, step %one) : tile<i32> iter_values(%s = %z) -> (tile<{m}x256xf32>) {{
-      %at, %t0 = load_view_tko weak %ap[%i, %k]
-        : partition_view<tile=({m}x16), tensor_view<{m}x4096xf16, strides=[4096,1]>>, tile<i32>
-          -> tile<{m}x16xf16>, token
-      %bt, %t1 = load_view_tko weak %bp[%k, %i]
-        : partition_view<tile=(16x256), tensor_view<4096x256xf16, strides=[256,1]>>, tile<i32>
-          -> tile<16x256xf16>, token
-      %next = mmaf %at, %bt, %s : tile<{m}x16xf16>, tile<16x256xf16>, tile<{m}x256xf32>
+    %ct = for %j in (%i to %n, step %one) : tile<i32> iter_values(%s = %z) -> (tile<{m}x256xf32>) {{
+      %at, %t0 = load_view_tko weak %ap[%i, %j]
+        : partition_view<tile=({m}x{k}), tensor_view<{m}x4096xf16, strides=[4096,1]>>, tile<i32>
+          -> tile<{m}x{k}xf16>, token
+      %bt, %t1 = load_view_tko weak %bp[%j, %i]
+        : partition_view<tile=({k}x256), tensor_view<4096x256xf16, strides=[256,1]>>, tile<i32>
+          -> tile<{k}x256xf16>, token
+      %next = mmaf %at, %bt, %s : tile<{m}x{k}xf16>, tile<{k}x256xf16>, tile<{m}x256xf32>
       continue %next : tile<{m}x256xf32>
     }}
     %t2 = store_view_tko weak %ct, %cp[%i, %i]
@@ -107,10 +110,17 @@ SUMS = """cuda_tile.module @m {{
 """
 
 
-@pytest.mark.parametrize("rows, told", [(64, False), (128, True)])
-def test_sums_of_which_two_ctas_have_no_room(rows, told):
-    # A thread of 256 has 128 of the 128x256 sums, and two factors.
-    text = tileiras.compile(SUMS.format(m=rows), gpu_name="sm_90", num_warps=8).text
+@pytest.mark.parametrize(
+    "rows, depth, aligned, told",
+    [
+        (64, 16, 2, False),
+        (64, 16, 16, False),
+        pytest.param(128, 16, 2, True, id="a thread of 256 has 128 of the sums, and two factors"),
+        pytest.param(64, 64, 16, True, id="three stages of 40 KiB are more than half of the shared memory"),
+    ],
+)
+def test_sums_of_which_two_ctas_have_no_room(rows, depth, aligned, told):
+    text = tileiras.compile(SUMS.format(m=rows, k=depth, aligned=aligned), gpu_name="sm_90", num_warps=8).text
     assert (WORD in text) is told
 
 

@@ -39,7 +39,7 @@ from tileiras.remarks import Remark
 from tileiras.targets import Target
 
 from .emitter import Emitter
-from .launch_bounds import least_ctas
+from .launch_bounds import fills_half, least_ctas
 from .synchronization import Region, Synchronization
 from .types import count_of, scalar_type, vector_of
 
@@ -148,6 +148,8 @@ class FunctionLowering:
                 block.insert_before(op, first)
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
+            if fills_half(self.shared_bytes, self.target):
+                self.result.attributes.setdefault("nvvm.minctasm", IntegerAttr(1, i32))
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(
