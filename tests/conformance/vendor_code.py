@@ -6,9 +6,8 @@ the interpreter, which is to say the same of what they mean.
 
 Needs the vendor's compiler.  For targets up to sm_90, and for sm_120 as far as tried, it uses few instructions that the
 emulator lacks; tensor maps among the parameters come from the cubin's code for the host (`vendor_host.py`), on x86-64
-Linux.  `--whole`: the examples and
-whole kernels, with NumPy's results, instead of the table.  Prints each kernel that differs, but for those whose reason
-KNOWN has, and a table; ends with 1 when there was one.
+Linux.  `--whole`: the examples and whole kernels, with NumPy's results, instead of the table.  Prints each kernel that
+differs, but for those whose reason KNOWN has, and a table; ends with 1 when there was one.
 
 `--counts`: what the warps of our code and the vendor's execute for the examples and whole kernels, which no machine's
 load changes: PTX instructions, accesses of shared memory in wavefronts, and how many of these bank conflicts add,

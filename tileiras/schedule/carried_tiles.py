@@ -1,4 +1,4 @@
-"""Small tiles that a loop hands on, in shared memory while it multiplies, when its tiles alone are more than a thread's
+"""Small tiles that a loop hands on, in shared memory while it multiplies, when its tiles leave a thread too few
 registers.
 
     %o, %m = for ... carrying %acc, %max:          %b = alloc_tensor;  store_tensor %init into %b[0]
@@ -39,7 +39,7 @@ class Carried(NamedTuple):
 
 
 def keep_carried(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Rewrites the loops of a function of nv_tileas, in place, whose tiles take more registers than a thread has."""
+    """Rewrites the loops of a function of nv_tileas, in place, whose tiles leave too few registers (`exceeds`)."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp) and tileas.SHORT_OF_REGISTERS in op.attributes]:
         wanted = exceeds(loop, func)
         if wanted <= 0:
