@@ -40,7 +40,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.targets import UNIVERSAL_FMA, Target
 
 from .loop_counter import binary, integer
-from .shared_memory import scratch_bytes, shared_budget
+from .shared_memory import buffer_bytes, scratch_bytes, shared_budget
 
 UNROLLED = 512
 """Multiply-adds of a thread up to which a product is written out: a loop saves nothing there."""
@@ -337,7 +337,7 @@ class _Plan:
         parts = {product.op: product.part_bytes for product in self._products}
         current = most = 0
         for number, op in enumerate(block.operations):
-            current += sum(span.bytes for span in spans if span.first == number) + _buffer_bytes(op)
+            current += sum(span.bytes for span in spans if span.first == number) + buffer_bytes(op)
             nested = max((self._most(b, found, replaced) for region in op.regions for b in region.blocks), default=0)
             nested += parts.get(op, 0)
             most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op, self._budget)))
@@ -352,15 +352,6 @@ class _Plan:
                 _store(operations, span, buffers)
         for product in self._products:
             _loop(product, buffers)
-
-
-def _buffer_bytes(op: Operation) -> int:
-    """By how much the buffers that live take more behind an operation than before."""
-    if isinstance(op, tileas.AllocTensorOp):
-        return op.result.type.stages * op.result.type.stage_bytes
-    if isinstance(op, tileas.DeallocTensorOp):
-        return -op.buffer.type.stages * op.buffer.type.stage_bytes
-    return 0
 
 
 MAKERS = (*tileas.RENAMING, tileas.BroadcastOp, tileas.ConvertLayoutOp)

@@ -18,7 +18,6 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, UnitAttr, Value, i32
 from tileiras.layout import LinearLayout
-from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.layout.staging import buffer_offsets
 from tileiras.named_tuple import NamedTuple
@@ -26,7 +25,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .loop_counter import integer
 from .registers import exceeds, is_short, lacks, words
-from .shared_memory import conversion_bytes, live_bytes, scratch_bytes, shared_budget
+from .shared_memory import buffer_bytes, scratch_bytes, shared_budget, takes_rounds
 from .staging import LOADS, Leaf, buffer_type, copied_vector, erase_unused, leaves_of, read_in, start_copy
 
 
@@ -121,8 +120,7 @@ def copy_large(func: Any, target: Target, engine: DiagnosticEngine | None = None
         resident = _resident(load, atom, in_loops=False)
         if resident is None or any(product.parent is not block for product in resident.products):
             continue
-        # What is larger goes through shared memory in rounds.
-        whole = (leaf.convert.results[0] for leaf in resident.leaves if conversion_bytes(leaf.convert) > SCRATCH_LIMIT)
+        whole = (leaf.convert.results[0] for leaf in resident.leaves if takes_rounds(leaf.convert))
         most = max(map(words, whole), default=0)
         if not most or not lacks(func, most):
             continue
@@ -137,19 +135,15 @@ def copy_large(func: Any, target: Target, engine: DiagnosticEngine | None = None
 
 def _shared_bytes(resident: Resident, block: Block, budget: int) -> int:
     """Bytes of shared memory that others need at most between a load and its last product."""
-    found, op = 0, resident.load
     done = {leaf.convert for leaf in resident.leaves}
-    last = max(resident.products, key=list(block.operations).index)
-    while op is not last:
+    operations = list(block.operations)
+    first, last = operations.index(resident.load), max(map(operations.index, resident.products))
+    live, found = sum(map(buffer_bytes, operations[:first])), 0
+    for op in operations[first:last]:
         inner = [each for each in op.walk() if each not in done]
-        buffers = sum(
-            each.result.type.stages * each.result.type.stage_bytes
-            for each in inner
-            if isinstance(each, tileas.AllocTensorOp)
-        )
-        scratch = max((scratch_bytes(each, budget) for each in inner), default=0)
-        found = max(found, live_bytes(op) + buffers + scratch)
-        op = op.next
+        buffers = sum(each.result.type.bytes for each in inner if isinstance(each, tileas.AllocTensorOp))
+        found = max(found, live + buffers + max((scratch_bytes(each, budget) for each in inner), default=0))
+        live += buffer_bytes(op)
     return found
 
 

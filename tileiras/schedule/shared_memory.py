@@ -30,6 +30,15 @@ def shared_budget(func: Any, target: Target) -> int:
     return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
 
 
+def buffer_bytes(op: Operation) -> int:
+    """By how much the buffers that live take more behind an operation than before."""
+    if isinstance(op, tileas.AllocTensorOp):
+        return op.result.type.bytes
+    if isinstance(op, tileas.DeallocTensorOp):
+        return -op.buffer.type.bytes
+    return 0
+
+
 def live_bytes(loop: Any) -> int:
     """What the buffers take that live where a loop is."""
     total = 0
@@ -38,7 +47,7 @@ def live_bytes(loop: Any) -> int:
         for op in current.parent.operations:
             if isinstance(op, tileas.DeallocTensorOp) and current.is_before_in_block(op):
                 if op.buffer.defining_op.is_before_in_block(current):
-                    total += op.buffer.type.stages * op.buffer.type.stage_bytes
+                    total += op.buffer.type.bytes
         current = current.parent_op
     return total
 
@@ -49,6 +58,11 @@ def conversion_bytes(op: Any) -> int:
     layouts = (layout_of(v.type) for v in (op.operand, op.result))
     plan = plan_conversion(*layouts, stored_bits(element))
     return plan.bytes if isinstance(plan, SharedPlan) else 0
+
+
+def takes_rounds(op: Any) -> bool:
+    """Whether a conversion of layout goes through shared memory in rounds, however much of it is left."""
+    return conversion_bytes(op) > SCRATCH_LIMIT
 
 
 def stored_bits(type: Any) -> int:

@@ -26,7 +26,6 @@ from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
-from .carried_tiles import keep_carried
 from .loop_counter import LoopCounter, binary, can_look_ahead, compare, end_no_earlier, integer, trips
 from .register_prefetch import prefetch, prefetched_loads
 from .remarks import ScheduleRemarks
@@ -66,6 +65,7 @@ def pipeline_loops(
     if (func.kernel_spec.occupancy or 1) > 1:
         _leave_room(func, loops, atom, target, engine)
     keep_factors(func, atom, shared_budget(func, target), engine)
+    short = any(tileas.SHORT_OF_REGISTERS in loop.attributes for loop in loops)
     outcomes: list[bool | None] = []
     for loop in loops:
         loads = [op for op in loop.body.block.operations if isinstance(op, LOADS)]
@@ -77,7 +77,10 @@ def pipeline_loops(
             outcomes.append(_pipeline(loop, found, func, target, atom, stages, engine, remarks))
         elif found and remarks is not None:
             remarks.as_written(loop, "later values of its counter cannot be compared with its bound")
-    keep_carried(func, target, engine)
+    if short:
+        from .carried_tiles import keep_carried
+
+        keep_carried(func, target, engine)
     return Outcome(outcomes.count(True), outcomes.count(False))
 
 

@@ -126,6 +126,10 @@ class BufferType(Type):
             return 4 * self.thread_words << len(encoding.lane) + len(encoding.warp)
         return self.tile.num_elements * self.tile.element_type.width // 8
 
+    @property
+    def bytes(self) -> int:
+        return self.stages * self.stage_bytes
+
     def print_parameters(self, printer: Any) -> None:
         printer.write(f"<{self.stages}, ")
         printer.print_type(self.tile)

@@ -79,11 +79,8 @@ class ForOp(Operation):
     def replace_with_additional_yields(self, init_args: Sequence[Value]) -> "ForOp":
         """Puts a loop in the place of this one that carries further values, which the body already has arguments for
         and yields; these are the values before the first iteration."""
-        operands = (self.lower_bound, self.upper_bound, self.step, *self.init_args, *init_args)
         types = [*(r.type for r in self.results), *(v.type for v in init_args)]
-        body = Region().take_blocks(self.body)
-        new = ForOp.create(operands, types, dict(self.attributes), (body,), location=self.location)
-        self.parent.insert_before(new, self)
+        new = self._carrying((*self.init_args, *init_args), types)
         self.replace_all_uses_with(new.results[: len(self.results)])
         self.erase()
         return new
@@ -96,14 +93,18 @@ class ForOp(Operation):
         end.operands = [end.operands[index] for index in kept]
         for index in sorted(unused, reverse=True):
             self.body.block.erase_argument(1 + index)
-        operands = (self.lower_bound, self.upper_bound, self.step, *(self.init_args[index] for index in kept))
-        types = [self.results[index].type for index in kept]
-        body = Region().take_blocks(self.body)
-        new = ForOp.create(operands, types, dict(self.attributes), (body,), location=self.location)
-        self.parent.insert_before(new, self)
+        new = self._carrying([self.init_args[index] for index in kept], [self.results[index].type for index in kept])
         for index, result in zip(kept, new.results):
             self.results[index].replace_all_uses_with(result)
         self.erase()
+        return new
+
+    def _carrying(self, init_args: Sequence[Value], types: Sequence[Any]) -> "ForOp":
+        """A loop in front of this one that takes over its body."""
+        operands = (self.lower_bound, self.upper_bound, self.step, *init_args)
+        body = Region().take_blocks(self.body)
+        new = ForOp.create(operands, types, dict(self.attributes), (body,), location=self.location)
+        self.parent.insert_before(new, self)
         return new
 
     def verify_op(self) -> None:

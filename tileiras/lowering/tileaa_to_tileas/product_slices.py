@@ -18,9 +18,10 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import FloatType, Operation, Value
+from tileiras.layout.arena import SCRATCH_LIMIT
 from tileiras.schedule.multiply_add_loops import UNROLLED
 from tileiras.schedule.registers import OTHER_REGISTERS
-from tileiras.schedule.shared_memory import SCRATCH_BYTES, shared_budget
+from tileiras.schedule.shared_memory import shared_budget
 from tileiras.targets import (
     MMA_ATOMS,
     SCALED_MMA_ATOMS,
@@ -163,9 +164,8 @@ class _Sizes:
         if plan.atom == UNIVERSAL_FMA and plan.c.registers * op.a.type.shape[-1] > UNROLLED:
             return 0
         sizes = [(_bytes(v), _words(layout, v)) for layout, v in ((plan.a, op.a), (plan.b, op.b))]
-        room = max(SCRATCH_BYTES)
-        held = [words for size, words in sizes if size > room]
-        if not held and sum(size for size, _ in sizes) > room:
+        held = [words for size, words in sizes if size > SCRATCH_LIMIT]
+        if not held and sum(size for size, _ in sizes) > SCRATCH_LIMIT:
             held = [max(words for _, words in sizes)]
         return sum(held)
 

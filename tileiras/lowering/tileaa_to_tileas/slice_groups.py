@@ -4,9 +4,9 @@ A *group* is what hangs together through tensors that are cut along one dimensio
 to each element, reductions and scans along other dimensions, rows or columns of products, loops that carry them.  A
 reduction along the dimension itself ends a *stage*: it is complete when its loop is, and whoever wants both its result
 and the tile makes the tile again, in the loop of a later stage.  So does a product whose factors are cut along K, which
-is done only where that is asked for.  A scan along the dimension goes on, in the next slice,
-from what has come before, so that all scans of a group go one way, which is that of its loops.  Constants, ranges and
-what is computed of them are no part of a group, but made again in each slice; so is what else is in one of its loops.
+is done only where that is asked for.  A scan along the dimension goes on, in the next slice, from what has come before,
+so that all scans of a group go one way, which is that of its loops.  Constants, ranges and what is computed of them are
+no part of a group, but made again in each slice; so is what else is in one of its loops.
 
 Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
 one after the other, or if each element of the one meets the same element of the other.

@@ -28,6 +28,7 @@ def least_ctas(func: Any) -> int | None:
         return None
     # Several modules, for kernels with large tiles only.
     from tileiras.schedule.registers import OTHER_REGISTERS, loop_registers, tile_registers, words
+    from tileiras.schedule.shared_memory import takes_rounds
 
     # Sums of products stay in registers, whereas ptxas makes some of what goes into other tiles again.
     loops = (
@@ -39,7 +40,7 @@ def least_ctas(func: Any) -> int | None:
     if tiles > of_two * 9 // 8 or any(loop_registers(loop) > of_two for loop in loops):
         return 1
     # A factor that goes through shared memory in rounds is all in registers before the product reads it.
-    in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and _takes_rounds(op))
+    in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
     needed = max(tiles, max(map(words, in_rounds), default=0))
     return 1 if needed + OTHER_REGISTERS > most else None
 
@@ -51,12 +52,6 @@ def fills_half(shared_bytes: int, target: Target) -> bool:
     takes 76 for 9 % fewer instructions.
     """
     return 2 * (shared_bytes + target.shared_reserved) > target.shared_per_sm
-
-
-def _takes_rounds(op: Any) -> bool:
-    from tileiras.schedule.shared_memory import SCRATCH_BYTES, conversion_bytes
-
-    return conversion_bytes(op) > max(SCRATCH_BYTES)
 
 
 def _elements(func: Any) -> int:
