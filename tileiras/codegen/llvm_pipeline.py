@@ -1,8 +1,8 @@
 """LLVM IR text to PTX: parse, verify, link, internalise, optimise, emit.
 
-The IR optimisations are LLVM's own pipeline at the level asked for, that for a function where the module has just one,
-with loop unrolling, interleaving and vectorisation off: loops that this compiler has scheduled must not be rotated or
-unrolled again, and fragments are vectors already.
+The IR optimisations are LLVM's own pipeline of level 1, or of level 0 where that is asked for; the one for functions
+where the module has just one.  Loop unrolling, interleaving and vectorisation are off: loops that this compiler has
+scheduled must not be rotated or unrolled again, and fragments are vectors already.
 
 Everything that touches LLVM runs in a helper process (`isolation`).  What LLVM refuses becomes a diagnostic with its
 own words, whether it refused with an error or by ending the process.
@@ -26,6 +26,9 @@ OPT_LEVELS = (0, 1, 2, 3)
 CODE_GENERATION_LEVEL = 2
 """Level 3 numbers values globally once more, where level 2 looks for common ones on its way down.  That is a tenth of
 the time of code generation, for as many machine instructions or more in all kernels of `examples/`."""
+
+OPTIMIZATION_LEVEL = 1
+"""Levels 2 and 3 simplify a function twice as often, for as many machine instructions (docs/costs.md)."""
 
 
 class Ptx(NamedTuple):
@@ -200,7 +203,7 @@ def _compile(
                 value.linkage = llvm.Linkage.internal
         module.verify()
         lap("link")
-    tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=min(opt_level, OPTIMIZATION_LEVEL))
     tuning.loop_unrolling = False
     tuning.loop_interleaving = False
     tuning.loop_vectorization = False
@@ -227,14 +230,15 @@ def _definitions(module: Any) -> list[Any]:
 
 
 def _single_function(module: Any) -> Any:
-    """The only definition of a module: nothing is there to be inlined, and no question that a module pass answers.
+    """The only function that a module defines: nothing is there to be inlined, and no question that a module pass
+    answers.  Shared memory may be defined beside it, which passes leave as it is.
 
-    The passes of a level on a function are four fifths of the work of those on its module, which go over it again when
+    The passes of a level on a function are two thirds of the work of those on its module, which go over it again when
     calls are gone.
     """
-    definitions = _definitions(module)
+    defined = [function for function in module.functions if not function.is_declaration]
     asks = any(function.name == "__nvvm_reflect" for function in module.functions)
-    return definitions[0] if len(definitions) == 1 and definitions[0].is_function and not asks else None
+    return defined[0] if len(defined) == 1 and not asks else None
 
 
 def _disassemble(bitcode: bytes) -> str:

@@ -109,6 +109,25 @@ def llvm_ptx_feature(version: tuple[int, int]) -> str:
     return "+ptx{}{}".format(*known)
 
 
+DISABLED_PASSES = (
+    # Of sums of integers that share an addend it asks ScalarEvolution about pairs: a scan of 256 elements in a thread
+    # took it 25 seconds.  What it finds in kernels changes a line or two.  N-ary reassociation asks as much.
+    "slsr",
+    "nary-reassociate",
+    # It reads elements of a vector one by one where they are used: from shared memory that is several accesses, with
+    # bank conflicts, for one without.
+    "vector-combine",
+    # They look for copies and fills of memory, which kernels do not have.
+    "loop-idiom",
+    "memcpyopt",
+    # The lowering computes nothing twice in blocks that dominate each other; what these find besides ptxas finds too.
+    # They run four times, three of them during code generation, which takes a sixth less without them.
+    "early-cse",
+    "sccp",
+    "bdce",
+)
+"""LLVM's passes that are off, in the optimizer and in code generation."""
+
 _initialized = False
 _machines: dict[tuple[str, str, str, int], llvm.TargetMachine] = {}
 
@@ -123,13 +142,7 @@ def initialize() -> None:
     # Loop strength reduction keeps a pointer for every access of a loop that steps through memory: in the kernels'
     # loops, whose registers are full of fragments, that is what spills.  ptxas sees what is left to share.
     llvm.set_option("tileiras", "-disable-lsr")
-    # Of sums of integers that share an addend, straight-line strength reduction asks ScalarEvolution about pairs: a
-    # scan of 256 elements in a thread took it 25 seconds.  What it finds in kernels changes a line or two.
-    # The vector combiner reads elements of a vector one by one where they are used: from shared memory that is several
-    # accesses, with bank conflicts, for one without.
-    # N-ary reassociation asks as much as the former; copies and fills of memory, which two passes look for, kernels do
-    # not have. Without these three not a line of the examples changes.
-    llvm.set_option("tileiras", "-opt-disable=slsr,vector-combine,nary-reassociate,loop-idiom,memcpyopt")
+    llvm.set_option("tileiras", f"-opt-disable={','.join(DISABLED_PASSES)}")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     _initialized = True

@@ -262,7 +262,11 @@ def round_to_tf32(value: Value, lowering: FunctionLowering, mode: str = "nearest
         return _cut_to_tf32(bits, emit.insert(llvm.AddOp(bits, emit.integer(half, ints))), type, lowering)
     if lowering.target.has("tf32_nearest_even"):
         rounding = nvvm.FPRoundingModeAttr("rn")
-        return emit.bitcast(emit.insert(nvvm.CvtToTF32Op(value, rounding=rounding, res=ints)), type)
+
+        def rounded(element: Value) -> Value:
+            return emit.insert(nvvm.CvtToTF32Op(element, rounding=rounding, res=i32))
+
+        return emit.bitcast(emit.map_scalars(rounded, value), type)
     bits = emit.bitcast(value, ints)
     odd = emit.insert(llvm.AndOp(emit.insert(llvm.LShrOp(bits, emit.integer(13, ints))), emit.integer(1, ints)))
     moved = emit.insert(llvm.AddOp(emit.insert(llvm.AddOp(bits, odd)), emit.integer(0xFFF, ints)))

@@ -27,7 +27,8 @@ from tileiras.remarks import Remark
 
 from .access import as_data, from_data, load_vector, store_vector
 from .atoms import load_matrices, moves_matrices, store_matrices
-from .emitter import FULL_WARP, Number
+from .builder import Number
+from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .synchronization import Region
 from .types import bit_width, count_of, element_of, renamed_layout, vector_of
@@ -175,16 +176,17 @@ def shared_addresses(
     return result
 
 
-def read_group(
+def _read_parts(
     access: SharedAccess | MatrixAccess, element: Any, pointer: Value, offset: int, lowering: FunctionLowering
-) -> Value:
-    """What one access gives a thread."""
+) -> list[Value]:
+    """What one access gives a thread, in values of equal size: a matrix each, or all of it."""
+    emit = lowering.emit
     type = vector_of(element, access.vector)
     if isinstance(access, MatrixAccess):
-        emit = lowering.emit
+        type = vector_of(element, access.vector // access.matrices)
         words = load_matrices(emit.gep(pointer, offset), access.matrices, access.transposed, lowering)
-        return emit.unpack(emit.build(words), type)
-    return load_vector(lowering, pointer, offset, type)
+        return [emit.unpack(word, type) for word in words]
+    return [load_vector(lowering, pointer, offset, type)]
 
 
 def read_shared(
@@ -192,8 +194,10 @@ def read_shared(
 ) -> Value:
     """A fragment of `registers` elements."""
     addresses = shared_addresses(access, element.width // 8, place, lowering)
-    parts = [read_group(access, element, pointer, offset, lowering) for pointer, offset in addresses]
-    return lowering.emit.assemble(access.registers, parts, registers)
+    parts = [p for pointer, offset in addresses for p in _read_parts(access, element, pointer, offset, lowering)]
+    size = count_of(parts[0].type)
+    groups = [group[i : i + size] for group in access.registers for i in range(0, len(group), size)]
+    return lowering.emit.assemble(groups, parts, registers)
 
 
 class StagedFragment:
@@ -219,22 +223,27 @@ class StagedFragment:
             for number, group in enumerate(access.registers)
             for position, register in enumerate(group)
         }
-        self._read: dict[int, Value] = {}
+        self._read: dict[int, list[Value]] = {}
 
     def take(self, registers: Sequence[int]) -> Value:
         """The elements of these registers as one value."""
         emit = self._lowering.emit
         wanted = [self._where[register] for register in registers]
         first = wanted[0][0]
-        if all(number == first for number, _ in wanted):
-            return emit.shuffle(self._group(first), [position for _, position in wanted])
-        return emit.build([emit.extract(self._group(number), position) for number, position in wanted])
+        if any(number != first for number, _ in wanted):
+            return emit.build([self.take([register]) for register in registers])
+        parts = self._parts(first)
+        size = count_of(parts[0].type)
+        of_part, *others = {position // size for _, position in wanted}
+        if others:
+            return emit.shuffle(emit.concat(parts), [position for _, position in wanted])
+        return emit.shuffle(parts[of_part], [position % size for _, position in wanted])
 
-    def _group(self, number: int) -> Value:
+    def _parts(self, number: int) -> list[Value]:
         found = self._read.get(number)
         if found is None:
             pointer, offset = self._places[number]
-            found = self._read[number] = read_group(self._access, self._element, pointer, offset, self._lowering)
+            found = self._read[number] = _read_parts(self._access, self._element, pointer, offset, self._lowering)
             self._lowering.synchronization.scratch_read(self._region)
         return found
 

@@ -1,9 +1,7 @@
-"""Builds llvm operations: constants, arithmetic that folds what is known, vectors, and the thread's own numbers.
+"""Builds llvm operations: arithmetic that folds what is known, calls, and the thread's own numbers.
 
-Two places receive operations.  The current block receives what depends on values of the function.  The prologue, which
-becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is
-made once and dominates everything.  Where registers are short, what depends on the thread's position is made again:
-nearer to its use, of the thread's number as `thread_again` and `from_here` are given it.
+Where registers are short, what depends on the thread's position is made again: nearer to its use, of the thread's
+number as `thread_again` and `from_here` are given it.
 """
 
 from __future__ import annotations
@@ -18,24 +16,18 @@ from tileiras.ir import (
     UNKNOWN_LOC,
     Block,
     DenseArrayAttr,
-    DenseElementsAttr,
-    FloatAttr,
-    IntegerAttr,
     IntegerType,
     Location,
-    Operation,
     StringAttr,
     UnitAttr,
     Value,
-    VectorType,
     i1,
     i32,
     i64,
 )
 
-from .types import count_of, element_of, vector_of
-
-Number = Value | int
+from .builder import Builder, Number
+from .types import count_of, vector_of
 
 FULL_WARP = -1
 """Member mask of instructions of a whole warp: control flow is uniform."""
@@ -43,180 +35,20 @@ FULL_WARP = -1
 _THREAD = "thread"
 
 
-class Emitter:
-    """Emits into `block`, with `location` on every operation.
-
-    What is made once, in the prologue, has the location of whoever asked for it first.
-    """
+class Emitter(Builder):
+    """A builder that folds arithmetic and knows the thread."""
 
     def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
-        self.block = block
-        self.prologue = Block()
-        self.location = location
-        self._constants: dict[Any, Value] = {}
-        self._numbers: dict[Value, int] = {}
-        self._patterns: dict[Value, Sequence[int]] = {}
-        """The bits of the elements of constants."""
-        self._known: dict[Block, dict[Any, Value]] = {}
-        """By what it is computed of, what has been computed in a block or in those that dominate it."""
-        self._special: dict[Any, Value] = {}
+        super().__init__(block, location)
         self._threads: list[tuple[Block | None, dict[Any, Value]]] = [(self.prologue, {})]
         """Where what depends on the thread's number is made, the current block for None, and what has been made there;
         the last one counts."""
 
-    # -- insertion ----------------------------------------------------------------------------------------------------
-
-    def insert(self, op: Operation) -> Any:
-        """Inserts and returns the operation's result (the operation itself when it has none)."""
-        op.location = self.location
-        self.block.append(op)
-        return op.results[0] if op.results else op
-
-    def dominated(self, block: Block, by: Block) -> None:
-        """What has been computed in `by` so far need not be computed again in `block`."""
-        self._known[block] = dict(self._known.get(by, ()))
-
-    def _make(self, kind: Any, operands: tuple[Value, ...], type: Any, attributes: dict[str, Any] | None = None) -> Any:
-        """The result of an operation whose fields need no finding out, which takes most of making the usual ones."""
-        op = kind.create(operands, (type,), attributes, location=self.location)
-        self.block.append(op)
-        return op._results[0]
-
-    def _pure(self, kind: Any, operands: tuple[Value, ...], type: Any, key: Any = None, **attributes: Any) -> Any:
-        """The result of an operation without effects, made unless the same is known here; `key` stands for its
-        attributes."""
-        return self._once((kind, operands, type, key), lambda: self._make(kind, operands, type, attributes))
-
-    def _once(self, key: Any, make: Callable[[], Value]) -> Value:
-        """What `make()` computes, without effects, of `key`, unless that is known in this block."""
-        known = self._known.setdefault(self.block, {})
-        found = known.get(key)
-        if found is None:
-            found = known[key] = make()
-        return found
+    # -- integer arithmetic on scalars, folded ------------------------------------------------------------------------
 
     def _binary(self, kind: Any, a: Number, b: Number, type: Any) -> Value:
         a, b = self.value(a, type), self.value(b, type)
         return self._pure(kind, (a, b), a.type)
-
-    @contextmanager
-    def in_prologue(self):
-        """What is emitted inside depends on constants and the thread's numbers only."""
-        block, self.block = self.block, self.prologue
-        try:
-            yield self
-        finally:
-            self.block = block
-
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The value made by `make` in the prologue, remembered under `key`."""
-        found = self._special.get(key)
-        if found is None:
-            with self.in_prologue():
-                found = self._special[key] = make()
-        return found
-
-    def by_thread(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Likewise for what depends on the thread's number, where that is made at present."""
-        place, made = self._threads[-1]
-        found = made.get(key)
-        if found is None:
-            block, self.block = self.block, self.block if place is None else place
-            found = made[key] = make()
-            self.block = block
-        return found
-
-    @contextmanager
-    def thread_again(self, thread: Value):
-        """Inside, what depends on the thread's number is made of `thread`, at the current place.
-
-        Nothing inside may go on to another block.
-        """
-        self._threads.append((None, {_THREAD: thread}))
-        try:
-            yield self
-        finally:
-            self._threads.pop()
-
-    def from_here(self, head: Block, thread: Value) -> None:
-        """From here to the end of the region, what depends on the thread's number is made of `thread`, in `head`."""
-        self._threads.append((head, {_THREAD: thread}))
-
-    @contextmanager
-    def region(self):
-        """At its end, what `from_here` said inside no longer holds."""
-        depth = len(self._threads)
-        try:
-            yield self
-        finally:
-            del self._threads[depth:]
-
-    # -- constants ----------------------------------------------------------------------------------------------------
-
-    def _constant(self, attribute: Any, type: Any) -> Value:
-        key = (attribute, type)
-        found = self._constants.get(key)
-        if found is None:
-            op = llvm.ConstantOp(attribute, type)
-            op.location = self.location
-            self.prologue.append(op)
-            found = self._constants[key] = op.results[0]
-            if isinstance(attribute, IntegerAttr):
-                self._numbers[found] = attribute.value
-        return found
-
-    def integer(self, value: int, type: Any = i32) -> Value:
-        """An integer; for a vector type, of equal elements."""
-        if isinstance(type, VectorType):
-            return self.dense([value] * type.shape[0], type.element_type)
-        return self._constant(IntegerAttr(value, type), type)
-
-    def floating(self, value: float, type: Any) -> Value:
-        """A float; for a vector type, of equal elements."""
-        element = element_of(type)
-        return self.bits([FloatAttr.from_float(value, element).bits] * count_of(type), element)
-
-    def dense(self, values: Sequence[int], element: Any) -> Value:
-        """A constant of integers, a scalar for one."""
-        mask = (1 << element.width) - 1
-        return self.bits([v & mask for v in values], element)
-
-    def bits(self, patterns: Sequence[int], element: Any) -> Value:
-        """A constant from the elements' bit patterns, a scalar for one."""
-        if len(patterns) == 1:
-            (pattern,) = patterns
-            attribute = (
-                IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
-            )
-            found = self._constant(attribute, element)
-        else:
-            size = max(1, element.width // 8)
-            type = VectorType((len(patterns),), element)
-            data = b"".join(p.to_bytes(size, "little") for p in patterns)
-            found = self._constant(DenseElementsAttr(type, data), type)
-        self._patterns[found] = patterns
-        return found
-
-    def zeros(self, type: Any) -> Value:
-        """Elements, integers or floats, whose bits are all clear."""
-        return self.bits([0] * count_of(type), element_of(type))
-
-    def null(self, type: Any) -> Value:
-        """The null pointer of a type."""
-        return self.once(("null", type), lambda: self.insert(llvm.ZeroOp(res=type)))
-
-    def poison(self, type: Any) -> Value:
-        """A value of which nothing is wanted."""
-        return self.once(("poison", type), lambda: self.insert(llvm.PoisonOp(res=type)))
-
-    def number(self, value: Number) -> int | None:
-        """The number, when it is known now."""
-        return value if isinstance(value, int) else self._numbers.get(value)
-
-    def value(self, value: Number, type: Any = i32) -> Value:
-        return self.integer(value, type) if isinstance(value, int) else value
-
-    # -- integer arithmetic on scalars, folded ------------------------------------------------------------------------
 
     def add(self, a: Number, b: Number, type: Any = i32) -> Number:
         x, y = self.number(a), self.number(b)
@@ -312,101 +144,6 @@ class Emitter:
             return b
         return a if b is None else self._pure(llvm.AndOp, (a, b), a.type)
 
-    # -- vectors ------------------------------------------------------------------------------------------------------
-
-    def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
-        """The elements at these positions, as one value."""
-        if not isinstance(vector.type, VectorType):
-            return vector if len(positions) == 1 else self.splat(vector, len(positions))
-        if tuple(positions) == tuple(range(vector.type.shape[0])):
-            return vector
-        known = self._patterns.get(vector)
-        if known is not None:
-            return self.bits([known[position] for position in positions], vector.type.element_type)
-        if len(positions) == 1:
-            at = self.integer(positions[0])
-            return self._make(llvm.ExtractElementOp, (vector, at), vector.type.element_type)
-        return self._shuffled(vector, self.poison(vector.type), positions)
-
-    def _shuffled(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
-        type = VectorType((len(positions),), a.type.element_type)
-        return self._make(llvm.ShuffleVectorOp, (a, b), type, {"mask": DenseArrayAttr(i32, positions)})
-
-    def extract(self, vector: Value, position: int) -> Value:
-        return self.shuffle(vector, (position,))
-
-    def splat(self, scalar: Value, count: int) -> Value:
-        """A vector of equal elements."""
-        if count == 1:
-            return scalar
-        type = VectorType((count,), scalar.type)
-        known = self.number(scalar)
-        if known is not None:
-            return self.integer(known, type)
-        first = self.insert(llvm.InsertElementOp(self.poison(type), scalar, self.integer(0)))
-        return self.shuffle(first, (0,) * count)
-
-    def build(self, scalars: Sequence[Value]) -> Value:
-        """One value of these elements."""
-        if len(scalars) == 1:
-            return scalars[0]
-        if all(s is scalars[0] for s in scalars):
-            return self.splat(scalars[0], len(scalars))
-        vector = self.poison(VectorType((len(scalars),), scalars[0].type))
-        for i, scalar in enumerate(scalars):
-            vector = self._make(llvm.InsertElementOp, (vector, scalar, self.integer(i)), vector.type)
-        return vector
-
-    def concat(self, parts: Sequence[Value]) -> Value:
-        """Values of equal type end to end, a power of two of them: a tree of shuffles, as many operations as parts."""
-        parts = list(parts)
-        if len(parts) > 1 and not isinstance(parts[0].type, VectorType):
-            return self.build(parts)
-        while len(parts) > 1:
-            joined = []
-            for a, b in zip(parts[::2], parts[1::2], strict=True):
-                joined.append(self._shuffled(a, b, range(2 * count_of(a.type))))
-            parts = joined
-        return parts[0]
-
-    def assemble(self, groups: Sequence[Sequence[int]], parts: Sequence[Value], count: int) -> Value:
-        """A fragment of `count` registers from parts; part i holds the registers `groups[i]` in this order."""
-        order = [register for group in groups for register in group]
-        joined = self.concat(parts)
-        where = {}
-        for position, register in enumerate(order):
-            where.setdefault(register, position)
-        return self.shuffle(joined, [where[r] for r in range(count)])
-
-    def map_scalars(self, function: Callable[..., Value], *vectors: Value) -> Value:
-        """`function` on each element in turn, for operations that exist on scalars only."""
-        count = max(count_of(v.type) for v in vectors)
-        return self.build([function(*(self.extract(v, i) for v in vectors)) for i in range(count)])
-
-    def bitcast(self, value: Value, type: Any) -> Value:
-        if value.type is type:
-            return value
-        known = self._patterns.get(value)
-        if known is not None and count_of(type) == len(known) and element_of(type).width % 8 == 0:
-            return self.bits(known, element_of(type))
-        return self._make(llvm.BitcastOp, (value,), type)
-
-    def pack(self, value: Value, word: Any) -> Value:
-        """Elements reinterpreted as words of the integer type `word`; a part of a word is zero-extended."""
-        element = element_of(value.type)
-        total = count_of(value.type) * element.width
-        if total < word.width:
-            whole = self.bitcast(value, IntegerType(total))
-            return self.insert(llvm.ZExtOp(whole, res=word))
-        return self.bitcast(value, vector_of(word, total // word.width))
-
-    def unpack(self, words: Value, type: Any) -> Value:
-        """The inverse of pack."""
-        total = count_of(type) * element_of(type).width
-        if total < words.type.width if not isinstance(words.type, VectorType) else False:
-            words = self.insert(llvm.TruncOp(words, res=IntegerType(total)))
-        return self.bitcast(words, type)
-
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def register(self, name: str) -> Value:
@@ -464,6 +201,41 @@ class Emitter:
         return self.insert(llvm.IntToPtrOp(turned, res=pointer.type))
 
     # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def by_thread(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Likewise for what depends on the thread's number, where that is made at present."""
+        place, made = self._threads[-1]
+        found = made.get(key)
+        if found is None:
+            block, self.block = self.block, self.block if place is None else place
+            found = made[key] = make()
+            self.block = block
+        return found
+
+    @contextmanager
+    def thread_again(self, thread: Value):
+        """Inside, what depends on the thread's number is made of `thread`, at the current place.
+
+        Nothing inside may go on to another block.
+        """
+        self._threads.append((None, {_THREAD: thread}))
+        try:
+            yield self
+        finally:
+            self._threads.pop()
+
+    def from_here(self, head: Block, thread: Value) -> None:
+        """From here to the end of the region, what depends on the thread's number is made of `thread`, in `head`."""
+        self._threads.append((head, {_THREAD: thread}))
+
+    @contextmanager
+    def region(self):
+        """At its end, what `from_here` said inside no longer holds."""
+        depth = len(self._threads)
+        try:
+            yield self
+        finally:
+            del self._threads[depth:]
 
     @property
     def thread(self) -> Value:

@@ -141,6 +141,7 @@ class FunctionLowering:
         if self.num_ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in self.func.walk()):
             self._leave_to_first_cta()
         self.block(old)
+        self.emit.sweep()
         for head, block in [(self.emit.prologue, self.entry), *self._heads]:
             first = block.first
             for op in list(head.operations):

@@ -13,7 +13,7 @@ from tileiras.dialects import llvm, nvvm
 from tileiras.ir import DenseArrayAttr, Value, i8, i32, i64
 
 from . import access
-from .emitter import Number
+from .builder import Number
 from .function import FunctionLowering
 from .types import count_of, vector_of
 from .views import TileAddresses

@@ -21,7 +21,7 @@ from tileiras.layout.memory import register_groups, vector_registers
 from tileiras.named_tuple import NamedTuple
 
 from .access import as_data, from_data, load_vector, store_vector
-from .emitter import Number
+from .builder import Number
 from .function import FunctionLowering
 from .types import element_of, vector_of
 

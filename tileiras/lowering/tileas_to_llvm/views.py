@@ -17,7 +17,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import DYNAMIC, Value, VerifyError, i32, i64
 from tileiras.layout import LinearLayout
 
-from .emitter import Number
+from .builder import Number
 from .function import FunctionLowering
 from .types import memory_type
 

@@ -1,0 +1,305 @@
+"""Puts llvm operations into blocks, and knows the values that they make: constants, what has been computed before, and
+where the elements of vectors come from.
+
+Two places receive operations.  The current block receives what depends on values of the function.  The prologue, which
+becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is
+made once and dominates everything.
+
+A vector is put together of elements and taken apart again by whoever reads it otherwise.  So an element is taken from
+where it came from, and `sweep` removes the vectors of which nothing else was wanted: LLVM would find that out, but an
+operation that is made, printed, parsed and looked at eight times costs more than a dictionary here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tileiras.dialects import llvm
+from tileiras.ir import (
+    UNKNOWN_LOC,
+    Block,
+    DenseArrayAttr,
+    DenseElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Location,
+    Operation,
+    Value,
+    VectorType,
+    i32,
+)
+
+from .types import count_of, element_of, vector_of
+
+Number = Value | int
+
+
+class Builder:
+    """Inserts into `block`, with `location` on every operation.
+
+    What is made once, in the prologue, has the location of whoever asked for it first.
+    """
+
+    def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
+        self.block = block
+        self.prologue = Block()
+        self.location = location
+        self._constants: dict[Any, Value] = {}
+        self._numbers: dict[Value, int] = {}
+        self._patterns: dict[Value, Sequence[int]] = {}
+        """The bits of the elements of constants."""
+        self._known: dict[Block, dict[Any, Value]] = {}
+        """By what it is computed of, what has been computed in a block or in those that dominate it."""
+        self._special: dict[Any, Value] = {}
+        self._joined: list[Value] = []
+        """What only puts elements together or takes them for others, in the order in which it was made."""
+        self._elements: dict[Value, Sequence[tuple[Value, int]]] = {}
+        """Of vectors that were put together, where each element comes from: a value and a position in it."""
+        self._reinterpreted: dict[Value, Value] = {}
+        """What a bitcast was made of."""
+
+    # -- insertion ----------------------------------------------------------------------------------------------------
+
+    def insert(self, op: Operation) -> Any:
+        """Inserts and returns the operation's result (the operation itself when it has none)."""
+        op.location = self.location
+        self.block.append(op)
+        return op.results[0] if op.results else op
+
+    def dominated(self, block: Block, by: Block) -> None:
+        """What has been computed in `by` so far need not be computed again in `block`."""
+        self._known[block] = dict(self._known.get(by, ()))
+
+    def _make(self, kind: Any, operands: tuple[Value, ...], type: Any, attributes: dict[str, Any] | None = None) -> Any:
+        """The result of an operation whose fields need no finding out, which takes most of making the usual ones."""
+        op = kind.create(operands, (type,), attributes, location=self.location)
+        self.block.append(op)
+        return op._results[0]
+
+    def _pure(self, kind: Any, operands: tuple[Value, ...], type: Any, key: Any = None, **attributes: Any) -> Any:
+        """The result of an operation without effects, made unless the same is known here; `key` stands for its
+        attributes."""
+        return self._once((kind, operands, type, key), lambda: self._make(kind, operands, type, attributes))
+
+    def _once(self, key: Any, make: Callable[[], Value]) -> Value:
+        """What `make()` computes, without effects, of `key`, unless that is known in this block."""
+        known = self._known.setdefault(self.block, {})
+        found = known.get(key)
+        if found is None:
+            found = known[key] = make()
+        return found
+
+    @contextmanager
+    def in_prologue(self):
+        """What is emitted inside depends on constants and the thread's numbers only."""
+        block, self.block = self.block, self.prologue
+        try:
+            yield self
+        finally:
+            self.block = block
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The value made by `make` in the prologue, remembered under `key`."""
+        found = self._special.get(key)
+        if found is None:
+            with self.in_prologue():
+                found = self._special[key] = make()
+        return found
+
+    # -- constants ----------------------------------------------------------------------------------------------------
+
+    def _constant(self, attribute: Any, type: Any) -> Value:
+        key = (attribute, type)
+        found = self._constants.get(key)
+        if found is None:
+            op = llvm.ConstantOp(attribute, type)
+            op.location = self.location
+            self.prologue.append(op)
+            found = self._constants[key] = op.results[0]
+            if isinstance(attribute, IntegerAttr):
+                self._numbers[found] = attribute.value
+        return found
+
+    def integer(self, value: int, type: Any = i32) -> Value:
+        """An integer; for a vector type, of equal elements."""
+        if isinstance(type, VectorType):
+            return self.dense([value] * type.shape[0], type.element_type)
+        return self._constant(IntegerAttr(value, type), type)
+
+    def floating(self, value: float, type: Any) -> Value:
+        """A float; for a vector type, of equal elements."""
+        element = element_of(type)
+        return self.bits([FloatAttr.from_float(value, element).bits] * count_of(type), element)
+
+    def dense(self, values: Sequence[int], element: Any) -> Value:
+        """A constant of integers, a scalar for one."""
+        mask = (1 << element.width) - 1
+        return self.bits([v & mask for v in values], element)
+
+    def bits(self, patterns: Sequence[int], element: Any) -> Value:
+        """A constant from the elements' bit patterns, a scalar for one."""
+        if len(patterns) == 1:
+            (pattern,) = patterns
+            attribute = (
+                IntegerAttr(pattern, element) if isinstance(element, IntegerType) else FloatAttr(pattern, element)
+            )
+            found = self._constant(attribute, element)
+        else:
+            size = max(1, element.width // 8)
+            type = VectorType((len(patterns),), element)
+            data = b"".join(p.to_bytes(size, "little") for p in patterns)
+            found = self._constant(DenseElementsAttr(type, data), type)
+        self._patterns[found] = patterns
+        return found
+
+    def zeros(self, type: Any) -> Value:
+        """Elements, integers or floats, whose bits are all clear."""
+        return self.bits([0] * count_of(type), element_of(type))
+
+    def null(self, type: Any) -> Value:
+        """The null pointer of a type."""
+        return self.once(("null", type), lambda: self.insert(llvm.ZeroOp(res=type)))
+
+    def poison(self, type: Any) -> Value:
+        """A value of which nothing is wanted."""
+        return self.once(("poison", type), lambda: self.insert(llvm.PoisonOp(res=type)))
+
+    def number(self, value: Number) -> int | None:
+        """The number, when it is known now."""
+        return value if isinstance(value, int) else self._numbers.get(value)
+
+    def value(self, value: Number, type: Any = i32) -> Value:
+        return self.integer(value, type) if isinstance(value, int) else value
+
+    # -- vectors ------------------------------------------------------------------------------------------------------
+
+    def _join(self, kind: Any, operands: tuple[Value, ...], type: Any, **attributes: Any) -> Value:
+        result = self._make(kind, operands, type, attributes)
+        self._joined.append(result)
+        return result
+
+    def sweep(self) -> None:
+        """Removes what has no use, since elements were taken from where they came from."""
+        for value in reversed(self._joined):
+            if not value.has_uses:
+                value.owner.erase()
+        self._joined.clear()
+
+    def _elements_of(self, value: Value) -> Sequence[tuple[Value, int]]:
+        return self._elements.get(value) or [(value, position) for position in range(count_of(value.type))]
+
+    def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
+        """The elements at these positions, as one value."""
+        if not isinstance(vector.type, VectorType):
+            return vector if len(positions) == 1 else self.splat(vector, len(positions))
+        if tuple(positions) == tuple(range(vector.type.shape[0])):
+            return vector
+        known = self._patterns.get(vector)
+        if known is not None:
+            return self.bits([known[position] for position in positions], vector.type.element_type)
+        source = self._reinterpreted.get(vector)
+        if source in self._elements and count_of(source.type) == vector.type.shape[0]:
+            return self.bitcast(self.shuffle(source, positions), vector_of(vector.type.element_type, len(positions)))
+        elements = self._elements_of(vector)
+        wanted = [elements[position] for position in positions]
+        source = wanted[0][0]
+        if source is not vector and all(value is source for value, _ in wanted):
+            return self.shuffle(source, [position for _, position in wanted])
+        if len(positions) > 1:
+            result = self._shuffled(vector, self.poison(vector.type), positions)
+            self._elements[result] = wanted
+            return result
+        operands, type = (vector, self.integer(positions[0])), vector.type.element_type
+        return self._once(
+            (llvm.ExtractElementOp, *operands), lambda: self._join(llvm.ExtractElementOp, operands, type)
+        )
+
+    def _shuffled(self, a: Value, b: Value, positions: Sequence[int]) -> Value:
+        type = VectorType((len(positions),), a.type.element_type)
+        return self._join(llvm.ShuffleVectorOp, (a, b), type, mask=DenseArrayAttr(i32, positions))
+
+    def extract(self, vector: Value, position: int) -> Value:
+        return self.shuffle(vector, (position,))
+
+    def splat(self, scalar: Value, count: int) -> Value:
+        """A vector of equal elements."""
+        if count == 1:
+            return scalar
+        type = VectorType((count,), scalar.type)
+        known = self.number(scalar)
+        if known is not None:
+            return self.integer(known, type)
+        nothing = self.poison(type)
+        first = self._join(llvm.InsertElementOp, (nothing, scalar, self.integer(0)), type)
+        vector = self._shuffled(first, nothing, (0,) * count)
+        self._elements[vector] = [(scalar, 0)] * count
+        return vector
+
+    def build(self, scalars: Sequence[Value]) -> Value:
+        """One value of these elements."""
+        if len(scalars) == 1:
+            return scalars[0]
+        if all(s is scalars[0] for s in scalars):
+            return self.splat(scalars[0], len(scalars))
+        vector = self.poison(VectorType((len(scalars),), scalars[0].type))
+        for i, scalar in enumerate(scalars):
+            vector = self._join(llvm.InsertElementOp, (vector, scalar, self.integer(i)), vector.type)
+        self._elements[vector] = [(scalar, 0) for scalar in scalars]
+        return vector
+
+    def concat(self, parts: Sequence[Value]) -> Value:
+        """Values of equal type end to end, a power of two of them: a tree of shuffles, as many operations as parts."""
+        if len(parts) == 1:
+            return parts[0]
+        if not isinstance(parts[0].type, VectorType):
+            return self.build(parts)
+        elements = [element for part in parts for element in self._elements_of(part)]
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self._shuffled(a, b, range(2 * count_of(a.type))) for a, b in pairs]
+        self._elements[parts[0]] = elements
+        return parts[0]
+
+    def assemble(self, groups: Sequence[Sequence[int]], parts: Sequence[Value], count: int) -> Value:
+        """A fragment of `count` registers from parts; part i holds the registers `groups[i]` in this order."""
+        order = [register for group in groups for register in group]
+        joined = self.concat(parts)
+        where = {}
+        for position, register in enumerate(order):
+            where.setdefault(register, position)
+        return self.shuffle(joined, [where[r] for r in range(count)])
+
+    def map_scalars(self, function: Callable[..., Value], *vectors: Value) -> Value:
+        """`function` on each element in turn, for operations that exist on scalars only."""
+        count = max(count_of(v.type) for v in vectors)
+        return self.build([function(*(self.extract(v, i) for v in vectors)) for i in range(count)])
+
+    def bitcast(self, value: Value, type: Any) -> Value:
+        value = self._reinterpreted.get(value, value)
+        if value.type is type:
+            return value
+        known = self._patterns.get(value)
+        if known is not None and count_of(type) == len(known) and element_of(type).width % 8 == 0:
+            return self.bits(known, element_of(type))
+        result = self._join(llvm.BitcastOp, (value,), type)
+        self._reinterpreted[result] = value
+        return result
+
+    def pack(self, value: Value, word: Any) -> Value:
+        """Elements reinterpreted as words of the integer type `word`; a part of a word is zero-extended."""
+        element = element_of(value.type)
+        total = count_of(value.type) * element.width
+        if total < word.width:
+            whole = self.bitcast(value, IntegerType(total))
+            return self.insert(llvm.ZExtOp(whole, res=word))
+        return self.bitcast(value, vector_of(word, total // word.width))
+
+    def unpack(self, words: Value, type: Any) -> Value:
+        """The inverse of pack."""
+        total = count_of(type) * element_of(type).width
+        if total < words.type.width if not isinstance(words.type, VectorType) else False:
+            words = self.insert(llvm.TruncOp(words, res=IntegerType(total)))
+        return self.bitcast(words, type)
