@@ -35,25 +35,19 @@ class Echelon:
         for vector in vectors:
             self.add(vector)
 
-    @property
-    def rank(self) -> int:
-        return len(self._rows)
-
-    @property
-    def pivots(self) -> list[int]:
-        """Bit positions that lead a row of the echelon form, ascending."""
-        return sorted(self._rows)
-
     def reduce(self, vector: int) -> tuple[int, int]:
         """(remainder, combination): `vector` is the remainder plus the added vectors that the combination selects."""
-        combination = 0
-        for pivot in range(vector.bit_length() - 1, -1, -1):
-            if vector >> pivot & 1:
-                row = self._rows.get(pivot)
-                if row is not None:
-                    vector ^= row[0]
-                    combination ^= row[1]
-        return vector, combination
+        rest = combination = 0
+        while vector:
+            pivot = vector.bit_length() - 1
+            row = self._rows.get(pivot)
+            if row is None:
+                rest |= 1 << pivot
+                vector ^= 1 << pivot
+            else:
+                vector ^= row[0]
+                combination ^= row[1]
+        return rest, combination
 
     def add(self, vector: int) -> bool:
         """Adds a vector; returns whether it was independent of the earlier ones."""
@@ -79,8 +73,22 @@ def support(vectors: Iterable[int]) -> int:
     return mask
 
 
+def _leading(vectors: Iterable[int]) -> dict[int, int]:
+    """An echelon basis of the vectors by leading bit, where nobody asks for combinations."""
+    rows: dict[int, int] = {}
+    for vector in vectors:
+        while vector:
+            pivot = vector.bit_length() - 1
+            row = rows.get(pivot)
+            if row is None:
+                rows[pivot] = vector
+                break
+            vector ^= row
+    return rows
+
+
 def rank(vectors: Iterable[int]) -> int:
-    return Echelon(vectors).rank
+    return len(_leading(vectors))
 
 
 def intersection_dimension(a: Sequence[int], b: Sequence[int]) -> int:
@@ -90,7 +98,7 @@ def intersection_dimension(a: Sequence[int], b: Sequence[int]) -> int:
 
 def complement(vectors: Iterable[int], bits: int) -> list[int]:
     """Unit vectors that extend the span of `vectors` to the whole space of `bits` dimensions, ascending."""
-    pivots = set(Echelon(vectors).pivots)
+    pivots = _leading(vectors)
     return [1 << i for i in range(bits) if i not in pivots]
 
 

@@ -129,17 +129,19 @@ class LocationTable:
 class LocationEncoder:
     """Writes locations as text; collects the names of the files and the scopes that occur.
 
-    `flatten` writes source positions instead of operation numbers.
+    `flatten` writes source positions instead of operation numbers; without `scoped`, places within scopes become what a
+    user is shown of them.
     """
 
-    __slots__ = ("files", "scopes", "_indices", "_scopes", "flatten")
+    __slots__ = ("files", "scopes", "_indices", "_scopes", "flatten", "scoped")
 
-    def __init__(self, source_name: str, flatten: bool = False) -> None:
+    def __init__(self, source_name: str, flatten: bool = False, scoped: bool = True) -> None:
         self.files: list[str] = []
         self.scopes: list[str] = []
         self._indices = {source_name: 0}
         self._scopes: dict[Attribute, int] = {}
         self.flatten = flatten
+        self.scoped = scoped
 
     def encode(self, location: object) -> str:
         if isinstance(location, OpLoc):
@@ -160,7 +162,7 @@ class LocationEncoder:
         if isinstance(location, BytecodeLoc):
             return f"b{location.section}:{location.offset}"
         scope = getattr(location, "scope", None)
-        if scope is not None:
+        if scope is not None and self.scoped:
             # As it was written: what is shown to a user may count columns in another way.
             return f"{self.encode(location.source)}/{self._scope(scope)}"  # type: ignore[attr-defined]
         position = location.resolve() if isinstance(location, Location) else None
@@ -281,7 +283,8 @@ def table_of(
 
 def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> dict:
     """Diagnostics as plain values, with operation numbers for places, so that they can be kept with an artifact."""
-    encoder = LocationEncoder(source_name)
+    # Printing a scope takes the printer, which no compilation to PTX or a cubin loads otherwise.
+    encoder = LocationEncoder(source_name, scoped=False)
 
     def plain(diagnostic: Diagnostic) -> list:
         return [
@@ -293,17 +296,16 @@ def encode_diagnostics(diagnostics: Sequence[Diagnostic], source_name: str) -> d
         ]
 
     rows = [plain(diagnostic) for diagnostic in diagnostics]
-    return {"files": encoder.files, "scopes": encoder.scopes, "diagnostics": rows}
+    return {"files": encoder.files, "diagnostics": rows}
 
 
 def decode_diagnostics(
     stored: dict, source_name: str, parent: LocationTable | None = None
 ) -> list[Diagnostic]:
     """The inverse; places are looked up in `parent`, the table of the stage's input as it is now."""
-    files, scopes = stored["files"], stored.get("scopes", ())
 
     def lift(row: list) -> Diagnostic:
-        location = decode(row[1], files, source_name, parent, scopes)
+        location = decode(row[1], stored["files"], source_name, parent)
         notes = [lift(note) for note in row[3]]
         if len(row) > 4:
             return Remark.restored(row[4], location, notes)

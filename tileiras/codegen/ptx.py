@@ -143,7 +143,8 @@ _HEADER = re.compile(
     r"(?:(?:[ \t]*(?://[^\n]*)?\n)*\.address_size[ \t]+(\d+)[ \t]*\n)?"
 )
 _ENTRY = re.compile(r"^((?:\.visible|\.weak|\.extern)?)[ \t]*\.entry[ \t]+([A-Za-z_$%][\w$]*)[ \t]*", re.MULTILINE)
-_SKIP = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+# Alternatives that begin with a letter of their own each: `re` skips what begins with none of them.
+_SKIP = re.compile(r'\{|\}|//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"', re.DOTALL)
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr(?:\s+\.(\w+))?(?:\s+\.align\s+(\d+))?\s+)?"
     r"([\w$%]+)\s*(?:\[(\d+)\])?$"
