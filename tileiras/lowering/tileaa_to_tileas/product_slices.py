@@ -19,7 +19,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import FloatType, Operation, Value
 from tileiras.layout.arena import SCRATCH_LIMIT
-from tileiras.schedule.multiply_add_loops import UNROLLED
+from tileiras.schedule.large_products import UNROLLED
 from tileiras.schedule.registers import OTHER_REGISTERS
 from tileiras.schedule.shared_memory import shared_budget
 from tileiras.targets import (

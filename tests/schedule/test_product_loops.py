@@ -1,4 +1,4 @@
-"""Large products of types without an instruction are loops over K that read slices of their factors."""
+"""Large products are loops over K that read slices of their factors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import parse_module
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import in_whole, load_access
-from tileiras.schedule.multiply_add_loops import BODY
+from tileiras.schedule.large_products import MATRIX_INSTRUCTIONS
+from tileiras.schedule.product_loops import BODY
 from tileiras.sim import emulate, interpret
 
 DTYPES = {
@@ -129,6 +130,26 @@ def test_stages_of_a_pipeline_are_read_in_slices():
     assert "cp.async" in text and text.count('.pragma "nounroll"') == 1
 
 
+@pytest.mark.parametrize(
+    ("factor", "sums", "gpu_name", "transposed", "written", "times"),
+    [
+        ("f16", "f32", "sm_80", False, 128, 2),
+        ("bf16", "f32", "sm_90", True, 128, 2),
+        ("i8", "i32", "sm_90", False, 128, 1),
+        ("f8E5M2", "f32", "sm_100", False, 128, 2),
+        ("f8E5M2", "f32", "sm_120", True, 128, 1),
+    ],
+)
+def test_matrix_products_of_stages_are_loops(factor, sums, gpu_name, transposed, written, times):
+    """Each iteration has as many instructions as a product may that is written out; an f8 one is two of f16 where the
+    machine has none."""
+    sizes, tiles = (61, 64, 592), (64, 64, 256)
+    text = product(tiles, sizes, factor, sums, transposed, steps=3)
+    ptx = check(text, sizes, factor, sums, gpu_name, transposed, num_warps=2)
+    assert "cp.async" in ptx and ptx.count('.pragma "nounroll"') == times - 1
+    assert len(re.findall(r"\bmma\.sync", ptx)) == written == MATRIX_INSTRUCTIONS
+
+
 def test_small_products_are_written_out():
     tiles = (32, 32, 32)
     assert "nounroll" not in check(product(tiles, tiles), tiles, "f32", "f32", "sm_90")
@@ -148,7 +169,7 @@ def test_factors_go_through_little_shared_memory_in_parts(transposed):
 
 def test_products_without_room_are_written_out(monkeypatch):
     tiles = (64, 64, 32)
-    monkeypatch.setattr("tileiras.schedule.multiply_add_loops.shared_budget", lambda func, target: 1024)
+    monkeypatch.setattr("tileiras.schedule.product_loops.shared_budget", lambda func, target: 1024)
     artifact = tileiras.compile(product(tiles, tiles), gpu_name="sm_75")
     assert "nounroll" not in artifact.text
     assert ["the product is written out: no shared memory is left for its factors"] == [

@@ -1,5 +1,5 @@
-"""Products that multiply-adds compute become loops over K: a step holds a few rows of one factor and columns of the
-other, read from shared memory just before their use.
+"""Large products become loops over K: a step holds a few rows of one factor and columns of the other, read from shared
+memory just before their use.
 
     %b = convert_layout %y                      %q = alloc_tensor;  store_tensor %y into %q
     %d = dot %a, %b, %c                  ->     %d = for %i = 0 to K / 4 carrying %c:
@@ -7,8 +7,9 @@ other, read from shared memory just before their use.
                                                   %t = copy %q[0] slice = %i : tensor<4xN>
                                                   dot %s, %t, %c
 
-Unrolled, the product of a thread's 64 sums over a K of 128 is 8192 instructions, on which ptxas works for seconds, and
-whose operands it tries to have in registers at once.  The additions keep their order.
+Unrolled, the product by multiply-adds of a thread's 64 sums over a K of 128 is 8192 instructions, on which ptxas works
+for seconds, and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as it
+is; of those there is a loop where both factors are in shared memory already.  The additions keep their order.
 """
 
 from __future__ import annotations
@@ -35,15 +36,13 @@ from tileiras.ir import (
 )
 from tileiras.layout import LinearLayout, fma_operands
 from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
-from tileiras.layout.staging import in_whole, part_of, stored_offsets
+from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets import UNIVERSAL_FMA, Target
+from tileiras.targets import Target, mma_atom
 
+from .large_products import MATRIX_INSTRUCTIONS, is_large, is_multiply_add, matrix_instructions
 from .loop_counter import binary, integer
 from .shared_memory import buffer_bytes, scratch_bytes, shared_budget
-
-UNROLLED = 512
-"""Multiply-adds of a thread up to which a product is written out: a loop saves nothing there."""
 
 BODY = 256
 """Multiply-adds of a thread in an iteration: enough to hide that the next factors are on their way."""
@@ -109,13 +108,16 @@ class Product(NamedTuple):
                 yield self._replace(parts=parts)
 
     def slice_types(self) -> list[list[TensorType]]:
-        layouts = fma_operands(layout_of(self.op.c.type), self.step)
+        if is_multiply_add(self.op):
+            layouts: Any = fma_operands(layout_of(self.op.c.type), self.step)
+        else:
+            layouts = (part.layout for part in _first_parts(self.op, self.step) if part is not None)
         return [factor.slice_types(layout, self.step) for factor, layout in zip(self.factors, layouts)]
 
 
 def loop_products(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the products of a function of nv_tileas, in place; a remark says which found no shared memory."""
-    products = [found for op in func.walk() if (found := _product(op)) is not None]
+    products = [found for op in func.walk() if (found := _product(op, target)) is not None]
     if not products:
         return
     plan = _Plan(func, shared_budget(func, target))
@@ -128,17 +130,39 @@ def loop_products(func: Any, target: Target, engine: DiagnosticEngine | None = N
 # ---- what can be cut ------------------------------------------------------------------------------------------------
 
 
-def _product(op: Operation) -> Product | None:
+def _first_parts(op: Any, step: int) -> list[Part | None]:
+    """Of the factors of a product by matrix instructions, the first `step` of K, as a thread has them."""
+    parts, rank = op.a.type.shape[-1] // step, op.a.type.rank
+    return [part_of(layout_of(v.type), axis, parts, 0) for v, axis in ((op.a, rank - 1), (op.b, rank - 2))]
+
+
+def _step_of(op: Any, target: Target) -> int:
+    """How much of K an iteration takes; all of it where that cannot be cut."""
+    depth = op.a.type.shape[-1]
+    if is_multiply_add(op):
+        step = max(LEAST_STEP, BODY // layout_of(op.c.type).registers)
+        return step if depth >= FEWEST_ITERATIONS * step else depth
+    iterations = 1
+    while matrix_instructions(op, target) > MATRIX_INSTRUCTIONS * iterations:
+        iterations *= 2
+    step = max(depth // iterations, mma_atom(op.atom.atom).shape[2])
+    in_registers = all(part is not None and not part.conditions for part in _first_parts(op, step))
+    return step if in_registers else depth
+
+
+def _product(op: Operation, target: Target) -> Product | None:
     """How a product is cut; None for one that is small, or whose factors cannot be cut."""
-    if not isinstance(op, tileas.DotOp) or op.atom.atom != UNIVERSAL_FMA:
+    if not is_large(op, target) or _is_rounded(op):
         return None
-    sums, depth = layout_of(op.c.type).registers, op.a.type.shape[-1]
-    step = max(LEAST_STEP, BODY // sums)
-    if sums * depth <= UNROLLED or depth < FEWEST_ITERATIONS * step or _is_rounded(op):
+    step, rank = _step_of(op, target), op.a.type.rank  # type: ignore[attr-defined]
+    if step == op.a.type.shape[-1]:  # type: ignore[attr-defined]
         return None
-    rank = op.a.type.rank
-    factors = _factor(op.a, rank - 1, op), _factor(op.b, rank - 2, op)
-    return None if None in factors else Product(op, factors, step)  # type: ignore[arg-type]
+    first, second = _factor(op.a, rank - 1, op), _factor(op.b, rank - 2, op)  # type: ignore[attr-defined]
+    if first is None or second is None:
+        return None
+    if not is_multiply_add(op) and any(factor.stored is not None for factor in (first, second)):
+        return None
+    return Product(op, (first, second), step)
 
 
 def _is_rounded(op: Any) -> bool:

@@ -1,0 +1,38 @@
+"""Which products are too large to be written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Operation
+from tileiras.layout.encoding import layout_of
+from tileiras.targets import UNIVERSAL_FMA, Target, mma_atom
+
+UNROLLED = 512
+"""Multiply-adds of a thread up to which a product is written out: a loop saves nothing there."""
+
+MATRIX_INSTRUCTIONS = 128
+"""The same of matrix instructions of a warp, and most in an iteration of a loop.  ptxas takes half a millisecond for
+each."""
+
+
+def is_large(op: Operation, target: Target) -> bool:
+    """Whether an operation is a product of which a loop is made if it can be cut."""
+    if not isinstance(op, tileas.DotOp):
+        return False
+    if is_multiply_add(op):
+        return layout_of(op.c.type).registers * op.a.type.shape[-1] > UNROLLED
+    return matrix_instructions(op, target) > MATRIX_INSTRUCTIONS
+
+
+def is_multiply_add(op: Any) -> bool:
+    return op.atom.atom == UNIVERSAL_FMA
+
+
+def matrix_instructions(op: Any, target: Target) -> int:
+    """Matrix instructions of a warp for a product that has them."""
+    atom = mma_atom(op.atom.atom)
+    pieces = layout_of(op.c.type).registers >> len(atom.c.bases["register"])
+    halves = 2 if atom.halves and not target.has("fp8_products") else 1
+    return pieces * (op.a.type.shape[-1] // atom.shape[2]) * halves
