@@ -148,7 +148,7 @@ def _constant(op: Any, known: DivisibilityAnalysis) -> Facts:
     if isinstance(value, IntegerAttr):
         return _uniform(op.result.type, lowest_bit(value.value))
     if isinstance(value, DenseElementsAttr) and value.is_splat:
-        return _uniform(op.result.type, lowest_bit(value.element_bits()[0]))
+        return _uniform(op.result.type, lowest_bit(value.stored_bits()[0]))
     return _unknown(op.result.type)
 
 

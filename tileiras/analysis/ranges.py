@@ -112,7 +112,7 @@ def _constant(op: Any, known: RangeAnalysis) -> Range | None:
     if not isinstance(value, DenseElementsAttr):
         return None
     width = value.type.element_type.width
-    numbers = [bits - (bits >> width - 1 << width) for bits in value.element_bits()]
+    numbers = [bits - (bits >> width - 1 << width) for bits in value.stored_bits()]
     return Range(min(numbers), max(numbers))
 
 

@@ -313,11 +313,15 @@ class DenseElementsAttr(Attribute):
                 f"expected {expected} bytes of elements for {self.type}, got {len(self.data)}", prefix=False
             )
 
-    def element_bits(self) -> list[int]:
-        """The bit patterns of all elements; a splat is expanded."""
+    def stored_bits(self) -> list[int]:
+        """The bit patterns of the elements, just one for a splat."""
         size = element_size(self.type.element_type)
         formats = {1: "B", 2: "H", 4: "I", 8: "Q"}
-        bits = list(struct.unpack(f"<{len(self.data) // size}{formats[size]}", self.data))
+        return list(struct.unpack(f"<{len(self.data) // size}{formats[size]}", self.data))
+
+    def element_bits(self) -> list[int]:
+        """The bit patterns of all elements; a splat is expanded."""
+        bits = self.stored_bits()
         return bits * self.type.num_elements if self.is_splat else bits
 
 

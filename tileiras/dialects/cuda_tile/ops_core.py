@@ -77,7 +77,7 @@ class ConstantOp(TileOp):
     def asm_result_names(self) -> list[tuple[Any, str]]:
         """`true`, `cst_3_i32`, `cst_f32`: the value when it is one whole number, and the element type."""
         element = self.result.type.element_type
-        bits = self.value.element_bits() if not self.value.is_splat else self.value.element_bits()[:1]
+        bits = self.value.stored_bits()
         if element is i1:
             same = len(set(map(bool, bits))) == 1
             return [(self.result, ("true" if bits[0] else "false") if same else "cst_i1")]
@@ -109,7 +109,7 @@ def constant_element(value: Any) -> int | None:
     # The verifier asks as well, of constants that may themselves be wrong.
     if not isinstance(elements, DenseElementsAttr) or not isinstance(element_type_of(value.type), IntegerType):
         return None
-    return elements.element_bits()[0] if elements.is_splat else None
+    return elements.stored_bits()[0] if elements.is_splat else None
 
 
 def constant_bool(value: Any) -> bool | None:

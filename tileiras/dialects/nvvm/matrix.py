@@ -42,6 +42,22 @@ class _MmaOp(NVVMOp):
             named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
         super().__init__(*operands, **named)
 
+    def target(self) -> Intrinsic:
+        # Asked of every one of hundreds by the verifier and by whoever writes them.
+        key = (type(self), *self.attributes.items(), *[value.type for value in (*self._operands, *self._results)])
+        row = _ROWS.get(key)
+        if row is None:
+            row = _ROWS[key] = self.find_target()
+        return row
+
+    def find_target(self) -> Intrinsic:
+        """As `target`."""
+        raise NotImplementedError
+
+
+_ROWS: dict[tuple, Intrinsic] = {}
+"""What products become, by what decides it: their attributes and types."""
+
 
 class MmaOp(_MmaOp):
     """`mma.sync`: D = A * B + C over a warp, A row-major, B column-major.
@@ -69,7 +85,7 @@ class MmaOp(_MmaOp):
         " `:` functional-type(operands, results)"
     )
 
-    def target(self) -> Intrinsic:
+    def find_target(self) -> Intrinsic:
         a, b, d = (t.value for t in (self.multiplicandAPtxType, self.multiplicandBPtxType, self.accumulatorPtxType))
         shape = f"mma.m{self.m.value}n{self.n.value}k{self.k.value}.row.col"
         if a == "f16":
@@ -118,7 +134,7 @@ class MmaBlockScaleOp(_MmaOp):
         " `:` functional-type(operands, results)"
     )
 
-    def target(self) -> Intrinsic:
+    def find_target(self) -> Intrinsic:
         types = f"{self.multiplicandAPtxType.value}.{self.multiplicandBPtxType.value}"
         return intrinsic(
             f"mma.block.scale.m{self.m.value}n{self.n.value}k{self.k.value}.row.col.{self.kind.value}"

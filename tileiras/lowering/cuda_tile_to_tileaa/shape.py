@@ -21,7 +21,7 @@ def _constant(op: Any, args: tuple, rewriter: Any) -> Any:
     if isinstance(type, TensorType):
         value: Any = DenseElementsAttr(type, elements.data, elements.is_splat)
     else:
-        value = scalar_attribute(elements.element_bits()[0], type)
+        value = scalar_attribute(elements.stored_bits()[0], type)
     return rewriter.insert(arith.ConstantOp(value))
 
 

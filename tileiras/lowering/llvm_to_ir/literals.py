@@ -60,7 +60,7 @@ def constant_text(value: Attribute) -> str:
                 return "zeroinitializer"
             bits = int.from_bytes(value.data[: element_size(element)], "little")
             return f"splat ({name} {_scalar(bits, element)})"
-        return "<" + ", ".join(f"{name} {_scalar(bits, element)}" for bits in value.element_bits()) + ">"
+        return "<" + ", ".join(f"{name} {_scalar(bits, element)}" for bits in value.stored_bits()) + ">"
     if isinstance(value, StringAttr):
         return 'c"' + escaped(value.value) + '"'
     raise VerifyError(f"'{value}' is not an LLVM constant", prefix=False)

@@ -34,9 +34,9 @@ def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
         return emit.bits([pattern], held)
     assert isinstance(value, DenseElementsAttr)
     layout = lowering.layout(op.result)
-    patterns = [held_bits(element, pattern) for pattern in value.element_bits()]
+    patterns = [held_bits(element, pattern) for pattern in value.stored_bits()]
     if value.is_splat:
-        return emit.bits([patterns[0]] * layout.registers, held)
+        return emit.bits(patterns * layout.registers, held)
     return _spread(patterns, layout, held, lowering)
 
 

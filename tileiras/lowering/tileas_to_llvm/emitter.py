@@ -34,6 +34,9 @@ FULL_WARP = -1
 
 _THREAD = "thread"
 
+_PLACES: dict[int, DenseArrayAttr] = {}
+"""Of members in structs."""
+
 
 class Emitter(Builder):
     """A builder that folds arithmetic and knows the thread."""
@@ -177,7 +180,9 @@ class Emitter(Builder):
         )
 
     def member(self, struct: Value, position: int) -> Value:
-        at = DenseArrayAttr(i64, (position,))
+        at = _PLACES.get(position)
+        if at is None:
+            at = _PLACES[position] = DenseArrayAttr(i64, (position,))
         return self._make(llvm.ExtractValueOp, (struct,), struct.type.elements[position], {"position": at})
 
     def gep(self, base: Value, offset: Number, *, inbounds: bool = False) -> Value:
