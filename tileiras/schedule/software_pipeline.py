@@ -218,9 +218,9 @@ class _Pipeline:
         self.tokens = [joined(outer, s.tokens) for s in self.staged]
         numbers = [integer(outer, s) for s in range(self.stages)]
         self._prologue(numbers)
-        new = self._extended(numbers[0], numbers[-1])
-        read, write = new.body.block.arguments[-2:]
-        wait = self._head(new, write)
+        new = self._extended(numbers[0])
+        read = new.body.block.arguments[-1]
+        wait = self._head(new, read)
         self._read_stages(new, read, wait)
         after = Builder.before(new.next)
         after.location = loop.location
@@ -260,34 +260,42 @@ class _Pipeline:
 
             self._start(outer, exists, counter, numbers[s])
 
-    def _head(self, new: Any, write: Value) -> Any:
-        """The wait and the copies for a later iteration, at the head of the body."""
+    def _head(self, new: Any, read: Value) -> Any:
+        """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
+        the one before stage `read`, is overwritten."""
         head = Builder.at_start(new.body.block)
         head.location = self.loop.location
         pending = IntegerAttr(self.stages - 2, i32)
         wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
         counter = new.induction_variable
         exists, ahead = self.counter.later(head, counter, self.stages - 1)
+        write = self._neighbour(head, read, -1)
         self._start(head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write)
         return wait
 
+    def _neighbour(self, builder: Builder, stage: Value, step: int) -> Value:
+        """The stage before or after this one, going around.  It costs an instruction or three; carried through the
+        loop beside the other, it would cost a register."""
+        last = self.stages - 1
+        if last == 1:
+            return binary(builder, arith.SubIOp, integer(builder, 1), stage)
+        end, start = (last, 0) if step > 0 else (0, last)
+        wraps = compare(builder, "eq", stage, integer(builder, end))
+        moved = binary(builder, arith.AddIOp, stage, integer(builder, step))
+        return builder.insert(arith.SelectOp(wraps, integer(builder, start), moved)).results[0]
+
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    def _extended(self, read: Value, write: Value) -> Any:
-        """The loop with the stages that are read and written carried along, as its last two values."""
+    def _extended(self, read: Value) -> Any:
+        """The loop with the stage that is read carried along, as its last value."""
         old = self.loop
         block = old.body.block
         reading = block.add_argument(i32, old.location)
-        block.add_argument(i32, old.location)
         end = block.last
         tail = Builder.before(end)
         tail.location = old.location
-        # What this iteration has read is the next to be overwritten.
-        following = binary(tail, arith.AddIOp, reading, integer(tail, 1))
-        wraps = compare(tail, "eq", following, integer(tail, self.stages))
-        around = tail.insert(arith.SelectOp(wraps, integer(tail, 0), following)).results[0]
-        end.operands = (*end.operands, around, reading)
-        self.loop = new = old.replace_with_additional_yields((read, write))
+        end.operands = (*end.operands, self._neighbour(tail, reading, 1))
+        self.loop = new = old.replace_with_additional_yields((read,))
         return new
 
     def _read_stages(self, new: Any, read: Value, wait: Any) -> None:

@@ -1,5 +1,7 @@
 """Element-wise arithmetic on the emulator where a choice is made: flushing, approximation, signs."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,50 @@ def test_integers_round_towards_the_named_side(body, expected):
     out = np.zeros(256, np.int32)
     emulate(ptx(elementwise("i32", "i32", body)), "kernel", 1, [values, out])
     assert np.array_equal(out, expected(values))
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 64, 128])
+@pytest.mark.parametrize("type", ["i8", "i32", "i64"])
+def test_divisions_by_powers_of_two(type, divisor):
+    """Every 8-bit number, and those at the ends of wider types; nothing is divided."""
+    if type == "i8" and divisor == 128:
+        divisor = 4
+    held = np.dtype(type.replace("i", "int"))
+    ends = np.iinfo(held)
+    values = np.arange(-128, 128).astype(held)
+    if type != "i8":
+        values[:4], values[-4:] = range(ends.min, ends.min + 4), range(ends.max - 3, ends.max + 1)
+    unsigned = values.view(held.str.replace("i", "u"))
+    divided = [int(v) for v in values], [int(v) for v in unsigned]
+    expected = {
+        "floordivsi": [v // divisor for v in divided[0]],
+        "ceildivsi": [-(-v // divisor) for v in divided[0]],
+        "ceildivui": [-(-v // divisor) for v in divided[1]],
+    }
+    for name, wanted in expected.items():
+        body = f"%c = arith.constant dense<{divisor}> : SOURCE\n%y = arith.{name} %x, %c : SOURCE"
+        text, out = ptx(elementwise(type, type, body)), np.zeros(256, held)
+        emulate(text, "kernel", 1, [values, out])
+        assert [int(v) for v in out.view(unsigned.dtype)] == [v % 2 ** (8 * held.itemsize) for v in wanted], name
+        assert not re.search(r"\b(div|rem)\.[su]", text)
+
+
+@pytest.mark.parametrize("name", ["divsi", "remsi", "floordivsi", "ceildivsi"])
+@pytest.mark.parametrize("low", [0, -5])
+def test_numbers_without_a_sign_are_divided_as_such(name, low):
+    body = f"""%known = nv_tileaa.assume #nv_tileaa.bounded<{low}, ?>, %x : SOURCE
+    %three = arith.constant dense<3> : SOURCE
+    %y = arith.{name} %known, %three : SOURCE"""
+    values = np.arange(low, low + 256, dtype=np.int32)
+    out = np.zeros(256, np.int32)
+    text = ptx(elementwise("i32", "i32", body))
+    emulate(text, "kernel", 1, [values, out])
+    exact = {
+        "divsi": np.trunc(values / 3), "remsi": np.fmod(values, 3), "floordivsi": values // 3,
+        "ceildivsi": -(-values // 3),
+    }  # fmt: skip
+    assert np.array_equal(out, exact[name])
+    assert ("mul.hi.u32" in text) == (low >= 0) and ("mul.hi.s32" in text) == (low < 0)
 
 
 def test_flushing_is_asked_for_by_the_operation():

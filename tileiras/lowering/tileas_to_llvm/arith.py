@@ -106,32 +106,89 @@ def _flushed(value: Value, lowering: FunctionLowering) -> Value:
     return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
 
 
+def _shift(op: Any, lowering: FunctionLowering) -> int | None:
+    """How far a division shifts whose divisor is known to be a power of two."""
+    divisor = lowering.ranges.range(op.rhs)
+    number = divisor.low
+    return number.bit_length() - 1 if divisor.high == number > 0 and number & number - 1 == 0 else None
+
+
+def _never_negative(op: Any, lowering: FunctionLowering) -> bool:
+    """Whether a division, of signed numbers or not, is that of numbers that have no sign."""
+    return lowering.ranges.range(op.lhs).low >= 0 and lowering.ranges.range(op.rhs).low > 0
+
+
+def _signed_division(signed: type, unsigned: type) -> Any:
+    """A quotient that is cut off, or its remainder: of numbers that are not negative it is cheaper."""
+
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        cls = unsigned if _never_negative(op, lowering) else signed
+        return lowering.emit.insert(cls(*lowering.matched(args)))
+
+    return lower
+
+
+def _rounded_up(a: Value, shift: int, highest: int, down: type, lowering: FunctionLowering) -> Value:
+    """`a`, which is at most `highest`, divided by a power of two, where `down` divides and rounds down."""
+    emit = lowering.emit
+    rest, largest = (1 << shift) - 1, (1 << element_of(a.type).width - 1) - 1
+    places = emit.integer(shift, a.type)
+    if highest <= largest - rest:
+        return emit.insert(down(emit.insert(llvm.AddOp(a, emit.integer(rest, a.type))), places))
+    inexact = emit.icmp("ne", emit.insert(llvm.AndOp(a, emit.integer(rest, a.type))), emit.integer(0, a.type))
+    step = emit.insert(llvm.ZExtOp(inexact, res=a.type))
+    return emit.insert(llvm.AddOp(emit.insert(down(a, places)), step))
+
+
 def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     a, b = lowering.matched(args)
+    shift = _shift(op, lowering)
+    if shift is not None:
+        known = lowering.ranges.range(op.lhs)
+        # Numbers with the highest bit set count as large ones.
+        highest = known.high if known.low >= 0 else (1 << element_of(a.type).width) - 1
+        return _rounded_up(a, shift, highest, llvm.LShrOp, lowering)
     quotient = emit.insert(llvm.UDivOp(a, b))
     rest = emit.insert(llvm.URemOp(a, b))
     more = emit.icmp("ne", rest, emit.integer(0, rest.type))
     return emit.insert(llvm.AddOp(quotient, emit.insert(llvm.ZExtOp(more, res=a.type))))
 
 
-def _rounded_div_signed(up: bool) -> Any:
+def ceil_div_signed(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    shift = _shift(op, lowering)
+    if shift is not None:
+        return _rounded_up(
+            lowering.matched(args)[0], shift, lowering.ranges.range(op.lhs).high, llvm.AShrOp, lowering
+        )  # fmt: skip
+    if _never_negative(op, lowering):
+        return ceil_div_unsigned(op, args, lowering)
+    return _corrected(args, True, lowering)
+
+
+def floor_div_signed(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    shift = _shift(op, lowering)
+    if shift is not None:
+        a = lowering.matched(args)[0]
+        return lowering.emit.insert(llvm.AShrOp(a, lowering.emit.integer(shift, a.type)))
+    if _never_negative(op, lowering):
+        return lowering.emit.insert(llvm.UDivOp(*lowering.matched(args)))
+    return _corrected(args, False, lowering)
+
+
+def _corrected(args: Sequence[Value], up: bool, lowering: FunctionLowering) -> Value:
     """Truncating division corrected by one where the remainder says that the exact quotient lies further up or down."""
-
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-        emit = lowering.emit
-        a, b = lowering.matched(args)
-        quotient = emit.insert(llvm.SDivOp(a, b))
-        rest = emit.insert(llvm.SRemOp(a, b))
-        zero = emit.integer(0, a.type)
-        inexact = emit.icmp("ne", rest, zero)
-        # The remainder has the dividend's sign: quotient is positive when it agrees with the divisor's.
-        mixed = emit.insert(llvm.XOrOp(rest, b))
-        sided = emit.icmp("sge" if up else "slt", mixed, zero)
-        step = emit.insert(llvm.ZExtOp(emit.insert(llvm.AndOp(inexact, sided)), res=a.type))
-        return emit.insert((llvm.AddOp if up else llvm.SubOp)(quotient, step))
-
-    return lower
+    emit = lowering.emit
+    a, b = lowering.matched(args)
+    quotient = emit.insert(llvm.SDivOp(a, b))
+    rest = emit.insert(llvm.SRemOp(a, b))
+    zero = emit.integer(0, a.type)
+    inexact = emit.icmp("ne", rest, zero)
+    # The remainder has the dividend's sign: quotient is positive when it agrees with the divisor's.
+    mixed = emit.insert(llvm.XOrOp(rest, b))
+    sided = emit.icmp("sge" if up else "slt", mixed, zero)
+    step = emit.insert(llvm.ZExtOp(emit.insert(llvm.AndOp(inexact, sided)), res=a.type))
+    return emit.insert((llvm.AddOp if up else llvm.SubOp)(quotient, step))
 
 
 def compare_integers(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -184,12 +241,12 @@ PATTERNS: dict[type, Any] = {
     arith.ShLIOp: _overflowing(llvm.ShlOp),
     arith.ShRSIOp: _binary(llvm.AShrOp),
     arith.ShRUIOp: _binary(llvm.LShrOp),
-    arith.DivSIOp: _binary(llvm.SDivOp),
+    arith.DivSIOp: _signed_division(llvm.SDivOp, llvm.UDivOp),
     arith.DivUIOp: _binary(llvm.UDivOp),
     arith.CeilDivUIOp: ceil_div_unsigned,
-    arith.CeilDivSIOp: _rounded_div_signed(up=True),
-    arith.FloorDivSIOp: _rounded_div_signed(up=False),
-    arith.RemSIOp: _binary(llvm.SRemOp),
+    arith.CeilDivSIOp: ceil_div_signed,
+    arith.FloorDivSIOp: floor_div_signed,
+    arith.RemSIOp: _signed_division(llvm.SRemOp, llvm.URemOp),
     arith.RemUIOp: _binary(llvm.URemOp),
     arith.AndIOp: _binary(llvm.AndOp),
     arith.OrIOp: _binary(llvm.OrOp),
