@@ -109,6 +109,14 @@ def test_edges_are_filled_with_zeros(m, k, pitch):
     check(text, m, k, pitch, -(-k // K))
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_one_stage_is_carried(stages):
+    """Which one is overwritten follows from which one is read."""
+    module = pipelined(matmul(), stages)
+    (loop,) = (op for op in module.walk() if op.name == "scf.for")
+    assert [str(a.type) for a in loop.body.block.arguments].count("i32") == 2  # the counter and the stage
+
+
 def test_one_barrier_for_each_iteration():
     text = ptx(matmul(), "sm_80", stages=3)
     lines = [line.split()[0] for line in text.splitlines() if line.startswith("\tcp.async.wait") or "bar.sync" in line]
