@@ -14,14 +14,15 @@ from tileiras import gf2
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     UNKNOWN_LOC,
+    Attribute,
     Block,
     DenseArrayAttr,
-    IntegerType,
     Location,
     StringAttr,
     UnitAttr,
     Value,
     i1,
+    i8,
     i32,
     i64,
 )
@@ -194,10 +195,18 @@ class Emitter(Builder):
             offset = known
         elif known is not None:
             offset = self.integer(known, i64)
-        return self._once(
-            (llvm.GEPOp, base, offset, inbounds),
-            lambda: self.insert(llvm.GEPOp.at(base, [offset], IntegerType(8), inbounds=inbounds)),
-        )
+        return self._once((llvm.GEPOp, base, offset, inbounds), lambda: self._moved(base, offset, inbounds))
+
+    def _moved(self, base: Value, offset: Number, inbounds: bool) -> Value:
+        known = isinstance(offset, int)
+        attributes: dict[str, Attribute] = {
+            "rawConstantIndices": DenseArrayAttr(i32, (offset if known else llvm.DYNAMIC_INDEX,)),
+            "elem_type": i8,
+        }
+        if inbounds:
+            attributes["inbounds"] = UnitAttr()
+        operands = (base,) if known else (base, offset)
+        return self._make(llvm.GEPOp, operands, *llvm.GEPOp.infer_result_types(operands, {}), attributes)
 
     def xor_address(self, pointer: Value, bits: int) -> Value:
         """A pointer into shared memory with some bits of its address turned over."""
