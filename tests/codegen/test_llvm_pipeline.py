@@ -100,6 +100,42 @@ done:
     assert llvm_pipeline.compile_to_ptx(ir, processor("sm_80")).text.count("st.volatile") == 1
 
 
+SHARED_SUM = """
+@smem = %s
+define ptx_kernel void @k(ptr addrspace(1) %%p, i32 %%n) {
+  %%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %%q = getelementptr float, ptr addrspace(3) @smem, i32 %%t
+  %%a = load float, ptr addrspace(1) %%p
+  store float %%a, ptr addrspace(3) %%q
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  %%c = icmp slt i32 %%n, 8
+  br i1 %%c, label %%then, label %%end
+then:
+  %%r = getelementptr float, ptr addrspace(3) @smem, i32 7
+  %%b = load float, ptr addrspace(3) %%r
+  store float %%b, ptr addrspace(1) %%p
+  br label %%end
+end:
+  ret void
+}
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)
+"""
+
+
+def test_shared_memory_of_a_known_size_changes_no_instruction(monkeypatch):
+    """A tile launch defines it: the kernel is the only function of its module still."""
+    import llvmlite.binding as llvm
+
+    monkeypatch.setattr(llvm.ModulePassManager, "run", None)  # nothing runs the passes of a module
+    found = []
+    for definition in ("external addrspace(3) global [0 x i8]", "internal addrspace(3) global [512 x i8] undef"):
+        text, _ = llvm_pipeline._compile(MODULE_HEADER + SHARED_SUM % definition, "sm_90", "+ptx78", 3, (), ())
+        body = text[text.index("{\n") :].split("\n")
+        found.append([line for line in body if line and ".shared .align" not in line and "demoted" not in line])
+    assert found[0] == found[1]
+
+
 def test_same_bytes_from_a_used_helper_and_a_fresh_process():
     typed = STORE_ONE.replace("define", "%pair = type { i32, i32 }\n@g = global %pair zeroinitializer\ndefine")
     texts = {llvm_pipeline.compile_to_ptx(typed, processor("sm_80")).text for _ in range(3)}
