@@ -146,8 +146,10 @@ def _step_of(op: Any, target: Target) -> int:
     while matrix_instructions(op, target) > MATRIX_INSTRUCTIONS * iterations:
         iterations *= 2
     step = max(depth // iterations, mma_atom(op.atom.atom).shape[2])
-    in_registers = all(part is not None and not part.conditions for part in _first_parts(op, step))
-    return step if in_registers else depth
+    # Other steps are in other registers of the same threads.
+    apart = all(part is not None and not part.conditions for part in _first_parts(op, step))
+    shared_out = any(layout_of(value.type).bases("block") for value in (op.a, op.b))
+    return step if apart and not shared_out else depth
 
 
 def _product(op: Operation, target: Target) -> Product | None:
