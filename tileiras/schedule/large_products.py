@@ -13,8 +13,7 @@ UNROLLED = 512
 """Multiply-adds of a thread up to which a product is written out: a loop saves nothing there."""
 
 MATRIX_INSTRUCTIONS = 128
-"""The same of matrix instructions of a warp, and most in an iteration of a loop.  ptxas takes half a millisecond for
-each."""
+"""The same of matrix instructions of a warp.  ptxas takes half a millisecond for each."""
 
 
 def is_large(op: Operation, target: Target) -> bool:

@@ -40,7 +40,7 @@ from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import Target, mma_atom
 
-from .large_products import MATRIX_INSTRUCTIONS, is_large, is_multiply_add, matrix_instructions
+from .large_products import is_large, is_multiply_add, matrix_instructions
 from .loop_counter import binary, integer
 from .shared_memory import buffer_bytes, scratch_bytes, shared_budget
 
@@ -49,6 +49,9 @@ BODY = 256
 
 LEAST_STEP = 4
 """Steps of K in an iteration at least: what one access of 16 bytes brings of the types that have no instruction."""
+
+MATRIX_BODY = 64
+"""Matrix instructions of a warp in an iteration: hundreds of cycles, in which what begins the next one is hidden."""
 
 FEWEST_ITERATIONS = 2
 
@@ -143,7 +146,7 @@ def _step_of(op: Any, target: Target) -> int:
         step = max(LEAST_STEP, BODY // layout_of(op.c.type).registers)
         return step if depth >= FEWEST_ITERATIONS * step else depth
     iterations = 1
-    while matrix_instructions(op, target) > MATRIX_INSTRUCTIONS * iterations:
+    while matrix_instructions(op, target) > MATRIX_BODY * iterations:
         iterations *= 2
     step = max(depth // iterations, mma_atom(op.atom.atom).shape[2])
     # Other steps are in other registers of the same threads.

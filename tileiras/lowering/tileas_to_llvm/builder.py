@@ -12,7 +12,7 @@ operation that is made, printed, parsed and looked at eight times costs more tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -188,8 +188,10 @@ class Builder:
                 value.owner.erase()
         self._joined.clear()
 
-    def _elements_of(self, value: Value) -> Sequence[tuple[Value, int]]:
-        return self._elements.get(value) or [(value, position) for position in range(count_of(value.type))]
+    def _origins(self, value: Value, positions: Iterable[int]) -> list[tuple[Value, int]]:
+        """Where elements come from."""
+        elements = self._elements.get(value)
+        return [(value, p) for p in positions] if elements is None else [elements[p] for p in positions]
 
     def shuffle(self, vector: Value, positions: Sequence[int]) -> Value:
         """The elements at these positions, as one value."""
@@ -203,8 +205,7 @@ class Builder:
         source = self._reinterpreted.get(vector)
         if source in self._elements and count_of(source.type) == vector.type.shape[0]:
             return self.bitcast(self.shuffle(source, positions), vector_of(vector.type.element_type, len(positions)))
-        elements = self._elements_of(vector)
-        wanted = [elements[position] for position in positions]
+        wanted = self._origins(vector, positions)
         source = wanted[0][0]
         if source is not vector and all(value is source for value, _ in wanted):
             return self.shuffle(source, [position for _, position in wanted])
@@ -256,7 +257,7 @@ class Builder:
             return parts[0]
         if not isinstance(parts[0].type, VectorType):
             return self.build(parts)
-        elements = [element for part in parts for element in self._elements_of(part)]
+        elements = [origin for part in parts for origin in self._origins(part, range(count_of(part.type)))]
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             parts = [self._shuffled(a, b, range(2 * count_of(a.type))) for a, b in pairs]

@@ -128,6 +128,7 @@ class _Factor:
         self._value = value
         self._prepare = prepare
         self._fragment = fragment
+        self._elements = _elements(fragment)
         self._lowering = lowering
         self._shape = old.type.shape
         self._where = _positions(lowering.layout(old))
@@ -137,7 +138,7 @@ class _Factor:
         """The operands of the instruction for the fragment that begins at `corner`."""
         found = self._made.get(corner)
         if found is None:
-            registers = [self._where[_moved(corner, basis, self._shape)] for basis in _elements(self._fragment)]
+            registers = [self._where[_moved(corner, basis, self._shape)] for basis in self._elements]
             words = _operands(self._value, registers, self._fragment, self._lowering)
             found = self._made[corner] = self._prepare(words)
         return found
@@ -264,9 +265,10 @@ def _accumulate(
     outermost loop, so that consecutive instructions have different accumulators."""
     layout = lowering.layout(op.c)
     where = _positions(layout)
+    elements = _elements(atom.c)
     accumulators = {}
     for piece in in_order(_pieces(layout, atom.c), atom):
-        registers = [where[_moved(piece, basis, layout.shape)] for basis in _elements(atom.c)]
+        registers = [where[_moved(piece, basis, layout.shape)] for basis in elements]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
     for k in range(0, op.a.type.shape[-1], step or atom.shape[2]):
         for piece, sums in accumulators.items():
@@ -328,9 +330,10 @@ def _gather(
     accumulators: dict, where: Any, fragment: Fragment, layout: LinearLayout, lowering: FunctionLowering
 ) -> Value:
     emit = lowering.emit
+    elements = _elements(fragment)
     scalars: list[Value | None] = [None] * layout.registers
     for piece, operands in accumulators.items():
-        for i, basis in enumerate(_elements(fragment)):
+        for i, basis in enumerate(elements):
             operand = operands[i // fragment.packing]
             scalar = emit.extract(operand, i % fragment.packing) if fragment.packing > 1 else operand
             scalars[where[_moved(piece, basis, layout.shape)]] = scalar

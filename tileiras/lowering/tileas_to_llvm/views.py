@@ -42,6 +42,7 @@ class TileAddresses:
         emit = self._emit
         self._coords = list(op.coords)
         promised = op.attributes.get(aa.IN_BOUNDS)
+        self._inside: dict[int, bool] = {}
         self._promised = [bool(dim) for dim in promised] if promised is not None else [False] * self.rank
         self.starts: list[Number] = []
         self._sizes: list[Number] = []
@@ -161,8 +162,12 @@ class TileAddresses:
 
     def _surely_inside(self, dim: int) -> bool:
         """Whether the whole tile is known to be inside the memref along a dimension."""
-        if self._promised[dim]:
-            return True
+        found = self._inside.get(dim)
+        if found is None:
+            found = self._inside[dim] = self._promised[dim] or self._fits(dim)
+        return found
+
+    def _fits(self, dim: int) -> bool:
         ranges = self._lowering.ranges
         first, last = ranges.range(self._coords[dim])
         size = self._memref.size(self.view.dim_map[dim])
