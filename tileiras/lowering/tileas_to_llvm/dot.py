@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ def dot(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return _matrix(op, args, mma_atom(name), lowering)
 
 
+@functools.lru_cache(maxsize=256)
 def _positions(layout: LinearLayout) -> dict[tuple[int, ...], int]:
     """Register number by the register's part of the coordinates."""
     found: dict[tuple[int, ...], int] = {}
