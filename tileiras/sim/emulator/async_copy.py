@@ -11,7 +11,7 @@ import numpy as np
 from .accesses import Access, gather, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
-from .mbarrier import State, barrier_cell, complete, decode_bulk
+from .mbarrier import barrier_cell, change_counts, complete, decode_bulk
 from .ptx_module import Immediate, Register
 from .types import PRED, U32, U64
 
@@ -91,12 +91,7 @@ class CopyArrival:
         for copy in self.copies:
             copy.land(group, mask)
         group.async_copies = [copy for copy in group.async_copies if copy.threads.size]
-        cells = batch.shared.view(np.uint64)
-        state = State(int(cells[self.cell]))
-        state.pending -= 1
-        if state.pending < 0:
-            group.fault("more arrivals at a transaction barrier than it was initialised for", self.item, self.thread)
-        cells[self.cell] = state.bits()
+        change_counts(group, self.item, self.thread, self.cell, pending=-1)
         complete(group, self.thread, self.cell)
 
 
@@ -143,13 +138,10 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address = address_slot(decoder, decoder.operands(1)[0], space)
 
     def step(group) -> None:
-        cells = group.batch.shared.view(np.uint64)
         for thread in group.active().tolist():
             cell = barrier_cell(group, item, space, int(group.full(address)[thread]), thread)
             if counted:
-                state = State(int(cells[cell]))
-                state.pending += 1
-                cells[cell] = state.bits()
+                change_counts(group, item, thread, cell, pending=1)
             group.batch.bulk_copies.append(CopyArrival(group, item, thread, cell))
         group.launch.fruitless_waits = 0
 

@@ -91,11 +91,17 @@ class BulkCopy:
             if each.shared and batch.shared_written is not None:
                 batch.shared_written.reshape(-1, raw.itemsize)[each.index] = True
         if self.cell is not None:
-            cells = batch.shared.view(np.uint64)
-            state = State(int(cells[self.cell]))
-            state.transactions -= self.data.nbytes
-            cells[self.cell] = state.bits()
+            change_counts(self.group, self.item, self.thread, self.cell, transactions=-self.data.nbytes)
             complete(self.group, self.thread, self.cell)
+
+
+def change_counts(group, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0) -> None:
+    """Adds to the arrivals and transactions that a barrier waits for."""
+    cells = group.batch.shared.view(np.uint64)
+    state = State(int(cells[cell]))
+    state.pending += pending
+    state.transactions += transactions
+    _put(group, item, cells, cell, thread, state)
 
 
 def complete(group, thread: int, cell: int) -> None:
@@ -159,6 +165,14 @@ def _state(group, item: Instruction, cells: np.ndarray, element: int, thread: in
     return State(bits)
 
 
+def _put(group, item: Instruction, cells: np.ndarray, element: int, thread: int, state: State) -> None:
+    if state.pending < 0:
+        group.fault("more arrivals at a transaction barrier than it was initialised for", item, thread)
+    if abs(state.transactions) >= _TX_BIAS:
+        group.fault("the transaction count of a barrier overflows", item, thread)
+    cells[element] = state.bits()
+
+
 def _synchronise(group, elements: list[int], threads: list[int], order: Order) -> None:
     """Arrivals release to a barrier object, waits that succeed acquire from it."""
     races = group.launch.races
@@ -220,12 +234,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 continue
             state = None if operation == "init" else _state(group, item, cells, element, thread)
             tokens[thread] = state.parity if state is not None else 0
-            state = change(state, int(amounts[thread]))
-            if state.pending < 0:
-                group.fault("more arrivals at a transaction barrier than it was initialised for", item, thread)
-            if abs(state.transactions) >= _TX_BIAS:
-                group.fault("the transaction count of a barrier overflows", item, thread)
-            cells[element] = state.bits()
+            _put(group, item, cells, element, thread, change(state, int(amounts[thread])))
         if operation == "inval":
             cells[elements] = 0
         group.launch.fruitless_waits = 0
