@@ -53,23 +53,22 @@ class GEPOp(LLVMOp):
 
     @classmethod
     def at(
-        cls,
-        base: Value,
-        indices: Sequence[Value | int],
-        elem_type: Any,
-        *,
-        inbounds: bool = True,
-        **named: Any,
+        cls, base: Value, indices: Sequence[Value | int], elem_type: Any, *, inbounds: bool = True, res: Any = None
     ) -> GEPOp:
-        """The address of `base[indices...]`, each index a value or a number."""
-        return cls(
-            base,
-            [index for index in indices if not isinstance(index, int)],
-            rawConstantIndices=DenseArrayAttr(i32, [i if isinstance(i, int) else DYNAMIC_INDEX for i in indices]),
-            elem_type=elem_type,
-            inbounds=UnitAttr() if inbounds else None,
-            **named,
-        )
+        """The address of `base[indices...]`, each index a value or a number, of type `res` unless it follows.
+
+        Every access has one: they are made without finding out what the fields are.
+        """
+        operands = (base, *[index for index in indices if not isinstance(index, int)])
+        constants = [index if isinstance(index, int) else DYNAMIC_INDEX for index in indices]
+        attributes: dict[str, Attribute] = {
+            "rawConstantIndices": DenseArrayAttr(i32, constants),
+            "elem_type": elem_type,
+        }
+        if inbounds:
+            attributes["inbounds"] = UnitAttr()
+        types = cls.infer_result_types(operands, attributes) if res is None else (res,)
+        return cls.create(operands, types, attributes)
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:

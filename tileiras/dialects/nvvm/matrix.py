@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
@@ -42,21 +44,21 @@ class _MmaOp(NVVMOp):
             named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
         super().__init__(*operands, **named)
 
-    def target(self) -> Intrinsic:
-        # Asked of every one of hundreds by the verifier and by whoever writes them.
-        key = (type(self), *self.attributes.items(), *[value.type for value in (*self._operands, *self._results)])
-        row = _ROWS.get(key)
+
+def _by_types(find: Callable[[Any], Intrinsic]) -> Callable[[Any], Intrinsic]:
+    """A `target` that is found once for all operations of equal attributes and types: a product has hundreds, and the
+    verifier asks it as well as whoever writes them."""
+    known: dict[tuple, Intrinsic] = {}
+
+    @functools.wraps(find)
+    def target(self: Any) -> Intrinsic:
+        key = (*self.attributes.items(), *[value.type for value in (*self._operands, *self._results)])
+        row = known.get(key)
         if row is None:
-            row = _ROWS[key] = self.find_target()
+            row = known[key] = find(self)
         return row
 
-    def find_target(self) -> Intrinsic:
-        """As `target`."""
-        raise NotImplementedError
-
-
-_ROWS: dict[tuple, Intrinsic] = {}
-"""What products become, by what decides it: their attributes and types."""
+    return target
 
 
 class MmaOp(_MmaOp):
@@ -85,7 +87,8 @@ class MmaOp(_MmaOp):
         " `:` functional-type(operands, results)"
     )
 
-    def find_target(self) -> Intrinsic:
+    @_by_types
+    def target(self) -> Intrinsic:
         a, b, d = (t.value for t in (self.multiplicandAPtxType, self.multiplicandBPtxType, self.accumulatorPtxType))
         shape = f"mma.m{self.m.value}n{self.n.value}k{self.k.value}.row.col"
         if a == "f16":
@@ -134,7 +137,8 @@ class MmaBlockScaleOp(_MmaOp):
         " `:` functional-type(operands, results)"
     )
 
-    def find_target(self) -> Intrinsic:
+    @_by_types
+    def target(self) -> Intrinsic:
         types = f"{self.multiplicandAPtxType.value}.{self.multiplicandBPtxType.value}"
         return intrinsic(
             f"mma.block.scale.m{self.m.value}n{self.n.value}k{self.k.value}.row.col.{self.kind.value}"

@@ -158,9 +158,8 @@ def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering
 def ceil_div_signed(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     shift = _shift(op, lowering)
     if shift is not None:
-        return _rounded_up(
-            lowering.matched(args)[0], shift, lowering.ranges.range(op.lhs).high, llvm.AShrOp, lowering
-        )  # fmt: skip
+        highest = lowering.ranges.range(op.lhs).high
+        return _rounded_up(lowering.matched(args)[0], shift, highest, llvm.AShrOp, lowering)
     if _never_negative(op, lowering):
         return ceil_div_unsigned(op, args, lowering)
     return _corrected(args, True, lowering)

@@ -7,32 +7,12 @@ where its operation is new.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import (
-    OPERAND_SEGMENTS,
-    Attribute,
-    DenseArrayAttr,
-    IntegerAttr,
-    StringAttr,
-    Value,
-    VectorType,
-    VerifyError,
-    i16,
-    i32,
-)
-from tileiras.targets import (
-    MMA_ATOMS,
-    CopyAtom,
-    MmaAtom,
-    ScaledMmaAtom,
-    find_copy_atom,
-    mma_atom,
-    scaled_mma_atom,
-)
+from tileiras.ir import Attribute, IntegerAttr, StringAttr, Value, VectorType, VerifyError, i16, i32
+from tileiras.targets import CopyAtom, MmaAtom, ScaledMmaAtom, find_copy_atom, mma_atom
 
 from .function import FunctionLowering
 
@@ -45,44 +25,49 @@ def _ptx_type(name: str) -> nvvm.MMATypeAttr:
     return nvvm.MMATypeAttr(_PTX_TYPES.get(name, name))
 
 
-def _mma_sync(atom: Any) -> dict[str, Attribute]:
-    found: dict[str, Attribute] = {
-        "multiplicandAPtxType": _ptx_type(atom.a_type),
-        "multiplicandBPtxType": _ptx_type(atom.b_type),
-        "accumulatorPtxType": _ptx_type(atom.c_type),
-    }
-    if atom.c_type == "i32":
-        found["intOverflowBehavior"] = nvvm.MMAIntOverflowAttr("satfinite")
-    return found
+def _mma_sync(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
+    rows, columns, sums = operands
+    saturating = nvvm.MMAIntOverflowAttr("satfinite") if atom.c_type == "i32" else None
+    return nvvm.MmaOp(
+        rows,
+        columns,
+        sums,
+        shape=atom.shape,
+        res=result,
+        multiplicandAPtxType=_ptx_type(atom.a_type),
+        multiplicandBPtxType=_ptx_type(atom.b_type),
+        accumulatorPtxType=_ptx_type(atom.c_type),
+        intOverflowBehavior=saturating,
+    )
 
 
-def _mma_block_scale(atom: Any) -> dict[str, Attribute]:
-    return {
-        "multiplicandAPtxType": _ptx_type(atom.a_type),
-        "multiplicandBPtxType": _ptx_type(atom.b_type),
-        "kind": nvvm.MMABlockScaleKindAttr(atom.kind),
-        "scaleVecSize": nvvm.ScaleVecSizeAttr(atom.vector),
-        "blockScaleFormat": nvvm.BlockScaleFormatAttr(atom.scale_ptx),
-    }
+def _mma_block_scale(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
+    rows, columns, sums, (left,), (right,) = operands
+    return nvvm.MmaBlockScaleOp(
+        rows,
+        columns,
+        sums,
+        left,
+        right,
+        shape=atom.shape,
+        res=result,
+        multiplicandAPtxType=_ptx_type(atom.a_type),
+        multiplicandBPtxType=_ptx_type(atom.b_type),
+        kind=nvvm.MMABlockScaleKindAttr(atom.kind),
+        scaleVecSize=nvvm.ScaleVecSizeAttr(atom.vector),
+        blockScaleFormat=nvvm.BlockScaleFormatAttr(atom.scale_ptx),
+    )
 
 
-PRODUCTS: dict[str, tuple[str, Callable[[Any], dict[str, Attribute]]]] = {
-    "nvvm.mma.sync": ("MmaOp", _mma_sync),
-    "nvvm.mma.block_scale": ("MmaBlockScaleOp", _mma_block_scale),
+PRODUCTS: dict[str, Callable[[Any, Sequence[list[Value]], Any], Any]] = {
+    "nvvm.mma.sync": _mma_sync,
+    "nvvm.mma.block_scale": _mma_block_scale,
 }
-"""Operation -> its class in `nvvm`, and what it has of an atom besides M, N and K.  The operands are the registers of
-A, B, the sums, and the scales of both."""
+"""Operation -> how it is made of an atom, the registers of its operands (A, B, the sums, scales), and its type."""
 
-
-@functools.cache
-def _product(name: str, sizes: tuple[int, ...], sums: tuple[Any, ...]) -> tuple[Any, dict[str, Attribute], Any]:
-    """Class, attributes and result type of the operation that executes an atom, with so many registers of each operand
-    and sums of these types.  A product executes its atom hundreds of times."""
-    atom = mma_atom(name) if name in MMA_ATOMS else scaled_mma_atom(name)
-    kind, attributes = PRODUCTS[atom.op]
-    shape = {dim: IntegerAttr(size, i32) for dim, size in zip("mnk", atom.shape)}
-    segments = {OPERAND_SEGMENTS: DenseArrayAttr(i32, sizes)}
-    return getattr(nvvm, kind), {**shape, **attributes(atom), **segments}, llvm.LLVMStructType(list(sums))
+_MADE: dict[str, tuple[Any, dict[str, Attribute], Any]] = {}
+"""Class, attributes and result type of the operation that executes an atom, by the atom's name: a product executes it
+hundreds of times."""
 
 
 def _in_halves(atom: MmaAtom | ScaledMmaAtom, lowering: FunctionLowering) -> bool:
@@ -117,10 +102,15 @@ def multiply(
             mine = (side[part * len(side) // 2 : (part + 1) * len(side) // 2] for side in (rows, columns))
             sums = multiply(half, (*mine, sums), lowering)
         return sums
-    types = tuple([value.type for value in sums])
-    kind, attributes, result = _product(atom.name, tuple(map(len, operands)), types)
-    flat = [value for operand in operands for value in operand]
-    out = lowering.emit.insert(kind.create(flat, (result,), dict(attributes)))
+    made = _MADE.get(atom.name)
+    if made is None:
+        result = llvm.LLVMStructType([v.type for v in sums])
+        op = PRODUCTS[atom.op](atom, operands, result)
+        _MADE[atom.name] = type(op), dict(op.attributes), result
+    else:
+        kind, attributes, result = made
+        op = kind.create([value for operand in operands for value in operand], (result,), dict(attributes))
+    out = lowering.emit.insert(op)
     return [lowering.emit.member(out, i) for i in range(len(sums))]
 
 

@@ -14,7 +14,6 @@ from tileiras import gf2
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     UNKNOWN_LOC,
-    Attribute,
     Block,
     DenseArrayAttr,
     Location,
@@ -34,9 +33,6 @@ FULL_WARP = -1
 """Member mask of instructions of a whole warp: control flow is uniform."""
 
 _THREAD = "thread"
-
-_PLACES: dict[int, DenseArrayAttr] = {}
-"""Of members in structs."""
 
 
 class Emitter(Builder):
@@ -181,9 +177,7 @@ class Emitter(Builder):
         )
 
     def member(self, struct: Value, position: int) -> Value:
-        at = _PLACES.get(position)
-        if at is None:
-            at = _PLACES[position] = DenseArrayAttr(i64, (position,))
+        at = DenseArrayAttr(i64, (position,))
         return self._make(llvm.ExtractValueOp, (struct,), struct.type.elements[position], {"position": at})
 
     def gep(self, base: Value, offset: Number, *, inbounds: bool = False) -> Value:
@@ -195,18 +189,10 @@ class Emitter(Builder):
             offset = known
         elif known is not None:
             offset = self.integer(known, i64)
-        return self._once((llvm.GEPOp, base, offset, inbounds), lambda: self._moved(base, offset, inbounds))
-
-    def _moved(self, base: Value, offset: Number, inbounds: bool) -> Value:
-        known = isinstance(offset, int)
-        attributes: dict[str, Attribute] = {
-            "rawConstantIndices": DenseArrayAttr(i32, (offset if known else llvm.DYNAMIC_INDEX,)),
-            "elem_type": i8,
-        }
-        if inbounds:
-            attributes["inbounds"] = UnitAttr()
-        operands = (base,) if known else (base, offset)
-        return self._make(llvm.GEPOp, operands, *llvm.GEPOp.infer_result_types(operands, {}), attributes)
+        return self._once(
+            (llvm.GEPOp, base, offset, inbounds),
+            lambda: self.insert(llvm.GEPOp.at(base, [offset], i8, inbounds=inbounds)),
+        )
 
     def xor_address(self, pointer: Value, bits: int) -> Value:
         """A pointer into shared memory with some bits of its address turned over."""
