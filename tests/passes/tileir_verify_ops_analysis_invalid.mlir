@@ -21,6 +21,8 @@ module {
     %2 = nv_tileas.get_program_id x : i32
     // expected-error @below {{'nv_tileas.tiled_load' op unknown copy atom 'ld_everything'}}
     %a, %t = nv_tileas.tiled_load %1[%2] {atom = #nv_tileas.copy_atom<ld_everything, 1>} : !nv_tileaa.tiled_view<[32], !nv_tileaa.memref<1024xf32, strides = [1]>>, (i32) -> tensor<32xf32, #layout>, !nv_tileaa.mem_token
+    // expected-error @below {{'nv_tileas.tiled_load' op copy atom 'tma_load' is described, but not generated yet}}
+    %d, %v = nv_tileas.tiled_load %1[%2] {atom = #nv_tileas.copy_atom<tma_load, 1>} : !nv_tileaa.tiled_view<[32], !nv_tileaa.memref<1024xf32, strides = [1]>>, (i32) -> tensor<32xf32, #layout>, !nv_tileaa.mem_token
     // expected-error @below {{'nv_tileas.tiled_load' op unsupported operation for target sm_80: atom 'stmatrix' needs sm_90 or newer}}
     %b, %u = nv_tileas.tiled_load %1[%2] {atom = #nv_tileas.copy_atom<stmatrix, 1>} : !nv_tileaa.tiled_view<[32], !nv_tileaa.memref<1024xf32, strides = [1]>>, (i32) -> tensor<32xf32, #layout>, !nv_tileaa.mem_token
     nv_tileaa.return
@@ -45,6 +47,8 @@ module {
     %0 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"mma_m16n8k32_f32_f8E4M3FN_f8E4M3FN">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{'nv_tileas.dot' op unknown mma atom 'mma_m1n1k1'}}
     %1 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"mma_m1n1k1">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
+    // expected-error @below {{'nv_tileas.dot' op mma atom 'wgmma_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ss' is described, but not generated yet}}
+    %4 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"wgmma_m64n8k32_f32_f8E4M3FN_f8E4M3FN_ss">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{'nv_tileas.dot' op the threads do not have what their part of the result takes of A}}
     %2 = nv_tileas.dot %a, %b, %c {atom = #nv_tileas.mma_atom<"universal_fma">} : tensor<16x32xf8E4M3FN, #a>, tensor<32x8xf8E4M3FN, #b> -> tensor<16x8xf32, #c>
     // expected-error @below {{mma block scale is not supported by compute capability < sm100}}

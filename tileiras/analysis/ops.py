@@ -107,7 +107,7 @@ def _reduction_error(op: Any) -> str:
 class _Movement(NamedTuple):
     """What an operation's atom has to do, and what is said of one that does something else."""
 
-    source: str
+    origin: str
     destination: str
     otherwise: str
     asynchronous: bool = False
@@ -137,7 +137,7 @@ def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
     if isinstance(attribute, CopyAtomAttr):
         atom: Any = COPY_ATOMS.get(name)
         if atom is None:
-            return f"unknown copy atom '{name}'"
+            return _no_such_atom("copy", name)
     elif isinstance(attribute, MmaAtomAttr):
         if name == UNIVERSAL_FMA:
             return ""
@@ -147,7 +147,7 @@ def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
             return "mma block scale is not supported by compute capability < sm100"
         atom = (SCALED_MMA_ATOMS if scaled else MMA_ATOMS).get(name)
         if atom is None:
-            return f"unknown mma atom '{name}'"
+            return _no_such_atom("mma", name)
     else:
         return ""
     if not gpu.meets(atom.requires):
@@ -155,12 +155,20 @@ def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
     return ""
 
 
+def _no_such_atom(kind: str, name: str) -> str:
+    from tileiras.targets.atoms.described import described  # thousands of rows that only this message asks for
+
+    if described(name):
+        return f"{kind} atom '{name}' is described, but not generated yet"
+    return f"unknown {kind} atom '{name}'"
+
+
 def _movement_error(op: Any) -> str:
     """Whether an access's atom moves data that way, and as much of it at once."""
     wanted, name = _MOVES[type(op)], op.atom.atom
     atom = COPY_ATOMS[name]
-    does = (atom.source, atom.destination, atom.asynchronous, atom.combines)
-    if does != (wanted.source, wanted.destination, wanted.asynchronous, wanted.combines):
+    does = (atom.origin, atom.destination, atom.asynchronous, atom.combines)
+    if does != (wanted.origin, wanted.destination, wanted.asynchronous, wanted.combines):
         return f"{wanted.otherwise}, got {name}"
     element = _moved_element(op)
     # Truth values are bytes in memory, of half bytes a single one is moved by itself.

@@ -1,0 +1,111 @@
+"""Movements through the asynchronous proxy: boxes of tensors by TMA, runs of bytes, tensor memory.
+
+One thread issues each for its agent, but for the loads and stores of tensor memory, which a warp executes.  The
+transaction of a load counts the bytes of its whole box (PTX ISA, "Async Copy and mbarrier Transactions").
+"""
+
+from __future__ import annotations
+
+from .rows import Box, CopyAtom, Ordering
+
+TENSOR_MAP = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor" and "Tensor-map"'
+BULK = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk"'
+TENSOR_MEMORY = 'PTX ISA, "Data Movement Shapes" and "Tensor Memory Access" of tcgen05'
+
+_RANKS = (1, 2, 3, 4, 5)
+# CUDA driver API, cuTensorMapEncodeTiled: box sizes up to 256 elements, shared memory aligned to 128 bytes; swizzled
+# buffers to eight rows of their span.
+_BOX = Box(_RANKS, 256, (0, 32, 64, 128), 128)
+_RUN = Box((), 0, (0,), 16)
+
+_GENERIC_READ = Ordering(
+    "fence.proxy.async.shared::cta", "threads read the destination before: by each of them, before its release"
+)
+_LOADED = Ordering("mbarrier.try_wait", "the destination is read: the phase that the transaction belongs to completes")
+_GENERIC_WRITE = Ordering("fence.proxy.async.shared::cta", "threads wrote the origin: by each of them")
+_GLOBAL_WRITE = Ordering("fence.proxy.async.global", "global memory was accessed through the generic proxy")
+_READ = Ordering("cp.async.bulk.wait_group.read", "the origin is written again")
+_STORED = Ordering("cp.async.bulk.wait_group", "another thread, through a release, reads global memory")
+
+_LOAD = {"executor": "elected thread", "queue": "mbarrier transaction", "after": (_LOADED,), "chosen": False}
+_STORE = {
+    "executor": "elected thread", "queue": "bulk group", "after": (_READ, _STORED), "chosen": False,
+    "before": (_GENERIC_WRITE, _GLOBAL_WRITE), "commit": "nvvm.cp.async.bulk.commit.group",
+    "wait": "nvvm.cp.async.bulk.wait_group",
+}  # fmt: skip
+
+_LOADS = (
+    CopyAtom(
+        "tma_load", "global", "shared", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
+        before=(_GENERIC_READ, _GLOBAL_WRITE),
+        syntax=".{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [{to}], [{map}, {at}], [{barrier}]",
+        **_LOAD,
+    ),
+    CopyAtom(
+        "tma_load_multicast", "global", "shared", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
+        before=(_GENERIC_READ, _GLOBAL_WRITE),
+        syntax=".{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[{to}], [{map}, {at}], [{barrier}], {ctas}",
+        **_LOAD,
+    ),
+    CopyAtom(
+        "tma_gather4", "global", "shared", (16,), "=100f,110f,120f", "", "cp.async.bulk.tensor", TENSOR_MAP,
+        box=Box((2,), 256, (0, 32, 64, 128), 128), before=(_GENERIC_READ, _GLOBAL_WRITE),
+        syntax=".2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [{to}], [{map}, {rows}], [{barrier}]",
+        **_LOAD,
+    ),
+    CopyAtom(
+        "bulk_load", "global", "shared", (16,), "90", "", "cp.async.bulk", BULK, box=_RUN,
+        before=(_GENERIC_READ, _GLOBAL_WRITE),
+        syntax=".shared::cta.global.mbarrier::complete_tx::bytes [{to}], [{from}], {bytes}, [{barrier}]",
+        **_LOAD,
+    ),
+)  # fmt: skip
+
+_STORES = (
+    CopyAtom(
+        "tma_store", "shared", "global", (16,), "90", "", "cp.async.bulk.tensor", TENSOR_MAP, box=_BOX,
+        syntax=".{rank}d.global.shared::cta.tile.bulk_group [{map}, {at}], [{from}]", **_STORE,
+    ),
+    CopyAtom(
+        "tma_reduce", "shared", "global", (16,), "90", "", "cp.reduce.async.bulk.tensor",
+        'PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"', combines=True, box=_BOX,
+        syntax=".{rank}d.global.shared::cta.add.tile.bulk_group [{map}, {at}], [{from}]", **_STORE,
+    ),
+    CopyAtom(
+        "bulk_store", "shared", "global", (16,), "90", "", "cp.async.bulk", BULK, box=_RUN,
+        syntax=".global.shared::cta.bulk_group [{to}], [{from}], {bytes}", **_STORE,
+    ),
+    CopyAtom(
+        "bulk_reduce", "shared", "global", (16,), "90", "", "cp.reduce.async.bulk",
+        'PTX ISA, "Data Movement and Conversion Instructions: cp.reduce.async.bulk"', combines=True, box=_RUN,
+        syntax=".global.shared::cta.bulk_group.add.f32 [{to}], [{from}], {bytes}", **_STORE,
+    ),
+)  # fmt: skip
+
+_AFTER_PRODUCT = Ordering("tcgen05.fence::after_thread_sync", "a product wrote it: behind the wait for its commit")
+_BEFORE_PRODUCT = Ordering("tcgen05.fence::before_thread_sync", "another thread uses the columns: before the barrier")
+
+_TENSOR = (
+    CopyAtom(
+        "tcgen05_ld", "tensor", "register", (4,), "=100f,110f", "", "tcgen05.ld", TENSOR_MEMORY,
+        executor="warp", queue="tcgen05 load", wait="nvvm.tcgen05.wait", before=(_AFTER_PRODUCT,),
+        after=(Ordering("tcgen05.wait::ld.sync.aligned", "the registers are read"), _BEFORE_PRODUCT),
+        syntax=".sync.aligned.32x32b.x{columns}.b32 {registers}, [{from}]", chosen=False,
+    ),
+    CopyAtom(
+        "tcgen05_st", "register", "tensor", (4,), "=100f,110f", "", "tcgen05.st", TENSOR_MEMORY,
+        executor="warp", queue="tcgen05 store", wait="nvvm.tcgen05.wait", before=(_AFTER_PRODUCT,),
+        after=(Ordering("tcgen05.wait::st.sync.aligned", "it is used by anything else"), _BEFORE_PRODUCT),
+        syntax=".sync.aligned.32x32b.x{columns}.b32 [{to}], {registers}", chosen=False,
+    ),
+    CopyAtom(
+        "tcgen05_cp", "shared", "tensor", (16,), "=100f,110f", "", "tcgen05.cp",
+        'PTX ISA, "Tensorcore 5th Generation Data Movement Instructions: tcgen05.cp"',
+        executor="elected thread", queue="tcgen05 commit", before=(_GENERIC_WRITE,),
+        after=(Ordering("tcgen05.commit", "anything but a later product of the same thread uses it"),),
+        syntax=".cta_group::1.128x256b [{to}], {descriptor}", chosen=False,
+    ),
+)  # fmt: skip
+
+BULK_COPY_ATOMS: dict[str, CopyAtom] = {atom.name: atom for atom in (*_LOADS, *_STORES, *_TENSOR)}

@@ -1,0 +1,111 @@
+"""Which atom a target has for a dot, and why it has no better one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.requirements import spelled
+from tileiras.targets.sm import Target
+
+from .mma_sync import MMA_ATOMS, SCALED_MMA_ATOMS
+from .rows import MmaAtom, ScaledMmaAtom
+
+
+def element_name(type: Any, signedness: str | None = None) -> str:
+    """An element type as these tables name it: `f16`, `i32`; `s8` or `u8` for an operand that is `signed` or
+    `unsigned`."""
+    keyword = getattr(type, "keyword", None)
+    if keyword is not None:
+        return keyword
+    letter = "i" if signedness is None else "s" if signedness == "signed" else "u"
+    return f"{letter}{type.width}"
+
+
+def product_types(op: Any) -> tuple[str, str, str]:
+    """The names of the element types of A, B and C of a dot, block-scaled or not."""
+    signs = (getattr(op, name, None) for name in ("signedness_a", "signedness_b"))
+    a, b = (
+        element_name(value.type.element_type, None if sign is None else sign.value)
+        for value, sign in zip((op.a, op.b), signs)
+    )
+    return a, b, element_name(op.c.type.element_type)
+
+
+UNIVERSAL_FMA = "universal_fma"
+"""The atom of every target and type: a multiply-add for each element of the result and each step of K."""
+
+
+def scaled_mma_atom(name: str) -> ScaledMmaAtom:
+    """The block-scaled atom of this name; KeyError when there is none."""
+    return SCALED_MMA_ATOMS[name]
+
+
+def find_scaled_mma_atom(
+    on: Target, a_type: str, b_type: str, scale_type: str, block: int, k: int
+) -> ScaledMmaAtom | None:
+    """The target's atom for operands and scales of these types, in runs of `block`, None when it has none."""
+    for atom in SCALED_MMA_ATOMS.values():
+        wanted = (atom.a_type, atom.b_type, atom.scale_type, atom.block)
+        if wanted == (a_type, b_type, scale_type, block) and atom.shape[2] <= k and on.meets(atom.requires):
+            return atom
+    return None
+
+
+def mma_atom(name: str) -> MmaAtom:
+    """The atom of this name; KeyError when there is none."""
+    return MMA_ATOMS[name]
+
+
+def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:
+    """Atoms the target has for these element types and an m x n x k tile, the best first.
+
+    The depth of the tile is a multiple of the atom's.  Rows and columns that the tile lacks are computed again, so the
+    atom that repeats least comes first, and among equals the one with most work per instruction.
+    """
+    fitting = [atom for atom in _atoms_of(a_type, b_type, c_type) if on.meets(atom.requires) and atom.shape[2] <= k]
+
+    def rank(atom: MmaAtom) -> tuple[int, int, str]:
+        rows, columns, depth = atom.shape
+        repeated = max(1, rows // m) * max(1, columns // n)
+        return repeated, -rows * columns * depth, atom.name
+
+    return sorted(fitting, key=rank)
+
+
+def _atoms_of(a_type: str, b_type: str, c_type: str) -> list[MmaAtom]:
+    return [atom for atom in MMA_ATOMS.values() if (atom.a_type, atom.b_type, atom.c_type) == (a_type, b_type, c_type)]
+
+
+ASYNCHRONOUS = {"tcgen05": "tcgen05.mma", "wgmma": "wgmma.mma_async"}
+"""Feature -> products that are larger than any of this table, for which there are no atoms."""
+
+ASYNCHRONOUS_ROWS = 64
+"""Rows of the smallest of them (PTX ISA, "Shape" of wgmma.mma_async; of tcgen05.mma with one CTA)."""
+
+NEAREST = {"f32": "tf32"}
+"""Element type that no instruction multiplies -> one with its range that one does."""
+
+
+def why_no_better_atom(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> str:
+    """Why `find_mma_atoms` has nothing larger to put first; empty when it puts the largest there is."""
+    chosen = next(iter(find_mma_atoms(on, a_type, b_type, c_type, m, n, k)), None)
+    types = f"{a_type} x {b_type} + {c_type}"
+    known = _atoms_of(a_type, b_type, c_type)
+    if not known:
+        nearest = (NEAREST.get(a_type, a_type), NEAREST.get(b_type, b_type), c_type)
+        instead = "" if nearest == (a_type, b_type, c_type) or not find_mma_atoms(on, *nearest, m, n, k) else (
+            f"; there is one for operands of {nearest[0]}"
+        )
+        return f"no tensor-core instruction multiplies {types}{instead}"
+    largest = max(known, key=lambda atom: atom.shape[0] * atom.shape[1] * atom.shape[2])
+    if largest is not chosen:
+        if not any(on.meets(atom.requires) for atom in known):
+            least = spelled(min(atom.requires for atom in known))
+            return f"{on.name} has no tensor-core instruction for {types}, which needs {least}"
+        if not on.meets(largest.requires):
+            return f"m{{}}n{{}}k{{}} needs {spelled(largest.requires)}".format(*largest.shape)
+        if largest.shape[2] > k:
+            return "m{}n{}k{} is deeper than the tile's K of {}".format(*largest.shape, k)
+        return "m{}n{}k{} would repeat rows or columns of a {} x {} tile".format(*largest.shape, m, n)
+    larger = next((name for feature, name in ASYNCHRONOUS.items() if on.has(feature)), None)
+    return f"{larger} is not generated" if larger is not None and m >= ASYNCHRONOUS_ROWS else ""

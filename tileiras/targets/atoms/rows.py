@@ -1,0 +1,234 @@
+"""What a row of the atom tables says of an instruction: its operands, who executes it, and what it is ordered by.
+
+A row is data.  Passes choose among rows, the lowering writes what a chosen row names, and neither names an instruction
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from tileiras.named_tuple import NamedTuple
+
+Basis = tuple[int, int]
+
+Executor = Literal["thread", "warp", "warpgroup", "elected thread", "elected thread of a CTA pair"]
+"""Who executes an instruction together.  An elected thread issues it for its agent; of a CTA pair, one thread of the
+CTA of even rank issues it for both."""
+
+Residence = Literal["register", "shared", "tensor", "global"]
+"""Where an operand lies; `tensor` is the tensor memory of sm_100."""
+
+Queue = Literal[
+    "cp.async group", "bulk group", "mbarrier transaction", "wgmma group", "tcgen05 commit", "tcgen05 load",
+    "tcgen05 store",
+]  # fmt: skip
+"""How the completion of an asynchronous instruction is observed.
+
+- cp.async group, bulk group, wgmma group: commit_group by the issuing agent, then wait_group.
+- mbarrier transaction: bytes that complete on the mbarrier that the instruction names.
+- tcgen05 commit: tcgen05.commit arrives on an mbarrier once all earlier ones of the thread are complete.
+- tcgen05 load, tcgen05 store: tcgen05.wait::ld and tcgen05.wait::st.
+"""
+
+Major = Literal["k", "mn"]
+"""Which dimension of an operand is contiguous in shared memory: K, or its rows (of A) or columns (of B)."""
+
+
+class Ordering(NamedTuple):
+    """An instruction that must stand before or behind an atom, and what asks for it."""
+
+    instruction: str
+    when: str
+
+
+class Fragment(NamedTuple):
+    """An operand in registers: its tile, the bases of registers, lanes and warps of its executor, and how it is passed.
+
+    `operands` values of LLVM type `operand_type`, each `packing` elements.  A register basis indexes the elements of a
+    thread in the instruction's operand order; elements that share a 32-bit operand are the lowest register bits,
+    element 0 in the low half.
+    """
+
+    shape: tuple[int, int]
+    bases: Mapping[str, tuple[Basis, ...]]
+    operand_type: str
+    packing: int
+
+    @property
+    def residence(self) -> Residence:
+        return "register"
+
+    @property
+    def elements(self) -> int:
+        """Elements of one thread."""
+        return 1 << len(self.bases["register"])
+
+    @property
+    def operands(self) -> int:
+        return self.elements // self.packing
+
+
+class SharedTile(NamedTuple):
+    """An operand that the instruction reads from shared memory through a matrix descriptor.
+
+    `swizzles`: spans in bytes that the descriptor can name, 0 for none; `atomicity`: bytes that a swizzle keeps
+    together, by major-ness.
+    """
+
+    shape: tuple[int, int]
+    element_bits: int
+    majors: tuple[Major, ...]
+    swizzles: tuple[int, ...]
+    atomicity: Mapping[Major, int]
+
+    @property
+    def residence(self) -> Residence:
+        return "shared"
+
+    @property
+    def bytes(self) -> int:
+        return self.shape[0] * self.shape[1] * self.element_bits // 8
+
+
+class TensorTile(NamedTuple):
+    """An operand in tensor memory: `lanes` (of 128, in each CTA) by `columns` of 32 bits."""
+
+    shape: tuple[int, int]
+    element_bits: int
+    lanes: int
+    columns: int
+
+    @property
+    def residence(self) -> Residence:
+        return "tensor"
+
+
+Operand = Fragment | SharedTile | TensorTile
+
+
+class MmaAtom(NamedTuple):
+    """`d = a @ b + c`.
+
+    `op` is the operation that does it, `instruction` PTX's name, `intrinsic` the name after `llvm.nvvm.`; element types
+    are the compiler's (`f16`, `bf16`, `tf32`, `f8E4M3FN`, `i8` ...; an integer type carries its signedness as `s8` or
+    `u8`).  C and D are one operand: where the accumulator lies.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    a_type: str
+    b_type: str
+    c_type: str
+    a: Operand
+    b: Operand
+    c: Operand
+    requires: str
+    intrinsic: str
+    source: str
+    """The section of the PTX ISA that says where each element is."""
+    op: str = ""
+    instruction: str = ""
+    halves: str = ""
+    """The f16 atom that, issued twice (low halves of the operands' words, then high), computes the same.
+
+    Where the machine multiplies no f8 (`fp8_products`), ptxas makes the same of this atom and adds the two results, for
+    an addition and a register more for each element of the accumulator.
+    """
+    executor: Executor = "warp"
+    queue: Queue | None = None
+    """None: the result is there when the next instruction is issued."""
+    before: tuple[Ordering, ...] = ()
+    after: tuple[Ordering, ...] = ()
+    syntax: str = ""
+    """Operands of `instruction` as inline assembly, for those without an intrinsic: `{d}`, `{a}`, `{b}` and
+    `{scale_d}` are registers or descriptors, `{trans_a}` and `{trans_b}` 1 for an operand whose major is not K."""
+    chosen: bool = True
+    """False for an instruction that is described and that no pass chooses yet."""
+
+
+class ScaledMmaAtom(NamedTuple):
+    """As MmaAtom, with a scale for every `block` elements along K.
+
+    `kind`, `vector` and `scale_ptx` are PTX's names; the scales of one row or column are the bytes of one operand.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    a_type: str
+    b_type: str
+    c_type: str
+    scale_type: str
+    block: int
+    a: Operand
+    b: Operand
+    c: Operand
+    scale_a: Operand
+    scale_b: Operand
+    requires: str
+    intrinsic: str
+    source: str
+    kind: str
+    vector: str
+    scale_ptx: str
+    op: str = ""
+    instruction: str = ""
+    executor: Executor = "warp"
+    queue: Queue | None = None
+    before: tuple[Ordering, ...] = ()
+    after: tuple[Ordering, ...] = ()
+    chosen: bool = True
+
+
+class CopyAtom(NamedTuple):
+    """One kind of movement.
+
+    `widths`: bytes of one access of a thread (of the rows whose addresses it gives, for matrices), whose address is a
+    multiple of them; of a box, multiples of which its innermost row has.  `op` is the operation that does it,
+    `instruction` PTX's name.  Of an asynchronous one `queue` says what observes its completion, `commit` closes a group
+    and `wait` waits for groups.
+    """
+
+    name: str
+    origin: Residence
+    destination: Residence
+    widths: tuple[int, ...]
+    requires: str
+    op: str
+    instruction: str
+    source: str
+    """The section of the PTX ISA."""
+    executor: Executor = "thread"
+    queue: Queue | None = None
+    commit: str = ""
+    wait: str = ""
+    matrices: bool = False
+    """Moves 8x8 matrices of 16-bit elements."""
+    combines: bool = False
+    """What lies at the destination takes part in the result."""
+    box: "Box | None" = None
+    before: tuple[Ordering, ...] = ()
+    after: tuple[Ordering, ...] = ()
+    syntax: str = ""
+    """Operands of `instruction` as inline assembly, for those without an intrinsic."""
+    chosen: bool = True
+
+    @property
+    def asynchronous(self) -> bool:
+        return self.queue is not None
+
+
+class Box(NamedTuple):
+    """What one instruction moves for all threads: a box of a tensor that a map describes, or a run of bytes.
+
+    `ranks`: of the tensor, empty for a run of bytes; `extent`: most elements along a dimension; `swizzles`: spans in
+    bytes that shared memory can have, 0 for none.  Where completion is a transaction, its bytes are those of the whole
+    box, parts beyond the tensor's edge included (PTX ISA, "Async proxy": out-of-bound elements are filled).
+    """
+
+    ranks: tuple[int, ...]
+    extent: int
+    swizzles: tuple[int, ...]
+    alignment: int
+    """Of the place in shared memory, in bytes, without a swizzle."""
