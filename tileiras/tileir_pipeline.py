@@ -7,7 +7,9 @@ every pass that the documentation lists for a level, in its order, with the pass
 why there is none.  `build` makes the passes of our own pipeline: those that the stages run, in their order.
 
 Defaults are laid down in three layers, of which a later one wins: the table's, the braces', the driver's command line.
-An option whose consumer does not run is passed over in silence, as is one that nothing reads here.
+Under the command `tileiras` the first layer is the command's own defaults, so that asking for a trace does not change
+the code; a remark says where these differ from the table.  An option whose consumer does not run is passed over in
+silence, as is one that nothing reads here.
 """
 
 from __future__ import annotations
@@ -184,6 +186,22 @@ class TileIRPipelineOptions(Mapping[str, Any]):
             for name, option in OPTIONS.items()
             if option.compiler and (name in self.given or not option.unset)
         }
+
+    def given_compiler_options(self) -> dict[str, Any]:
+        """As `compiler_options`, without what nobody asked for: where the compiler's own defaults are to hold."""
+        return {OPTIONS[name].compiler: value for name, value in self.given.items() if OPTIONS[name].compiler}
+
+    def differences(self, values: Mapping[str, Any]) -> str:
+        """Where the compiler's options `values` differ from documented defaults that nobody asked to change, as the
+        text of a remark; empty if nowhere."""
+        different = []
+        for name, option in OPTIONS.items():
+            value = values.get(option.compiler, option.default)
+            if name not in self.given and value != option.default:
+                different.append(f"{name} is {'chosen' if value is None else value}, not {option.default}")
+        if not different:
+            return ""
+        return f"the command's defaults differ from those documented for 'tileir': {'; '.join(different)}"
 
 
 def _checked(option: PipelineOption, value: Any) -> Any:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from invocations import KERNEL
@@ -121,6 +122,36 @@ def test_the_command_line_overrides_the_braces(kernel, tmp_path):
     assert main([kernel, braces, "--emit=ptx", "-o", "out"]) == 0
     text = (tmp_path / "out").read_text()
     assert ".target sm_80" in text and ".reqntid 256" in text
+
+
+MATMUL = Path(__file__).parents[2] / "examples" / "matmul_f32.mlir"
+
+DIFFERENCES = (
+    "remark: the command's defaults differ from those documented for 'tileir': num-warps is chosen, not 4; num-ctas is "
+    "chosen, not 1; pipeline-strategy is unspecialize, not none; unspecialized-pipeline-num-stages is chosen, not 4\n"
+)
+
+
+def test_watching_the_documented_pipeline_does_not_change_the_code(kernel, tmp_path, capsys):
+    """The documented default of `pipeline-strategy` would turn the pipelining of loads off."""
+    assert compile(str(MATMUL)) == 0
+    plain = (tmp_path / "out").read_bytes()
+    assert b"cp.async" in plain and capsys.readouterr().err == ""
+    assert compile(str(MATMUL), "--pass-pipeline=tileir{schedule-trace-file=trace.json}") == 0
+    assert (tmp_path / "out").read_bytes() == plain and (tmp_path / "trace.json").exists()
+    assert capsys.readouterr().err == DIFFERENCES
+
+
+def test_what_was_asked_for_is_no_difference(kernel, tmp_path, capsys):
+    asked = "tileir{num-warps=4 num-ctas=1 pipeline-strategy=none}"
+    pipeline = (f"--pass-pipeline={asked}", "--unspecialized-pipeline-num-stages=4")
+    assert compile(str(MATMUL), *pipeline) == 0
+    assert b"cp.async" not in (tmp_path / "out").read_bytes() and capsys.readouterr().err == ""
+    assert compile(str(MATMUL), "--pass-pipeline=tileir", "--pipeline-strategy=none", "--num-warps=4") == 0
+    assert capsys.readouterr().err == (
+        "remark: the command's defaults differ from those documented for 'tileir': num-ctas is chosen, not 1; "
+        "unspecialized-pipeline-num-stages is chosen, not 4\n"
+    )
 
 
 @pytest.mark.parametrize("pipeline, message", [

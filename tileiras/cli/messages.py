@@ -89,6 +89,11 @@ class Report:
         elif remarks:
             print(render_command_line(remarks), end="", file=sys.stderr)
 
+    def remark(self, text: str) -> None:
+        """A remark about the command line, which is there whether or not remarks about the kernel are asked for."""
+        if text:
+            self._print([Diagnostic(Severity.REMARK, None, text)])
+
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:
         if self.remark_file == "-":
             print(to_yaml(remarks), end="")

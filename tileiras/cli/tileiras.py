@@ -25,6 +25,7 @@ from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_g
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
+    from tileiras.tileir_pipeline import TileIRPipelineOptions
     from tileiras.units import Source
 
 DEFAULT_CUBIN = "elf.o"
@@ -152,6 +153,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
     if refused is not None:
         raise refused
     report.success([*said, *artifact.diagnostics])
+    report.remark(layered.differences(options) if layered is not None else "")
     _write(output, artifact.data)
     if "depfile" in values:
         _write(values["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
@@ -159,8 +161,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
 
 
 def _compile(
-    source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any], layered: Mapping[str, Any],
-    folder: str,
+    source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any],
+    layered: TileIRPipelineOptions | None, folder: str,
 ) -> Artifact:  # fmt: skip
     """The product; what stages make goes to `folder` where it is to be kept, and passes are watched."""
     from tileiras import api
@@ -171,7 +173,7 @@ def _compile(
         return library.compile_with(source, options, emit, entry=entry)
     keep = _saver(folder) if values.get("save-temps") else None
     flags = {name for name in instrumentation.FLAGS if values.get(name)}
-    with instrumentation.watching(flags, values, layered, list) as (watchers, times):
+    with instrumentation.watching(flags, values, layered or {}, list) as (watchers, times):
         return api.compile_with(
             source, options, emit, entry=entry, keep=keep, instrumentation=watchers, times=times
         )  # fmt: skip
@@ -181,23 +183,20 @@ WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
 """Options with which passes are watched, and so have to run: nothing comes out of the store."""
 
 
-def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> Mapping[str, Any]:
+def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileIRPipelineOptions | None:
     """The options of `--pass-pipeline=tileir{...}`, of which those of the compiler go below what is `given` by name.
 
     Raises CompileError (code 2) for another pipeline: those are for tileiras-opt.
     """
     text = values.get("pass-pipeline")
     if text is None:
-        return {}
+        return None
     from tileiras.tileir_pipeline import TileIRPipelineOptions
 
     inner = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", text, re.DOTALL)
     # The driver hands its own optimization level through, its default as well.
     parsed = TileIRPipelineOptions.parse(inner.group(1) if inner else text, {"opt-level": 3, **given})
-    layered = parsed.compiler_options()
-    if "compute-capability" not in parsed.given:
-        del layered["gpu-name"]
-    given.update({**layered, **given})
+    given.update({**parsed.given_compiler_options(), **given})
     return parsed
 
 
