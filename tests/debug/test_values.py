@@ -7,6 +7,7 @@ import pytest
 from tileiras.codegen import llvm_pipeline
 from tileiras.codegen import ptxas as assembler
 from tileiras.codegen.target_machine import processor
+from tileiras.diagnostics import CompileError
 from tileiras.dialects.debuginfo.value_types import debug_type
 from tileiras.ir import parse_module, parse_type, verify
 from tileiras.ir.pass_manager import PassContext
@@ -98,3 +99,21 @@ def test_records_are_for_full_debug_information():
 def test_every_type_has_its_row(type, expected):
     found = debug_type(parse_type(type))
     assert (found is None) if expected is None else str(found).endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ('"y" in #k, line = 4, arg = 2', "'y' has arg = 2, which is 'x' already"),
+        ('"x" in #k, line = 5, arg = 2', "two variables 'x' with arg = 2, which differ in scope, line or type"),
+    ],
+)
+def test_a_parameter_is_one_variable(other, message):
+    """LLVM would drop the debug information of the whole module."""
+    variable = "    debuginfo.value %i, #debuginfo.di_local_variable<{}> : i32 loc(#at)\n"
+    first = variable.format('"x" in #k, line = 4, arg = 2')
+    assert translated(first + first).count("#dbg_value") == 2
+    with pytest.raises(CompileError, match=re.escape(message)) as error:
+        translated(first + variable.format(other))
+    assert error.value.code == 5 and error.value.diagnostics[0].position[:2] == ("k.py", 4)
+    assert "#dbg" not in translated(first + variable.format(other), DIRECTIVES_ONLY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from . import lexer, registry
 from .attributes import (
@@ -253,6 +253,32 @@ class AttributeParser(LocationParser):
         if self.parse_optional_keyword("false"):
             return False
         return self.parse_attribute()
+
+    def parse_struct(
+        self, name: str, fields: Mapping[str, Callable[[], Any]], open: str = "<", close: str = ">"
+    ) -> dict[str, Any]:
+        """`<key = value, ...>`: the values by key, each read by the function that `fields` has for it.
+
+        Keys that are not in `fields` and keys that come twice are errors about `name`.
+        """
+        found: dict[str, Any] = {}
+
+        def item() -> None:
+            start = self.pos
+            key = self.parse_any_keyword()
+            if key not in fields:
+                self.fail(start, f"{name} has no parameter '{key}'")
+            if key in found:
+                self.fail(start, f"{name} has parameter '{key}' twice")
+            self.parse_punctuation("=")
+            found[key] = fields[key]()
+
+        if open:
+            self.parse_comma_separated(item, open, close)
+        else:  # behind other parameters
+            while self.parse_optional_punctuation(","):
+                item()
+        return found
 
     def _parse_enum(self, cls: type[EnumAttr]) -> EnumAttr:
         self.parse_punctuation("<")

@@ -7,6 +7,11 @@ from typing import Any
 from tileiras.ir import Attribute, EnumAttr, StringAttr, VerifyError
 
 
+def _check_number(what: str, value: int, bits: int) -> None:
+    if not 0 <= value < 1 << bits:
+        raise VerifyError(f"{what} must be between 0 and {(1 << bits) - 1}, got {value}", prefix=False)
+
+
 class EncodingAttr(EnumAttr):
     """How the bits of a basic type are read: DWARF's base type encodings (DWARF 2, 7.8)."""
 
@@ -26,6 +31,9 @@ class DIBasicTypeAttr(DebugTypeAttr):
 
     name = "debuginfo.di_basic_type"
     parameters = ("type_name", "size", "encoding")
+
+    def verify(self) -> None:
+        _check_number("size", self.size, 32)
 
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
@@ -69,6 +77,9 @@ class DIArrayTypeAttr(DebugTypeAttr):
 
     name = "debuginfo.di_array_type"
     parameters = ("element", "count")
+
+    def verify(self) -> None:
+        _check_number("count", self.count, 32)
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -121,7 +132,10 @@ class DILocalVariableAttr(Attribute):
 
     def verify(self) -> None:
         if self.scope.name not in ("cuda_tile.di_subprogram", "cuda_tile.di_lexical_block"):
-            raise VerifyError(f"expected a debug scope, got {self.scope}")
+            raise VerifyError(f"expected a debug scope, got {self.scope}", prefix=False)
+        # LLVM's parser takes 32 bits for a line and 16 for a parameter.
+        _check_number("line", self.line, 32)
+        _check_number("arg", self.arg, 16)
 
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
@@ -143,18 +157,13 @@ class DILocalVariableAttr(Attribute):
         parser.parse_keyword("in")
         at = parser.offset
         scope = parser.parse_attribute()
-        found: dict[str, Any] = {"line": None, "arg": 0, "type": None}
-        while parser.parse_optional_punctuation(","):
-            key = parser.parse_any_keyword()
-            if key not in found:
-                parser.error(at, f"unknown parameter name: {key}")
-            parser.parse_punctuation("=")
-            found[key] = _type(parser) if key == "type" else parser.parse_integer()
-        if found["line"] is None:
+        fields = {"line": parser.parse_integer, "arg": parser.parse_integer, "type": lambda: _type(parser)}
+        found = parser.parse_struct("#debuginfo.di_local_variable", fields, open="")
+        if "line" not in found:
             parser.error(at, "missing required parameter: line")
         parser.parse_punctuation(">")
         try:
-            return cls(name, scope, found["line"], found["arg"], found["type"])
+            return cls(name, scope, found["line"], found.get("arg", 0), found.get("type"))
         except VerifyError as error:
             parser.error(at, error.message)
 

@@ -26,6 +26,8 @@ class DebugRecordOp(LLVMOp):
     def verify_op(self) -> None:
         if self.var_info.name != "debuginfo.di_local_variable":
             raise VerifyError(f"expected a local variable, got {self.var_info}")
+        if self.var_info.type is None:  # type: ignore[attr-defined]
+            raise VerifyError("expected a variable with a type")
 
 
 class DbgValueOp(DebugRecordOp):
@@ -40,6 +42,20 @@ class DbgValueOp(DebugRecordOp):
     var_info = attribute(Attribute)
     fragment = attribute(TypedAttribute(DenseArrayAttr, i64, "i64 dense array attribute"), optional=True)
     deref = attribute(UnitAttr, optional=True)
+
+    def verify_op(self) -> None:
+        """LLVM drops the debug information of a module with a fragment that is none."""
+        super().verify_op()
+        if self.fragment is None:
+            return
+        whole = self.var_info.type.size
+        offset, size = self.fragment.elements if len(self.fragment) == 2 else (0, 0)
+        if not (0 <= offset and 0 < size < whole and offset + size <= whole):
+            raise VerifyError(
+                f"expects a fragment [offset, size] that is a part of the {whole} bits of the variable, "
+                f"got {list(self.fragment)}"
+            )
+
     assembly_format = (
         "qualified($var_info) (`fragment` $fragment^)? (`deref` $deref^)? `=` $value `:` type($value) attr-dict"
     )

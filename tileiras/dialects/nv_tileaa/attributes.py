@@ -161,7 +161,10 @@ class SameElementsAttr(Attribute):
 
 
 class KernelSpecAttr(Attribute):
-    """What a launch of the kernel needs: warps per CTA (None until chosen), CTAs per tile block, occupancy hint."""
+    """What a launch of the kernel needs: warps per CTA (None until chosen), CTAs per tile block, occupancy hint.
+
+    The CTAs of a tile block lie along x: `clusterDim = [n, 1, 1]` is another way to write `numCtas = n`.
+    """
 
     name = "nv_tileaa.kernel_spec"
     parameters = ("num_warps", "num_ctas", "occupancy")
@@ -189,12 +192,14 @@ class KernelSpecAttr(Attribute):
 
     @classmethod
     def parse_parameters(cls, parser: Any) -> "KernelSpecAttr":
-        found: dict[str, int] = {}
-
-        def item() -> None:
-            key = parser.parse_any_keyword()
-            parser.parse_punctuation("=")
-            found[key] = parser.parse_integer()
-
-        parser.parse_comma_separated(item, "<", ">")
-        return cls(found.get("numWarps"), found.get("numCtas", 1), found.get("occupancy"))
+        start = parser.offset
+        fields: dict[str, Any] = dict.fromkeys(("numWarps", "numCtas", "occupancy"), parser.parse_integer)
+        fields["clusterDim"] = lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]")
+        found = parser.parse_struct("#nv_tileaa.kernel_spec", fields)
+        num_ctas = found.get("numCtas", 1)
+        if "clusterDim" in found:
+            sizes = found["clusterDim"]
+            num_ctas = found.get("numCtas", sizes[0] if sizes else 0)
+            if sizes != [num_ctas, 1, 1]:
+                parser.fail(start, f"clusterDim must be [numCtas, 1, 1], got {sizes}")
+        return cls(found.get("numWarps"), num_ctas, found.get("occupancy"))

@@ -173,16 +173,15 @@ class TiledViewType(Type):
         shape = parser.parse_comma_separated(parser.parse_integer, "[", "]")
         parser.parse_punctuation(",")
         source = parser.parse_type()
-        named: dict[str, Any] = {}
-        while parser.parse_optional_punctuation(","):
-            key = parser.parse_any_keyword()
-            parser.parse_punctuation("=")
-            if key == "padding":
-                named[key] = parser.parse_attribute()
-            elif key == "sparse_dim":
-                named[key] = parser.parse_integer()
-            else:
-                named[key] = parser.parse_comma_separated(parser.parse_integer, "[", "]")
+
+        def numbers() -> list[int]:
+            return parser.parse_comma_separated(parser.parse_integer, "[", "]")
+
+        fields = {
+            "dim_map": numbers, "padding": parser.parse_attribute, "traversal_strides": numbers,
+            "sparse_dim": parser.parse_integer,
+        }  # fmt: skip
+        named = parser.parse_struct("!nv_tileaa.tiled_view", fields, open="")
         parser.parse_punctuation(">")
         return cls(shape, source, **named)
 

@@ -77,16 +77,12 @@ class LinearLayoutAttr(Attribute):
 
     @classmethod
     def parse_parameters(cls, parser: Any) -> "LinearLayoutAttr":
-        found: dict[str, Any] = {}
-
-        def part() -> None:
-            key = parser.parse_any_keyword()
-            parser.parse_punctuation("=")
-            found[key] = parser.parse_comma_separated(
+        def bases() -> list[list[int]]:
+            return parser.parse_comma_separated(
                 lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
             )
 
-        parser.parse_comma_separated(part, "<", ">")
+        found = parser.parse_struct("#nv_tileas.linear", dict.fromkeys(IN_DIMENSIONS, bases))
         return cls(*(found.get(name, ()) for name in IN_DIMENSIONS))
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of, supported_location
-from tileiras.ir import CallSiteLoc, Location
+from tileiras.ir import CallSiteLoc, Location, VerifyError
 from tileiras.named_tuple import NamedTuple
 
 from .literals import escaped
@@ -65,7 +65,7 @@ class _Position(NamedTuple):
 class DebugMetadata:
     """The debug metadata of one module; `node` numbers a metadata node given as text."""
 
-    __slots__ = ("level", "unit", "inlined", "_columns", "_node", "_scopes", "_locations", "_subprogram")
+    __slots__ = ("level", "unit", "inlined", "_columns", "_node", "_scopes", "_locations", "_parameters", "_subprogram")
 
     def __init__(self, level: DebugLevel, node: Callable[[str], str]) -> None:
         self.level = level
@@ -79,11 +79,14 @@ class DebugMetadata:
         self._scopes: dict[Any, str] = {}
         self._locations: dict[Location, str | None] = {}
         self._subprogram: Any = None
+        self._parameters: dict[int, Any] = {}
+        """The variables of the function that are parameters, by `arg`."""
 
     def enter(self, function: Location) -> str | None:
         """The subprogram of a function at this location, whose instructions follow; None when it has none."""
         self._subprogram = subprogram_of(function)
         self._locations.clear()
+        self._parameters.clear()
         return self.scope(self._subprogram) if self._subprogram is not None else None
 
     def location(self, location: Location) -> str | None:
@@ -139,10 +142,17 @@ class DebugMetadata:
         return f'{row}, !"{name}", !"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
 
     def record(self, op: Any, operand: str) -> str | None:
-        """The record of an `llvm.intr.dbg.*` operation; None where values are not described."""
+        """The record of an `llvm.intr.dbg.*` operation; None where values are not described.
+
+        Raises VerifyError for a second variable with the `arg` of another: LLVM would drop all debug information.
+        """
         if not self.level.values:
             return None
         variable = op.var_info
+        if variable.arg:
+            other = self._parameters.setdefault(variable.arg, variable)
+            if other is not variable:
+                raise VerifyError(_twice(variable, other), location=op.location, prefix=False)
         place = self.location(op.location)
         if place is None:
             # LLVM wants a place in the variable's function; unlike an instruction's, nobody steps to it.
@@ -225,6 +235,13 @@ class DebugMetadata:
     def _file(self, name: str, directory: str) -> str:
         directory = "" if directory == "." else directory
         return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
+
+
+def _twice(variable: Any, other: Any) -> str:
+    name, known = variable.variable_name, other.variable_name
+    if name == known:
+        return f"two variables '{name}' with arg = {variable.arg}, which differ in scope, line or type"
+    return f"'{name}' has arg = {variable.arg}, which is '{known}' already"
 
 
 def _path(file: Any) -> str:
