@@ -69,11 +69,10 @@ def percentile(values: list[float], share: float) -> float:
 
 def helper_megabytes() -> float:
     """Most memory that LLVM's process has had; 0 where the system does not tell."""
-    helper = getattr(isolation._local, "helper", None)
     try:
-        with open(f"/proc/{helper._pid}/status", encoding="utf-8") as file:
+        with open(f"/proc/{isolation.helper_pid()}/status", encoding="utf-8") as file:
             line = next(line for line in file if line.startswith("VmHWM"))
-    except (AttributeError, OSError, StopIteration):
+    except (OSError, StopIteration):
         return 0.0
     return int(line.split()[1]) / 1024
 

@@ -168,6 +168,7 @@ def _compile(
     import time
 
     import llvmlite.binding as llvm
+    from llvmlite.binding.newpassmanagers import NewPassManager
 
     from tileiras.codegen.target_machine import processor, target_machine
 
@@ -210,14 +211,17 @@ def _compile(
     tuning.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
     alone = _single_function(module) if opt_level else None
-    if alone is not None:
-        builder.getFunctionPassManager().run(alone, builder)
-    else:
-        passes = builder.getModulePassManager()
-        if libraries or bitcode:
+    passes = builder.getModulePassManager() if alone is None else builder.getFunctionPassManager()
+    try:
+        if alone is None and (libraries or bitcode):
             # At level 0 the pipeline inlines the library but leaves its bodies behind.
             passes.add_global_dead_code_eliminate_pass()
-        passes.run(module, builder)
+        passes.run(module if alone is None else alone, builder)
+    finally:
+        # In llvmlite 0.50, `close` of a pass manager frees nothing: of its two base classes' `_dispose` it finds the
+        # other one's, which is empty.  Passes keep their tables, up to 70 KB for a small function.
+        NewPassManager._dispose(passes)
+        passes.detach()
     lap("optimize")
     text = machine.emit_assembly(module)
     lap("emit")

@@ -1,0 +1,73 @@
+"""LLVM's process does not grow with the number of compilations."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from bench import llvm_memory  # noqa: E402
+from bench.parallel import kernels  # noqa: E402
+from tileiras import api  # noqa: E402
+from tileiras.codegen import isolation, llvm_pipeline  # noqa: E402
+from tileiras.codegen.target_machine import processor  # noqa: E402
+from tileiras.targets.nvptx import MODULE_HEADER  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell")
+
+
+@pytest.fixture
+def modules():
+    """LLVM IR of four kernels, one a matrix product with loops."""
+    isolation.stop()
+    yield [api.compile(text, gpu_name="sm_90", emit="llvm").text for text in kernels(4).values()]
+    isolation.stop()
+
+
+def compilations(modules, count):
+    for text in itertools.islice(itertools.cycle(modules), count):
+        yield lambda: llvm_pipeline.compile_to_ptx(text, processor("sm_90"))
+
+
+def test_300_compilations_stay_within_5_mb_of_the_level_after_100(modules):
+    found = llvm_memory.growth(compilations(modules, 300))
+    assert found.above <= llvm_memory.BAR, found
+    assert found.processes == -(-300 // isolation.MAX_REQUESTS)
+
+
+def test_passes_are_freed_with_their_compilation(modules, monkeypatch):
+    """What stays is what llvmlite cannot free; the passes' tables were up to 70 KB more for each of these modules."""
+    monkeypatch.setattr(isolation, "MAX_REQUESTS", sys.maxsize)
+    found = llvm_memory.growth(compilations(modules, 140), settled=60)
+    assert found.processes == 1
+    assert found.last - found.settled < 80 * 0.065, found
+
+
+def test_a_process_that_has_grown_is_replaced(monkeypatch):
+    kept = []
+    monkeypatch.setitem(isolation._functions(), "keep", lambda size: kept.append(b"x" * size))
+    isolation.stop()
+    pids = []
+    for size in (1, isolation.MAX_GROWTH // 2, isolation.MAX_GROWTH, 1, 1):
+        isolation.call("keep", size=size)
+        pids.append(isolation.helper_pid())
+    assert pids[0] == pids[1] == pids[2] != pids[3] == pids[4]
+    isolation.stop()
+
+
+def test_a_process_that_watches_over_a_program_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(isolation, "MAX_REQUESTS", 1)
+    text = f"{MODULE_HEADER}define ptx_kernel void @k() {{\n  ret void\n}}\n"
+    llvm_pipeline.verify_module(text)
+    first = isolation.helper_pid()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        with isolation.watching(program.pid, str(tmp_path)):
+            llvm_pipeline.verify_module(text)
+            assert isolation.helper_pid() == first
+        program.communicate(b"\n")
+    llvm_pipeline.verify_module(text)
+    assert isolation.helper_pid() != first
+    isolation.stop()
