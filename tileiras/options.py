@@ -85,11 +85,16 @@ OPTIONS: dict[str, Option] = {
         Option("child-timeout", int, 0, "seconds that ptxas and nvdisasm may take; 0 for no limit", local=True),
         Option("dump-sass-command", str, "nvdisasm -c", "what disassembles a cubin for emit=sass"),
         Option("blob-linked-lib", list, (), "bitcode files to link what the kernel calls of", local=True),
-        Option("libdevice", str, None, "the libdevice to link, instead of the one found", local=True),
+        Option("libdevice", str, None, "the libdevice to link, instead of the one found; explicit links blobs only",
+               local=True),
     )
 }
 
+ALIASES = {"line-info": "lineinfo"}
+"""Further names of options: how the vendor's documentation spells this one."""
+
 _BY_ATTRIBUTE = {option.attribute: option for option in OPTIONS.values()}
+_BY_ATTRIBUTE.update({alias.replace("-", "_"): OPTIONS[name] for alias, name in ALIASES.items()})
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")

@@ -72,6 +72,7 @@ def test_canonical_form_ignores_order_and_files_of_this_machine():
 
 def test_python_and_command_line_spelling_name_the_same_option():
     assert lookup("num_warps") is lookup("num-warps")
+    assert lookup("line_info") is lookup("line-info") is lookup("lineinfo")
 
 
 def test_gpu_names_are_the_chips_of_the_target_table():

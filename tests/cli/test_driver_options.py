@@ -41,6 +41,29 @@ def test_standard_output_is_no_file_to_replace(kernel, tmp_path):
     assert os.path.islink("/dev/stdout") and b".visible .entry k" in (tmp_path / "shown").read_bytes()
 
 
+def test_lines_are_asked_for_in_either_spelling(kernel, tmp_path):
+    made = set()
+    for option in ("--lineinfo", "--line-info", "-line-info=true"):
+        assert compile(kernel, option) == 0
+        made.add((tmp_path / "out").read_bytes())
+    (text,) = made
+    assert b"\t.loc\t" in text
+    assert compile(kernel, "--line-info=false") == 0 and b".loc" not in (tmp_path / "out").read_bytes()
+
+
+def test_libdevice_can_be_left_to_blobs(kernel, tmp_path, capsys):
+    text = F32.replace("%t2 =", "%w = sin %v : tile<16xf32>\n    %t2 =").replace("%a, %v", "%a, %w")
+    (tmp_path / kernel).write_text(text)
+    assert compile(kernel) == 0
+    made = (tmp_path / "out").read_bytes()
+    assert compile(kernel, "--libdevice=explicit") == 5
+    assert "error: Unresolved extern function '__nv_sinf'" in capsys.readouterr().err
+    from tileiras.codegen import libdevice
+
+    assert compile(kernel, "--libdevice=explicit", f"--blob-linked-lib={libdevice.find().path}") == 0
+    assert (tmp_path / "out").read_bytes() == made
+
+
 def dumps(text: str) -> list[str]:
     return [line.split()[-2] for line in text.splitlines() if line.startswith("// *** IR Dump After")]
 

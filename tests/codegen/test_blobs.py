@@ -91,6 +91,34 @@ def test_the_reference_words(bitcode, tmp_path):
         compile_ptx(KERNEL)
 
 
+EXP = KERNEL.replace("@scaled", "@__nv_expf")
+
+
+def test_explicit_links_blobs_only(bitcode, device_library):
+    explicit = {"libdevice": "explicit"}
+    with pytest.raises(CompileError) as error:
+        compile_ptx(EXP, **explicit)
+    assert error.value.code == 5
+    assert error.value.diagnostics[0].message == "Unresolved extern function '__nv_expf'"
+    assert "libdevice=explicit" in error.value.diagnostics[0].notes[0].message
+    # What a blob calls is looked for in blobs as well.
+    with pytest.raises(CompileError, match="Unresolved extern function '__nv_fabsf'"):
+        compile_ptx(inline(bitcode), **explicit)
+    brought = {"blob-linked-lib": [device_library.path], **explicit}
+    assert compile_ptx(EXP, **brought) == compile_ptx(EXP)
+    assert compile_ptx(inline(bitcode), **brought) == compile_ptx(inline(bitcode))
+
+
+def test_what_is_linked_is_part_of_the_key(tmp_path):
+    from tileiras.codegen.llvm_identity import tool_identity
+
+    def identity(option):
+        return tool_identity(stage("ptx").select(CompileOptions({"gpu-name": "sm_80", "libdevice": option})))
+
+    assert len({identity("explicit"), identity(None), identity(str(tmp_path))}) == 3
+    assert identity("explicit").endswith("libdevice-explicit")
+
+
 def test_blobs_that_nothing_is_wanted_of_are_not_read():
     without = KERNEL.replace("call float @scaled(float %x)", "fadd float %x, %x")
     without = without.replace("declare float @scaled(float)\n", "")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras import options
 from tileiras.cli import instrumentation
 from tileiras.cli.command_line import FLAG, STOP, CommandLine, Spec, help_lines
 from tileiras.options import OPTIONS, Option, accepted
@@ -15,7 +16,9 @@ from tileiras.remarks import CATEGORIES, KINDS
 
 PROGRAM = "tileiras"
 
-ALIASES = {"O": "opt-level", "arch": "gpu-name", "g": "device-debug", "o": "output-file", "h": "help"}
+ALIASES = {
+    "O": "opt-level", "arch": "gpu-name", "g": "device-debug", "o": "output-file", "h": "help", **options.ALIASES,
+}  # fmt: skip
 
 _CATEGORIES = ("none", "all", *CATEGORIES)
 

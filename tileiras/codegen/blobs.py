@@ -14,6 +14,7 @@ from tileiras.codegen.bitcode_library import REFLECT_VALUES, ArtifactStore, Bitc
 from tileiras.codegen.ir_text import named_metadata, node
 from tileiras.codegen.isolation import HelperDied
 from tileiras.codegen.kernel_metadata import STRING_OPERAND, unescaped_bytes
+from tileiras.codegen.llvm_pipeline import external_functions
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.targets.nvptx import BLOBS_METADATA
 
@@ -52,16 +53,34 @@ def closures(
 ) -> tuple[list[str], list[str]]:
     """Texts with the functions of `wanted` that the blobs define, and those that none of them does.
 
-    A function that several define is the first one's.  Raises CompileError for a blob that is no bitcode.
+    What a blob calls and does not define comes from another one.  A function that several define is the first one's.
+    Raises CompileError for a blob that is no bitcode.
     """
-    texts: list[str] = []
-    missing = list(wanted)
-    for blob in blobs if missing else ():
-        try:
-            own = [name for name in missing if blob.defines(name)]
-        except (RuntimeError, HelperDied):
-            raise CompileError.at(location, UNREADABLE) from None
-        if own:
-            texts.append(blob.closure(own, location, reflection))
-            missing = [name for name in missing if name not in own]
-    return texts, missing
+    own: list[list[str]] = [[] for _ in blobs]
+    texts = [""] * len(blobs)
+    missing: list[str] = []
+    pending = list(wanted)
+    while pending:
+        changed = set()
+        for name in pending:
+            number = _definer(blobs, name, location)
+            if number is None:
+                missing.append(name)
+            else:
+                own[number].append(name)
+                changed.add(number)
+        known = {*missing, *(name for names in own for name in names)}
+        pending = []
+        for number in sorted(changed):
+            texts[number] = blobs[number].closure(own[number], location, reflection)
+            pending += [name for name in external_functions(texts[number]) if name not in known]
+        pending = list(dict.fromkeys(pending))
+    return [text for text in texts if text], missing
+
+
+def _definer(blobs: Sequence[BitcodeLibrary], name: str, location: Locatable | None) -> int | None:
+    """The first blob that defines a function."""
+    try:
+        return next((number for number, blob in enumerate(blobs) if blob.defines(name)), None)
+    except (RuntimeError, HelperDied):
+        raise CompileError.at(location, UNREADABLE) from None

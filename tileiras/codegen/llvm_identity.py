@@ -13,6 +13,10 @@ from tileiras.files import file_identity
 LIBDEVICE = "nvvm/libdevice/libdevice.10.bc"
 """Its place below the root of a toolkit."""
 
+EXPLICIT = "explicit"
+"""The value of the option `libdevice` with which nothing is linked but what a module brings along (`blobLinkedLib`,
+`--blob-linked-lib`), as the documented compiler has it."""
+
 
 def llvm_identity() -> str:
     """Which LLVM generates the code, `llvmlite-0.50.0`.
@@ -26,6 +30,12 @@ def llvm_identity() -> str:
 
 def tool_identity(options: Any) -> str:
     """LLVM and the libraries, given the options of the ptx stage.  A missing one is told as such, not as an error."""
-    found = toolkit.find_library(LIBDEVICE, options.libdevice)
     blobs = "".join(f" blob-{file_identity(path)}" for path in options.blob_linked_lib)
-    return f"{llvm_identity()} libdevice-{file_identity(found) if found is not None else 'missing'}{blobs}"
+    return f"{llvm_identity()} libdevice-{_libdevice(options.libdevice)}{blobs}"
+
+
+def _libdevice(option: str | None) -> str:
+    if option == EXPLICIT:
+        return EXPLICIT
+    found = toolkit.find_library(LIBDEVICE, option)
+    return file_identity(found) if found is not None else "missing"

@@ -4,8 +4,8 @@ In: the bytes of NAME.ll.  Out: the bytes of NAME.ptx, whose bodies are LLVM's a
 
 Order: intrinsics are admitted for the GPU from our own tables before LLVM sees the module (it would end its process),
 which also says whether the target is `sm_90` or, because some instruction asks for it, `sm_90a`.  What the module calls
-comes from the blobs that it brings along, else from libdevice, which is looked for only then.  LLVM links, optimises
-and emits in a helper process.
+comes from the blobs that it brings along, else from libdevice, which is looked for only then, and not at all with
+`libdevice=explicit`.  LLVM links, optimises and emits in a helper process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from tileiras.codegen import (
     llvm_pipeline,
     tile_launch,
 )
+from tileiras.codegen.llvm_identity import EXPLICIT
 from tileiras.codegen.target_machine import processor
-from tileiras.diagnostics import CompileError
+from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import MORE_PARAMETERS_PTX, PARAMETER_BYTES
 
@@ -41,13 +42,12 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     brought = blobs.libraries(ir, options.blob_linked_lib, context.store, context.location)
     reflection = bitcode_library.reflection(ir)
     libraries, externals = blobs.closures(brought, externals, context.location, reflection)
-    # What came out of a blob may call libdevice as well.
-    for text in list(libraries):
-        externals += [name for name in llvm_pipeline.external_functions(text) if name not in RUNTIME_FUNCTIONS]
-    wanted = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX)))
+    externals = [name for name in externals if name not in RUNTIME_FUNCTIONS]
+    explicit = options.libdevice == EXPLICIT
+    wanted = list(dict.fromkeys(name for name in externals if name.startswith(libdevice.PREFIX) and not explicit))
     unknown = [name for name in externals if name not in wanted]
     if unknown:
-        raise CompileError.at(context.location, f"Unresolved extern function '{unknown[0]}'")
+        raise _unresolved(unknown[0], explicit, context)
     if wanted:
         found = libdevice.find(options.libdevice, context.store)
         if found is None:
@@ -92,6 +92,13 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         tile_launch.mark(module)
     document = kernel_metadata.describe(module, kernels, context.location)
     return StageResult(str(module).encode(), {".json": kernel_metadata.to_json(document).encode()})
+
+
+def _unresolved(name: str, explicit: bool, context: StageContext) -> CompileError:
+    notes = []
+    if explicit and name.startswith(libdevice.PREFIX):
+        notes.append(Diagnostic.note(None, f"with libdevice={EXPLICIT}, blobs alone are linked, and none defines it"))
+    return CompileError.at(context.location, f"Unresolved extern function '{name}'", notes=notes)
 
 
 def _version(text: str | None) -> tuple[int, int] | None:
