@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -153,6 +154,17 @@ def test_same_bytes_from_a_used_helper_and_a_fresh_process():
     )
     texts.add(fresh.stdout)
     assert len(texts) == 1
+
+
+def test_calls_are_numbered_alike_whatever_was_compiled_before():
+    ir = MODULE_HEADER + (
+        "declare i32 @vprintf(ptr, ptr)\n"
+        "define ptx_kernel void @k(ptr %p) {\n"
+        "  %a = call i32 @vprintf(ptr %p, ptr null)\n  %b = call i32 @vprintf(ptr %p, ptr %p)\n  ret void\n}\n"
+    )
+    texts = {llvm_pipeline.compile_to_ptx(ir, processor("sm_80")).text for _ in range(3)}
+    (text,) = texts
+    assert re.findall(r"// callseq (\d+)", text) == ["0", "0", "1", "1"]
 
 
 def test_threads_compile_at_the_same_time():

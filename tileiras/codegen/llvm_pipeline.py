@@ -223,10 +223,18 @@ def _compile(
         NewPassManager._dispose(passes)
         passes.detach()
     lap("optimize")
-    text = machine.emit_assembly(module)
+    text = _calls_from_zero(machine.emit_assembly(module))
     lap("emit")
     module.close()
     return text, phases
+
+
+def _calls_from_zero(ptx: str) -> str:
+    """The text with its calls numbered from 0: LLVM counts all that the process has ever made, in comments."""
+    if "// callseq " not in ptx:
+        return ptx
+    numbers: dict[str, int] = {}
+    return re.sub(r"(?<=// callseq )\d+", lambda match: str(numbers.setdefault(match[0], len(numbers))), ptx)
 
 
 def _definitions(module: Any) -> list[Any]:
