@@ -268,7 +268,8 @@ def compile_with(
         artifacts: dict[str, bytes] = {}
         resumed, location = _artifact_input(kind, data, name, options["gpu-name"])
         for row in rows:
-            result = run(row, resumed, location)
+            beside = {own: artifacts[own] for own in row.reads_beside if own in artifacts}
+            result = run(row, resumed, location, beside=beside)
             resumed = result.output
             artifacts.update(result.artifacts)
         artifacts[last.suffix] = product = _bytes(resumed)
@@ -313,10 +314,11 @@ def compile_with(
 
         product = ptx.empty_module(options["gpu-name"], module.location).encode()
     if last.name in ("cubin", "sass"):
-        known: dict[str, Any] = {}
+        from tileiras.codegen import kernel_metadata
+
+        documents = [kernel.artifacts[".json"] for kernel in kernels]
+        known: dict[str, Any] = {"beside": {".json": kernel_metadata.merge(documents)} if documents else {}}
         if options["emit-remarks"]:
-            launches = {kernel.name: kernel.metadata for kernel in kernels}
-            known["launch_memory"] = {unit: launch["shared_memory"] for unit, launch in launches.items() if launch}
             known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
         location = entries[0].location if entries else module.location
         if keep is not None and len(kernels) != 1:

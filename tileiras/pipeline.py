@@ -49,6 +49,8 @@ class Stage(NamedTuple):
     tools: tuple[str, ...] = ()
     reads_files: bool = False
     """Whether the stage reads files besides its input, and reports them."""
+    reads_beside: tuple[str, ...] = ()
+    """Suffixes of side artifacts of the stage before that the stage is given besides its input."""
     module: str = ""
 
     @property
@@ -124,6 +126,7 @@ STAGES: tuple[Stage, ...] = (
         ),
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
+        reads_beside=(".json",),
     ),
     Stage(
         "sass", ENTRY, ".sass", (), ("dump-sass-command", "child-timeout"),
@@ -170,10 +173,14 @@ def stages_between(first: str, last: str) -> tuple[Stage, ...]:
     return STAGES[names.index(first) : names.index(last) + 1]
 
 
+def before(stage: Stage) -> Stage:
+    """The stage whose product this one reads; not for the first."""
+    return STAGES[STAGES.index(stage) - 1]
+
+
 def takes_module(stage: Stage) -> bool:
     """Whether the stage works on a module; the others are given bytes."""
-    position = STAGES.index(stage)
-    return stage.unit == ENTRY and STAGES[position - 1].makes_module
+    return stage.unit == ENTRY and before(stage).makes_module
 
 
 def run_stage(stage: Stage, source: Any, options: CompileOptions, context: StageContext) -> StageResult:

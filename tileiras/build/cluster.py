@@ -54,7 +54,7 @@ class Link(NamedTuple):
 class Work(NamedTuple):
     links: list[Link]
     files: dict[str, bytes | None]
-    """The first step's input and location files, by path."""
+    """The first step's input, location files and what else it is given, by path."""
 
 
 class Made(NamedTuple):
@@ -129,8 +129,9 @@ def perform_links(work: Work) -> list[Made]:
         data = files[step.input]
         assert data is not None
         table = location_table([files.get(path) for path in step.locations], step.source_name)
+        beside = {suffix: content for suffix, path in step.beside.items() if (content := files.get(path)) is not None}
         try:
-            record, _ = produce(step, data, table, compiler.store)
+            record, _ = produce(step, data, table, beside, compiler.store)
         except CompileError as error:
             diagnostics = locations.encode_diagnostics(error.diagnostics, step.source_name)
             made.append(Made(b"", diagnostics, int(error.code)))
@@ -181,7 +182,7 @@ class Cluster:
             before = _digest(read_if_there(current.outputs[0]))
             links.append(Link(_alone(current), session.signature(current.stage, current.options), before))
             current = current.next
-        files = {path: read_if_there(path) for path in step.locations}
+        files = {path: read_if_there(path) for path in (*step.locations, *step.beside.values())}
         made = self._ask(Work(links, {**files, step.input: data}))
         if made is None:
             return None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileiras import diagnostics as messages
+from tileiras import pipeline
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
@@ -75,6 +76,20 @@ class Step:
     def outputs(self) -> list[str]:
         return [self.stem + suffix for suffix in self.wanted]
 
+    @property
+    def beside(self) -> dict[str, str]:
+        """The side artifacts of the input that the stage is given as well: suffix -> path.
+
+        Empty for an input that is not named as the stage before names it, where nothing is known to belong to it.
+        """
+        if not self.stage.reads_beside:
+            return {}
+        suffix = pipeline.before(self.stage).suffix
+        if not self.input.endswith(suffix):
+            return {}
+        stem = self.input.removesuffix(suffix)
+        return {own: stem + own for own in self.stage.reads_beside}
+
 
 class Outcome:
     """How a step went: `error` is None when its artifacts were written."""
@@ -116,6 +131,7 @@ class _Found(NamedTuple):
     """What is known of a step before its stage runs; `record` is what the store has for it."""
 
     data: bytes
+    beside: dict[str, bytes]
     parts: dict[str, Any]
     key: str
     full_key: str | None
@@ -186,7 +202,7 @@ class Session:
         data = read_if_there(step.input)
         if data is None:
             return None
-        parts = self.parts(step, data)
+        parts = self.parts(step, data, read_beside(step))
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         return self._with_dependencies(step, key, parts) or key
 
@@ -209,13 +225,14 @@ class Session:
         return self._finish(step, found.record, self._said(step, found.record), found.full_key, cached=True)
 
     def _find(self, step: Step, data: bytes) -> _Found:
-        parts = self.parts(step, data)
+        beside = read_beside(step)
+        parts = self.parts(step, data, beside)
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         full_key = self._with_dependencies(step, key, parts)
         record = self.store.get_record(full_key) if full_key is not None else None
         if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
             record = None
-        return _Found(data, parts, key, full_key, record)
+        return _Found(data, beside, parts, key, full_key, record)
 
     def _said(self, step: Step, record: Record) -> list[Diagnostic]:
         if not record.diagnostics["diagnostics"]:
@@ -236,7 +253,7 @@ class Session:
         from tileiras.build.produce import produce
 
         try:
-            record, said = produce(step, found.data, self._table(step), self.store)
+            record, said = produce(step, found.data, self._table(step), found.beside, self.store)
         except CompileError:
             self._remember(step, found.parts, "failed")
             raise
@@ -327,8 +344,11 @@ class Session:
 
     # ---- keys --------------------------------------------------------------------------------------------------------
 
-    def parts(self, step: Step, data: bytes) -> dict[str, Any]:
-        """What a step's result depends on, by name; files that the stage reads besides its input are added later."""
+    def parts(self, step: Step, data: bytes, beside: Mapping[str, bytes]) -> dict[str, Any]:
+        """What a step's result depends on, by name; `beside` is what `read_beside` says of the step.
+
+        Files that the stage finds for itself (imports) are added later.
+        """
         import xxhash
 
         stage = step.stage
@@ -340,6 +360,8 @@ class Session:
             "tools": {name: self.tool(name, stage.select(step.options)) for name in stage.tools},
             "input": xxhash.xxh3_128_hexdigest(data),
         }
+        if stage.reads_beside:
+            parts["beside"] = {own: xxhash.xxh3_128_hexdigest(content) for own, content in beside.items()}
         if stage.reads_files:
             # The front end writes the file's name into the bytecode.
             parts["source name"] = step.source_name
@@ -377,6 +399,12 @@ class Session:
         from tileiras.build.produce import location_table
 
         return location_table([read_if_there(path) for path in step.locations], step.source_name)
+
+
+def read_beside(step: Step) -> dict[str, bytes]:
+    """The content of the side artifacts that a step's stage is given, as far as they are there."""
+    found = {suffix: read_if_there(path) for suffix, path in step.beside.items()}
+    return {suffix: content for suffix, content in found.items() if content is not None}
 
 
 def perform_here(session: Session, step: Step) -> Report:

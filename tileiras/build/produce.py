@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import locations, pipeline, units
@@ -21,15 +21,22 @@ _compiling = threading.Lock()
 
 
 def produce(
-    step: Step, data: bytes, table: locations.LocationTable | None, store: ByteStore | None
+    step: Step,
+    data: bytes,
+    table: locations.LocationTable | None,
+    beside: Mapping[str, bytes],
+    store: ByteStore | None,
 ) -> tuple[Record, list[Diagnostic]]:
     """What a step's stage makes of `data`, and what it said; raises CompileError with all that it said.
 
-    `table` is that of the input (see `location_table`), `store` for what the stage derives from its tools.
+    `table` is that of the input (see `location_table`), `beside` the contents of `Step.beside`, `store` for what the
+    stage derives from its tools.
     """
     import time
 
-    context = StageContext(source_name=step.source_name, source_path=step.source_path, store=store)
+    context = StageContext(
+        source_name=step.source_name, source_path=step.source_path, store=store, beside=beside
+    )
     if step.locations:
         context.location = unit_location(table)
     said = context.engine.diagnostics

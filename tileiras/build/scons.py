@@ -446,8 +446,8 @@ def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequ
                 own.clear()
         # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
         env.Precious(nodes)
-        if step.stage.needs_locations(options):
-            env.Depends(nodes, [env.File(_top(file)) for file in step.locations])
+        further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(options) else ())]
+        env.Depends(nodes, [env.File(_top(file)) for file in further])
         made.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     display.declared(planned.steps, made, [made[product] for product in planned.products])
@@ -498,7 +498,7 @@ def _entries(path: str, name: str) -> list[str]:
 
 
 def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
-    """Emitter of the stage builders when they are called alone: what else the stage writes."""
+    """Emitter of the stage builders when they are called alone: what else the stage writes, and is given."""
     if env.get("TILE_STEP") is None:
         main = str(target[0])
         for row in pipeline.STAGES:
@@ -506,6 +506,8 @@ def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[
                 stem = main.removesuffix(row.suffix)
                 extra = [*row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
                 target = target + [env.File(stem + suffix) for suffix in extra]
+                beside = [env.File(path) for path in _step(row, target, source, env).beside.values()]
+                env.Depends(target, [node for node in beside if node.has_builder() or node.exists()])
     return target, source
 
 

@@ -117,7 +117,25 @@ def to_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def merge(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One document for several modules of one target, kernels in the order given."""
-    first = documents[0]
-    return {**first, "kernels": [kernel for document in documents for kernel in document["kernels"]]}
+def merge(texts: Sequence[bytes]) -> bytes:
+    """The text of one document for several modules of one target, kernels in the order given."""
+    import json
+
+    if len(texts) == 1:
+        return texts[0]
+    documents = [json.loads(text) for text in texts]
+    kernels = [kernel for document in documents for kernel in document["kernels"]]
+    return to_json({**documents[0], "kernels": kernels}).encode()
+
+
+def launch_memory(text: bytes | None) -> dict[str, int]:
+    """Bytes of shared memory that launches provide, by entry; nothing for what is no such document."""
+    import json
+
+    try:
+        document = json.loads(text or b"")
+        if document["format"] != FORMAT:
+            return {}
+        return {kernel["name"]: int(kernel["shared_memory"]) for kernel in document["kernels"]}
+    except (ValueError, KeyError, TypeError):
+        return {}

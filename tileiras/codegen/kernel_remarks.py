@@ -1,61 +1,49 @@
-"""Remarks on whole kernels, from what ptxas reports: registers, spills, shared memory, occupancy."""
+"""Remarks on whole kernels, from what they take: registers, spills, shared memory, occupancy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from tileiras.codegen.ptx import PtxModule
-from tileiras.codegen.ptxas import Resources
+from tileiras.codegen.kernel_resources import KernelResources
 from tileiras.diagnostics import DiagnosticEngine, Locatable
 from tileiras.remarks import Remark
-from tileiras.targets.sm import REGISTERS_PER_THREAD, TARGETS, WARP_SIZE, occupancy
+from tileiras.targets.sm import REGISTERS_PER_THREAD
 
 
 def remark_on_kernels(
-    module: PtxModule,
-    resources: Mapping[str, Resources],
-    launches: Mapping[str, int],
+    kernels: Iterable[KernelResources],
     engine: DiagnosticEngine,
     locations: Mapping[str, Locatable],
     location: Locatable | None = None,
 ) -> None:
-    """One remark for what each entry takes, one for spills if it has any, one for its occupancy.
+    """One remark for what each entry takes, one for spills if it has any, one for its occupancy where it is known.
 
-    `launches`: bytes of shared memory that the launch adds to what the module declares; entries that are not in it
-    are those of which that is not known.  `locations`: where entries stand, `location` for the others.
+    `locations`: where entries stand, `location` for the others.
     """
-    for entry in module.entries:
-        used = resources.get(entry.name)
-        if used is None:
-            continue
-        place = locations.get(entry.name, location)
-        x, y, z = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
-        cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
-        threads = x * y * z
-        dynamic = launches.get(entry.name)
-        shared = used.shared + (dynamic or 0)
+    for kernel in kernels:
+        used = kernel.used
+        place = locations.get(kernel.name, location)
 
         def say(kind: str, name: str, *values: object, reason: str = "", **arguments: object) -> None:
             named = {key.replace("_", " "): value for key, value in arguments.items()}
             engine.emit(
-                Remark(kind, name, place, *values, arguments=named, reason=reason, function=entry.name)  # noqa: B023
+                Remark(kind, name, place, *values, arguments=named, reason=reason, function=kernel.name)  # noqa: B023
             )
 
+        shared = kernel.shared
         say(
-            "analysis", "RemarkKernelResources", used.registers, shared,
-            Warps=-(-threads // WARP_SIZE), CTAs=cluster[0] * cluster[1] * cluster[2], Barriers=used.barriers,
-            Stack=f"{used.stack} bytes",
+            "analysis", "RemarkKernelResources", used.registers,
+            f"at least {used.shared}" if shared is None else shared,
+            Warps=kernel.warps, CTAs=kernel.ctas, Barriers=used.barriers, Stack=f"{used.stack} bytes",
         )  # fmt: skip
         if used.spill_stores or used.spill_loads:
             reason = (
                 f"a thread has at most {REGISTERS_PER_THREAD} registers"
                 if used.registers >= REGISTERS_PER_THREAD
-                else f"{threads} threads a CTA leave {used.registers} registers to each"
+                else f"{kernel.threads} threads a CTA leave {used.registers} registers to each"
             )
             say("missed", "RemarkKernelSpills", used.spill_stores, used.spill_loads, reason=reason)
-        target = TARGETS.get(module.target)
-        if target is not None and dynamic is not None:
-            found = occupancy(target, threads, used.registers, shared)
-            warps = found.ctas * -(-threads // WARP_SIZE)
-            most = target.threads // WARP_SIZE
-            say("analysis", "RemarkKernelOccupancy", warps, most, CTAs=found.ctas, reason=f"limited by {found.limit}")
+        if kernel.occupancy is not None:
+            reason = f"limited by {kernel.occupancy.limit}"
+            say("analysis", "RemarkKernelOccupancy", kernel.resident_warps, kernel.most_warps,
+                CTAs=kernel.occupancy.ctas, reason=reason)  # fmt: skip

@@ -250,11 +250,3 @@ def parse_resources(output: str) -> dict[str, Resources]:
 def _number(pattern: str, line: str) -> int:
     match = re.search(pattern, line)
     return int(match.group(1)) if match is not None else 0
-
-
-def resources_json(resources: dict[str, Resources]) -> str:
-    """NAME.resources.json: entries in ptxas's order, deterministic."""
-    import json
-
-    document: dict[str, Any] = {name: resource._asdict() for name, resource in resources.items()}
-    return json.dumps({"format": 1, "kernels": document}, indent=2) + "\n"

@@ -66,7 +66,7 @@ class StageContext:
 
     __slots__ = (
         "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
-        "launch_memory", "entry_locations", "meanwhile", "postpone", "kept_ptx",
+        "beside", "entry_locations", "meanwhile", "postpone", "kept_ptx",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +78,7 @@ class StageContext:
         source_path: str | None = None,
         store: ByteStore | None = None,
         instrumentation: Sequence[PassInstrumentation] = (),
-        launch_memory: Mapping[str, int] | None = None,
+        beside: Mapping[str, bytes] | None = None,
         entry_locations: Mapping[str, Locatable] | None = None,
     ) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
@@ -92,8 +92,8 @@ class StageContext:
         self.dependencies: list[str] = []
         self.instrumentation = instrumentation
         """What watches the passes inside the stage."""
-        self.launch_memory = launch_memory or {}
-        """Bytes of shared memory that launches provide, by entry, where an earlier stage has said so."""
+        self.beside = beside or {}
+        """The side artifacts that the stage's row in the pipeline names (`reads_beside`), as far as there are any."""
         self.entry_locations = entry_locations or {}
         """Where entries stand, for stages that work on several."""
         self.kept_ptx: str | None = None

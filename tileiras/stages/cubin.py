@@ -1,13 +1,14 @@
 """PTX -> cubin through ptxas, and NAME.resources.json.
 
-In: the bytes of NAME.ptx.  Out: the bytes of NAME.cubin.
+In: the bytes of NAME.ptx, and beside it NAME.json, which says what launches add.  Out: the bytes of NAME.cubin.
 """
 
 from __future__ import annotations
 
 import re
 
-from tileiras.codegen import ptx, ptxas
+from tileiras.codegen import kernel_metadata, ptx, ptxas
+from tileiras.codegen.kernel_resources import kernel_resources, resources_json
 from tileiras.codegen.tile_launch import TILE_LANGUAGE
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -56,17 +57,13 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
         if spoke and error.code == ExitCode.COMPILE_FAILURE:
             _blame_release(error, ptxas.version(ptxas.find(options.ptxas)))
         raise
+    launches = kernel_metadata.launch_memory(context.beside.get(".json"))
+    kernels = kernel_resources(module, text, assembled.resources, launches)
     if context.engine.remarks:
         from tileiras.codegen.kernel_remarks import remark_on_kernels
 
-        known = context.launch_memory
-        if tile_launch or ".extern .shared" not in text:
-            known = {entry.name: 0 for entry in module.entries}
-        remark_on_kernels(
-            module, assembled.resources, known, context.engine, context.entry_locations, context.location
-        )
-    resources = ptxas.resources_json(assembled.resources)
-    return StageResult(assembled.cubin, {".resources.json": resources.encode()})
+        remark_on_kernels(kernels, context.engine, context.entry_locations, context.location)
+    return StageResult(assembled.cubin, {".resources.json": resources_json(kernels).encode()})
 
 
 TILE_PTXAS = (13, 2)

@@ -1,0 +1,48 @@
+"""NAME.resources.json: what ptxas reports, with what the launch adds."""
+
+import json
+
+from tileiras.codegen import kernel_metadata, ptx
+from tileiras.codegen.kernel_resources import kernel_resources, resources_json
+from tileiras.codegen.ptxas import Resources
+
+HEAD = ".version 7.8\n.target sm_90\n.address_size 64\n"
+DYNAMIC = ".extern .shared .align 16 .b8 memory[];\n"
+ENTRY = ".visible .entry k() .reqntid 128 {\nret;\n}\n"
+USED = {"k": Resources(64, 0, 0, 0, 1, 1024, 528)}
+
+
+def row(text: str, launches: dict[str, int]) -> dict:
+    kernels = kernel_resources(ptx.parse(text), text, USED, launches)
+    document = json.loads(resources_json(kernels))
+    assert document["format"] == 2
+    return document["kernels"]["k"]
+
+
+def test_what_the_launch_adds_counts_for_shared_memory_and_occupancy():
+    found = row(HEAD + DYNAMIC + ENTRY, {"k": 98304})
+    assert (found["shared"], found["dynamic_shared"], found["registers"]) == (99328, 98304, 64)
+    limit = "99328 bytes of shared memory a CTA"
+    assert found["occupancy"] == {"ctas": 2, "warps": 8, "most_warps": 64, "limit": limit}
+
+
+def test_what_nobody_has_said_is_null():
+    found = row(HEAD + DYNAMIC + ENTRY, {})
+    assert (found["shared"], found["dynamic_shared"], found["occupancy"]) == (None, None, None)
+
+
+def test_a_module_without_an_array_for_the_launch_gets_nothing_from_it():
+    # As of a tile launch, whose description has the bytes that the module itself declares.
+    found = row(HEAD + ENTRY, {"k": 98304})
+    assert (found["shared"], found["dynamic_shared"]) == (1024, 0)
+    assert found["occupancy"]["ctas"] == 8
+
+
+def test_launch_memory_is_read_of_descriptions_only():
+    text = b'{"format": 1, "kernels": [{"name": "k", "shared_memory": 512}]}'
+    assert kernel_metadata.launch_memory(text) == {"k": 512}
+    assert kernel_metadata.launch_memory(kernel_metadata.merge([text, text.replace(b'"k"', b'"l"')])) == {
+        "k": 512, "l": 512,
+    }  # fmt: skip
+    for other in (None, b"", b"[]", b"\xff", b'{"format": 2, "kernels": []}', b'{"format": 1, "kernels": [{}]}'):
+        assert kernel_metadata.launch_memory(other) == {}

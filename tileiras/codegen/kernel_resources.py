@@ -1,0 +1,94 @@
+"""What kernels take of an SM: ptxas's report together with what their launches add.  NAME.resources.json has it, and
+remarks on kernels say it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tileiras.codegen.ptx import PtxModule
+from tileiras.codegen.ptxas import Resources
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.sm import TARGETS, WARP_SIZE, Occupancy, occupancy
+
+FORMAT = 2
+
+_DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\b")
+"""In the text of a module that has an array whose size the launch decides."""
+
+
+class KernelResources(NamedTuple):
+    """What one entry takes: `used` is ptxas's report, counts are of one CTA unless they say otherwise."""
+
+    name: str
+    used: Resources
+    threads: int
+    ctas: int
+    """CTAs of a cluster."""
+    dynamic_shared: int | None
+    """Bytes of shared memory that the launch adds; None where nobody has said how many."""
+    occupancy: Occupancy | None
+    """None where shared memory or the target is not known."""
+    most_warps: int
+    """Warps that an SM holds; 0 for a target that is not known."""
+
+    @property
+    def shared(self) -> int | None:
+        """Bytes of shared memory, the launch's included."""
+        return None if self.dynamic_shared is None else self.used.shared + self.dynamic_shared
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // WARP_SIZE)
+
+    @property
+    def resident_warps(self) -> int | None:
+        """Warps of the kernel that an SM holds at once."""
+        return None if self.occupancy is None else self.occupancy.ctas * self.warps
+
+
+def kernel_resources(
+    module: PtxModule, text: str, reported: Mapping[str, Resources], launches: Mapping[str, int]
+) -> list[KernelResources]:
+    """The entries of a module in its order, as far as ptxas has reported on them.
+
+    `text` is the module's PTX; `launches` has the bytes of shared memory that launches add to what the module declares,
+    by entry.  A module without an array that the launch sizes gets none, whatever `launches` says.
+    """
+    static = _DYNAMIC_SHARED.search(text) is None
+    found = []
+    for entry in module.entries:
+        used = reported.get(entry.name)
+        if used is None:
+            continue
+        x, y, z = entry.dimensions("reqntid") or entry.dimensions("maxntid") or (1, 1, 1)
+        cluster = entry.dimensions("reqnctapercluster") or (1, 1, 1)
+        dynamic = 0 if static else launches.get(entry.name)
+        target = TARGETS.get(module.target)
+        resident = None
+        if target is not None and dynamic is not None:
+            resident = occupancy(target, x * y * z, used.registers, used.shared + dynamic)
+        most = target.threads // WARP_SIZE if target is not None else 0
+        ctas = cluster[0] * cluster[1] * cluster[2]
+        found.append(KernelResources(entry.name, used, x * y * z, ctas, dynamic, resident, most))
+    return found
+
+
+def resources_json(kernels: Sequence[KernelResources]) -> str:
+    """The text of NAME.resources.json: bytes where not said otherwise, null for what is not known."""
+    import json
+
+    document: dict[str, Any] = {}
+    for kernel in kernels:
+        row: dict[str, Any] = kernel.used._asdict()
+        row.update(shared=kernel.shared, dynamic_shared=kernel.dynamic_shared, occupancy=None)
+        if kernel.occupancy is not None:
+            row["occupancy"] = {
+                "ctas": kernel.occupancy.ctas,
+                "warps": kernel.resident_warps,
+                "most_warps": kernel.most_warps,
+                "limit": kernel.occupancy.limit,
+            }
+        document[kernel.name] = row
+    return json.dumps({"format": FORMAT, "kernels": document}, indent=2) + "\n"
