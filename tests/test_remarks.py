@@ -160,7 +160,8 @@ def test_kernels_say_what_they_take(ptxas):
 
 def test_spills_are_missed_registers():
     text = (
-        ".version 7.8\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 m[];\n.visible .entry k() .reqntid 1024 {\nret;\n}\n"
+        ".version 7.8\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 m[];\n"
+        ".visible .entry k() .reqntid 1024 {\nret;\n}\n"
         ".visible .entry alone() {\nret;\n}\n"
     )
     engine = DiagnosticEngine()

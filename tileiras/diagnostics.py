@@ -67,6 +67,22 @@ class Locatable(Protocol):
     def resolve(self) -> FilePosition | None: ...
 
 
+class KnownPlace:
+    """A place that was found before: its position, or None, and its text."""
+
+    __slots__ = ("_position", "_text")
+
+    def __init__(self, position: FilePosition | None, text: str) -> None:
+        self._position = position
+        self._text = text
+
+    def resolve(self) -> FilePosition | None:
+        return self._position
+
+    def __str__(self) -> str:
+        return self._text
+
+
 class Diagnostic:
     """One message to the user about one place."""
 

@@ -67,12 +67,32 @@ class Stage(NamedTuple):
         """`.cuda_tile.mlir` -> `.cuda_tile.loc`."""
         return self.suffix.removesuffix(".mlir") + ".loc"
 
+    @property
+    def remark_suffix(self) -> str:
+        """What remarks are kept under: `.tileas.remarks.json`."""
+        return f".{self.name}.remarks.json"
+
+    def says_remarks(self, options: CompileOptions) -> bool:
+        """Whether the stage says what it chose, and why."""
+        return "emit-remarks" in self.options and options["emit-remarks"]
+
+    def artifacts(self, options: CompileOptions) -> list[str]:
+        """The suffixes of all that a build has of the stage for one unit, its product first."""
+        found = [self.suffix, *self.side_suffixes]
+        if self.makes_module:
+            found.append(self.location_suffix)
+        if self.says_remarks(options):
+            found.append(self.remark_suffix)
+        return found
+
     def select(self, options: CompileOptions) -> StageOptions:
         return StageOptions(self.name, self.options, options)
 
     def needs_locations(self, options: CompileOptions) -> bool:
-        """Whether source positions reach this stage's output: with line or debug information, while there is IR, and
-        in what a sanitizer says."""
+        """Whether source positions reach what this stage makes: remarks, and with line or debug information, while
+        there is IR, and in what a sanitizer says, its output."""
+        if self.says_remarks(options):
+            return True
         names = (*DEBUG_OPTIONS, "sanitize")
         return bool(self.dialects) and any(name in self.options and options[name] for name in names)
 

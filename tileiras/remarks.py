@@ -19,6 +19,8 @@ from tileiras.diagnostics import (
     Diagnostic,
     DiagnosticEngine,
     ExitCode,
+    FilePosition,
+    KnownPlace,
     Locatable,
     Severity,
     unique,
@@ -57,6 +59,9 @@ NAMES: dict[str, _Row] = {
 }
 """Remark name -> its category and text."""
 
+
+FORMAT = 1
+"""Of NAME.remarks.json."""
 
 _SHOWN_AS = {"RemarkTensorCoreFMA": "RemarkTensorCoreMMA"}
 """Names that output does not tell apart."""
@@ -127,6 +132,40 @@ class Remark(Diagnostic):
         if self.reason:
             found["reason"] = self.reason
         return found
+
+
+def remarks_json(remarks: Iterable[Remark]) -> bytes:
+    """The text of NAME.remarks.json: `Remark.fields` of each, in the order in which they were said."""
+    import json
+
+    rows = [remark.fields() for remark in unique(remarks)]
+    return (json.dumps({"format": FORMAT, "remarks": rows}, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def read_remarks(text: bytes) -> list[Remark]:
+    """The inverse of `remarks_json`; raises ValueError for what is no such text."""
+    import json
+
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise ValueError(f"remarks of format {document['format']}")
+        return [_of_fields(row) for row in document["remarks"]]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no remarks: {error}") from None
+
+
+def _of_fields(row: Mapping[str, Any]) -> Remark:
+    notes = [Diagnostic.note(_place(note), note["message"]) for note in row.get("notes", ())]
+    stored = [row["kind"], row["name"], row["message"], row["arguments"], row.get("reason", ""), row["function"]]
+    return Remark.restored(stored, _place(row), notes)
+
+
+def _place(row: Mapping[str, Any]) -> KnownPlace | None:
+    if "file" in row:
+        position = FilePosition(row["file"], row["line"], row["column"])
+        return KnownPlace(position, "{}:{}:{}".format(*position))
+    return KnownPlace(None, row["location"]) if "location" in row else None
 
 
 def supersede(engine: DiagnosticEngine, remark: Remark) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.build.execute import Report, Step
+from tileiras.build.remark_files import remark_text
 from tileiras.diagnostics import counted
 
 EVERY = 0.1
@@ -28,6 +29,9 @@ class Display:
         self._out = out if out is not None else sys.stdout
         self._error = error if error is not None else sys.stderr
         self._terminal = self._out.isatty()
+        self._ending = False
+        self.idle = False
+        """Whether the run builds nothing (`scons -n`)."""
         self.silent = False
         """Whether only errors are told (`scons -s`)."""
         self._lock = threading.RLock()
@@ -44,13 +48,20 @@ class Display:
     def declared(self, steps: Sequence[Step], nodes: dict[str, Any], products: list[Any]) -> None:
         """A kernel of this run: its steps, its nodes by path, and those that were asked for."""
         self._kernels.append((steps, nodes, products))
+        if not self.idle and steps[0].options["emit-remarks"]:
+            self._summarise()
 
     def started(self) -> None:
         with self._lock:
-            if not self._reports and not self._running:
-                atexit.register(self.summary)
+            self._summarise()
             self._running += 1
             self._draw()
+
+    def _summarise(self) -> None:
+        """Has `summary` called at the end, once."""
+        if not self._ending:
+            self._ending = True
+            atexit.register(self.summary)
 
     def finished(self, step: Step, report: Report, line: str) -> None:
         """A step that was performed; `line` tells of it."""
@@ -83,11 +94,14 @@ class Display:
         self._out.flush()
 
     def summary(self) -> None:
-        """Says once what came of the run, and which kernels failed."""
+        """Says once what came of the run, the remarks that were asked for, and which kernels failed."""
         with self._lock:
-            if self._summarised or not self._reports:
+            if self._summarised:
                 return
             self._summarised = True
+            self._tell_remarks()
+            if not self._reports:
+                return
             reports = self._reports.values()
             ran = [report for report in reports if not report.cached and not report.code]
             hits = [report for report in reports if report.cached]
@@ -110,6 +124,14 @@ class Display:
                 if len(lines) > MOST_FAILURES:
                     lines[MOST_FAILURES:] = [f"  and {len(lines) - MOST_FAILURES} more"]
                 self._say("\n".join([f"tileiras: {counted(failed, 'kernel')} failed:", *lines]), self._error)
+
+    def _tell_remarks(self) -> None:
+        """Remarks of all that is up to date, whether it was built just now or long ago, in one order."""
+        for steps, nodes, _ in self._kernels if not self.idle else ():
+            if steps[0].options["emit-remarks"]:
+                text = remark_text([step for step in steps if self._is_done(nodes[step.outputs[0]])])
+                if text:
+                    self._say(text, self._error)
 
     def _cut_off(self) -> int:
         """Stages that need not run because what an earlier one made was what lay there."""

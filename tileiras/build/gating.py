@@ -87,7 +87,8 @@ class Gate:
 
         Each is its path from the top and SCons' signature of its content.
         """
-        if self._closed:
+        # Remarks are told of kernels that were declared.
+        if self._closed or kernel.options["emit-remarks"]:
             return None
         inputs = None
         if kernel.path.endswith(".py"):

@@ -17,7 +17,7 @@ from tileiras.build.execute import KEY_FORMAT, Session, Step
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import key_of
 from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, FilePosition, Handler
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, KnownPlace
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
@@ -176,22 +176,6 @@ def _artifact(
     return Artifact(record.artifacts[""], suffix, list(kernels.values()), diagnostics, dependencies)
 
 
-class _Quoted:
-    """A place in the source together with its line, as a place has it that was read a moment ago."""
-
-    __slots__ = ("_position", "_text")
-
-    def __init__(self, position: FilePosition, text: str) -> None:
-        self._position = position
-        self._text = text
-
-    def resolve(self) -> FilePosition:
-        return self._position
-
-    def __str__(self) -> str:
-        return self._text
-
-
 def quoted(diagnostics: Iterable[Diagnostic], source: units.Source) -> list[Diagnostic]:
     """The same diagnostics, with the lines of a text source that they point at."""
     if source.kind != units.TEXT:
@@ -202,7 +186,7 @@ def quoted(diagnostics: Iterable[Diagnostic], source: units.Source) -> list[Diag
         position = diagnostic.position
         location = diagnostic.location
         if position is not None and position.filename == source.name and 0 < position.line <= len(lines):
-            location = _Quoted(position._replace(source_line=lines[position.line - 1]), str(location))
+            location = KnownPlace(position._replace(source_line=lines[position.line - 1]), str(location))
         return diagnostic.moved(location, list(map(quote, diagnostic.notes)))
 
     return list(map(quote, diagnostics))

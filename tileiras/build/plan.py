@@ -73,7 +73,7 @@ def plan(
             # Entries are compiled side by side, so that none of them is the successor of `read`.
             chain.clear()
         for row in pipeline.stages_between("tileaa", last.name):
-            wanted = [row.suffix, *row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
+            wanted = row.artifacts(options)
             tables = beside if pipeline.takes_module(row) else beside[-1:]
             current = add(row.name, current, stem + unit, wanted, entry, tables).outputs[0]
             if row.makes_module:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import locations, pipeline, units
 from tileiras.build.store import Record
 from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.remarks import Remark, remarks_json
 from tileiras.stages import ByteStore, StageContext
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def produce(
     beside: Mapping[str, bytes],
     store: ByteStore | None,
 ) -> tuple[Record, list[Diagnostic]]:
-    """What a step's stage makes of `data`, and what it said; raises CompileError with all that it said.
+    """What a step's stage makes of `data`, and what it said besides remarks; raises CompileError with all that it said.
 
     `table` is that of the input (see `location_table`), `beside` the contents of `Step.beside`, `store` for what the
     stage derives from its tools.
@@ -48,6 +49,11 @@ def produce(
             seconds = time.perf_counter() - start
     except CompileError as error:
         raise after(said, error) from None
+    if step.stage.says_remarks(step.options):
+        # What a stage says of its choices is an artifact of its own, for builds in which the stage does not run.
+        remarks = [diagnostic for diagnostic in said if isinstance(diagnostic, Remark)]
+        artifacts[step.stage.remark_suffix] = remarks_json(remarks)
+        said = [diagnostic for diagnostic in said if not isinstance(diagnostic, Remark)]
     missing = [suffix for suffix in step.wanted if suffix not in artifacts]
     if missing:
         message = f"stage '{step.stage.name}' made no {', '.join(missing)} of {step.source_name}"

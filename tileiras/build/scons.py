@@ -28,7 +28,7 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import pipeline, units
-from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, taskmaster, watch
+from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, remark_files, taskmaster, watch
 from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
@@ -150,13 +150,17 @@ def session(env: Any) -> Session:
             store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
         except ValueError as error:
             raise SCons.Errors.UserError(str(error)) from None
-        # A run that builds nothing writes nothing into the build directory.
-        idle = any(SCons.Script.GetOption(name) for name in ("no_exec", "help", "clean", "question"))
+        idle = _builds_nothing()
         code = CodeBase(memo=store.memo_path) if idle else None
         found = _sessions[directory, build, executor] = Session(store, code, History(build))
         if executor and not idle:
             found.cluster = _cluster(executor)
     return found
+
+
+def _builds_nothing() -> bool:
+    """Whether this run of SCons only answers or removes; it writes nothing into the build directory."""
+    return any(SCons.Script.GetOption(name) for name in ("no_exec", "help", "clean", "question"))
 
 
 def _cluster(executor: str) -> Any:
@@ -450,6 +454,12 @@ def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequ
         env.Depends(nodes, [env.File(_top(file)) for file in further])
         made.update(zip(step.outputs, nodes, strict=True))
         every += nodes
+    if SCons.Script.GetOption("clean"):
+        for path in remark_files.remark_files(planned.steps):
+            env.Clean(every, _top(path))
+    display.idle = _builds_nothing()
+    if not display.idle:
+        remark_files.remove_remarks(planned.steps)
     display.declared(planned.steps, made, [made[product] for product in planned.products])
     return _Declared([made[product] for product in planned.products], every)
 
@@ -504,9 +514,9 @@ def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[
         for row in pipeline.STAGES:
             if main.endswith(row.suffix):
                 stem = main.removesuffix(row.suffix)
-                extra = [*row.side_suffixes, *([row.location_suffix] if row.makes_module else [])]
-                target = target + [env.File(stem + suffix) for suffix in extra]
-                beside = [env.File(path) for path in _step(row, target, source, env).beside.values()]
+                step = _step(row, target, source, env)
+                target = target + [env.File(stem + suffix) for suffix in row.artifacts(step.options)[1:]]
+                beside = [env.File(path) for path in step.beside.values()]
                 env.Depends(target, [node for node in beside if node.has_builder() or node.exists()])
     return target, source
 

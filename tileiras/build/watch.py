@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileiras import pipeline
-from tileiras.build import discover, dispatch, plan
+from tileiras.build import discover, dispatch, plan, remark_files
 from tileiras.build.execute import Report, Session, Step, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
@@ -209,6 +209,9 @@ class Watch:
             for report in done.reports:
                 if report.text:
                     self._error(report.text)
+            text = "" if any(report.code for report in done.reports) else self._remarks(kernel)
+            if text:
+                self._error(text)
             if not many:
                 self._out(_line(kernel, done, time.perf_counter() - start))
         if many:
@@ -275,8 +278,13 @@ class Watch:
             except CompileError:
                 entries = []  # its own stages say what is wrong
         made = plan.plan(kernel.path, kernel.name, kernel.path, stem, kernel.options, kernel.emit, entries)
+        remark_files.remove_remarks(made.steps)
         self._plans[stem, kernel.emit] = (digest, made)
         return made
+
+    def _remarks(self, kernel: Single) -> str:
+        """What the stages of a kernel that was built have to say, where that was asked for."""
+        return remark_files.remark_text(self._plan(kernel).steps) if kernel.options["emit-remarks"] else ""
 
     def _stem(self, kernel: Single) -> str:
         return plan.stem(plan.folder(kernel.build, kernel.options), kernel.path, kernel.name)

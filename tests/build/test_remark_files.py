@@ -1,0 +1,135 @@
+"""Remarks as artifacts: NAME.STAGE.remarks.json, told again by builds in which nothing has to run."""
+
+import json
+import os
+
+import pytest
+from project import Project, axpy, module
+
+from tileiras.diagnostics import Diagnostic
+from tileiras.ir import FileLineColLoc
+from tileiras.ir.location import BytecodeLoc
+from tileiras.remarks import Remark, read_remarks, remarks_json
+
+ASKED = ("emit=ptx", "emit-remarks=1")
+FILES = ("tileas.remarks.json", "llvm.remarks.json")
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.write("kernels/k.mlir", module(axpy("first"), axpy("second", operation="mulf")))
+    made.write("kernels/other.mlir", module(axpy("third", width=512)))
+    return made
+
+
+def remarks_in(project: Project) -> list[str]:
+    return [name for name in project.artifacts() if name.endswith(".remarks.json")]
+
+
+def place(entry: str, suffix: str, file: str = "k") -> str:
+    return f"build/sm_90/O3/kernels/{file}/{entry}.{suffix}"
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+def test_an_up_to_date_build_tells_the_same_remarks_in_the_same_order(project, jobs):
+    ran = project.scons(*ASKED, jobs)
+    assert "Load instruction selected" in ran.errors and len(ran.stages) == 14
+    heads = [line for line in ran.errors.splitlines() if line.startswith("remarks on ")]
+    assert heads == ["remarks on kernels/k.mlir (sm_90, O3):", "remarks on kernels/other.mlir (sm_90, O3):"]
+    for arguments in (ASKED, ("tile_full=1", *ASKED)):
+        again = project.scons(*arguments, jobs)
+        assert (again.stages, again.cached, again.errors) == ([], [], ran.errors)
+    made = project.artifacts()
+    project.delete_build()
+    served = project.scons(*ASKED, jobs)
+    assert (served.stages, served.errors) == ([], ran.errors)
+    assert project.artifacts() == made
+
+
+def test_only_what_was_asked_for_is_told(project):
+    project.scons(*ASKED)
+    told = project.scons(*ASKED, place("third", "ptx", "other")).errors
+    assert "remarks on kernels/other.mlir" in told and "kernels/k.mlir" not in told
+    assert project.scons("-n", *ASKED).errors == project.scons("emit=ptx").errors == ""
+
+
+def test_a_file_holds_what_the_library_says_of_the_stage(project, monkeypatch):
+    from tileiras import api
+
+    project.scons(*ASKED)
+    monkeypatch.chdir(project.folder)
+    made = api.compile("kernels/k.mlir", gpu_name="sm_90", entry="second", emit_remarks=True)
+    said = [json.loads(json.dumps(remark.fields())) for remark in made.diagnostics]
+    rows = []
+    for name in FILES:
+        document = json.loads(project.read(place("second", name)))
+        assert document["format"] == 1
+        rows += document["remarks"]
+    assert rows == said and {row["function"] for row in rows} == {"second"}
+
+
+def test_remarks_follow_lines_that_move(project):
+    project.scons(*ASKED)
+    text = project.read("kernels/k.mlir").decode()
+    before = json.loads(project.read(place("first", FILES[0])))["remarks"]
+    project.write("kernels/k.mlir", "// a comment\n" + text)
+    moved = project.scons(*ASKED)
+    after = json.loads(project.read(place("first", FILES[0])))["remarks"]
+    assert [row["line"] - 1 for row in after] == [row["line"] for row in before]
+    assert f"kernels/k.mlir:{after[0]['line']}:" in moved.errors
+    # What the positions do not reach is cut off.
+    assert set(moved.stages) == {"read", "tileas", "llvm"}
+
+
+def test_a_build_that_does_not_ask_leaves_none_behind(project):
+    project.scons(*ASKED)
+    assert len(remarks_in(project)) == 6
+    project.scons("emit=ptx", "-n")
+    assert len(remarks_in(project)) == 6
+    project.scons("emit=ptx")
+    assert remarks_in(project) == []
+    project.scons(*ASKED)
+    project.scons("-c", "emit=ptx")
+    assert project.artifacts() == {}
+
+
+def test_a_stage_that_is_called_alone_writes_its_own(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ, TILE_OPTIONS={"emit-remarks": True})
+aa = env.TileAA("out/one", env.TileRead("out/one", "kernels/one.mlir")[0])
+env.TileAS("out/one", aa[0])
+""")  # fmt: skip
+    project.write("kernels/one.mlir", module(axpy("one")))
+    project.scons("out/one.tileas.mlir")
+    assert read_remarks(project.artifacts("out")["one.tileas.remarks.json"])
+
+
+def test_what_is_written_is_read_again():
+    where = FileLineColLoc("k.py", 4, 8)
+    name = "RemarkMemoryLoadInstructionSelected"
+    made = [
+        Remark("passed", name, where, arguments={"Width": 4}, function="k", notes=[Diagnostic.note(where, "here")]),
+        Remark("missed", "RemarkKernelSpills", None, 4, 8, function="k", reason="many tiles"),
+        Remark("passed", name, BytecodeLoc("k.tileirbc", "Func", 17), function="k"),
+    ]
+    found = read_remarks(remarks_json(made))
+    assert [(str(d), d.fields()) for d in found] == [(str(d), d.fields()) for d in made]
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"format": 2, "remarks": []}', b'{"format": 1, "remarks": [{}]}',
+                                  b'{"format": 1, "remarks": [3]}', b"\xff"])  # fmt: skip
+def test_what_is_no_such_file_is_told(text):
+    with pytest.raises(ValueError):
+        read_remarks(text)
+
+
+def test_a_damaged_file_costs_its_remarks_only(project):
+    project.scons(*ASKED)
+    path = project.path(place("first", FILES[0]))
+    size = os.path.getsize(path)
+    with open(path, "wb") as file:
+        file.write(b"x" * size)
+    assert "kernels/other.mlir:" in project.scons(*ASKED).errors
