@@ -22,6 +22,7 @@ import pytest
 
 # What a test compiles is compiled: tests of the artifact store name one of their own.
 os.environ["TILEIRAS_CACHE_DIR"] = "off"
+os.environ.pop("TILEIRAS_REMOTE_CACHE", None)
 
 TESTS = Path(__file__).parent
 SUFFIXES = (".mlir", ".test")

@@ -12,7 +12,7 @@ import pytest
 from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import remote
-from tileiras.build.remote import BadReply, Remote, action_result, from_environment, output_digest
+from tileiras.build.remote import DAMAGED, Damaged, Remote, action_result, from_environment, output_digest
 
 SERVER = shutil.which("nginx", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
 
@@ -146,7 +146,7 @@ def test_a_message_is_what_the_published_protocol_says(size, message_class):
 @pytest.mark.parametrize("message", [b"", b"\x12", b"\x12\x05ab", b"\xff" * 20, action_result("a" * 63, 1), b"<html>",
                                      action_result("Z" * 64, 1), b"\x10\x05"])  # fmt: skip
 def test_what_is_no_message_is_told(message):
-    with pytest.raises(BadReply):
+    with pytest.raises(Damaged):
         output_digest(message)
 
 
@@ -178,7 +178,7 @@ def test_what_one_machine_writes_another_reads(server, tmp_path):
     assert [line.split()[0] for line in server.requests()] == ["PUT", "PUT", "GET", "GET", "GET"]
 
 
-def test_bytes_that_are_others_turn_it_off_and_bytes_that_are_gone_are_a_miss(server):
+def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(server):
     said: list[str] = []
     both = Remote(server.url, said.append, writes=True)
     both.put("key", b"value")
@@ -188,8 +188,95 @@ def test_bytes_that_are_others_turn_it_off_and_bytes_that_are_gone_are_a_miss(se
     assert both.get("key") is None and said == []
     path.write_bytes(b"Value")
     assert both.get("key") is None
-    assert len(said) == 1 and "is something else; done without for this build" in said[0]
+    assert len(said) == 1 and said[0].endswith(" is damaged; what it cannot give is made again and replaced")
     assert both.get("key") is None and len(said) == 1
+    # The server is still there for everything else, and for what takes the place of the damage.
+    both.put("other key", b"other value")
+    both.put("key", b"value")
+    both.close()
+    assert (both.get("key"), both.get("other key"), len(said)) == (b"value", b"other value", 1)
+
+
+def damage(server: Server, kind: str, how: str) -> int:
+    """Damages every file of a kind on the server; how many there are."""
+    files = list((server.folder / "root" / "team" / kind).glob("*"))
+    for path in files:
+        data = path.read_bytes()
+        damaged = {"flipped": bytes([*data[:-1], data[-1] ^ 1]), "cut": data[:-1], "emptied": b""}[how]
+        path.write_bytes(damaged)
+    return len(files)
+
+
+@pytest.mark.parametrize("kind, how, jobs", [("cas", "flipped", "-j2"), ("cas", "cut", "-j1"), ("ac", "cut", "-j1")])
+def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind, how, jobs):
+    writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
+    first = project(tmp_path / "first", server)
+    first.scons(**writing)
+    whole = server.files(kind)
+    assert damage(server, kind, how) == 5 and server.files(kind) != whole
+    # A reader makes it for itself, and leaves the server as it is.
+    reader = project(tmp_path / "reader", server)
+    build = reader.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
+    assert len(build.stages) == 5 and reader.artifacts() == first.artifacts()
+    (line,) = build.errors.splitlines()
+    assert line.startswith("warning: remote cache ") and line.endswith("; what it cannot give is made again")
+    assert server.files(kind) != whole
+    writer = project(tmp_path / "writer", server)
+    build = writer.scons(jobs, **writing)
+    assert len(build.stages) == 5 and build.errors.endswith("; what it cannot give is made again and replaced\n")
+    assert len(server.files("ac")) == 5
+    last = project(tmp_path / "last", server)
+    build = last.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
+    assert (build.stages, build.errors) == ([], "") and last.artifacts() == first.artifacts()
+
+
+def test_a_server_that_gives_nothing_sound_is_turned_off(server):
+    said: list[str] = []
+    writer = Remote(server.url, said.append, writes=True)
+    for number in range(DAMAGED + 1):
+        writer.put(f"key {number}", b"value")
+    writer.close()
+    damage(server, "ac", "emptied")
+    reader = Remote(server.url, said.append)
+    for number in range(DAMAGED + 1):
+        assert reader.get(f"key {number}") is None
+    assert len(said) == 2 and said[1].endswith("replies; done without for this build")
+    assert reader.failure is not None
+    # One that knows what it has not, and so is a server of this kind, is asked on.
+    patient = Remote(server.url, said.append)
+    assert patient.get("no such key") is None
+    for number in range(DAMAGED + 1):
+        assert patient.get(f"key {number}") is None
+    assert patient.failure is None and len(said) == 3
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+def test_without_a_store_here_the_server_is_still_asked(server, tmp_path, jobs):
+    for name, expected in (("writer", 5), ("reader", 0)):
+        tree = project(tmp_path / name, server)
+        tree.store = "off"
+        build = tree.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url, TILEIRAS_REMOTE_MODE="read-write")
+        assert (len(build.stages), len(build.cached), build.errors) == (expected, 5 - expected, "")
+    asked = len(server.requests())
+    for arguments, environment in ((["--cache-disable"], {}), ([], {"TILEIRAS_CACHE_MODE": "off"})):
+        tree.delete_build()
+        assert len(tree.scons(*arguments, TILEIRAS_REMOTE_CACHE=server.url, **environment).stages) == 5
+    assert len(server.requests()) == asked
+
+
+def test_the_library_asks_the_server_without_a_store_here(server, monkeypatch):
+    from tileiras.build import library
+
+    for name, value in (("CACHE_DIR", "off"), ("REMOTE_CACHE", server.url), ("REMOTE_MODE", "read-write")):
+        monkeypatch.setenv(f"TILEIRAS_{name}", value)
+    text = module(axpy("first"))
+    made = []
+    for _ in range(2):
+        monkeypatch.setattr(library, "_sessions", {})
+        made.append(library.compile(text, gpu_name="sm_90").data)
+        library.default_session().store.close()
+    assert made[0] == made[1] and len(server.files("cas")) == 1
+    assert [line.split()[0] for line in server.requests()] == ["GET", "PUT", "PUT", "GET", "GET"]
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])

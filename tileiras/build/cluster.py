@@ -81,7 +81,7 @@ class _Compiler:
         from tileiras import pipeline
         from tileiras.codegen.bitcode_library import MemoryStore
 
-        self._session = Session(ArtifactStore(OFF, print))
+        self._session = Session(ArtifactStore(OFF, print, OFF))
         self._package = os.path.join(self._session.code.root, "tileiras")
         self._files = tree_state(self._package)
         self.store = MemoryStore()

@@ -383,7 +383,10 @@ class Session:
             stored = self.store.fetch(key + ":files")
             if stored is None:
                 return None
-            known = tuple(stored.decode().split("\n")) if stored else ()
+            try:
+                known = tuple(stored.decode().split("\n")) if stored else ()
+            except UnicodeDecodeError:
+                return None  # what another program has put there
         import xxhash
 
         base = os.path.dirname(os.path.realpath(step.source_path))

@@ -6,8 +6,10 @@
     TILEIRAS_REMOTE_TOKEN=...                                  sent as `Authorization: Bearer`
 
 `/ac/SHA256(key)` holds an ActionResult message of the Remote Execution API with one output file, whose bytes are at
-`/cas/SHA256(bytes)`.  Whatever comes is checked against its digest before it is used.  A server that is slow, gone or
-wrong costs one warning: the first transport error turns it off for this process.
+`/cas/SHA256(bytes)`.  Whatever comes is checked against its digest before it is used: what is damaged counts as
+absent, with one warning, so that its stage runs, and a build that writes puts what that makes in its place.  A server
+that is slow or gone costs one warning, too: the first transport error turns it off for this process, and so does a
+server of which nothing but damage comes.
 """
 
 from __future__ import annotations
@@ -33,8 +35,16 @@ OUTPUT_NAME = "record"
 """The path of the one output file of a record's action."""
 
 
+DAMAGED = 16
+"""Damaged replies after which a server that has given nothing else is taken for none (a proxy's page for every path)."""
+
+
 class BadReply(Exception):
-    """What a server sent is not what was asked for."""
+    """A server refuses, or does not speak HTTP."""
+
+
+class Damaged(Exception):
+    """What a server has under a name is not what the name stands for."""
 
 
 # ---- the message -----------------------------------------------------------------------------------------------------
@@ -52,15 +62,15 @@ def action_result(digest: str, size: int) -> bytes:
 
 
 def output_digest(message: bytes) -> tuple[str, int]:
-    """Digest and size of an ActionResult's first output file; raises BadReply."""
+    """Digest and size of an ActionResult's first output file; raises Damaged."""
     try:
         file = _fields(message)[2]
         digest = _fields(_bytes(_fields(_bytes(file))[2]))
         name, size = _bytes(digest[1]).decode("ascii"), digest.get(2, 0)
     except (KeyError, IndexError, UnicodeDecodeError) as error:
-        raise BadReply(f"no ActionResult with an output file: {error}") from None
+        raise Damaged(f"no ActionResult with an output file: {error}") from None
     if len(name) != 64 or set(name) - set("0123456789abcdef") or not isinstance(size, int):
-        raise BadReply("an output file without a sha256")
+        raise Damaged("an output file without a sha256")
     return name, size
 
 
@@ -148,6 +158,11 @@ class Remote:
         self.name = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{self._prefix}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.warn = warn
+        self.tell_damage = warn
+        """Is told once of damage; like `warn`, to be replaced by somebody who hears of several processes."""
+        self._damaged = 0
+        self._sound = False
+        """Whether anything has come that was not damaged."""
         self._writes = writes
         self.failure: str | None = None
         """Why it is off, once it is."""
@@ -156,25 +171,47 @@ class Remote:
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
 
     def get(self, key: str) -> bytes | None:
-        """The bytes that somebody put under `key`, their sha256 checked."""
-        import hashlib
-
+        """The bytes that somebody put under `key`, their sha256 checked; None for a miss and for what is damaged."""
         if self.failure is not None:
             return None
         try:
-            message = self._ask("GET", "/ac/" + _name(key))
-            if message is None:
-                return None
-            digest, size = output_digest(message)
-            value = self._ask("GET", "/cas/" + digest)
-            if value is None:
-                return None  # it has gone since: a miss
-            if len(value) != size or hashlib.sha256(value).hexdigest() != digest:
-                raise BadReply(f"/cas/{digest} is something else")
-            return value
+            value = self._checked(_name(key))
+        except Damaged as error:
+            self._note_damage(str(error))
+            return None
         except (OSError, BadReply) as error:
             self.turn_off(str(error) or type(error).__name__)
             return None
+        self._sound = True
+        return value
+
+    def _checked(self, name: str) -> bytes | None:
+        """Raises Damaged, BadReply and OSError."""
+        import hashlib
+
+        message = self._ask("GET", "/ac/" + name)
+        if message is None:
+            return None
+        try:
+            digest, size = output_digest(message)
+        except Damaged as error:
+            raise Damaged(f"/ac/{name} is damaged ({error})") from None
+        value = self._ask("GET", "/cas/" + digest)
+        if value is None:
+            return None  # it has gone since: a miss
+        if len(value) != size or hashlib.sha256(value).hexdigest() != digest:
+            raise Damaged(f"/cas/{digest} is damaged")
+        return value
+
+    def _note_damage(self, what: str) -> None:
+        with self._lock:
+            self._damaged += 1
+            first, useless = self._damaged == 1, self._damaged >= DAMAGED and not self._sound
+        if useless:
+            self.turn_off(f"nothing sound has come in {DAMAGED} replies")
+        elif first:
+            then = "made again and replaced" if self._writes else "made again"
+            self.tell_damage(f"remote cache {self.name}: {what}; what it cannot give is {then}")
 
     def put(self, key: str, value: bytes) -> None:
         """Has bytes uploaded, sooner or later; left out when too many wait."""

@@ -130,25 +130,28 @@ _Result = TypeVar("_Result")
 class ArtifactStore:
     """A diskcache.FanoutCache, opened at the first use, and behind it the server that the environment names.
 
-    `directory` may be `off`, which is without either.  Raises ValueError for an address that is none.
+    `directory` may be `off`: then there is the server alone.  In mode `off` there is neither.  Raises ValueError for an
+    address that is none.
     """
 
     def __init__(
         self, directory: str, warn: Callable[[str], None], mode: str = READ_WRITE, limit: int = SIZE_LIMIT
     ) -> None:
         self.directory = directory
-        self.mode = OFF if directory == OFF else mode
         self.limit = limit
         self._warn = warn
         self._warned = False
         self._rows: Rows | None = None
         self._cache: Any = None
-        self._usable = self.mode != OFF
+        self._usable = directory != OFF and mode != OFF
         self.remote: Remote | None = None
-        if self.mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
+        if mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
             from tileiras.build import remote
 
             self.remote = remote.from_environment(warn)
+            if self.remote is not None:
+                self.remote.tell_damage = self.warn_once
+        self.mode = mode if self._usable or self.remote is not None else OFF
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`; None when there are none or they are damaged."""
