@@ -54,16 +54,20 @@ WEAK = Order("weak", -1)
 
 #: Entries of dictionaries that may be joined or looked at in one launch: some seconds' worth.
 _BUDGET = 1 << 23
+#: Sets of chains whose content is remembered.
+_REACHES = 4096
 
 
 class Vector:
-    """How far something has seen others: clocks by key, and how much of which chains."""
+    """How far something has seen others: clocks by key, and how much of which chains.  ``reach`` is what the chains say,
+    once somebody has asked and until the vector changes."""
 
-    __slots__ = ("chains", "clocks")
+    __slots__ = ("chains", "clocks", "reach")
 
     def __init__(self, clocks: dict[int, int] | None = None, chains: dict[Chain, int] | None = None) -> None:
         self.clocks = clocks if clocks is not None else {}
         self.chains = chains if chains is not None else {}
+        self.reach: Reach | None = None
 
     def copy(self) -> Vector:
         return Vector(dict(self.clocks), dict(self.chains))
@@ -96,6 +100,35 @@ class Chain:
 def _at(steps: tuple[list[int], list[int]] | None, length: int) -> int:
     place = bisect.bisect_right(steps[0], length) if steps is not None else 0
     return steps[1][place - 1] if steps is not None and place else 0
+
+
+class Reach:
+    """What lengths of chains say, with all the chains behind them."""
+
+    __slots__ = ("known", "lanes", "lengths")
+
+    def __init__(self, chains: dict[Chain, int]) -> None:
+        self.lanes: dict[int, int] = {}  # warp -> how far all of its lanes have been seen
+        self.lengths: dict[Chain, int] = {}
+        self.known: dict[int, int] = {}
+        waiting = list(chains.items())
+        while waiting:
+            chain, length = waiting.pop()
+            if self.lengths.get(chain, 0) >= length:
+                continue
+            self.lengths[chain] = length
+            waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
+
+    def clock(self, key: int) -> int:
+        """How far the owner of ``key`` has been seen."""
+        found = self.known.get(key)
+        if found is None:
+            found = 0
+            for chain, length in self.lengths.items():
+                if (steps := chain.clocks.get(key)) is not None:
+                    found = max(found, _at(steps, length))
+            self.known[key] = found
+        return found
 
 
 class Published(NamedTuple):
@@ -131,6 +164,7 @@ class Clocks:
         self.observed: dict[int, list[Published]] = {}  # thread -> releases that relaxed reads saw
         self.version = 0
         self.work = 0
+        self.reaches: dict[tuple[tuple[Chain, int], ...], Reach] = {}
 
     @property
     def exhausted(self) -> bool:
@@ -139,6 +173,7 @@ class Clocks:
 
     def join(self, into: Vector, other: Vector) -> None:
         self.work += len(other)
+        into.reach = None
         for mine, theirs in ((into.clocks, other.clocks), (into.chains, other.chains)):
             for key, value in theirs.items():
                 if mine.get(key, 0) < value:
@@ -309,6 +344,16 @@ class Clocks:
         if advanced:
             self._advance(np.array(sorted(advanced)))
 
+    def overwrite(self, keys: np.ndarray) -> None:
+        """Weak writes of locations: what was released there can no longer be acquired."""
+        if not self.locations or not keys.size:
+            return
+        low, high = int(keys.min()), int(keys.max())
+        near = [key for key in self.locations if low <= key <= high]
+        if near:
+            for key in np.array(near)[np.isin(near, keys)].tolist():
+                del self.locations[key]
+
     def _publish(self, key: int, scope: int, block: int, vector: Vector) -> None:
         """Releases of one block at one scope are kept as one chain."""
         self.work += len(vector)
@@ -365,9 +410,13 @@ class Clocks:
         bad = np.where(same, clocks >= self.met[rows], clocks > known)
         if (self.seen or self.lanes) and bad.any():
             at = np.flatnonzero(bad)
-            pairs, inverse = np.unique(np.stack([threads[at], others[at]]), axis=1, return_inverse=True)
-            limits = [self._known_of(*pair) for pair in pairs.T.tolist()]
-            bad[at] = clocks[at] > np.array(limits)[inverse.reshape(-1)]
+            pairs = threads[at].astype(np.int64) << 32 | others[at].astype(np.int64) & 0xFFFFFFFF
+            # Neighbours mostly are of one pair: only where it changes is sorted.
+            starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
+            distinct, inverse = np.unique(pairs[starts], return_inverse=True)
+            limits = [self._known_of(pair >> 32, (pair & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)) for pair in distinct.tolist()]
+            lengths = np.diff(np.r_[starts, at.size])
+            bad[at] = clocks[at] > np.repeat(np.array(limits)[inverse.reshape(-1)], lengths)
         return bad
 
     def _known_of(self, thread: int, other: int) -> int:
@@ -377,8 +426,25 @@ class Clocks:
         known = self._known_by(thread, other)
         if other < 0:
             # A warp's lanes may have released what they did one by one.
-            known = max(known, min(self._known_by(thread, lane) for lane in self._lanes_of(-2 - other)))
+            known = max(known, self._known_lanes(thread, -2 - other))
         return known
+
+    def _known_lanes(self, thread: int, warp: int) -> int:
+        """How far ``thread`` knows every lane of a warp by itself."""
+        vectors = self._vectors(thread)
+        alone = vectors[0] if len(vectors) == 1 and not vectors[0].clocks else None
+        if alone is None:
+            return min(self._known_by(thread, lane) for lane in self._lanes_of(warp))
+        reach = alone.reach or self._reach(alone)
+        if warp not in reach.lanes:
+            reach.lanes[warp] = min(self._known_by(thread, lane) for lane in self._lanes_of(warp))
+        return reach.lanes[warp]
+
+    def _vectors(self, thread: int) -> list[Vector]:
+        """What a thread knows beyond its warp's row."""
+        warp = thread >> 5 if thread >= 0 else -2 - thread
+        found = (self.seen.get(warp), self.lanes.get(warp, {}).get(thread))
+        return [vector for vector in found if vector is not None]
 
     def _lanes_of(self, warp: int) -> range:
         """The threads of a warp."""
@@ -388,21 +454,23 @@ class Clocks:
         warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
         keys = [earlier] * (earlier != warp) + [~other] * (other >= 0)
         known = 0
-        reached: dict[Chain, int] = {}
-        waiting: list[tuple[Chain, int]] = []
-        for vector in (self.seen.get(warp), self.lanes.get(warp, {}).get(thread)):
-            if vector is not None:
-                known = max([known, *(vector.clocks.get(key, 0) for key in keys)])
-                waiting += vector.chains.items()
-        while waiting:
-            chain, length = waiting.pop()
-            if reached.get(chain, 0) >= length:
-                continue
-            reached[chain] = length
-            self.work += len(chain.chains) + 1
-            known = max([known, *(_at(chain.clocks.get(key), length) for key in keys)])
-            waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
+        for vector in self._vectors(thread):
+            reach = vector.reach or self._reach(vector)
+            for key in keys:
+                known = max(known, vector.clocks.get(key, 0), reach.clock(key))
         return known
+
+    def _reach(self, vector: Vector) -> Reach:
+        """Threads that acquired the same share what it says."""
+        key = tuple(vector.chains.items())
+        found = self.reaches.get(key)
+        if found is None:
+            if len(self.reaches) >= _REACHES:
+                self.reaches.clear()
+            found = self.reaches[key] = Reach(vector.chains)
+            self.work += sum(len(chain.chains) + 1 for chain in found.lengths)
+        vector.reach = found
+        return found
 
 
 def warp_of(threads: np.ndarray) -> np.ndarray:

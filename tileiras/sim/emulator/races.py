@@ -223,11 +223,11 @@ class RaceChecker:
         first = (access.address - allocation.address + access.index * size) // self.global_granule
         return known[1], first, max(1, size // self.global_granule)
 
-    def _keys(self, access, first: np.ndarray) -> list[int]:
+    def _keys(self, access, first: np.ndarray) -> np.ndarray:
         """Locations as the clocks know them: granules of global memory, the batch's shared memory below zero."""
         if access.shared:
-            return (-1 - first).tolist()
-        return (first + access.allocation.address // self.global_granule).tolist()
+            return -1 - first
+        return first + access.allocation.address // self.global_granule
 
     # -- accesses --------------------------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class RaceChecker:
             # One address for all threads: a read by each warp, or by its only active lane.
             if order.strong and clocks.locations:
                 readers = threads[group.active()].tolist()
-                clocks.synchronise(readers, self._keys(access, first) * len(readers), order, True, False)
+                clocks.synchronise(readers, self._keys(access, first).tolist() * len(readers), order, True, False)
             active = group.active_lanes()
             warps = np.flatnonzero(active.any(1))
             lanes = warps * 32 + active[warps].argmax(1)
@@ -254,7 +254,7 @@ class RaceChecker:
                 threads, times = threads[access.threads], times[access.threads]
             actual = threads
             if order.strong and clocks.locations:
-                clocks.synchronise(actual.tolist(), self._keys(access, first), order, True, False)
+                clocks.synchronise(actual.tolist(), self._keys(access, first).tolist(), order, True, False)
             if whole_warp:
                 threads = -2 - (threads >> 5)
         code = self.code(item, order)
@@ -282,8 +282,10 @@ class RaceChecker:
         values = np.ascontiguousarray(values)
         changes = _differ(data[index], values)
         data[index] = values
-        if order.strong or self.clocks.locations:
-            self.clocks.synchronise(threads.tolist(), self._keys(access, first), order, False, True)
+        if order.strong:
+            self.clocks.synchronise(threads.tolist(), self._keys(access, first).tolist(), order, False, True)
+        elif self.clocks.locations and not self.clocks.exhausted:
+            self.clocks.overwrite(self._keys(access, first))
         if not changes.any():
             return
         lost = _differ(data[index], values)
@@ -327,8 +329,9 @@ class RaceChecker:
             if at.size:
                 place, rival = int(cells[at[0]]), int(last[at[0]])
                 self._report(group, item, access, place, int(everyone[at[0]]), rival, code, "written")
-        keys = self._keys(access, first[turns]) if self.clocks.locations or self.clocks.fences or order.releases else []
-        self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
+        if self.clocks.locations or self.clocks.fences or order.releases:
+            keys = self._keys(access, first[turns]).tolist()
+            self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
 
     def begin_write(self, group, item, access, cells: np.ndarray, threads: np.ndarray, order: Order = WEAK) -> Cells:
         """Check that writes of ``cells`` may happen now; gives where they are to be recorded."""
