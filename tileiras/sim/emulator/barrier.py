@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import waits
 from .cluster import decode_cluster_barrier
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES
@@ -46,6 +47,8 @@ class Barriers:
         if (number >= BARRIERS).any():
             group.fault(f"barrier {int(number.max())} does not exist, a block has {BARRIERS}", item)
         where = (group.warp_cta[warps], number)
+        for cta, barrier, thread in zip(where[0].tolist(), number.tolist(), group.thread[lanes].tolist()):
+            self.batch.arrivals.note((cta, barrier), item, [(cta, thread // 32)])
         if self.batch.launch.races is not None:
             self.batch.launch.races.clocks.arrive(group, number)
         np.add.at(self.threads, where, active[warps].sum(1))
@@ -69,6 +72,26 @@ class Barriers:
         if predicate is not None:
             votes = (np.broadcast_to(predicate, (group.n,)).reshape(-1, 32) & active)[warps].sum(1)
             np.add.at(self.population, where, votes)
+
+    def missing(self, cta: int, number: int) -> list[str]:
+        """What a barrier waits for, for the report of a deadlock."""
+        batch = self.batch
+        arrived, expected = int(self.threads[cta, number]), int(self.expected[cta, number])
+        wanted = expected or int(batch.live_threads[cta])
+        here = set()
+        for group in batch.groups:
+            if group.barrier is not None:
+                lanes = (group.barrier == number) & (group.cta == cta)
+                here |= {(cta, int(warp)) for warp in np.unique(group.thread[lanes] // 32)}
+        lines = [f"{arrived} of {wanted} threads have arrived"]
+        if expected:
+            return lines + batch.arrivals.describe(batch, (cta, number), here)
+        absent: dict[str, list[int]] = {}
+        for warp in range(-(-batch.launch.threads // 32)):
+            if (cta, warp) not in here:
+                absent.setdefault(waits.state_of(batch, cta, warp), []).append(warp)
+        absent.pop("has ended", None)
+        return lines + [f"{waits.names(warps)} {state}" for state, warps in absent.items()]
 
     def release(self) -> None:
         """Let the threads of every barrier that has filled go on."""

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import waits
 from .decoder import Decoder, Instruction, Modifiers
-
-#: What threads that wait for their cluster have as their barrier number.
-CLUSTER_BARRIER = 100
+from .warps import CLUSTER_BARRIER
 
 
 class ClusterBarriers:
@@ -48,6 +47,26 @@ class ClusterBarriers:
             self.batch.launch.races.clocks.complete_cluster(full)
         if full.any():
             self.release()
+
+    def missing(self, cta: int) -> list[str]:
+        """What the barrier of a block's cluster waits for, for the report of a deadlock."""
+        batch, cluster = self.batch, cta // self.members
+        absent: dict[tuple[int, str], list[int]] = {}
+        for group in batch.groups:
+            late = group.cluster_phase is None or group.cluster_phase < self.phase[cluster]
+            lanes = (group.cta // self.members == cluster) & late
+            for thread in np.flatnonzero(lanes)[::32].tolist():
+                member, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
+                absent.setdefault((member, waits.state_of(batch, member, warp)), []).append(warp)
+        wanted = int(batch.live_threads.reshape(-1, self.members)[cluster].sum())
+        return [
+            f"{int(self.arrived[cluster])} of {wanted} threads of the cluster have arrived",
+            *(
+                f"block {waits.block_id(batch, member)} {waits.names(warps)} {state}"
+                for (member, state), warps in sorted(absent.items())
+                if state != "has ended"
+            ),
+        ]
 
     def release(self) -> None:
         """Let threads go on whose phase is over."""

@@ -59,8 +59,8 @@ _REACHES = 4096
 
 
 class Vector:
-    """How far something has seen others: clocks by key, and how much of which chains.  ``reach`` is what the chains say,
-    once somebody has asked and until the vector changes."""
+    """How far something has seen others: clocks by key, and how much of which chains.  ``reach`` is what the chains
+    say, once somebody has asked and until the vector changes."""
 
     __slots__ = ("chains", "clocks", "reach")
 
@@ -414,7 +414,8 @@ class Clocks:
             # Neighbours mostly are of one pair: only where it changes is sorted.
             starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
             distinct, inverse = np.unique(pairs[starts], return_inverse=True)
-            limits = [self._known_of(pair >> 32, (pair & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)) for pair in distinct.tolist()]
+            others_of = distinct.astype(np.int32).tolist()
+            limits = [self._known_of(*pair) for pair in zip((distinct >> 32).tolist(), others_of)]
             lengths = np.diff(np.r_[starts, at.size])
             bad[at] = clocks[at] > np.repeat(np.array(limits)[inverse.reshape(-1)], lengths)
         return bad

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import rounding
-from .accesses import resolve_shared
+from .accesses import Access, resolve_shared
 from .decoder import Instruction
 from .tensor_map import swizzled
 from .types import TYPES
@@ -74,29 +74,36 @@ class Operand(NamedTuple):
             places = within + beyond * made.leading + unit * made.stride
         return swizzled(made.address + places, made.swizzle)
 
-    def _access(self, group, item: Instruction, word: int, warp: int):
-        thread = warp * 32
+    def decode(self, group, item: Instruction, word: int, warp: int) -> Descriptor:
+        """The descriptor that a warp gives of the matrix."""
         try:
-            made = decode_descriptor(word)
+            return decode_descriptor(word)
         except ValueError as error:
-            group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, thread)
-        addresses = self.units(made).reshape(-1).astype(np.uint64)
-        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, thread))
+            group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, warp * 32)
 
-    def begin(self, group, item: Instruction, word: int, warp: int) -> None:
+    def access(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
+        """The units of the matrix in the shared memory of a warp's block."""
+        addresses = self.units(made).reshape(-1).astype(np.uint64)
+        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32))
+
+    def begin(self, group, item: Instruction, made: Descriptor, warp: int) -> None:
         """The matrix may be read from now on: it has to be there, and visible to the asynchronous proxy."""
-        access = self._access(group, item, word, warp)
+        access = self.access(group, item, made, warp)
         if (races := group.launch.races) is not None:
-            races.read(group, item, access)
+            races.read(group, item, access, generic=False)
             races.check_proxy(group, item, access)
 
-    def read(self, group, item: Instruction, word: int, warp: int) -> np.ndarray:
+    def read(self, group, item: Instruction, made: Descriptor, warp: int) -> np.ndarray:
         """(rows, k) binary64."""
-        access = self._access(group, item, word, warp)
+        access = self.access(group, item, made, warp)
         if (races := group.launch.races) is not None:
-            races.read(group, item, access)
+            races.read(group, item, access, generic=False)
+        return self.values(np.ascontiguousarray(access.data[access.index]))
+
+    def values(self, units: np.ndarray) -> np.ndarray:
+        """(rows, k) binary64 of the units in order."""
         lines = self.k if self.transposed else self.rows
-        bits = np.ascontiguousarray(access.data[access.index]).view(TYPES[self.type].storage).reshape(lines, -1)
+        bits = units.view(TYPES[self.type].storage).reshape(lines, -1)
         if self.type == "tf32":
             bits = bits & np.uint32(0xFFFFE000)  # the lower 13 bits are ignored
         if self.type[0] in "su":

@@ -18,6 +18,7 @@ from .happens_before import CTA, Order
 from .loads import address_slot, note_granule, take_order
 from .ptx_module import Immediate, Sink
 from .types import PRED, U16, U32, U64
+from .waits import block_id, suspend
 
 _U64 = np.dtype(np.uint64)
 _BYTE = np.dtype(np.uint8)
@@ -226,6 +227,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     def step(group) -> None:
         cells, elements, threads = _cells(group, item, address, space)
         _synchronise(group, elements, threads, order)
+        if operation not in ("init", "inval"):
+            note_arrivals(group, item, elements, threads)
         amounts = group.full(amount)
         tokens = np.zeros(group.n, np.uint64)
         for element, thread in zip(elements, threads):
@@ -245,6 +248,9 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
 
 def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """`test_wait` looks once.  `try_wait` may give up at any time: the first look of a thread at a phase that is not
+    complete does, so that code that does not look again is found out; the next waits until the phase completes."""
+    waits = item.modifiers[0] == "try_wait"
     parity = modifiers.take("parity")
     order = take_order(modifiers, Order("acquire", CTA))
     modifiers.take("b64")
@@ -255,35 +261,141 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     slot = decoder.dst(item.operands[0], PRED)
     address = address_slot(decoder, item.operands[1], space)
     phase = decoder.src(item.operands[2], U32 if parity else U64)
+    look = _Look(item, space, address, phase, slot, order)
+    if not waits:
+        decoder.emit(look.once)
+        return
 
-    def step(group) -> None:
-        cells, elements, threads = _cells(group, item, address, space)
-        phases = group.full(phase)
-        _deliver(group.batch, cells, {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)})
-        done = np.zeros(group.n, bool)
-        for element, thread in zip(elements, threads):
-            done[thread] = _state(group, item, cells, element, thread).parity != int(phases[thread]) & 1
-        passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
-        _synchronise(group, *([list(each) for each in zip(*passed)] or ([], [])), order)
-        if not done.any():
+    def terminate(group) -> None:
+        again = look.once(group)
+        if again is None:
+            group.goto(following.index)
+            return
+        outer = group.mask
+        chosen = np.ones(group.n, bool) if outer is None else outer
+        if group.pcs is None:
+            group.goto(following.index)
+        else:
+            group.pcs[chosen & ~again] = following.index
+        group.mask = again
+        suspend(group, following.index, item, look.poll, look.reason)
+        group.mask = outer
+
+    following = decoder.end_block(terminate)
+
+
+class _Look:
+    """An instruction that looks whether a phase of a barrier is complete, and the slots of what it names."""
+
+    __slots__ = ("address", "item", "order", "phase", "slot", "space")
+
+    def __init__(self, item: Instruction, space: str, address: int, phase: int, slot: int | None, order: Order) -> None:
+        self.item = item
+        self.space = space
+        self.address = address
+        self.phase = phase
+        self.slot = slot
+        self.order = order
+
+    def once(self, group) -> np.ndarray | None:
+        """Look for the active threads.  Gives those that have looked at this phase in vain before, None for none."""
+        cells, elements, threads = _cells(group, self.item, self.address, self.space)
+        done = self._complete(group, cells, elements, threads)
+        again = None
+        if not done.all():
+            failed = [(element, thread) for element, thread in zip(elements, threads) if not done[thread]]
+            for element, thread in failed:
+                sought = (element, int(cells[element]) & 1)
+                if group.sought.get(thread) == sought:
+                    again = np.zeros(group.n, bool) if again is None else again
+                    again[thread] = True
+                group.sought[thread] = sought
+        if self.slot is not None:
+            group.write(self.slot, done)
+        if done.any() or self.item.modifiers[0] == "try_wait":
+            group.launch.fruitless_waits = 0
+        else:
             group.penalty += 200  # let the others have a turn
             group.launch.fruitless_waits += 1
             if group.launch.fruitless_waits > _PATIENCE:
-                group.fault("deadlock: nobody arrives at this transaction barrier any more", item)
-        else:
-            group.launch.fruitless_waits = 0
-        if slot is not None:
-            group.write(slot, done)
+                lines = self.reason(group, threads[0])
+                text = "\n    ".join(["deadlock: nobody arrives at this transaction barrier any more", *lines])
+                group.fault(text, self.item, threads[0])
+        return again
 
-    decoder.emit(step)
+    def _complete(self, group, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
+        """bool per thread of the group: those of ``threads`` whose phase is complete, having let copies land."""
+        phases = group.full(self.phase)
+        wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
+        _deliver(group.batch, cells, wanted)
+        parities = {element: _state(group, self.item, cells, element, threads[0]).parity for element in wanted}
+        done = np.zeros(group.n, bool)
+        done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]
+        passed = [(element, thread) for element, thread in zip(elements, threads) if done[thread]]
+        if passed:
+            _synchronise(group, *(list(each) for each in zip(*passed)), self.order)
+        return done
+
+    def poll(self, group, lanes: np.ndarray) -> np.ndarray:
+        outer, group.mask = group.mask, lanes
+        done = self._complete(group, *_cells(group, self.item, self.address, self.space))
+        if self.slot is not None and done.any():
+            group.R[self.slot] = np.where(done, True, group.R[self.slot])
+        group.mask = outer
+        return done
+
+    def reason(self, group, thread: int) -> list[str]:
+        outer, group.mask = group.mask, np.arange(group.n) == thread
+        cells, (element,), _ = _cells(group, self.item, self.address, self.space)
+        group.mask = outer
+        return missing(group, cells, element, int(group.full(self.phase)[thread]) & 1)
+
+
+def missing(group, cells: np.ndarray, element: int, parity: int) -> list[str]:
+    """What a phase of a barrier lacks, and who would have to bring it."""
+    batch, state = group.batch, State(int(cells[element]))
+    cta, offset = divmod(element * 8, batch.shared_stride)
+    text = f"the phase of parity {parity} of the barrier at shared address {offset:#x} of block {block_id(batch, cta)}"
+    lacking = []
+    if state.pending:
+        lacking.append(f"{state.pending} of {state.expected} arrivals")
+    if state.transactions:
+        lacking.append(f"{state.transactions} bytes of transactions")
+    lines = [f"{text} lacks {' and '.join(lacking) or 'nothing'}"]
+    arrived = batch.arrivals.describe(batch, element)
+    flying = [copy for copy in batch.bulk_copies if copy.cell == element]
+    for copy in flying[:2]:
+        lines.append(f"in flight to it: {describe(copy)}")
+    if not arrived and not flying:
+        lines.append("nothing has ever arrived there or is in flight to it")
+    return lines + arrived
+
+
+def describe(flying) -> str:
+    """What is in flight, of one of the batch's ``bulk_copies``."""
+    own = getattr(flying, "describe", None)
+    return own() if own is not None else f"line {flying.item.line}: {flying.item.text}"
+
+
+def note_arrivals(group, item: Instruction, elements: list[int], threads: list[int]) -> None:
+    """Remember who arrives at barriers, for the report of a deadlock."""
+    numbers, ctas = group.thread[threads] // 32, group.cta[threads]
+    found: dict[int, set[tuple[int, int]]] = {}
+    for element, cta, warp in zip(elements, ctas.tolist(), numbers.tolist()):
+        found.setdefault(element, set()).add((cta, warp))
+    for element, warps in found.items():
+        group.batch.arrivals.note(element, item, warps)
 
 
 def _deliver(batch, cells: np.ndarray, phases: dict[int, int]) -> None:
     """Somebody looks for the end of ``phases`` of barriers, by element: what completes on them lands, but not at the
     first look, which may find nothing, and no more of it than ends the phase."""
+    if not any(copy.cell in phases for copy in batch.bulk_copies):
+        return
     rest = []
     for copy in batch.bulk_copies:
         if copy.cell in phases and int(cells[copy.cell]) & 1 == phases[copy.cell]:
+            batch.moved = True
             if copy.seen:
                 copy.land(batch)
                 continue

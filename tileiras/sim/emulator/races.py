@@ -231,8 +231,11 @@ class RaceChecker:
 
     # -- accesses --------------------------------------------------------------------------------------------------
 
-    def read(self, group, item: Instruction, access, order: Order = WEAK, whole_warp: bool = False) -> None:
-        """Loads; ``whole_warp``: what a lane's address names goes to all lanes of its warp."""
+    def read(
+        self, group, item: Instruction, access, order: Order = WEAK, whole_warp: bool = False, generic: bool = True
+    ) -> None:
+        """Loads through the generic or the asynchronous proxy; ``whole_warp``: what a lane's address names goes to all
+        lanes of its warp."""
         state, first, count = self._cells(access)
         if state is None:
             return

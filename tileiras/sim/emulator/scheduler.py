@@ -7,10 +7,12 @@ number of instructions drawn too.  Every such order is one that the hardware may
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
 
+from . import waits
 from .banks import BankCounter
 from .barrier import Barriers
 from .cluster import ClusterBarriers
@@ -143,11 +145,23 @@ class Batch:
         self.barriers = Barriers(self)
         self.cluster_barriers = ClusterBarriers(self)
         self.bulk_copies: list = []
+        self.waits: list[waits.Wait] = []
+        self.arrivals = waits.Arrivals()
+        self.moved = False  # something in flight has come closer, though no warp has issued anything
+        self.units: dict[str, object] = {}
+        """State of units of the machine that some instructions alone use, by name."""
+        self.on_block_end: list[Callable[[WarpGroup, np.ndarray], None]] = []
+        """What is told of blocks (positions in the batch) whose threads have all ended, with the group of the last one."""
         self.warpgroup_operands: dict = {}  # what warps of a warpgroup have read of shared memory for one product
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]
+        before = self.live_threads > 0
         self.live_threads -= np.bincount(cta, minlength=self.count)
+        ended = np.flatnonzero(before & (self.live_threads == 0))
+        if ended.size:
+            for tell in self.on_block_end:
+                tell(group, ended)
         if self.launch.races is not None:
             self.launch.races.clocks.exit(group)
         self.barriers.release()
@@ -160,22 +174,18 @@ class Batch:
             before = self.launch.steps
             if random is not None:
                 random.shuffle(waiting)
+            self.moved = False
             for group in waiting:
+                self._wake()
                 group.run(_TURN if random is None or random.random() < 0.5 else random.randrange(1, 300))
             waiting = [group for group in waiting if not group.done]
-            if waiting and self.launch.steps == before:
-                self._deadlock(waiting)
+            if waiting and self.launch.steps == before and not self.moved:
+                raise EmulationError(waits.deadlock(self, waiting))
         for copy in self.bulk_copies:  # a copy that nobody waited for lands at the latest now
             copy.land(self)
 
-    def _deadlock(self, groups: list[WarpGroup]) -> None:
-        lines = []
-        for group in groups:
-            for cta, warp, reason in group.waiting():
-                block = tuple(int(v) for v in self.ctaid[:, cta])
-                lines.append((block, warp, f"  block {block} warp {warp} waits at {reason}"))
-        lines.sort()
-        shown = [text for _, _, text in lines[:16]]
-        if len(lines) > 16:
-            shown.append(f"  and {len(lines) - 16} more warps")
-        raise EmulationError("deadlock: no warp can go on\n" + "\n".join(shown))
+    def _wake(self) -> None:
+        if self.waits:
+            woken = [wait.wake() for wait in list(self.waits)]
+            self.moved |= any(woken)
+            self.waits = [wait for wait in self.waits if wait.lanes.any()]

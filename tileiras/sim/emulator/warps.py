@@ -13,11 +13,14 @@ from typing import NoReturn
 
 import numpy as np
 
-from .cluster import CLUSTER_BARRIER
 from .errors import EmulationError
 from .ptx_module import Instruction
 
-#: Block numbers of threads that wait at a barrier and of threads that have exited.
+#: What threads that wait for their cluster have as their barrier number (see `cluster`).
+CLUSTER_BARRIER = 100
+#: What threads that wait for something else than a barrier have as their barrier number (see `waits`).
+WAITING = 101
+#: Block numbers of threads that wait and of threads that have exited.
 PARKED = 2**31 - 2
 DEAD = 2**31 - 1
 
@@ -52,6 +55,7 @@ class WarpGroup:
         "resume",
         "selections",
         "shared_base",
+        "sought",
         "thread",
         "times",
         "warp_cta",
@@ -86,6 +90,7 @@ class WarpGroup:
         self.async_copies: list = []
         self.bulk_groups = np.zeros(self.n, np.int64)
         self.cluster_phase: np.ndarray | None = None
+        self.sought: dict[int, tuple[int, int]] = {}  # thread -> barrier and phase that it looked for in vain
         self.penalty = 0  # instructions to charge to the turn, for waiting in vain
         self.async_groups = np.zeros(1, np.int64)
         self.numbers: np.ndarray | None = None  # of its threads in the launch, and their clocks, for the race checker
@@ -360,42 +365,20 @@ class WarpGroup:
             self.penalty = 0
             launch.steps += length * warps
             if launch.steps > launch.step_limit:
-                self.fault(f"the step limit of {launch.step_limit} was reached", _representative(block, blocks))
+                self.fault(f"the step limit of {launch.step_limit} was reached", instruction_at(block, blocks))
             block.terminator(self)
 
-    def waiting(self) -> list[tuple[int, int, str]]:
-        """(block's position in the batch, warp number, what it waits for) of every warp that has not ended."""
-        report = []
-        blocks = self.program.blocks
-        for warp in range(self.n // 32):
-            lanes = slice(warp * 32, warp * 32 + 32)
-            if self.pcs is None:
-                continue
-            reasons = set()
-            for lane in range(lanes.start, lanes.stop):
-                pc = int(self.pcs[lane])
-                if pc == PARKED:
-                    item = _last_before(blocks, int(self.resume[lane]))
-                    number = int(self.barrier[lane])
-                    which = "the cluster's barrier" if number == CLUSTER_BARRIER else f"barrier {number}"
-                    reasons.add(f"line {item.line}: {item.text} ({which})")
-                elif pc != DEAD:
-                    item = _representative(blocks[pc], blocks)
-                    reasons.add(f"line {item.line}: {item.text} (lanes of the warp are missing)")
-            if reasons:
-                number = int(self.thread[lanes.start]) // 32
-                report.append((int(self.warp_cta[warp]), number, "; ".join(sorted(reasons))))
-        return report
 
-
-def _representative(block, blocks) -> Instruction:
+def instruction_at(block, blocks) -> Instruction:
+    """The first instruction of a block, or the next behind it."""
     for each in blocks[block.index :]:
         if each.instructions:
             return each.instructions[0]
-    return _last_before(blocks, len(blocks))
+    return last_before(blocks, len(blocks))
 
 
-def _last_before(blocks, index: int) -> Instruction:
+def last_before(blocks, index: int) -> Instruction:
+    """The last instruction before a block."""
     for block in reversed(blocks[:index]):
         if block.instructions:
             return block.instructions[-1]

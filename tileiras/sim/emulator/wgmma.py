@@ -18,6 +18,7 @@ import numpy as np
 
 from . import rounding
 from .decoder import Decoder, Instruction, Modifiers, instruction
+from .in_flight import InFlight
 from .matrix_descriptor import Operand
 from .mma import fragment
 from .ptx_module import Group, Immediate
@@ -36,45 +37,7 @@ _TYPES = {
     "u8": (8, ("s8", "u8"), ("s32",)),
 }
 _WARPS = 4
-
-
-class InFlight:
-    """A register that products are to write: whatever looks at its value is told so.
-
-    ``count`` has for each thread how many products are to write it; the others' values are ``values``.
-    """
-
-    __slots__ = ("count", "group", "item", "values")
-
-    def __init__(self, group, item: Instruction, values: np.ndarray) -> None:
-        self.group = group
-        self.item = item
-        self.values = values
-        self.count = np.zeros(group.n, np.int32)
-
-    def settled(self) -> np.ndarray:
-        active = self.group.active()
-        if (flying := self.count[active] > 0).any():
-            self.group.fault(
-                "an accumulator of this product is used before wgmma.wait_group has waited for it", self.item,
-                int(active[flying.argmax()]),
-            )  # fmt: skip
-        return self.values
-
-    def __getattr__(self, name: str):
-        return getattr(self.settled(), name)
-
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
-        return np.asarray(self.settled(), dtype)
-
-    def __getitem__(self, index):
-        return self.settled()[index]
-
-    def __invert__(self) -> np.ndarray:
-        return ~self.settled()
-
-    def __neg__(self) -> np.ndarray:
-        return -self.settled()
+_EARLY = "an accumulator of this product is used before wgmma.wait_group has waited for it"
 
 
 class Warpgroup:
@@ -190,7 +153,10 @@ class Product:
         found = group.batch.warpgroup_operands.get(key)
         if found is None:
             words = self.descriptors[at].tolist()
-            *a, b = (operand.read(group, form.item, word, warp) for operand, word in zip(form.operands, words))
+            *a, b = (
+                operand.read(group, form.item, operand.decode(group, form.item, word, warp), warp)
+                for operand, word in zip(form.operands, words)
+            )
             found = [_WARPS, a[0] if a else None, b.T]
             group.batch.warpgroup_operands[key] = found
         else:
@@ -311,12 +277,12 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         product = Product(group, form, warps, state)
         for row, warp in enumerate(warps.tolist()):
             for operand, word in zip(form.operands, product.descriptors[row]):
-                operand.begin(group, item, int(word), warp)
+                operand.begin(group, item, operand.decode(group, item, int(word), warp), warp)
         threads = group.active()
         for slot in form.d:
             value = group.R[slot]
             if not isinstance(value, InFlight):
-                value = group.R[slot] = InFlight(group, item, np.array(group.full(slot)))
+                value = group.R[slot] = InFlight(group, item, np.array(group.full(slot)), _EARLY)
             value.item = item
             value.count[threads] += 1
         state.issued[warps] += 1
