@@ -79,7 +79,7 @@ def test_what_is_outside_may_be_a_nan(kernel):
     [
         ("@!%p2 bra WAIT;", "", "read before it is written"),
         ("[%r3], 0; @!%p2", "[%r3], 1; @!%p2", "read before it is written"),
-        ("[%r3], BYTES;", "[%r3], 512;", "nobody arrives"),
+        ("[%r3], BYTES;", "[%r3], 512;", "512 bytes more have come"),
         ("[%r2], [%a0,", "[%r2+64], [%a0,", "not aligned to 128"),
         ("[%a0, {%r10, %r11}]", "[%a1, {%r10, %r11}]", "no tensor map"),
         ("arrive.expect_tx.shared.b64 %q1, [%r3], BYTES;", "arrive.shared.b64 %q1, [%r3];", "read before it is"),

@@ -359,9 +359,11 @@ def missing(group, cells: np.ndarray, element: int, parity: int) -> list[str]:
     lacking = []
     if state.pending:
         lacking.append(f"{state.pending} of {state.expected} arrivals")
-    if state.transactions:
+    if state.transactions > 0:
         lacking.append(f"{state.transactions} bytes of transactions")
-    lines = [f"{text} lacks {' and '.join(lacking) or 'nothing'}"]
+    lines = [f"{text} lacks {' and '.join(lacking) or 'no arrival'}"]
+    if state.transactions < 0:
+        lines[0] += f", and {-state.transactions} bytes more have come than it was told to expect"
     arrived = batch.arrivals.describe(batch, element)
     flying = [copy for copy in batch.bulk_copies if copy.cell == element]
     for copy in flying[:2]:

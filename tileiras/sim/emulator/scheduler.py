@@ -151,7 +151,7 @@ class Batch:
         self.units: dict[str, object] = {}
         """State of units of the machine that some instructions alone use, by name."""
         self.on_block_end: list[Callable[[WarpGroup, np.ndarray], None]] = []
-        """What is told of blocks (positions in the batch) whose threads have all ended, with the group of the last one."""
+        """What is told of blocks (positions in the batch) that have ended, with the group of the last threads."""
         self.warpgroup_operands: dict = {}  # what warps of a warpgroup have read of shared memory for one product
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
