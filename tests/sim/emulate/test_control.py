@@ -272,8 +272,8 @@ def test_a_deadlock_lists_the_waiting_warps(kernel):
         emulate(ptx, "k", 1, [np.zeros(1)])
     message = str(info.value)
     line = 1 + next(i for i, text in enumerate(ptx.splitlines()) if "OTHER: bar.sync 2" in text)
-    assert "deadlock" in message and f"warp 0 waits at line {line}: bar.sync 2; (barrier 2)" in message
-    assert f"warp 1 waits at line {line}: bar.sync 1; (barrier 1)" in message
+    assert "deadlock" in message and f"warp 0 waiting at line {line}: bar.sync 2; (barrier 2)" in message
+    assert f"warp 1 waiting at line {line}: bar.sync 1; (barrier 1)" in message
 
 
 def test_exited_threads_do_not_hold_a_barrier(kernel):

@@ -73,7 +73,7 @@ def test_a_member_that_never_comes_is_a_deadlock(kernel):
         LATE: bar.sync 0;
         DONE:
     """
-    with pytest.raises(EmulationError, match=r"deadlock.*\n.*warp 0 waits at line \d+: .*shfl.sync"):
+    with pytest.raises(EmulationError, match=r"deadlock.*\n.*warps 0-1 waiting at line \d+: .*shfl.sync"):
         shuffled(kernel, text)
 
 

@@ -90,7 +90,7 @@ class Barriers:
         for warp in range(-(-batch.launch.threads // 32)):
             if (cta, warp) not in here:
                 absent.setdefault(waits.state_of(batch, cta, warp), []).append(warp)
-        absent.pop("has ended", None)
+        absent.pop(waits.ENDED, None)
         return lines + [f"{waits.names(warps)} {state}" for state, warps in absent.items()]
 
     def release(self) -> None:

@@ -64,7 +64,7 @@ class ClusterBarriers:
             *(
                 f"block {waits.block_id(batch, member)} {waits.names(warps)} {state}"
                 for (member, state), warps in sorted(absent.items())
-                if state != "has ended"
+                if state != waits.ENDED
             ),
         ]
 

@@ -21,6 +21,8 @@ Poll = Callable[[WarpGroup, np.ndarray], np.ndarray]
 #: (group, thread) -> what is missing, for the report of a deadlock; further lines say who would have to bring it.
 Reason = Callable[[WarpGroup, int], "list[str]"]
 
+#: The state of a warp all of whose threads have exited.
+ENDED = "ended"
 _MOST_AGENTS = 16
 _MOST_LINES = 4
 
@@ -91,8 +93,8 @@ def state_of(batch, cta: int, warp: int) -> str:
         rows = np.flatnonzero((group.warp_cta == cta) & (group.thread[::32] // 32 == warp))
         if rows.size:
             doing = [doing for doing, _ in _places(group, int(rows[0]))]
-            return "; ".join(doing) if doing else "has ended"
-    return "does not exist"
+            return "; ".join(doing) if doing else ENDED
+    return ENDED
 
 
 def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
@@ -107,11 +109,13 @@ def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
             item = last_before(blocks, int(group.resume[thread]))
             number = int(group.barrier[thread])
             which = {CLUSTER_BARRIER: " (the cluster's barrier)", WAITING: ""}.get(number, f" (barrier {number})")
-            found.setdefault(f"waits at line {item.line}: {item.text}{which}", thread)
+            found.setdefault(f"waiting at line {item.line}: {item.text}{which}", thread)
         else:
             item = instruction_at(blocks[pc], blocks)
-            lacking = " (lanes of the warp are missing)" if blocks[pc].collective is not None else ""
-            found.setdefault(f"is at line {item.line}: {item.text}{lacking}", thread)
+            if blocks[pc].collective is not None:
+                found.setdefault(f"waiting at line {item.line}: {item.text} (lanes of the warp are missing)", thread)
+            else:
+                found.setdefault(f"at line {item.line}: {item.text}", thread)
     return list(found.items())
 
 
@@ -179,7 +183,7 @@ class Arrivals:
             for (cta, state), numbers in sorted(by_state.items()):
                 lines.append(
                     f"arrivals came from line {item.line} ({item.text}) by block {block_id(batch, cta)} "
-                    f"{names(numbers)}, which {state}"
+                    f"{names(numbers)}, now {state}"
                 )
         if len(lines) > _MOST_LINES:
             lines = [*lines[:_MOST_LINES], f"and from {len(lines) - _MOST_LINES} more places"]
