@@ -20,6 +20,12 @@ LOCAL_WINDOW = 1 << 34
 WINDOW_END = 1 << 36
 
 
+#: Where in a shared address the rank of a block in its cluster stands; it is there in addresses of a block's own
+#: variables as well, so that clearing its lowest bit names the even block of a pair (as code for sm_100 does).
+RANK_BIT = 24
+RANK = 1 << RANK_BIT
+
+
 class Access:
     """Resolved addresses: ``data`` seen as elements of the access's size, an element index per thread of ``threads``
     (None: all of the group), and what it is part of: the batch's ``shared`` memory or, with ``address`` that of its
@@ -67,11 +73,13 @@ def resolve(
     space: str,
     addresses: np.ndarray,
     dtype: np.dtype,
-    write: bool,
+    write: bool | None,
     threads: np.ndarray | None,
     alignment: int,
 ) -> list[Access]:
     """Where ``addresses`` (uint64, one per thread of ``threads``, or per thread of the group) lie.
+
+    ``write`` is None for shared memory that is neither read nor written yet.
 
     Raises EmulationError for the first thread whose access is outside memory or misaligned, or reads shared memory
     that was never written.
@@ -122,22 +130,26 @@ def _resolve_generic(group, item, addresses, dtype, write, threads, low) -> list
     return accesses
 
 
-def resolve_shared(group, item, addresses, dtype, write, threads) -> Access:
+def resolve_shared(group, item, addresses, dtype, write, threads, own: bool = False) -> Access:
+    """Shared memory of the blocks that addresses name by their ranks, or of the threads' ``own`` blocks."""
     batch, size = group.batch, dtype.itemsize
     limit = group.launch.shared_bytes
     offsets = addresses
     base = group.shared_base if threads is None else group.shared_base[threads]
-    if (addresses >> np.uint64(24)).any():
-        # Addresses that mapa gave: the block's rank in the cluster, plus one, above bit 24.
-        offsets = addresses & np.uint64(0xFFFFFF)
-        rank = (addresses >> np.uint64(24)).astype(np.int64) - 1
-        blocks = group.cta if threads is None else group.cta[threads]
-        members = group.launch.cluster[0] * group.launch.cluster[1] * group.launch.cluster[2]
-        bad = (rank >= members) | (rank < -1)
-        if bad.any():
+    members = group.launch.members
+    if members > 1 and not own:
+        offsets = addresses & np.uint64(RANK - 1)
+        blocks = (group.cta if threads is None else group.cta[threads]) // members * members
+        rank = (addresses >> np.uint64(RANK_BIT)).astype(np.int64)
+        if (bad := rank >= members).any():
             position, thread = _first(np.broadcast_to(bad, base.shape), threads)
             group.fault("a shared::cluster address outside the cluster", item, thread, int(addresses.flat[0]))
-        base = np.where(rank >= 0, (blocks // members * members + rank) * batch.shared_stride, base)
+        blocks = blocks + rank
+        if (ended := batch.live_threads[blocks] == 0).any():
+            position, thread = _first(np.broadcast_to(ended, base.shape), threads)
+            gone = tuple(int(v) for v in batch.ctaid[:, np.broadcast_to(blocks, base.shape)[position]])
+            group.fault(f"shared memory of block {gone}, which has ended", item, thread)
+        base = blocks * batch.shared_stride
     bad = (offsets > limit - size) | (offsets < 1024)
     if bad.any():
         position, thread = _first(np.broadcast_to(bad, base.shape), threads)
@@ -150,7 +162,7 @@ def resolve_shared(group, item, addresses, dtype, write, threads) -> Access:
         )
     index = (base + offsets.astype(np.int64)) // size
     written = batch.shared_written
-    if written is not None:
+    if written is not None and write is not None:
         if write:
             written.reshape(-1, size)[index] = True
         elif not (known := written.reshape(-1, size)[index].all(1)).all():

@@ -13,6 +13,7 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
 from .mbarrier import barrier_cell, change_counts, complete, decode_bulk
 from .ptx_module import Immediate, Register
+from .races import differ
 from .types import PRED, U32, U64
 
 _BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
@@ -34,6 +35,18 @@ class AsyncCopy:
         self.size = size
         self.kept = kept  # bytes that are copied per thread; the rest of the destination becomes zero
 
+    def values(self, group) -> np.ndarray:
+        """What the copies would write if they landed now, one element for each of their threads."""
+        dtype = _BY_SIZE[self.size]
+        values = np.zeros(group.n, dtype)
+        for access in self.sources:
+            values[access.threads] = gather([access], group.n, dtype)[access.threads]
+        values = values[self.threads]
+        if (self.kept < self.size).any():
+            raw = values.view(np.uint8).reshape(-1, self.size)
+            raw[np.arange(self.size) >= self.kept[:, None]] = 0
+        return values
+
     def land(self, group, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
         """Complete the copies of the threads in ``mask`` and of groups numbered under ``before``; True when none is
         left."""
@@ -45,17 +58,12 @@ class AsyncCopy:
         if not chosen.any():
             return False
         dtype = _BY_SIZE[self.size]
-        values = np.zeros(group.n, dtype)
         for access in self.sources:
             if group.launch.races is not None and access.allocation is not None:
                 landing = access if chosen.all() else access.part(np.isin(access.threads, self.threads[chosen]))
                 if landing.index.size:
                     group.launch.races.read(group, self.item, landing)
-            values[access.threads] = gather([access], group.n, dtype)[access.threads]
-        values = values[self.threads]
-        if (self.kept < self.size).any():
-            raw = values.view(np.uint8).reshape(-1, self.size)
-            raw[np.arange(self.size) >= self.kept[:, None]] = 0
+        values = self.values(group)
         index = self.destination.index[chosen]
         landing = Access(self.destination.data, index, self.threads[chosen], shared=True)
         spread = np.zeros(group.n, dtype)
@@ -194,14 +202,22 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
         elif ignored_slot is not None:
             kept = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]
-        (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, True, threads, size)
-        if group.launch.races is not None:
-            group.launch.races.begin_copy(group, item, destination)
-        if group.batch.shared_written is not None:
-            group.batch.shared_written.reshape(-1, size)[destination.index] = False
+        (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, None, threads, size)
         sources = _sources(group, item, group.full(source)[threads], threads, kept, size)
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
-        group.async_copies.append(AsyncCopy(item, destination, sources, threads, numbers, size, kept))
+        copy = AsyncCopy(item, destination, sources, threads, numbers, size, kept)
+        written = group.batch.shared_written
+        if group.launch.races is not None or written is not None:
+            # Threads may all copy the same to one place: what is there already changes nothing.
+            changes = differ(destination.data[destination.index], copy.values(group))
+            if written is not None:
+                changes |= ~written.reshape(-1, size)[destination.index].all(1)
+            changed = destination.part(changes)
+            if group.launch.races is not None:
+                group.launch.races.begin_copy(group, item, changed)
+            if written is not None:
+                written.reshape(-1, size)[changed.index] = False
+        group.async_copies.append(copy)
 
     decoder.emit(step)
 

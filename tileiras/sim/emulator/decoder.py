@@ -420,6 +420,7 @@ class Decoder:
             program.addresses.append((slot, variable.name, symbol.offset))
         elif variable.space == "shared":
             slot = self.temporary(U64)
+            program.shared_slots.append(slot)
             if not variable.size:
                 program.dynamic_align = max(program.dynamic_align, variable.align)
                 program.dynamic_slots.append((slot, symbol.offset))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentMismatch, sizes_of
 from ..memory import Memory
-from . import ptx_parser, rounding
+from . import ptx_parser, rounding, rules
 from .decoder import decode
 from .errors import EmulationError
 from .program import Program
@@ -72,6 +72,7 @@ def emulate(
     check_races: bool = True,
     count_bank_conflicts: bool = False,
     hidden: Callable[[Sequence[bytes], Sequence[int]], Sequence[bytes]] | None = None,
+    waive: Sequence[str] = (),
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -91,6 +92,8 @@ def emulate(
 
     ``hidden`` gives the values of `.hidden` parameters, in order, from those of the others and from their own sizes:
     tensor maps, as `emulator.tensor_map` has them.
+
+    ``waive`` names rules of `emulator.rules` that the code need not keep.
 
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
@@ -135,6 +138,7 @@ def emulate(
         check_uninitialised,
         check_races,
         count_bank_conflicts,
+        rules.waived(waive),
     )
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END, gather, read, resolve
+from .accesses import LOCAL_WINDOW, RANK, RANK_BIT, SHARED_WINDOW, WINDOW_END, gather, read, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES, SYSTEM, WEAK, Order
-from .ptx_module import Address, Group, Register, Sink, Special, Symbol, Variable
+from .ptx_module import Address, Group, Register, Sink, Symbol, Variable
 from .types import B8, PRED, U32, U64, PtxType
 
 _CACHE_OPERATORS = (
@@ -324,10 +324,10 @@ def decode_mapa(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     d, a, b = decoder.operands(3)
     x, rank = decoder.src(a, type_), decoder.src(b, U32)
     window = type_.storage.type(SHARED_WINDOW if space == "generic" else 0)
-    low = type_.storage.type(0xFFFFFF)
+    low = type_.storage.type(RANK - 1)
 
     def compute(R):
-        above = (R[rank] + np.uint32(1)).astype(type_.storage) << type_.storage.type(24)
+        above = R[rank].astype(type_.storage) << type_.storage.type(RANK_BIT)
         return window | above | R[x] & low
 
     decoder.put(d, type_, compute, raw=True)
@@ -339,10 +339,5 @@ def decode_getctarank(decoder: Decoder, item: Instruction, modifiers: Modifiers)
     (type_,) = modifiers.types()
     d, a = decoder.operands(2)
     x = decoder.src(a, type_)
-    own = decoder.special(Special("%cluster_ctarank"), U32)
-
-    def compute(R):
-        above = (R[x] >> type_.storage.type(24) & type_.storage.type(0xFF)).astype(np.uint32)
-        return np.where(above > 0, above - np.uint32(1), R[own])
-
-    decoder.put(d, U32, compute, raw=True)
+    shift, low = type_.storage.type(RANK_BIT), type_.storage.type(0xFF)
+    decoder.put(d, U32, lambda R: (R[x] >> shift & low).astype(np.uint32), raw=True)

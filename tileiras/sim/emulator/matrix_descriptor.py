@@ -84,7 +84,7 @@ class Operand(NamedTuple):
     def access(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
         """The units of the matrix in the shared memory of a warp's block."""
         addresses = self.units(made).reshape(-1).astype(np.uint64)
-        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32))
+        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32), own=True)
 
     def begin(self, group, item: Instruction, made: Descriptor, warp: int) -> None:
         """The matrix may be read from now on: it has to be there, and visible to the asynchronous proxy."""

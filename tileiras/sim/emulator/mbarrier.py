@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accesses import Access, read, resolve
+from .accesses import RANK, RANK_BIT, Access, read, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import CTA, Order
 from .loads import address_slot, note_granule, take_order
@@ -140,7 +140,7 @@ def begin_reading(group, item: Instruction, loaded: list[Access]) -> None:
 
 def in_block(address: int, rank: int | None) -> int:
     """A shared address in the block of a rank of the cluster."""
-    return address if rank is None else rank + 1 << 24 | address & 0xFFFFFF
+    return address if rank is None else rank << RANK_BIT | address & RANK - 1
 
 
 def ranks_of(mask: int | None) -> list[int | None]:
@@ -233,7 +233,8 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         tokens = np.zeros(group.n, np.uint64)
         for element, thread in zip(elements, threads):
             if operation == "inval":
-                _state(group, item, cells, element, thread)
+                if "mbarrier-inval" not in group.launch.waived:
+                    _state(group, item, cells, element, thread)
                 continue
             state = None if operation == "init" else _state(group, item, cells, element, thread)
             tokens[thread] = state.parity if state is not None else 0

@@ -60,6 +60,7 @@ class Program:
         self.shared_bytes = SHARED_START  # static part, from offset 0 on
         self.dynamic_align = 0  # of .extern .shared; 0 when there is none
         self.dynamic_slots: list[tuple[int, int]] = []
+        self.shared_slots: list[int] = []  # addresses of shared variables, which have the rank of their block in them
         self.local_bytes = 0
         self.shared_variables: dict[str, int] = {}
         self.granule = 16  # bytes of the smallest access of shared memory in the entry, at most 16

@@ -283,7 +283,7 @@ class RaceChecker:
             return
         threads = group.numbers if access.threads is None else group.numbers[access.threads]
         values = np.ascontiguousarray(values)
-        changes = _differ(data[index], values)
+        changes = differ(data[index], values)
         data[index] = values
         if order.strong:
             self.clocks.synchronise(threads.tolist(), self._keys(access, first).tolist(), order, False, True)
@@ -291,7 +291,7 @@ class RaceChecker:
             self.clocks.overwrite(self._keys(access, first))
         if not changes.any():
             return
-        lost = _differ(data[index], values)
+        lost = differ(data[index], values)
         if not changes.all():
             first, threads, lost = first[changes], threads[changes], lost[changes]
         cells, threads, lost = expand(first, count, threads, lost)
@@ -454,7 +454,7 @@ class RaceChecker:
         )
 
 
-def _differ(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+def differ(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Where the bits of two contiguous arrays of one type are different."""
     size = values.dtype.itemsize
     word = np.dtype(f"u{min(size, 8)}")

@@ -47,17 +47,21 @@ class Launch:
         check_uninitialised: bool,
         check_races: bool,
         count_bank_conflicts: bool,
+        waived: frozenset[str] = frozenset(),
     ) -> None:
         self.program = program
         self.memory = memory
         self.grid = grid
         self.block = block
         self.cluster = cluster
+        self.members = cluster[0] * cluster[1] * cluster[2]
         self.threads = block[0] * block[1] * block[2]
         self.random = Random(seed) if seed is not None else None
         self.step_limit = step_limit
         self.check_uninitialised = check_uninitialised
         self.check_races = check_races
+        self.waived = waived
+        """Names of rules that the code need not keep (`rules.RULES`)."""
         self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0

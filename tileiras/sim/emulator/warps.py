@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from .accesses import RANK_BIT
 from .errors import EmulationError
 from .ptx_module import Instruction
 
@@ -97,6 +98,10 @@ class WarpGroup:
         self.times: tuple[int, np.ndarray | None] = (-1, None)
         self.warpgroup = None  # what its warps have begun of `wgmma`
         self.R = list(batch.launch.registers)
+        if batch.launch.members > 1:
+            rank = (self.cta % batch.launch.members).astype(np.uint64) << np.uint64(RANK_BIT)
+            for slot in self.program.shared_slots:
+                self.R[slot] = self.R[slot] | (rank[:1] if (rank == rank[0]).all() else rank)
         self._fill_specials()
 
     # -- special registers -----------------------------------------------------------------------------------------

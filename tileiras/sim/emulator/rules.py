@@ -1,0 +1,47 @@
+"""Rules of the PTX ISA that code in use breaks and the hardware, or the assembler, lets pass.
+
+They hold unless a launch waives them by name (`emulate(waive=...)`): code of our own has to keep them, while code by
+others is to be run as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """``isa``: what the PTX ISA asks for, and where; ``practice``: who does otherwise, and what is run when the rule is
+    waived."""
+
+    isa: str
+    practice: str
+
+
+RULES = {
+    "wgmma-fence": Rule(
+        "wgmma.fence has to stand between a thread's access of a register and a product with that register as "
+        "accumulator or as part of A (PTX ISA, wgmma.fence)",
+        "tileiras 13.5.37 for sm_90 moves zeros into accumulators, and converted values into A, between the fence and "
+        "the product; ptxas orders them itself (its messages C7510 to C7519): a product takes what its registers hold "
+        "when it is issued",
+    ),
+    "mbarrier-inval": Rule(
+        "mbarrier operations other than init on memory without a barrier are undefined (PTX ISA, mbarrier.inval)",
+        "tileiras 13.5.37 has every thread invalidate a barrier before its first init: nothing happens there",
+    ),
+    "async-proxy": Rule(
+        "what cp.async has written becomes visible to the asynchronous proxy by fence.proxy.async (PTX ISA, "
+        "Asynchronous Operations: cp.async is of the generic proxy)",
+        "tileiras 13.5.37 has no fence between cp.async with cp.async.mbarrier.arrive.noinc and the wgmma that reads "
+        "it (gathered operands): such data counts as visible once its arrival is seen",
+    ),
+}
+
+
+def waived(names: Iterable[str]) -> frozenset[str]:
+    """Raises ValueError for a name that no rule has."""
+    chosen = frozenset(names)
+    if unknown := sorted(chosen - RULES.keys()):
+        raise ValueError(f"no rule '{unknown[0]}'; rules: {', '.join(sorted(RULES))}")
+    return chosen
