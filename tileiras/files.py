@@ -93,15 +93,3 @@ def remove_left_over(folder: str) -> None:
                     os.unlink(entry.path)
     except OSError:
         pass  # another process does the same, or there is no such folder
-
-
-def write_product(path: str, data: bytes) -> None:
-    """Writes what a command makes: a file whole or not at all, in a folder that exists; devices, pipes and what a link
-    leads to directly: `/dev/stdout` is a link to a file sometimes, and is not to become one."""
-    if os.path.islink(path) or os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
-            file.write(data)
-    elif not os.path.isdir(os.path.dirname(path) or "."):
-        raise FileNotFoundError(2, "No such file or directory")
-    else:
-        write_atomically(path, data)

@@ -369,6 +369,10 @@ for _line, _same in (
     ),
 ):
     OURS[_line] = OURS[_same]
+OURS["good.bc --gpu-name sm_90 --remarks=all --remark-format=yaml --remarks-output-file=o -o o"] = {
+    "code": 1, "error": "tileiras: --remarks-output-file and the output are one file: o", "files": [],
+    "why": "the vendor's tool replaces the remarks by the cubin",
+}  # fmt: skip
 OURS["good.bc --gpu-name sm_90 -o o/"] = {
     "error": "error: unable to open output file 'o/': No such file or directory", "why": NO_WORD,
 }  # fmt: skip

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tileiras.cli.process import UsageError
+from tileiras.cli.process import CommandLineError
 from tileiras.named_tuple import NamedTuple
 
 FLAG = "flag"
@@ -66,16 +66,21 @@ class CommandLine:
         self.specs = {spec.name: spec for spec in specs}
         self.aliases = dict(aliases)
         self.positional = positional
+        self.values: dict[str, Any] = {}
+        """What the words that have been read so far say, also those in front of and behind a mistake."""
+        self.files: list[str] = []
+        """Files of words that were read, `@FILE`."""
 
     def parse(self, words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         """The positional words and the values by option name.
 
-        Raises UsageError with every mistake there is, Stop when an option of that kind is met.
+        Raises CommandLineError with every mistake there is, Stop when an option of that kind is met.
         """
         inputs: list[str] = []
-        values: dict[str, Any] = {}
+        self.values = values = {}
+        self.files = []
         errors: list[str] = []
-        rest = _expanded(words)
+        rest = _expanded(words, self.files)
         while rest:
             word = rest.pop(0)
             if word == "--":
@@ -94,7 +99,7 @@ class CommandLine:
                 f"Can specify at most {self.positional} positional arguments: See: {self.program} --help"
             )
         if errors:
-            raise UsageError("\n".join(errors))
+            raise CommandLineError(*errors)
         return inputs, values
 
     def _find(self, name: str) -> Spec | None:
@@ -162,10 +167,11 @@ class CommandLine:
         return next(iter(difflib.get_close_matches(name, shown, 1, 0.5)), "")
 
 
-def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
+def _expanded(words: Sequence[str], files: list[str], within: tuple[str, ...] = ()) -> list[str]:
     """The words, with those of `@FILE` in its place where there is such a file; `within` are files being read.
 
-    Raises UsageError for a file inside itself and one that cannot be read, in LLVM's words.
+    What is read is added to `files`.  Raises CommandLineError for a file inside itself and one that cannot be read, in
+    LLVM's words.
     """
     import os
 
@@ -176,13 +182,16 @@ def _expanded(words: Sequence[str], within: tuple[str, ...] = ()) -> list[str]:
             found.append(word)
             continue
         if os.path.realpath(path) in within:
-            raise UsageError(f"recursive expansion of: '{path}'")
+            raise CommandLineError(f"recursive expansion of: '{path}'")
         try:
             with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
                 text = file.read()
         except OSError as error:
-            raise UsageError(f"cannot not open file '{path}': {error.strerror}") from None
-        found += _expanded(list(_gnu_words(text)), (*within, os.path.realpath(path)))
+            raise CommandLineError(f"cannot not open file '{path}': {error.strerror}") from None
+        files.append(path)
+        # Words of a process end at their first null character.
+        inner = [word.partition("\0")[0] for word in _gnu_words(text)]
+        found += _expanded(inner, files, (*within, os.path.realpath(path)))
     return found
 
 

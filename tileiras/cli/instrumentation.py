@@ -5,7 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tileiras.cli.outputs import Outputs
+from tileiras.diagnostics import CompileError
+
+if TYPE_CHECKING:
+    from tileiras.ir.pass_instrumentation import CrashReproducer, PassTrace
 
 FLAGS = {
     "mlir-print-ir-before-all": "Print the module to standard error before every pass",
@@ -30,40 +36,66 @@ SNAPSHOTS = {
 """Value of `emit-line-info` -> the snapshot, with locations, that it stands for."""
 
 
+class Records:
+    """The files in which a run records its passes: a trace for a timeline viewer, and what a pass that fails was given.
+
+    `words` are the values of WORDS, `pipeline_options` those of `tileir{...}`.  Raises UsageError for a file that is an
+    input or another output.
+    """
+
+    def __init__(self, outputs: Outputs, words: Mapping[str, Any], pipeline_options: Mapping[str, Any]) -> None:
+        self._outputs = outputs
+        self.pipeline_options = pipeline_options
+        self.trace: PassTrace | None = None
+        self.reproducer: CrashReproducer | None = None
+        path = pipeline_options.get("schedule-trace-file")
+        if path:
+            from tileiras.ir.pass_instrumentation import PassTrace
+
+            self._trace_file = outputs.writes(path, "schedule-trace-file")
+            self.trace = PassTrace()
+        path = words.get("mlir-pass-pipeline-crash-reproducer")
+        if path:
+            from tileiras.ir.pass_instrumentation import CrashReproducer
+
+            self._reproducer_file = outputs.writes(path, "--mlir-pass-pipeline-crash-reproducer")
+            self.reproducer = CrashReproducer(path, self._write_reproducer)
+
+    def _write_reproducer(self, text: str) -> None:
+        self._outputs.publish([(self._reproducer_file, text.encode("utf-8", "surrogateescape"))])
+
+    def close(self) -> None:
+        """Writes the trace.  Documented: a file that cannot be opened is no trace, and no error."""
+        if self.trace is not None:
+            with contextlib.suppress(CompileError):
+                self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
+
+
 @contextlib.contextmanager
 def watching(
     flags: Collection[str],
     words: Mapping[str, str],
-    pipeline_options: Mapping[str, Any],
+    records: Records,
     diagnostics: Callable[[], Sequence[Any]],
 ) -> Iterator[tuple[list[Any], list[tuple[str, float]] | None]]:
     """Gives what watches passes in its block, and where their times go if anybody wants them.
 
-    `flags` are those of FLAGS that are given, `words` the values of WORDS; `pipeline_options` those of `tileir{...}`;
-    `diagnostics` gives what has been said so far.  Times and traces are written at the end, after a failure as well.
+    `flags` are those of FLAGS that are given, `words` the values of WORDS; `diagnostics` gives what has been said so
+    far.  Times are written at the end, after a failure as well.
     """
-    from tileiras.ir.pass_instrumentation import CrashReproducer, PassTimer, PassTrace, VerifyEach
+    from tileiras.ir.pass_instrumentation import PassTimer, VerifyEach
 
     timer = PassTimer() if "mlir-timing" in flags else None
-    trace = None
-    path = pipeline_options.get("schedule-trace-file")
-    if path:
-        with contextlib.suppress(OSError):  # documented: a file that cannot be opened is no trace, and no error
-            file = open(path, "w", encoding="utf-8")  # noqa: SIM115
-            trace = PassTrace(file.write, diagnostics)
+    if records.trace is not None:
+        records.trace.follow(diagnostics)
     checked = [VerifyEach()] if "verify-each" in flags else []
-    watchers = [*checked, *_printers(flags, words, pipeline_options), *(each for each in (timer, trace) if each)]
-    reproducer = words.get("mlir-pass-pipeline-crash-reproducer")
-    if reproducer:
-        watchers.append(CrashReproducer(reproducer, lambda text: _write(reproducer, text)))
+    recorded = (timer, records.trace, records.reproducer)
+    watchers = [*checked, *_printers(flags, words, records.pipeline_options), *(each for each in recorded if each)]
     try:
         yield watchers, timer.seconds if timer is not None else None
     finally:
         if timer is not None:
             print(timer.report(), file=sys.stderr, end="")
-        if trace is not None:
-            trace.close()
-            file.close()
 
 
 def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options: Mapping[str, Any]) -> list[Any]:
@@ -86,12 +118,6 @@ def _printers(flags: Collection[str], words: Mapping[str, str], pipeline_options
     if snapshot is not None:
         found.append(IRPrinter(_dump, locations=True, **snapshot))
     return found
-
-
-def _write(path: str, text: str) -> None:
-    from tileiras.files import write_product
-
-    write_product(path, text.encode("utf-8", "surrogateescape"))
 
 
 def _dump(text: str) -> None:

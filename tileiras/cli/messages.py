@@ -13,12 +13,11 @@ the bytecode has debug information; else a note has the byte that the operation 
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tileiras.cli.outputs import Output, Outputs
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, excerpt, render, to_json, unique
 from tileiras.remarks import KINDS, Remark, RemarkFilter, remarks_of, render_command_line, to_yaml
 
@@ -32,31 +31,30 @@ DEFAULT_REMARKS = "tileir_remarks.yaml"
 class Report:
     """Where the command's words go, by its options `values`; `bytecode` is the input if it is some."""
 
-    def __init__(self, values: Mapping[str, Any], bytecode: bytes | None) -> None:
-        self.bytecode = bytecode
+    def __init__(self, values: Mapping[str, Any], outputs: Outputs) -> None:
+        self.bytecode: bytes | None = None
         self.json = values.get("diagnostics") == "json"
         asked = [(kind, values.get(f"remarks-{kind}")) for kind in KINDS]
         self.remarks = RemarkFilter.parse((k, c) for k, c in [("", values.get("remarks")), *asked] if c is not None)
-        self.remark_file: str | None = None
+        self._outputs = outputs
+        self._remark_file: Output | None = None
         if self.remarks.any and values.get("remark-format") == "yaml":
-            self.remark_file = values.get("remarks-output-file") or DEFAULT_REMARKS
+            path = values.get("remarks-output-file") or DEFAULT_REMARKS
+            self._remark_file = outputs.writes(path, "--remarks-output-file")
 
     def unwritable(self) -> CompileError | None:
         """What to raise (code 3, as the vendor has it) where the file for remarks cannot be written."""
-        if self.remark_file in (None, "-"):
+        problem = self._remark_file.problem() if self._remark_file is not None else None
+        if problem is None:
             return None
-        folder = os.path.dirname(self.remark_file) or "."
-        if os.path.isdir(self.remark_file):
-            number = errno.EISDIR
-        elif not os.path.isdir(folder):
-            number = errno.ENOENT
-        elif not os.access(self.remark_file if os.path.exists(self.remark_file) else folder, os.W_OK):
-            number = errno.EACCES
+        message = f"Error opening remark output file '{self._remark_file.path}': {problem.strerror}"
+        failed = CompileError.at(None, "failed to enable optimization remarks", ExitCode.INVALID_INPUT)
+        if self.json:
+            failed.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))
         else:
-            return None
-        # The vendor's tool writes the first line without a severity.
-        print(f"Error opening remark output file '{self.remark_file}': {os.strerror(number)}", file=sys.stderr)
-        return CompileError.at(None, "failed to enable optimization remarks", ExitCode.INVALID_INPUT)
+            # The vendor's tool writes the first line without a severity.
+            print(message, file=sys.stderr)
+        return failed
 
     def failure(self, error: CompileError) -> None:
         """The error, and the line that says of which kind it is."""
@@ -82,7 +80,7 @@ class Report:
         spoken = (Severity.WARNING, Severity.REMARK) if self.remarks.any else (Severity.WARNING,)
         self._print([d for d in diagnostics if d.severity in spoken and not isinstance(d, Remark)])
         remarks = [d for d in remarks_of(diagnostics) if self.remarks.admits(d)]
-        if self.remark_file is not None:
+        if self._remark_file is not None:
             self._write_remarks(remarks)
         elif self.json:
             print(to_json(remarks), end="", file=sys.stderr)
@@ -95,11 +93,8 @@ class Report:
             self._print([Diagnostic(Severity.REMARK, None, text)])
 
     def _write_remarks(self, remarks: Iterable[Remark]) -> None:
-        if self.remark_file == "-":
-            print(to_yaml(remarks), end="")
-        elif self.remark_file is not None:
-            with open(self.remark_file, "w", encoding="utf-8") as file:
-                file.write(to_yaml(remarks))
+        if self._remark_file is not None:
+            self._outputs.publish([(self._remark_file, to_yaml(remarks).encode("utf-8", "surrogateescape"))])
 
     def _print(self, diagnostics: list[Diagnostic], damaged: bool = False) -> None:
         if self.json:

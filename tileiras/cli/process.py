@@ -1,4 +1,5 @@
-"""What the commands have in common: `main` as a process, which ends quietly when somebody else ends it, and input."""
+"""What the commands have in common: `main` as a process, which ends quietly when somebody else ends it, input, and how
+mistakes on a command line are told."""
 
 from __future__ import annotations
 
@@ -6,12 +7,45 @@ import os
 import sys
 from collections.abc import Callable
 
+from tileiras.diagnostics import Diagnostic, Severity, to_json
+
 CLOSED = 2
 """The exit code where nobody reads what the command prints."""
 
 
 class UsageError(Exception):
-    """A command line that does not say what to do, or a file that cannot be used; the message is for the user."""
+    """A command line that does not say what to do, or a file that cannot be used.
+
+    Each message is one mistake for the user; its further lines are hints.
+    """
+
+    def __init__(self, *messages: str) -> None:
+        self.messages = messages
+        super().__init__("\n".join(messages))
+
+
+class CommandLineError(UsageError):
+    """The same in the words of another tool, which has the program's name in some of them."""
+
+
+def tell(program: str, error: UsageError, json: bool = False) -> None:
+    """Prints mistakes to standard error, each behind the program's name or as an object of JSON."""
+    if json:
+        print(to_json(_diagnostic(program, message) for message in error.messages), end="", file=sys.stderr)
+    elif isinstance(error, CommandLineError):
+        complain(str(error))
+    else:
+        complain("\n".join(f"{program}: {message}" for message in error.messages))
+
+
+def complain(text: str) -> None:
+    """Writes to standard error; what a command line or an input has that is no text is shown as escapes."""
+    print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
+
+
+def _diagnostic(program: str, message: str) -> Diagnostic:
+    first, *hints = (line.removeprefix(f"{program}: ").removeprefix("error: ") for line in message.split("\n"))
+    return Diagnostic(Severity.ERROR, None, first, [Diagnostic.note(None, hint) for hint in hints])
 
 
 def read_input(name: str) -> bytes:

@@ -8,7 +8,6 @@ well, and every stage's artifact can be the product.  `docs/command-line.md` has
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import sys
@@ -16,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.cli import driver_options, instrumentation, process
-from tileiras.cli.command_line import Stop
+from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
-from tileiras.cli.process import UsageError
+from tileiras.cli.outputs import STANDARD, Output, Outputs
+from tileiras.cli.process import CommandLineError, UsageError
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 from tileiras.files import stem
 from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_gpu
@@ -55,51 +55,72 @@ def program() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    values: Mapping[str, Any] = {}
+    line = driver_options.command_line()
     try:
         try:
-            inputs, values = driver_options.command_line().parse(words)
+            inputs, values = line.parse(words)
         except Stop as stop:
-            for error in stop.errors:
-                print(error, file=sys.stderr)
+            if stop.errors:
+                process.tell(PROGRAM, CommandLineError(*stop.errors), _wants_json(line, words))
             print(_ALONE[stop.name](), end="")
             return ExitCode.SUCCESS
-        return _run(inputs, values)
+        return _run(inputs, values, line.files)
     except UsageError as error:
-        print(error, file=sys.stderr)
+        process.tell(PROGRAM, error, _wants_json(line, words))
         return ExitCode.USAGE
     except CompileError as error:
-        if error.diagnostics and values.get("diagnostics") == "json":
+        if error.diagnostics and _wants_json(line, words):
             from tileiras.diagnostics import to_json
 
             print(to_json(error.diagnostics), end="", file=sys.stderr)
         elif error.diagnostics:
-            print(error.render(), file=sys.stderr)
+            process.complain(error.render())
         return error.code
     except MemoryError:
-        print("error: failed to allocate memory for program", file=sys.stderr)
+        failure = CommandLineError("error: failed to allocate memory for program")
+        process.tell(PROGRAM, failure, _wants_json(line, words))
         return ExitCode.USAGE
 
 
-def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
-    """Checks in the order of the vendor's tool: file, magic and version, GPU, level, debug, controls, then the rest of
-    the input, remarks, libraries, the compilation, the output."""
+def _wants_json(line: CommandLine, words: Sequence[str]) -> bool:
+    """Whether messages are to be JSON, on a command line with mistakes as well."""
+    return line.values.get("diagnostics") == "json" or not line.values and "--diagnostics=json" in words
+
+
+def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str]) -> int:
+    """Checks in the order of the vendor's tool: outputs that are inputs or each other, file, magic and version, GPU,
+    level, debug, controls, then the rest of the input, remarks, libraries, the compilation, the output.
+
+    `files` are those that the command line is from.
+    """
     if not inputs or not inputs[0]:
         print(driver_options.help_text(), end="")
-        raise UsageError("error: no input file provided")
+        raise CommandLineError("error: no input file provided")
     from tileiras import pipeline, units
+    from tileiras.cli.messages import Report
 
     name = inputs[0]
-    if name == "-":
-        data = sys.stdin.buffer.read()
-        source = units.Source(data, "<stdin>", None, units.kind_of(data))
-    else:
-        source = units.Source.read(name)
-    version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
     emit = values.get("emit", "cubin")
     last, suffix = pipeline.emit_stage(emit)
     given = {option: _of_compiler(option, value) for option, value in values.items() if option in OPTIONS}
     layered = _pipeline_options(values, given)
+    outputs = Outputs()
+    _declare_inputs(outputs, name, values, given, files)
+    default = STANDARD if name == STANDARD else DEFAULT_CUBIN if emit == "cubin" else stem(name) + suffix
+    product = outputs.writes(values.get("output-file", default), "the output")
+    depfile = outputs.writes(values["depfile"], "--depfile") if "depfile" in values else None
+    if depfile is not None and product.path == STANDARD:
+        raise UsageError("--depfile needs an output file")
+    report = Report(values, outputs)
+    records = instrumentation.Records(outputs, values, layered or {})
+
+    if name == STANDARD:
+        data = sys.stdin.buffer.read()
+        source = units.Source(data, "<stdin>", None, units.kind_of(data))
+    else:
+        source = units.Source.read(name)
+    report.bytecode = source.data if source.kind == units.BYTECODE else None
+    version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
     if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
         raise CompileError.at(None, unsupported_gpu("sm_0", version), ExitCode.CONFIGURATION)
     if emit in ("cubin", "sass"):
@@ -109,16 +130,6 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         from tileiras.codegen import ptxas
 
         ptxas.read_controls(options["apply-controls"])
-    output = values.get("output-file")
-    if output is None:
-        output = "-" if name == "-" else DEFAULT_CUBIN if emit == "cubin" else stem(name) + suffix
-    if "depfile" in values and output == "-":
-        raise UsageError(f"{PROGRAM}: --depfile needs an output file")
-    if "depfile" in values and os.path.realpath(values["depfile"]) == os.path.realpath(output):
-        raise UsageError(f"{PROGRAM}: --depfile and the output are one file: {output}")
-    # The vendor's tool writes over bytecode; a text is somebody's work.
-    if source.kind != units.BYTECODE and name != "-" and os.path.realpath(name) == os.path.realpath(output):
-        raise UsageError(f"{PROGRAM}: the input and the output are one file: {name}")
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
     if last.name in ("ptx", "cubin", "sass"):
@@ -127,12 +138,11 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
         isolation.start()
     from tileiras.build import library
-    from tileiras.cli.messages import Report
 
-    report = Report(values, source.data if source.kind == units.BYTECODE else None)
     if report.remarks.any:
         options = options.replace(**{"emit-remarks": True})
     refused = report.unwritable()
+    kept = Intermediates(outputs, product, suffix) if values.get("save-temps") else None
     try:
         _check_previews(source, values)
         said = _hints(source, values)
@@ -144,7 +154,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
             if refused is not None:
                 report.without_remarks()
         if refused is None:
-            artifact = _compile(source, options, emit, values, layered, os.path.dirname(output))
+            artifact = _compile(source, options, emit, values, records, kept)
     except CompileError as error:
         if values.get("mlir-print-stacktrace-on-diagnostic"):
             error.attach_trace()
@@ -152,31 +162,54 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any]) -> int:
         return error.code
     if refused is not None:
         raise refused
+    for path in artifact.dependencies:
+        outputs.reads(path, "a file that the input imports")
+    if kept is not None:
+        kept.check(artifact.data)
     report.success([*said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else "")
-    _write(output, artifact.data)
-    if "depfile" in values:
-        _write(values["depfile"], _rule(output, [name, *artifact.dependencies]).encode())
+    contents = [(product, artifact.data)]
+    if depfile is not None:
+        contents.append((depfile, _rule(product.path, [name, *artifact.dependencies]).encode()))
+    outputs.publish(contents)
     return ExitCode.SUCCESS
 
 
+def _declare_inputs(
+    outputs: Outputs, name: str, values: Mapping[str, Any], given: Mapping[str, Any], files: Sequence[str]
+) -> None:
+    outputs.reads(name, "the input")
+    for path in files:
+        outputs.reads(path, "the file of options")
+    for path in values.get("l", ()):
+        outputs.reads(path, "the tile library")
+    for option in OPTIONS.values():
+        value = given.get(option.name)
+        if option.local and isinstance(value, (str, tuple)):  # these name files
+            for path in (value,) if isinstance(value, str) else value:
+                outputs.reads(path, f"--{option.name}")
+
+
 def _compile(
-    source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any],
-    layered: TileIRPipelineOptions | None, folder: str,
+    source: Source, options: CompileOptions, emit: str, values: Mapping[str, Any], records: instrumentation.Records,
+    kept: Intermediates | None,
 ) -> Artifact:  # fmt: skip
-    """The product; what stages make goes to `folder` where it is to be kept, and passes are watched."""
+    """The product; what stages make is `kept` if somebody wants it, and passes are watched."""
     from tileiras import api
     from tileiras.build import library
 
     entry = values.get("entry")
-    if not (values.get("save-temps") or layered or any(values.get(name) for name in WATCHED)):
+    if kept is None and not records.pipeline_options and not any(values.get(name) for name in WATCHED):
         return library.compile_with(source, options, emit, entry=entry)
-    keep = _saver(folder) if values.get("save-temps") else None
+    keep = kept.save if kept is not None else None
     flags = {name for name in instrumentation.FLAGS if values.get(name)}
-    with instrumentation.watching(flags, values, layered or {}, list) as (watchers, times):
-        return api.compile_with(
-            source, options, emit, entry=entry, keep=keep, instrumentation=watchers, times=times
-        )  # fmt: skip
+    try:
+        with instrumentation.watching(flags, values, records, list) as (watchers, times):
+            return api.compile_with(
+                source, options, emit, entry=entry, keep=keep, instrumentation=watchers, times=times
+            )  # fmt: skip
+    finally:
+        records.close()
 
 
 WATCHED = (*instrumentation.FLAGS, *instrumentation.WORDS)
@@ -217,16 +250,34 @@ def _hints(source: Source, values: Mapping[str, Any]) -> list[Diagnostic]:
     return engine.diagnostics
 
 
-def _saver(folder: str) -> Callable[[str, str, bytes], str]:
-    """Writes what a stage made at once, so that it is there when a later stage fails; says where."""
-    from tileiras.units import file_stem
+class Intermediates:
+    """What `--save-temps` keeps beside the output: what a stage made is written at once, so that it is there when a
+    later stage fails."""
 
-    def save(unit: str, suffix: str, data: bytes) -> str:
-        path = os.path.join(folder, file_stem(unit) + suffix)
-        _write(path, data)
+    def __init__(self, outputs: Outputs, product: Output, suffix: str) -> None:
+        self._outputs = outputs
+        self._product = product
+        self._suffix = suffix
+        self._folder = "" if product.is_stream else os.path.dirname(product.path)
+        self._held: list[tuple[str, bytes]] = []
+
+    def save(self, unit: str, suffix: str, data: bytes) -> str:
+        """Where it is.  What is the product besides is left to that; raises UsageError where another file is."""
+        from tileiras.units import file_stem
+
+        path = os.path.join(self._folder, file_stem(unit) + suffix)
+        what = f"what --save-temps keeps of '{unit}'"
+        if suffix == self._suffix and self._product.is_same_file(Output(path, what)):
+            self._held.append((what, data))
+        else:
+            self._outputs.publish([(self._outputs.writes(path, what), data)])
         return path
 
-    return save
+    def check(self, product: bytes) -> None:
+        """Raises UsageError where the product would replace an artifact that differs from it."""
+        for what, data in self._held:
+            if data != product:
+                raise UsageError(f"{what} and {self._product.what} are one file: {self._product.path}")
 
 
 def _check_previews(source: Source, values: Mapping[str, Any]) -> None:
@@ -258,33 +309,14 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
 def _rule(product: str, dependencies: Sequence[str]) -> str:
     """A rule for make, as compilers write them; files below the working directory are named from there."""
     here = os.getcwd() + os.sep
-    words = [_escaped(path.removeprefix(here)) for path in (product, *dependencies)]
-    return f"{words[0]}: {' '.join(words[1:])}\n"
+    words = [_escaped(path.removeprefix(here)) for path in (product, *dependencies) if path != STANDARD]
+    return f"{words[0]}: {' '.join(words[1:])}".rstrip() + "\n"
 
 
 def _escaped(path: str) -> str:
     for character in "\\ #":
         path = path.replace(character, "\\" + character)
     return path.replace("$", "$$")
-
-
-def _write(path: str, data: bytes) -> None:
-    from tileiras.files import write_product
-
-    try:
-        if path == "-":
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        else:
-            write_product(path, data)
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        if error.errno in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT):
-            raise CompileError.at(None, f"IO failure on output stream: {error.strerror}", ExitCode.USAGE) from None
-        raise CompileError.at(
-            None, f"unable to open output file '{path}': {error.strerror}", ExitCode.CONFIGURATION
-        ) from None
 
 
 # ---- what the program does alone -------------------------------------------------------------------------------------

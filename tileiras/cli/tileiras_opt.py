@@ -29,8 +29,8 @@ IN is a file, standard input without it or for `-`.  Passes run in the order in 
     --remarks                      say what passes chose, and why
     --list-passes                  list the passes and stop
 
-Exit status: 0; 1 bad command line, or diagnostics other than the expected ones; 2 unknown pass or option; 3 the input
-does not parse or verify; 5 a pass failed.
+Exit status: 0; 1 bad command line, or diagnostics other than the expected ones; 2 unknown pass or option, or an output
+that cannot be written; 3 the input does not parse or verify; 5 a pass failed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ import sys
 from typing import Any, Callable
 
 from tileiras.cli import instrumentation, process
-from tileiras.cli.process import UsageError, read_input
+from tileiras.cli.outputs import Outputs
+from tileiras.cli.process import UsageError, complain, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
 
 SPLIT_MARKER = "// -----"
@@ -156,7 +157,9 @@ def _module(part: str | bytes, filename: str, flags: set[str]) -> Any:
     return parse_module(part, filename, allow_unregistered="allow-unregistered-dialect" in flags)
 
 
-def _process(part: str | bytes, filename: str, options: Options, emit: Callable[[str], None]) -> list[Diagnostic]:
+def _process(
+    part: str | bytes, filename: str, options: Options, records: instrumentation.Records, emit: Callable[[str], None]
+) -> list[Diagnostic]:
     """Handles one part; returns its warnings and remarks.  Raises CompileError."""
     from tileiras.ir import verify
 
@@ -175,7 +178,7 @@ def _process(part: str | bytes, filename: str, options: Options, emit: Callable[
         engine.raise_if_errors(ExitCode.INVALID_INPUT)
     if options.passes:
         module = anchored(module, options.passes)
-        _run_passes(module, options, checked, engine)
+        _run_passes(module, options, records, checked, engine)
     if "verify-roundtrip" in flags:
         _verify_roundtrip(module, flags)
     emit(_text(module, flags))
@@ -212,11 +215,13 @@ def _verifies(module: Any) -> bool:
     return True
 
 
-def _run_passes(module: Any, options: Options, checked: bool, engine: DiagnosticEngine) -> None:
+def _run_passes(
+    module: Any, options: Options, records: instrumentation.Records, checked: bool, engine: DiagnosticEngine
+) -> None:
     from tileiras.ir.pass_manager import PassContext, PassManager
 
-    given = (options.flags, options.words, options.pipeline_options)
-    with instrumentation.watching(*given, lambda: engine.diagnostics) as (watchers, _):
+    watching = instrumentation.watching(options.flags, options.words, records, lambda: engine.diagnostics)
+    with watching as (watchers, _):
         checked = checked and "verify-each" in options.flags
         manager = PassManager(options.passes, verify_each=checked, instrumentation=watchers)
         manager.run(module, PassContext(engine))
@@ -251,6 +256,10 @@ def run(options: Options) -> int:
 
 
 def _run(options: Options) -> int:
+    outputs = Outputs()
+    outputs.reads(options.input, "the input")
+    product = outputs.writes(options.output, "the output")
+    records = instrumentation.Records(outputs, options.words, options.pipeline_options)
     data = read_input(options.input)
     filename = "<stdin>" if options.input == "-" else options.input
     text = ""
@@ -264,7 +273,7 @@ def _run(options: Options) -> int:
         diagnostics: list[Diagnostic] = []
         part_code = 0
         try:
-            diagnostics = _process(part, filename, options, output.append)
+            diagnostics = _process(part, filename, options, records, output.append)
         except CompileError as error:
             if "mlir-print-stacktrace-on-diagnostic" in options.flags:
                 error.attach_trace()
@@ -288,15 +297,12 @@ def _run(options: Options) -> int:
             if diagnostics and options.words.get("diagnostics") == "json":
                 print(to_json(diagnostics), file=sys.stderr, end="")
             elif diagnostics:
-                _complain(render(diagnostics, {filename: text}))
+                complain(render(diagnostics, {filename: text}))
         code = code or part_code
-    _write(options.output, f"\n{SPLIT_MARKER}\n".join(output))
+    records.close()
+    text = f"\n{SPLIT_MARKER}\n".join(output)
+    outputs.publish([(product, text.encode("utf-8", "surrogateescape"))])
     return code
-
-
-def _complain(text: str) -> None:
-    """Writes to standard error; bytes of the input that are no text are shown as escapes."""
-    print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
 
 
 def _is_bytecode(data: bytes) -> bool:
@@ -307,18 +313,6 @@ def _is_bytecode(data: bytes) -> bool:
     return is_bytecode(data)
 
 
-def _write(name: str, text: str) -> None:
-    if name == "-":
-        sys.stdout.write(text)
-        return
-    from tileiras.files import write_product
-
-    try:
-        write_product(name, text.encode("utf-8", "surrogateescape"))
-    except OSError as error:
-        raise UsageError(f"cannot write '{name}': {error.strerror}") from None
-
-
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if any(argument in ("--help", "-help", "-h") for argument in argv):
@@ -327,13 +321,13 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(run(parse_arguments(argv)))
     except UsageError as error:
-        _complain(f"tileiras-opt: {error}")
+        process.tell("tileiras-opt", error, "--diagnostics=json" in argv)
         return int(ExitCode.USAGE)
-    except CompileError as error:  # of a pipeline that cannot be made
+    except CompileError as error:  # of a pipeline that cannot be made, or of the output
         if "--diagnostics=json" in argv:
             print(to_json(error.diagnostics), end="", file=sys.stderr)
         else:
-            _complain(error.render())
+            complain(error.render())
         return error.code
 
 

@@ -22,10 +22,13 @@ kernel failed while it ran.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Any
 
 from tileiras.cli import process
+from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
@@ -219,8 +222,6 @@ def _choose(entries: list[str], options: Any) -> str:
 def compile_for(options: Any, gpu_name: str) -> Compiled:
     """The input as PTX for `--gpu-name`, `gpu_name` when that is not given; PTX itself is taken as it is."""
     if options.input.endswith(".ptx"):
-        import re
-
         with open(options.input, encoding="utf-8") as file:
             ptx = file.read()
         entries = re.findall(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", ptx, re.MULTILINE)
@@ -333,22 +334,47 @@ def _result(arguments: list[Argument], number: int) -> np.ndarray:
     return arguments[number].array
 
 
+def _file_argument(text: str) -> str | None:
+    """The file that an ARG reads its array from."""
+    _, at, path = text.partition("@")
+    return path if at and "=" not in text else None
+
+
+def _saved(outputs: Outputs, text: str) -> tuple[int, Output]:
+    """The argument that `--save N=FILE` writes, and its file, which ends in `.npy` unless it is a device or a pipe."""
+    number, equals, path = text.partition("=")
+    if not equals or not re.fullmatch("[0-9]+", number):
+        raise UsageError(f"--save takes N=FILE, got '{text}'")
+    if not path.endswith(".npy") and not Output(path, "").is_stream:
+        path += ".npy"
+    return int(number), outputs.writes(path, f"--save {number}")
+
+
+def _save(array: np.ndarray) -> Callable[[IO[bytes]], None]:
+    """Writes an array in NumPy's format; not by the descriptor, as NumPy does to files, since pipes cannot seek."""
+    import types
+
+    import numpy as np
+
+    return lambda file: np.save(types.SimpleNamespace(write=file.write), array)
+
+
 def run(argv: list[str]) -> None:
     """Parse the command line, run the kernel, print and save; raises UsageError and what the back end raises."""
     import numpy as np
 
     options = build_parser().parse_intermixed_args(argv)
     options.grid = parse_grid(options.grid)
+    outputs = Outputs()
+    outputs.reads(options.input, "the input")
+    for path in filter(None, map(_file_argument, options.arguments)):
+        outputs.reads(path, f"the argument '@{path}'")
+    saved = [_saved(outputs, text) for text in options.save]
     arguments: list[Argument] = []
     for text in options.arguments:
         arguments.append(parse_argument(text, arguments))
     shown = [(number, _result(arguments, number)) for number in options.shown]
-    saved = []
-    for text in options.save:
-        number, equals, path = text.partition("=")
-        if not equals or not number.isdigit():
-            raise UsageError(f"--save takes N=FILE, got '{text}'")
-        saved.append((path, _result(arguments, int(number))))
+    files = [(output, _save(_result(arguments, number))) for number, output in saved]
     if options.input.endswith(".ptx") and options.backend == "interpret":
         raise UsageError("PTX is run with --backend emulate or cuda")
     _RUN[options.backend](options, [value for argument in arguments for value in argument.parameters])
@@ -356,8 +382,7 @@ def run(argv: list[str]) -> None:
         # ml_dtypes' numbers print as their f32 values, which are exact.
         printable = array if array.dtype.kind in "biuf" else array.astype(np.float32)
         print(f"argument {number}: {np.array2string(printable, threshold=64, separator=', ')}")
-    for path, array in saved:
-        np.save(path, array)
+    outputs.publish(files)
 
 
 def main(argv: list[str] | None = None) -> int:

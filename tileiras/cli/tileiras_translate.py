@@ -20,7 +20,7 @@ IN is a file, standard input without it or for `-`; OUT is standard output by de
     --mlir-print-local-scope   print without aliases
 
 Exit status: 0; 1 bad command line or file, or diagnostics other than the expected ones; 2 a version that is not
-written; 3 the input does not parse or verify, or the version cannot say it.
+written, or an output that cannot be; 3 the input does not parse or verify, or the version cannot say it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tileiras.cli import process
+from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render
 from tileiras.named_tuple import NamedTuple
@@ -107,6 +108,9 @@ def _run(options: Options) -> int:
         print("\n".join(map(str, bytecode.supported())))
         return ExitCode.SUCCESS
     version = _version(options.version)
+    outputs = Outputs()
+    outputs.reads(options.input, "the input")
+    product = outputs.writes(options.output, "the output")
     data = read_input(options.input)
     name = "<stdin>" if options.input == "-" else options.input
     parts: list[bytes | str] = [data]
@@ -134,7 +138,7 @@ def _run(options: Options) -> int:
     # Half a result would look like a whole one.
     if code == ExitCode.SUCCESS or len(parts) > 1:
         separator = b"" if options.direction == "mlir-to-cudatilebc" else b"// -----\n"
-        _write(options.output, separator.join(output))
+        outputs.publish([(product, separator.join(output))])
     return code
 
 
@@ -221,20 +225,6 @@ def _parse(text: str, name: str, allow_unregistered: bool) -> Any:
     return inner[0].detach()
 
 
-def _write(name: str, data: bytes) -> None:
-    from tileiras.files import write_product
-
-    if name == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        write_product(name, data)
-    except OSError as error:
-        raise UsageError(f"cannot write '{name}': {error.strerror}") from None
-
-
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if any(argument in ("--help", "-help", "-h") for argument in argv):
@@ -243,7 +233,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(run(parse_arguments(argv)))
     except UsageError as error:
-        print(f"tileiras-translate: {error}", file=sys.stderr)
+        process.tell("tileiras-translate", error)
         return int(ExitCode.USAGE)
     except CompileError as error:
         print(error.render(), file=sys.stderr)

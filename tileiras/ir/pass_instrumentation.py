@@ -140,12 +140,14 @@ class CrashReproducer(PassInstrumentation):
     """Writes what a pass that failed was given, below the command that runs this pass again; a note of the error says
     where.
 
-    `write` takes the text, `path` is what the note calls the file.
+    `write` takes the text, `path` is what the note calls the file.  One that cannot be written, and a later failure of
+    the same run, have a note as well: the error itself is told in any case.
     """
 
     def __init__(self, path: str, write: Callable[[str], Any]) -> None:
         self._path = path
         self._write = write
+        self._written = False
         self._text = ""
 
     def before_pass(self, name: str, op: Operation) -> None:
@@ -153,11 +155,24 @@ class CrashReproducer(PassInstrumentation):
 
         self._text = print_op(op, locations=True)
 
+    def _generate(self) -> str:
+        """What there is to say of the file."""
+        if self._written:
+            return f"no reproducer generated: `{self._path}` has that of an earlier failure"
+        head = f"// tileiras-opt {self._path} --pass-pipeline='builtin.module({self.spelled})'"
+        try:
+            self._write(f"{head}\n{self._text}\n")
+        except CompileError as error:
+            return "no reproducer generated: " + "; ".join(each.message for each in error.diagnostics)
+        except OSError as error:
+            return f"no reproducer generated: {self._path}: {error.strerror or error}"
+        self._written = True
+        return f"reproducer generated at `{self._path}`"
+
     def after_failure(self, name: str, op: Operation) -> None:
         import sys
 
-        self._write(f"// tileiras-opt {self._path} --pass-pipeline='builtin.module({self.spelled})'\n{self._text}\n")
-        note = Diagnostic.note(None, f"reproducer generated at `{self._path}`")
+        note = Diagnostic.note(None, self._generate())
         error = sys.exc_info()[1]
         if isinstance(error, CompileError) and error.diagnostics:
             error.diagnostics[-1].notes.append(note)
@@ -198,16 +213,20 @@ class PassTimer(PassInstrumentation):
 class PassTrace(PassInstrumentation):
     """Events for a timeline viewer, one for every pass and one for each remark made meanwhile (Chrome's trace format).
 
-    `remarks` gives the diagnostics so far; `write` takes the whole document, from `close`.
+    `follow` says where remarks are looked for, `text` is the whole document.
     """
 
-    def __init__(self, write: Callable[[str], Any], remarks: Callable[[], Sequence[Any]] = tuple) -> None:
-        self._write = write
-        self._remarks = remarks
+    def __init__(self) -> None:
+        self._remarks: Callable[[], Sequence[Any]] = tuple
         self._events: list[dict[str, Any]] = []
         self._origin = time.perf_counter()
         self._started = 0.0
         self._seen = 0
+
+    def follow(self, remarks: Callable[[], Sequence[Any]]) -> None:
+        """From now on `remarks` gives the diagnostics so far."""
+        self._remarks = remarks
+        self._seen = len(remarks())
 
     def _now(self) -> float:
         return round((time.perf_counter() - self._origin) * 1e6, 1)
@@ -228,7 +247,7 @@ class PassTrace(PassInstrumentation):
 
     after_failure = after_pass
 
-    def close(self) -> None:
+    def text(self) -> str:
         import json
 
-        self._write(json.dumps({"traceEvents": self._events}, indent=1) + "\n")
+        return json.dumps({"traceEvents": self._events}, indent=1) + "\n"

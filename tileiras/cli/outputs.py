@@ -1,0 +1,325 @@
+"""The files that a command writes: the one place that decides every output path of every command.
+
+    outputs = Outputs()
+    outputs.reads("k.mlir", "the input")
+    product = outputs.writes("k.ptx", "the output")       # UsageError where that is k.mlir, or another output
+    outputs.publish([(product, data)])
+
+A command declares what it reads and writes before it reads anything.  Two names are one file when they lead to the same
+inode, or to the same name in the same folder where there is no file yet: spelling, symbolic and hard links make no
+difference.  What only the program itself tells, such as the modules that it imports, is declared when it is known; that
+is before the product is written.
+
+A regular file is replaced as a whole, in the folder that a symbolic link leads to, and keeps its permissions and, where
+the user may do that, its owner.  Character devices, pipes, sockets and descriptors (`-`, `/dev/stdout`, `/dev/fd/3`)
+are written directly, and may be named twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable
+from typing import IO, Union
+
+from tileiras.cli.process import UsageError
+from tileiras.diagnostics import CompileError, ExitCode
+
+STANDARD = "-"
+"""Standard input as an input, standard output as an output."""
+
+Content = Union[bytes, Callable[[IO[bytes]], object]]
+"""The bytes of a file, or what writes them to an open one."""
+
+_OWN_DESCRIPTORS = re.compile(r"/proc/(\d+)(/task/\d+)?/fd|/dev/fd")
+_MOST_LINKS = 40
+"""Linux's limit on symbolic links in a path (path_resolution(7))."""
+_DISK = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
+
+
+class Output:
+    """A file or stream to write: `path` as the user wrote it, `what` as messages call it."""
+
+    __slots__ = ("path", "what", "_descriptor", "_target", "_keys", "_problem")
+
+    def __init__(self, path: str, what: str) -> None:
+        self.path = path
+        self.what = what
+        self._descriptor: int | None = None
+        self._target = path
+        self._keys: frozenset[tuple] = frozenset()
+        self._problem: OSError | None = None
+        if path == STANDARD:
+            self._keys = _stdout_keys()
+            return
+        try:
+            self._descriptor, self._target = _followed(path)
+            if self._descriptor is not None:
+                self._keys = _inode(os.fstat(self._descriptor))
+            else:
+                self._keys = _keys_of(self._target)
+        except OSError as error:
+            self._problem = error
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether what is written goes to a device, a pipe, a socket or a descriptor rather than into a file."""
+        if self.path == STANDARD or self._descriptor is not None:
+            return True
+        try:
+            mode = os.stat(self._target).st_mode
+        except OSError:
+            return False
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+    @property
+    def _follows_descriptor(self) -> bool:
+        return self.path == STANDARD or self._descriptor is not None
+
+    def is_same_file(self, other: Output) -> bool:
+        """Whether writing one would replace the other.  Descriptors of one file share it: the later text follows."""
+        return bool(self._keys & other._keys) and not (self._follows_descriptor and other._follows_descriptor)
+
+    def problem(self) -> OSError | None:
+        """Why the file cannot be written, as far as can be seen without an attempt."""
+        try:
+            self._check()
+        except OSError as error:
+            return error
+        return None
+
+    def _check(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+        if self.is_stream:
+            return
+        folder = os.path.dirname(self._target)
+        try:
+            mode = os.stat(self._target).st_mode
+        except FileNotFoundError:
+            os.stat(folder)
+        else:
+            if stat.S_ISDIR(mode):
+                raise _error(errno.EISDIR)
+            if not os.access(self._target, os.W_OK):
+                raise _error(errno.EACCES)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise _error(errno.EACCES)
+
+    def _write_stream(self, content: Content) -> None:
+        if self.path == STANDARD:
+            _write_stdout(content)
+        elif self._descriptor is not None:
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+            with open(os.dup(self._descriptor), "wb") as file:
+                _fill(file, content)
+        elif stat.S_ISSOCK(os.stat(self._target).st_mode):
+            import socket
+
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(self._target)
+                with connection.makefile("wb") as file:
+                    _fill(file, content)
+        else:
+            with open(os.open(self._target, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
+                _fill(file, content)
+
+    def _stage(self, content: Content) -> str:
+        """Writes a file beside the one to replace; its name."""
+        folder, name = os.path.split(self._target)
+        try:
+            before = os.stat(self._target)
+        except FileNotFoundError:
+            before = None
+        path = os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}.tmp")
+        # Whoever may not read the old file must not read the new one meanwhile.
+        mode = 0o666 if before is None else 0o600
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            with open(descriptor, "wb") as file:
+                _fill(file, content)
+                file.flush()
+                if before is not None:
+                    with contextlib.suppress(OSError):
+                        if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                            os.fchown(descriptor, before.st_uid, before.st_gid)
+                    os.fchmod(descriptor, before.st_mode & 0o777)
+        except BaseException:
+            os.unlink(path)
+            raise
+        return path
+
+
+class Outputs:
+    """What one run of a command reads and writes."""
+
+    __slots__ = ("_inputs", "_outputs")
+
+    def __init__(self) -> None:
+        self._inputs: list[tuple[str, str, frozenset[tuple]]] = []
+        self._outputs: list[Output] = []
+
+    def reads(self, path: str | os.PathLike, what: str) -> None:
+        """Declares an input; raises UsageError where it is an output.  A file that is not there is nobody's input."""
+        path = os.fspath(path)
+        try:
+            keys = _inode(os.fstat(0)) if path == STANDARD else _keys_of(os.path.realpath(path), os.stat(path))
+        except OSError:
+            return
+        if not keys:
+            return
+        self._inputs.append((path, what, keys))
+        for output in self._outputs:
+            self._compare(output, self._inputs[-1])
+
+    def writes(self, path: str | os.PathLike, what: str) -> Output:
+        """Declares an output; raises UsageError where that is an input or another output.
+
+        A file that cannot be written is told of by `publish`, when everything else is in order.
+        """
+        output = Output(os.fspath(path), what)
+        for given in self._inputs:
+            self._compare(output, given)
+        for other in self._outputs:
+            if output.is_same_file(other):
+                place = output.path if other.path == STANDARD else other.path
+                raise UsageError(f"{output.what} and {other.what} are one file: {place}")
+        self._outputs.append(output)
+        return output
+
+    @staticmethod
+    def _compare(output: Output, given: tuple[str, str, frozenset[tuple]]) -> None:
+        path, what, keys = given
+        if keys & output._keys:
+            place = output.path if path == STANDARD else path
+            raise UsageError(f"{what} and {output.what} are one file: {place}")
+
+    def publish(self, contents: Iterable[tuple[Output, Content]]) -> None:
+        """Writes outputs, all of them or none: regular files take their places when everything is written.
+
+        Raises CompileError with code 2 for a file that cannot be written, 1 for a disk that is full.
+        """
+        staged: list[tuple[Output, str]] = []
+        contents = list(contents)
+        try:
+            for output, content in contents:
+                with _told(output):
+                    output._check()
+                    if not output.is_stream:
+                        staged.append((output, output._stage(content)))
+            for output, content in contents:
+                if output.is_stream:
+                    with _told(output):
+                        output._write_stream(content)
+            while staged:
+                output, path = staged[0]
+                with _told(output):
+                    os.replace(path, output._target)
+                del staged[0]
+        finally:
+            for _, path in staged:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+
+@contextlib.contextmanager
+def _told(output: Output):
+    """Turns what the system says of an output into a diagnostic; a pipe that nobody reads ends the command."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.errno in _DISK:
+            raise CompileError.at(None, f"IO failure on output stream: {error.strerror}", ExitCode.USAGE) from None
+        message = f"unable to open output file '{output.path}': {error.strerror or error}"
+        raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _inode(state: os.stat_result) -> frozenset[tuple]:
+    return frozenset({(state.st_dev, state.st_ino)} if stat.S_ISREG(state.st_mode) else ())
+
+
+def _keys_of(target: str, state: os.stat_result | None = None) -> frozenset[tuple]:
+    """What makes a file, or a name where one can be made, the same as another.  Links have been followed.
+
+    A file that is replaced gets another inode: the name in its folder stays.
+    """
+    try:
+        state = state or os.stat(target)
+    except FileNotFoundError:
+        keys: frozenset[tuple] = frozenset()
+    else:
+        keys = _inode(state)
+        if not keys:
+            return keys
+    folder, name = os.path.split(target)
+    with contextlib.suppress(OSError):
+        state = os.stat(folder)
+        keys |= {(state.st_dev, state.st_ino, name)}
+    return keys
+
+
+def _followed(path: str) -> tuple[int | None, str]:
+    """The descriptor of this process that a path names, or the path behind all symbolic links.
+
+    The last part need not exist; raises OSError for a path that can name no file.
+    """
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(path)
+        if name in ("", os.curdir, os.pardir):
+            os.stat(path)
+            raise _error(errno.EISDIR)
+        folder = os.path.realpath(folder or os.curdir)
+        match = _OWN_DESCRIPTORS.fullmatch(folder)
+        if match and match[1] in (None, str(os.getpid())) and name.isdigit():
+            os.fstat(int(name))
+            return int(name), path
+        path = os.path.join(folder, name)
+        if match:  # another process's; the text of its link is no path where it stands for a pipe
+            return None, os.path.realpath(path) if os.path.isfile(path) else path
+        if not os.path.islink(path):
+            return None, path
+        path = os.path.join(folder, os.readlink(path))
+    raise _error(errno.ELOOP)
+
+
+def _stdout_keys() -> frozenset[tuple]:
+    try:
+        return _inode(os.fstat(sys.stdout.fileno()))
+    except (AttributeError, OSError, ValueError):  # closed, or not the process's own
+        return frozenset()
+
+
+def _write_stdout(content: Content) -> None:
+    stream = sys.stdout
+    if stream is None:
+        raise _error(errno.EBADF)
+    stream.flush()
+    if hasattr(stream, "buffer"):
+        _fill(stream.buffer, content)
+        stream.buffer.flush()
+        return
+    import io
+
+    # A program that runs the command in its own process has put something else there.
+    text = io.BytesIO()
+    _fill(text, content)
+    stream.write(text.getvalue().decode("utf-8", "surrogateescape"))
+
+
+def _fill(file: IO[bytes], content: Content) -> None:
+    if isinstance(content, bytes):
+        file.write(content)
+    else:
+        content(file)
