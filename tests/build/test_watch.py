@@ -175,6 +175,15 @@ def test_a_command_line_that_cannot_be_used_is_refused(tmp_path, capsys, monkeyp
     assert capsys.readouterr().err == "error: nowhere is no folder\n"
     assert main(["sm=sm_12"]) == 2
     assert "accepted are sm_75" in capsys.readouterr().err
+    # Options and folders in any order; artifacts are no sources, and replace none.
+    (tmp_path / "k.mlir").write_text("text")
+    (tmp_path / "link").symlink_to(".")
+    for build in (".", "link", str(tmp_path)):
+        assert main([".", "--build", build, "sm=sm_90"]) == 1
+        assert capsys.readouterr().err == "error: artifacts would be sources: --build is the folder of kernels .\n"
+    assert main([".", "--build", "k.mlir", "sm=sm_90"]) == 1
+    assert capsys.readouterr().err == "error: --build k.mlir is no folder\n"
+    assert sorted(os.listdir()) == ["k.mlir", "link"]
 
 
 # ---- without events --------------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ class CommandLine:
         Raises CommandLineError with every mistake there is, Stop when an option of that kind is met.
         """
         inputs: list[str] = []
-        self.values = values = {}
+        values: dict[str, Any] = {}
+        self.values = values
         self.files = []
         errors: list[str] = []
         rest = _expanded(words, self.files)

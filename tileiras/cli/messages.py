@@ -44,10 +44,11 @@ class Report:
 
     def unwritable(self) -> CompileError | None:
         """What to raise (code 3, as the vendor has it) where the file for remarks cannot be written."""
-        problem = self._remark_file.problem() if self._remark_file is not None else None
-        if problem is None:
+        file = self._remark_file
+        problem = file.problem() if file is not None else None
+        if file is None or problem is None:
             return None
-        message = f"Error opening remark output file '{self._remark_file.path}': {problem.strerror}"
+        message = f"Error opening remark output file '{file.path}': {problem.strerror}"
         failed = CompileError.at(None, "failed to enable optimization remarks", ExitCode.INVALID_INPUT)
         if self.json:
             failed.diagnostics.insert(0, Diagnostic(Severity.ERROR, None, message))

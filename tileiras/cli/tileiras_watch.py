@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
     parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
     try:
-        given = parser.parse_args(arguments)
+        given = parser.parse_intermixed_args(arguments)
     except SystemExit as stopped:
         return ExitCode.USAGE if stopped.code else ExitCode.SUCCESS
     settings = dict(word.split("=", 1) for word in given.arguments if "=" in word)
@@ -39,6 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not os.path.isdir(folder):
             print(f"error: {folder} is no folder", file=sys.stderr)
             return ExitCode.USAGE
+        if os.path.exists(given.build) and os.path.samefile(folder, given.build):
+            print(f"error: artifacts would be sources: --build is the folder of kernels {folder}", file=sys.stderr)
+            return ExitCode.USAGE
+    if os.path.exists(given.build) and not os.path.isdir(given.build):
+        print(f"error: --build {given.build} is no folder", file=sys.stderr)
+        return ExitCode.USAGE
     try:
         variables = construction_variables(settings)
         watch = _watch(folders, variables, given.build, given.jobs)
