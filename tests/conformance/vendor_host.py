@@ -15,6 +15,8 @@ import struct
 from collections.abc import Callable, Sequence
 
 TENSOR_MAP_BYTES = 128
+ARENA_BYTES = 8
+"""A hidden pointer: memory in which a kernel makes tensor maps itself where the driver has no per-CTA memory."""
 _PARAM_CBANK = 0x0A
 """EIATTR_PARAM_CBANK of `.nv.info.ENTRY`: where in the constant bank parameters start."""
 _SIZED = 4
@@ -102,11 +104,16 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
         raise HostCodeUnusable("the host's code is for x86-64 Linux")
     cubin = ObjectFile(data)
     base = parameter_base(cubin.section(f".nv.info.{entry}"))
-    code = _function(cubin, entry)
 
     def fill(values: Sequence[bytes], sizes: Sequence[int]) -> list[bytes]:
-        if any(size != TENSOR_MAP_BYTES for size in sizes):
-            raise HostCodeUnusable("a hidden parameter that is not a tensor map")
+        if any(size not in (TENSOR_MAP_BYTES, ARENA_BYTES) for size in sizes):
+            raise HostCodeUnusable("a hidden parameter that is neither a tensor map nor a pointer")
+        if ARENA_BYTES in sizes:
+            # The emulator has per-CTA memory, so that the pointer is not used.
+            if len(sizes) > 1:
+                raise HostCodeUnusable("hidden parameters of both kinds")
+            return [bytes(ARENA_BYTES)]
+        code = _function(cubin, entry)
         bank = bytearray()
         for value in values:
             bank += bytes(-len(bank) % len(value)) + value

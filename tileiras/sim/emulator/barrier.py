@@ -12,6 +12,7 @@ from . import waits
 from .cluster import decode_cluster_barrier
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES
+from .map_proxy import decode_map_fence
 from .ptx_module import Immediate
 from .types import PRED, U32
 
@@ -218,13 +219,17 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
     So do fences between proxies: what the generic proxy has written is shown to the asynchronous one by them.
     """
-    decoder.operands(0)
     if modifiers.take("proxy"):
+        if modifiers.take("tensormap::generic"):
+            decode_map_fence(decoder, item, modifiers)
+            return
+        decoder.operands(0)
         named = modifiers.take("alias", "async")
         space = modifiers.take("global", "shared::cta", "shared::cluster")
         if named == "async" and space != "global":
             decoder.emit(_fence_proxy)
         return
+    decoder.operands(0)
     # Without an order, `fence` is `fence.sc` (PTX ISA, "membar, fence"); `membar` always is.
     modifiers.take("mbarrier_init")
     modifiers.take("sc", "acq_rel", "acquire", "release")

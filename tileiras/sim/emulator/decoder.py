@@ -48,6 +48,7 @@ _FAMILIES = (
     "atomics",
     "barrier",
     "mbarrier",
+    "map_proxy",
     "warp",
     "matrix",
     "mma",
@@ -61,7 +62,8 @@ _POISON = {
     "void128": np.frombuffer(b"\xcd" * 16, "V16"),
 }
 
-_WIDE_SPECIALS = {"%clock64": U64, "%globaltimer": U64, "%gridid": U64, "%current_graph_exec": U64}
+_WIDE_SPECIALS = {"%clock64": U64, "%globaltimer": U64, "%gridid": U64, "%current_graph_exec": U64,
+                  "%perctamemoryoffset": U64}  # fmt: skip
 
 
 def instruction(*opcodes: str):
@@ -406,6 +408,8 @@ class Decoder:
             if slot is None:
                 if not is_special(name):
                     raise self.error(f"unknown special register or undeclared name '{name}'")
+                if name == "%perctamemoryoffset" and "minperctamemory" not in self.program.entry.directives:
+                    raise self.error(f"{name} needs the directive .minperctamemory")
                 slot = self.program.specials[name] = self.temporary(natural)
         return self._resized(slot, natural, type_)
 

@@ -215,6 +215,7 @@ _SPECIAL_SCALARS = {
     "%aggr_smem_size",
     "%dynamic_smem_size",
     "%reserved_smem_offset_begin",
+    "%perctamemoryoffset",
 }
 
 

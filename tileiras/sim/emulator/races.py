@@ -353,6 +353,19 @@ class RaceChecker:
         if state is not None:
             self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]))
 
+    def last_writes(self, access) -> tuple[int, int, Instruction] | None:
+        """(thread, its clock, instruction) of the last write in this launch of global memory, None where nobody wrote;
+        of several writes that of the greatest clock."""
+        state, first, count = self._cells(access)
+        if state is None or state.writes is None:
+            return None
+        cells = np.unique(expand(first, count)[0])
+        cells = cells[state.writes.writer[cells] != -1]
+        if not cells.size:
+            return None
+        last = cells[state.writes.clock[cells].argmax()]
+        return int(state.writes.writer[last]), int(state.writes.clock[last]), self.items[state.writes.code[last] >> 3]
+
     # -- proxies ---------------------------------------------------------------------------------------------------
 
     def fence_proxy(self, group) -> None:

@@ -17,6 +17,7 @@ from .banks import BankCounter
 from .barrier import Barriers
 from .cluster import ClusterBarriers
 from .errors import EmulationError
+from .map_proxy import MapProxy
 from .program import Program
 from .races import RaceChecker, SharedCells
 from .warps import WarpGroup
@@ -69,6 +70,9 @@ class Launch:
         self.output: list[str] = []
         self.heap: set[int] = set()
         """Addresses that malloc has given and nobody has freed."""
+        self.maps = MapProxy()
+        # Bytes of global memory that each block has for itself (`.minperctamemory`), in whole tensor maps.
+        self.block_memory = -(-program.entry.directives.get("minperctamemory", (0,))[0] // 128) * 128
         self.block_counts = [0] * len(program.blocks)
         self.registers = list(program.registers)
         self.dynamic_shared = dynamic_shared
@@ -139,6 +143,10 @@ class Batch:
         self.shared_stride = -(-launch.shared_bytes // 128) * 128
         self.shared = np.full(self.count * self.shared_stride, 0xCD, np.uint8)
         self.shared_written = np.zeros(self.shared.size, bool) if launch.check_uninitialised else None
+        self.block_memory = 0
+        """Address of the memory that the first block has for itself; the others' follow."""
+        if launch.block_memory:
+            self.block_memory = launch.memory.allocate(self.count * launch.block_memory, name="per-CTA memory")
         warps = -(-launch.threads // 32)
         every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
         if launch.random is None:

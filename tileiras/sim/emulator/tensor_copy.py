@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import tensor_map
-from .accesses import WINDOW_END, resolve
+from .accesses import resolve
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot, note_granule
+from .map_proxy import map_at
 from .mbarrier import BulkCopy, barrier_cell, begin_landing, begin_reading, in_block, ranks_of
 from .ptx_module import Group
 from .rounding import decode, encode
@@ -57,7 +58,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
 
     def step(group) -> None:
         for thread in group.active().tolist():
-            made = _tensor_map(group, item, int(group.full(described)[thread]), thread)
+            made = map_at(group, item, int(group.full(described)[thread]), thread)
             if len(made.dims) != len(coordinates):
                 group.fault(f"the tensor map has {len(made.dims)} dimensions", item, thread)
             at = [int(group.full(slot)[thread].astype(np.int32)) for slot in coordinates]
@@ -82,20 +83,6 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
                 group.batch.bulk_copies.append(copy)
 
     decoder.emit(step)
-
-
-def _tensor_map(group, item: Instruction, address: int, thread: int) -> tensor_map.TensorMap:
-    if address % 64 or address < WINDOW_END:
-        group.fault(f"address {address:#x} of a tensor map is not aligned to 64 bytes of global memory or parameters",
-                    item, thread, address)  # fmt: skip
-    found = group.launch.memory.find(address, tensor_map.BYTES)
-    if found is None:
-        group.fault(f"the tensor map at {address:#x} is in no allocation", item, thread, address)
-    raw = found.data[address - found.address :][: tensor_map.BYTES].tobytes()
-    try:
-        return tensor_map.decode(raw)
-    except ValueError as error:
-        group.fault(f"no tensor map that is known at {address:#x}: {error}", item, thread, address)
 
 
 def _units(group, item: Instruction, made, base: int, thread: int, write: bool) -> list:

@@ -10,6 +10,7 @@ that it never sets, element strides and interleaving among them, have to be zero
     16  second to fourth stride, 32 bits each; 0
     32  sizes of the five dimensions less 1, 32 bits each, innermost first
     55  sizes of the box in five dimensions less 1, 8 bits each
+    64  nothing: kernels that make maps leave the rest as it is
 
 Element types and swizzles have the numbers of the PTX ISA ("tensormap.replace": `.elemtype`, `.swizzle_mode`).
 """
@@ -40,6 +41,8 @@ _NAMES = {number: name for name, (number, _) in ELEMENTS.items()}
 _SWIZZLES = (0, 32, 64, 128)
 
 BYTES = 128
+#: Bytes of these that mean something.
+USED = 64
 _VALID = 2
 _NAN, _TF32 = 1 << 15, 1 << 16
 _KNOWN = 0xFFFFFFFF & ~(3 << 11) & ~(1 << 17) & ~(0xFF << 24)
@@ -102,7 +105,7 @@ def decode(raw: bytes) -> TensorMap:
     number = flags >> 7 & 15
     if flags & 15 != _VALID or flags & ~_KNOWN or rank > 5 or number not in _NAMES:
         raise ValueError(f"flags {flags:#x}")
-    if beyond or any(raw[52:55]) or any(raw[60:]) or any(strides[rank - 1 :]) or any(dims[rank:]) or any(box[rank:]):
+    if beyond or any(raw[52:55]) or any(raw[60:USED]) or any(strides[rank - 1 :]) or any(dims[rank:]) or any(box[rank:]):
         raise ValueError("bits of unknown meaning")
     made = TensorMap(
         _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),

@@ -152,6 +152,7 @@ class WarpGroup:
             "%total_smem_size": launch.shared_bytes,
             "%aggr_smem_size": launch.shared_bytes,
             "%reserved_smem_offset_begin": 0,
+            "%perctamemoryoffset": self.batch.block_memory + self.cta * launch.block_memory,
         }
         for name, slot in specials.items():
             head, _, axis = name.partition(".")
