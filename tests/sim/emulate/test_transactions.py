@@ -60,7 +60,7 @@ PIPELINE = """
     ld.shared.v4.u32 {%r20, %r21, %r22, %r23}, [%r9]; ld.shared.v4.u32 {%r24, %r25, %r26, %r27}, [%r9+16];
     add.u32 %r20, %r20, %r21; add.u32 %r22, %r22, %r23; add.u32 %r24, %r24, %r25; add.u32 %r26, %r26, %r27;
     add.u32 %r20, %r20, %r22; add.u32 %r24, %r24, %r26; add.u32 %r20, %r20, %r24; add.u32 %r10, %r10, %r20;
-    mbarrier.arrive.shared.b64 %q5, [%r4];
+    fence.proxy.async.shared::cta; mbarrier.arrive.shared.b64 %q5, [%r4];
     xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p5, %r6, 4; @%p5 bra CONSUME;
     redux.sync.add.u32 %r10, %r10, -1; st.global.u32 [%a1], %r10;
     DONE:
@@ -96,6 +96,20 @@ def test_without_a_wait_the_pipeline_fails(kernel, wait, instead):
         return out[0] != data.sum()
 
     assert all(fails(seed) for seed in SEEDS)
+
+
+def test_what_was_read_is_overwritten_after_a_fence(kernel):
+    """The consumers have read through the generic proxy, the next copy writes through the asynchronous one."""
+    body = PIPELINE.replace("fence.proxy.async.shared::cta; ", "")
+    data, out = np.arange(1024, dtype=np.uint32), np.zeros(1, np.uint32)
+    with pytest.raises(EmulationError, match=r"read by warp 1 at line 33 .*no fence.proxy.async between"):
+        emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [data, out])
+    emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [data, out], waive=["async-overwrite"])
+    assert out[0] == data.sum()
+    # The producer may run the fence as well, after it has acquired what the consumers released.
+    body = body.replace("mbarrier.arrive.expect_tx", "fence.proxy.async.shared::cta; mbarrier.arrive.expect_tx")
+    emulate(kernel(body, (".u64", ".u64"), threads=64), "k", 1, [data, out])
+    assert out[0] == data.sum()
 
 
 def test_nobody_arrives(kernel):

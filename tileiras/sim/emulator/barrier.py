@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import waits
+from . import proxies, waits
 from .cluster import decode_cluster_barrier
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES
@@ -208,9 +208,11 @@ def _meet(group) -> None:
         clocks.meet(clocks.rows(group))
 
 
-def _fence_proxy(group) -> None:
+
+
+def _fence_proxy(group, shared: bool, everywhere: bool) -> None:
     if group.launch.races is not None:
-        group.launch.races.fence_proxy(group)
+        proxies.fence(group.launch.races, group, shared, everywhere)
 
 
 @instruction("membar", "fence")
@@ -226,8 +228,8 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         decoder.operands(0)
         named = modifiers.take("alias", "async")
         space = modifiers.take("global", "shared::cta", "shared::cluster")
-        if named == "async" and space != "global":
-            decoder.emit(_fence_proxy)
+        if named == "async":
+            decoder.emit(lambda group: _fence_proxy(group, space != "global", space in (None, "global")))
         return
     decoder.operands(0)
     # Without an order, `fence` is `fence.sc` (PTX ISA, "membar, fence"); `membar` always is.

@@ -105,10 +105,10 @@ def _at(steps: tuple[list[int], list[int]] | None, length: int) -> int:
 class Reach:
     """What lengths of chains say, with all the chains behind them."""
 
-    __slots__ = ("known", "lanes", "lengths")
+    __slots__ = ("known", "lengths", "limits")
 
     def __init__(self, chains: dict[Chain, int]) -> None:
-        self.lanes: dict[int, int] = {}  # warp -> how far all of its lanes have been seen
+        self.limits: dict[int, int] = {}  # thread or -2-w for all of warp w -> how far it has been seen
         self.lengths: dict[Chain, int] = {}
         self.known: dict[int, int] = {}
         waiting = list(chains.items())
@@ -424,22 +424,26 @@ class Clocks:
         if thread < 0 and self.lanes.get(-2 - thread):
             # What a warp reads together, every lane has to know of.
             return min(self._known_of(lane, other) for lane in self._lanes_of(-2 - thread))
+        vectors = self._vectors(thread)
+        if len(vectors) != 1 or vectors[0].clocks or self._same_warp(thread, other):
+            return self._known(thread, other)
+        # What a thread knows through chains alone is the same for every thread that acquired the same.
+        limits = (vectors[0].reach or self._reach(vectors[0])).limits
+        if other not in limits:
+            limits[other] = self._known(thread, other)
+        return limits[other]
+
+    def _known(self, thread: int, other: int) -> int:
         known = self._known_by(thread, other)
         if other < 0:
             # A warp's lanes may have released what they did one by one.
-            known = max(known, self._known_lanes(thread, -2 - other))
+            known = max(known, min(self._known_by(thread, lane) for lane in self._lanes_of(-2 - other)))
         return known
 
-    def _known_lanes(self, thread: int, warp: int) -> int:
-        """How far ``thread`` knows every lane of a warp by itself."""
-        vectors = self._vectors(thread)
-        alone = vectors[0] if len(vectors) == 1 and not vectors[0].clocks else None
-        if alone is None:
-            return min(self._known_by(thread, lane) for lane in self._lanes_of(warp))
-        reach = alone.reach or self._reach(alone)
-        if warp not in reach.lanes:
-            reach.lanes[warp] = min(self._known_by(thread, lane) for lane in self._lanes_of(warp))
-        return reach.lanes[warp]
+    @staticmethod
+    def _same_warp(thread: int, other: int) -> bool:
+        first, second = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
+        return first == second
 
     def _vectors(self, thread: int) -> list[Vector]:
         """What a thread knows beyond its warp's row."""

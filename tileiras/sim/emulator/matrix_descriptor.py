@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import rounding
+from . import proxies, rounding
 from .accesses import Access, resolve_shared
 from .decoder import Instruction
 from .tensor_map import swizzled
@@ -91,7 +91,7 @@ class Operand(NamedTuple):
         access = self.access(group, item, made, warp)
         if (races := group.launch.races) is not None:
             races.read(group, item, access, generic=False)
-            races.check_proxy(group, item, access)
+            proxies.check_read(races, group, item, access)
 
     def read(self, group, item: Instruction, made: Descriptor, warp: int) -> np.ndarray:
         """(rows, k) binary64."""

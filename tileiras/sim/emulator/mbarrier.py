@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accesses import RANK, RANK_BIT, Access, read, resolve
+from . import proxies
+from .accesses import RANK, RANK_BIT, Access, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import CTA, Order
 from .loads import address_slot, note_granule, take_order
@@ -73,7 +74,9 @@ class BulkCopy:
 
     def read(self) -> None:
         if self.data is None:
-            read(self.group, self.item, self.source)
+            if self.group.launch.races is not None:
+                for access in self.source:
+                    self.group.launch.races.read(self.group, self.item, access, generic=False)
             pieces = [each.data[each.index] for each in self.source]
             data = np.concatenate(pieces) if pieces else np.zeros(0, _BYTE)
             self.data = data if self.convert is None else self.convert(data)
@@ -127,15 +130,17 @@ def begin_landing(group, item: Instruction, stored: list[Access]) -> None:
             written.reshape(-1, access.data.itemsize)[access.index] = False
         if group.launch.races is not None:
             group.launch.races.begin_copy(group, item, access)
+            if access.shared:
+                proxies.check_overwrite(group.launch.races, group, item, access)
 
 
 def begin_reading(group, item: Instruction, loaded: list[Access]) -> None:
-    """What the asynchronous proxy reads of shared memory has to be visible to it by now."""
+    """What the asynchronous proxy reads has to be visible to it by now."""
     races = group.launch.races
     for access in loaded:
-        if access.shared and races is not None:
-            races.read(group, item, access)
-            races.check_proxy(group, item, access)
+        if races is not None and access.index.size:
+            races.read(group, item, access, generic=False)
+            proxies.check_read(races, group, item, access)
 
 
 def in_block(address: int, rank: int | None) -> int:
@@ -413,6 +418,8 @@ def _deliver(batch, cells: np.ndarray, phases: dict[int, int]) -> None:
 def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     """`cp.async.bulk`."""
     from .tensor_copy import decode_tensor
+
+    decoder.program.bulk_copies = True
 
     if modifiers.take("commit_group"):
         decoder.emit(_commit)

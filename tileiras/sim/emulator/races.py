@@ -24,13 +24,15 @@ _SEVERAL = 32  # instead of a lane
 class Cells:
     """The last write of each granule: its thread, the clock of its warp, and what `RaceChecker.code` says.
 
-    A thread -1 is none, and -2-w stands for lanes of warp w that wrote the same together.
+    A thread -1 is none, and -2-w stands for lanes of warp w that wrote the same together.  ``unfenced``: written by the
+    generic proxy, and by no fence shown to the asynchronous one; None where that one does not come.
     """
 
-    __slots__ = ("clock", "code", "writer")
+    __slots__ = ("clock", "code", "unfenced", "writer")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, asynchronous: bool = False) -> None:
         self.writer = np.full(count, -1, np.int32)
+        self.unfenced = np.zeros(count, bool) if asynchronous else None
         self.clock = np.zeros(count, np.int32)
         self.code = np.zeros(count, np.int32)
 
@@ -41,23 +43,26 @@ class Cells:
 
 
 class SharedCells(Cells):
-    """Shared memory of a batch, with the last read of every warp of the cluster."""
+    """Shared memory of a batch, with the last read of every warp of the cluster; ``unfenced_reads``: reads through the
+    generic proxy since the warp's last fence, None where no copy of the asynchronous proxy may write."""
 
-    __slots__ = ("read_clock", "read_code", "read_lane", "unfenced", "width")
+    __slots__ = ("read_clock", "read_code", "read_lane", "unfenced_reads", "width")
 
     #: Bytes per granule, besides those per warp.
     BYTES = 13
-    BYTES_PER_WARP = 9
+    BYTES_PER_WARP = 10
 
-    def __init__(self, count: int, width: int) -> None:
-        super().__init__(count)
+    def __init__(self, count: int, width: int, copies: bool) -> None:
+        super().__init__(count, True)
         self.width = width
-        self.unfenced = np.zeros(count, bool)  # last written by the generic proxy, and by no fence shown to the other
+        self.unfenced_reads = np.zeros((count, width), bool) if copies else None
         self.read_clock = np.zeros((count, width), np.int32)
         self.read_code = np.zeros((count, width), np.int32)
         self.read_lane = np.zeros((count, width), np.int8)
 
-    def note_read(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int) -> None:
+    def note_read(
+        self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int, generic: bool
+    ) -> None:
         warps = warp_of(threads)
         columns = warps % self.width
         lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
@@ -70,6 +75,8 @@ class SharedCells(Cells):
             self.read_lane[cells[mixed], columns[mixed]] = _SEVERAL
         self.read_clock[cells, columns] = times
         self.read_code[cells, columns] = code
+        if generic and self.unfenced_reads is not None:
+            self.unfenced_reads[cells, columns] = True
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""
@@ -94,10 +101,11 @@ class SharedCells(Cells):
 class GlobalCells:
     """One allocation.  ``pending`` are reads that no write has had to be compared with yet, ``log`` the others."""
 
-    __slots__ = ("code", "last", "log", "pending", "pending_reads", "several", "size", "time", "writes")
+    __slots__ = ("code", "copies", "last", "log", "pending", "pending_reads", "several", "size", "time", "writes")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, copies: bool) -> None:
         self.size = size
+        self.copies = copies  # whether copies of the asynchronous proxy may read here
         self.writes: Cells | None = None
         self.pending: list[tuple] = []
         self.pending_reads = 0
@@ -114,7 +122,7 @@ class GlobalCells:
     def begin_writes(self) -> Cells:
         """Bring what is remembered of reads up to date, for a write that is about to come."""
         if self.writes is None:
-            self.writes = Cells(self.size)
+            self.writes = Cells(self.size, self.copies)
             self.last = np.full(self.size, -1, np.int32)
             self.time = np.zeros(self.size, np.int32)
             self.code = np.zeros(self.size, np.int32)
@@ -188,7 +196,10 @@ class RaceChecker:
 
     def begin(self, batch, first_block: int) -> None:
         self.clocks.begin(batch, first_block)
-        self.shared = SharedCells(batch.shared.size // self.granule, self.clocks.width) if batch.shared.size else None
+        self.shared = None
+        if batch.shared.size:
+            copies = self.launch.program.bulk_copies
+            self.shared = SharedCells(batch.shared.size // self.granule, self.clocks.width, copies)
         for group in batch.groups:
             group.numbers = self.clocks.numbers(group)
 
@@ -218,7 +229,8 @@ class RaceChecker:
             return None, None, 0
         known = self.allocations.get(id(allocation))
         if known is None:
-            cells = GlobalCells(-(-allocation.size // self.global_granule) + 1)
+            size_in_granules = -(-allocation.size // self.global_granule) + 1
+            cells = GlobalCells(size_in_granules, self.launch.program.bulk_copies)
             known = self.allocations[id(allocation)] = (allocation, cells)
         first = (access.address - allocation.address + access.index * size) // self.global_granule
         return known[1], first, max(1, size // self.global_granule)
@@ -268,7 +280,7 @@ class RaceChecker:
         if order.strong:
             return
         if access.shared:
-            state.note_read(clocks, *expand(first, count, threads, times), code)
+            state.note_read(clocks, *expand(first, count, threads, times), code, generic)
         else:
             state.note_read(first, count, threads, times, code)
 
@@ -299,7 +311,7 @@ class RaceChecker:
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, threads, times, code)
-        if access.shared:
+        if writes.unfenced is not None:
             writes.unfenced[cells] = generic
         together = writes.writer[cells] != threads
         if together.any():
@@ -310,7 +322,7 @@ class RaceChecker:
             if at.size and not order.strong:
                 same = (cells == cells[at[0]]) & ~lost
                 other = int(threads[same.argmax()])
-                self._report(group, item, access, int(cells[at[0]]), int(threads[at[0]]), other, code, "written")
+                self.report(group, item, access, int(cells[at[0]]), int(threads[at[0]]), other, code, "written")
 
     def update(self, group, item: Instruction, access, order: Order, turns: np.ndarray) -> None:
         """Read-modify-writes, the elements of ``access`` one after the other as ``turns`` says."""
@@ -323,7 +335,7 @@ class RaceChecker:
         times = self.clocks.own[(everyone >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, everyone, times, code)
-        if access.shared:
+        if writes.unfenced is not None:
             writes.unfenced[cells] = True
         if order.scope < GPU:
             # Threads of this very instruction that are outside each other's scopes.
@@ -331,7 +343,7 @@ class RaceChecker:
             at = np.flatnonzero(~self._morally_strong(everyone, last, writes.code[cells], order))
             if at.size:
                 place, rival = int(cells[at[0]]), int(last[at[0]])
-                self._report(group, item, access, place, int(everyone[at[0]]), rival, code, "written")
+                self.report(group, item, access, place, int(everyone[at[0]]), rival, code, "written")
         if self.clocks.locations or self.clocks.fences or order.releases:
             keys = self._keys(access, first[turns]).tolist()
             self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
@@ -344,7 +356,7 @@ class RaceChecker:
         at, others, codes = state.unordered_reads(self.clocks, cells, threads)
         if at.size:
             place, thread = int(cells[at[0]]), int(threads[at[0]])
-            self._report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read")
+            self.report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read")
         return writes
 
     def begin_copy(self, group, item: Instruction, access) -> None:
@@ -366,43 +378,12 @@ class RaceChecker:
         last = cells[state.writes.clock[cells].argmax()]
         return int(state.writes.writer[last]), int(state.writes.clock[last]), self.items[state.writes.code[last] >> 3]
 
-    # -- proxies ---------------------------------------------------------------------------------------------------
-
-    def fence_proxy(self, group) -> None:
-        """The active threads run `fence.proxy.async`: it covers their own writes of shared memory and those that are
-        before it (PTX ISA, "Causality Order")."""
-        state = self.shared
-        cells = np.flatnonzero(state.unfenced) if state is not None else ()
-        if not len(cells):
-            return
-        active = group.active_lanes()
-        warps = np.flatnonzero(active.any(1))
-        leaders = group.numbers[warps * 32 + active[warps].argmax(1)]
-        whole = -2 - (leaders[active[warps].all(1)] >> 5)
-        own = np.isin(state.writer[cells], np.concatenate([group.numbers[group.active()], whole]))
-        state.unfenced[cells[own]] = False
-        cells = cells[~own]
-        blocks = cells * self.granule // group.batch.shared_stride
-        for number in np.unique(group.thread[warps * 32]):
-            # One warp of each block, which may know of more writes than those that wrote themselves.
-            speaker = np.full(group.batch.count, -1, np.int64)
-            chosen = group.thread[warps * 32] == number
-            speaker[group.warp_cta[warps[chosen]]] = leaders[chosen]
-            known = speaker[blocks] >= 0
-            at = cells[known & state.unfenced[cells]]
-            if at.size:
-                threads = speaker[at * self.granule // group.batch.shared_stride]
-                state.unfenced[at[~self.clocks.unordered(threads, state.writer[at], state.clock[at])]] = False
-
-    def check_proxy(self, group, item: Instruction, access) -> None:
-        """What is read through the asynchronous proxy has to be written through it, or shown to it by a fence."""
+    def granules(self, group, access) -> tuple[SharedCells | GlobalCells | None, np.ndarray, np.ndarray]:
+        """(what is remembered of the memory, granules, the thread of each) of an access by given threads."""
         state, first, count = self._cells(access)
-        cells, threads = expand(first, count, group.numbers[access.threads])
-        bad = np.flatnonzero(state.unfenced[cells])
-        if bad.size:
-            place = int(cells[bad[0]])
-            self._report(group, item, access, place, int(threads[bad[0]]), int(state.writer[place]),
-                         int(state.code[place]), "written", missing="no fence.proxy.async between")  # fmt: skip
+        if state is None:
+            return None, np.zeros(0, np.int64), np.zeros(0, np.int32)
+        return state, *expand(first, count, group.numbers[access.threads])
 
     def _check(self, group, item, access, writes: Cells, cells, threads, order: Order, actual) -> None:
         """The last writes of ``cells`` have to be before what ``threads`` do now."""
@@ -421,7 +402,7 @@ class RaceChecker:
         if at.size:
             place = cells[at[0]]
             thread, other, code = int(actual[at[0]]), int(last[at[0]]), int(writes.code[place])
-            self._report(group, item, access, int(place), thread, other, code, "written", order)
+            self.report(group, item, access, int(place), thread, other, code, "written", order)
 
     def _morally_strong(self, threads, others, codes, order: Order) -> np.ndarray:
         """Whether writes that ``codes`` describe are strong, at scopes that fit each other."""
@@ -433,7 +414,7 @@ class RaceChecker:
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
-    def _report(
+    def report(
         self, group, item, access, cell: int, thread: int, other: int, code: int, what: str, order: Order = WEAK,
         missing: str = "",
     ) -> None:  # fmt: skip

@@ -36,6 +36,12 @@ RULES = {
         "tileiras 13.5.37 has no fence between cp.async with cp.async.mbarrier.arrive.noinc and the wgmma that reads "
         "it (gathered operands): such data counts as visible once its arrival is seen",
     ),
+    "async-overwrite": Rule(
+        "what threads have read or written of shared memory through the generic proxy is before its overwriting by a "
+        "bulk copy only by way of a fence.proxy.async (PTX ISA, Causality Order)",
+        "kernels written with CUTLASS release a stage that they read with ldmatrix by an arrival alone, while "
+        "tileiras 13.5.37 runs the fence: the arrival and its wait count as enough",
+    ),
 }
 
 

@@ -75,6 +75,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
                 group.batch.bulk_copies.append(copy)
                 continue
             loaded = _elements(group, item, made, elements, thread, False)
+            begin_reading(group, item, loaded)
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
                 stored = _units(group, item, made, in_block(base, number), thread, True)
                 cell = barrier_cell(group, item, "shared", in_block(int(group.full(barrier)[thread]), number), thread)

@@ -105,7 +105,8 @@ def decode(raw: bytes) -> TensorMap:
     number = flags >> 7 & 15
     if flags & 15 != _VALID or flags & ~_KNOWN or rank > 5 or number not in _NAMES:
         raise ValueError(f"flags {flags:#x}")
-    if beyond or any(raw[52:55]) or any(raw[60:USED]) or any(strides[rank - 1 :]) or any(dims[rank:]) or any(box[rank:]):
+    unused = (raw[52:55], raw[60:USED], strides[rank - 1 :], dims[rank:], box[rank:])
+    if beyond or any(any(each) for each in unused):
         raise ValueError("bits of unknown meaning")
     made = TensorMap(
         _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),

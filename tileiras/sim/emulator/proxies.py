@@ -1,0 +1,125 @@
+"""Memory as the generic and the asynchronous proxy see it (PTX ISA, "Proxies", "Causality Order").
+
+What threads have done through the generic proxy is before what the asynchronous one does, by bulk copies, `wgmma` and
+the like, only when a `fence.proxy.async` lies on the way between both: in the thread itself before it releases, or in
+the other after it has acquired.  That goes for
+
+- writes, which the asynchronous proxy reads or overwrites;
+- reads of shared memory, which it overwrites.
+
+The other direction needs no fence: to wait for the completion of what the asynchronous proxy does is enough.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .ptx_module import Instruction
+
+_SEVERAL = 32  # instead of a lane, see `races.SharedCells`
+_MISSING = "no fence.proxy.async between"
+
+
+class Fencing:
+    """The threads of a group that run a fence: what each of them covers."""
+
+    def __init__(self, races, group) -> None:
+        self.clocks = races.clocks
+        self.group = group
+        active = group.active_lanes()
+        self.warps = np.flatnonzero(active.any(1))
+        self.leaders = group.numbers[self.warps * 32 + active[self.warps].argmax(1)]
+        whole = -2 - (self.leaders[active[self.warps].all(1)] >> 5)
+        self.own = np.concatenate([group.numbers[group.active()], whole])
+
+    def covers(self, others: np.ndarray, times: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+        """Whether accesses by ``others`` at their ``times`` are of these threads or before them; ``blocks``: positions
+        in the batch of the blocks whose fences count, or -1 for any block's."""
+        done = np.isin(others, self.own)
+        if not done.all():
+            # Where one lane alone runs the fence, it speaks for what it knows of its own warp as well.
+            for leader, cta in zip(self.leaders.tolist(), self.group.warp_cta[self.warps].tolist()):
+                at = np.flatnonzero(~done & ((blocks == cta) | (blocks < 0)))
+                at = at[others[at] != leader]
+                if at.size:
+                    leaders = np.full(at.size, leader, np.int64)
+                    done[at] = ~self.clocks.unordered(leaders, others[at].astype(np.int64), times[at])
+        return done
+
+
+def fence(races, group, shared: bool, everywhere: bool) -> None:
+    """The active threads run `fence.proxy.async` for shared memory, global memory or both."""
+    fencing = Fencing(races, group)
+    if shared and races.shared is not None:
+        _fence_shared(races, group, fencing)
+    if everywhere:
+        for _, state in races.allocations.values():
+            writes = state.writes
+            if writes is not None and writes.unfenced is not None:
+                cells = np.flatnonzero(writes.unfenced)
+                if cells.size:
+                    covered = fencing.covers(writes.writer[cells], writes.clock[cells], np.full(cells.size, -1))
+                    writes.unfenced[cells[covered]] = False
+
+
+def _fence_shared(races, group, fencing: Fencing) -> None:
+    state, stride = races.shared, group.batch.shared_stride
+    cells = np.flatnonzero(state.unfenced)
+    if cells.size:
+        blocks = cells * races.granule // stride
+        state.unfenced[cells[fencing.covers(state.writer[cells], state.clock[cells], blocks)]] = False
+    if state.unfenced_reads is None:
+        return
+    flat = np.flatnonzero(state.unfenced_reads)
+    if flat.size:
+        cells, columns = np.divmod(flat, state.width)
+        covered = fencing.covers(readers(races, group.batch, cells, columns), state.read_clock.reshape(-1)[flat],
+                                 cells * races.granule // stride)  # fmt: skip
+        state.unfenced_reads.reshape(-1)[flat[covered]] = False
+
+
+def readers(races, batch, cells: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The threads that read granules last, one for each column of a warp: -2-w for several lanes of warp w."""
+    clusters = cells * races.granule // (batch.shared_stride * races.clocks.members)
+    warps = races.clocks.first + clusters * races.clocks.width + columns
+    lanes = races.shared.read_lane[cells, columns]
+    return np.where(lanes == _SEVERAL, -2 - warps, warps * 32 + lanes)
+
+
+def check_read(races, group, item: Instruction, access) -> None:
+    """What is read through the asynchronous proxy has to be written through it, or shown to it by a fence."""
+    _check_writes(races, group, item, access)
+
+
+def check_overwrite(races, group, item: Instruction, access) -> None:
+    """What the asynchronous proxy overwrites in shared memory must not have been written or read through the generic
+    one without a fence since."""
+    if "async-overwrite" in group.launch.waived:
+        return
+    _check_writes(races, group, item, access)
+    state, cells, threads = races.granules(group, access)
+    if not access.shared or state.unfenced_reads is None:
+        return
+    found = state.unfenced_reads[cells]
+    if found.any():
+        at, column = (int(each[0]) for each in np.nonzero(found))
+        cell = cells[at]
+        other = int(readers(races, group.batch, np.array([cell]), np.array([column]))[0])
+        code = int(state.read_code[cell, column])
+        races.report(group, item, access, int(cell), int(threads[at]), other, code, "read", missing=_MISSING)
+
+
+def _check_writes(races, group, item: Instruction, access) -> None:
+    state, cells, threads = races.granules(group, access)
+    writes = state if access.shared or state is None else state.writes
+    if writes is None or writes.unfenced is None:
+        return
+    bad = np.flatnonzero(writes.unfenced[cells])
+    if not bad.size:
+        return
+    place = int(cells[bad[0]])
+    code = int(writes.code[place])
+    if "async-proxy" in group.launch.waived and races.items[code >> 3].opcode == "cp":
+        return
+    races.report(group, item, access, place, int(threads[bad[0]]), int(writes.writer[place]), code, "written",
+                 missing=_MISSING)  # fmt: skip
