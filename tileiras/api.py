@@ -265,15 +265,30 @@ def compile_with(
         rows = pipeline.stages_between(units.ARTIFACTS[kind], last.name)
         if not rows:
             raise CompileError.at(None, f"{name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
-        artifacts: dict[str, bytes] = {}
-        resumed, location = _artifact_input(kind, data, name, options["gpu-name"])
-        for row in rows:
-            beside = {own: artifacts[own] for own in row.reads_beside if own in artifacts}
-            result = run(row, resumed, location, beside=beside)
-            resumed = result.output
-            artifacts.update(result.artifacts)
-        artifacts[last.suffix] = product = _bytes(resumed)
-        return Artifact(product, suffix, [Kernel(stem(name), artifacts)], diagnostics, dependencies)
+        split = next((n for n, row in enumerate(rows) if row.name in ("cubin", "sass")), len(rows))
+        inputs = _artifact_inputs(kind, data, name, options["gpu-name"], entry)
+        kernels, products = [], []
+        for unit_name, resumed, location in inputs:
+            artifacts: dict[str, bytes] = {}
+            for row in rows[:split]:
+                result = run(row, resumed, location, unit_name if len(inputs) > 1 else "")
+                resumed = result.output
+                artifacts.update(result.artifacts)
+            if split:
+                artifacts[rows[split - 1].suffix] = _bytes(resumed)
+            products.append(_bytes(resumed))
+            kernels.append(Kernel(unit_name or stem(name), artifacts))
+        product = join(products, rows[split - 1].suffix if split else kind)
+        if keep is not None and len(kernels) != 1 and split < len(rows):
+            kept = keep(stem(name), LINKED, product)
+        for row in rows[split:]:
+            result = run(row, product, inputs[0][2], beside=_launches(kernels))
+            product = result.output
+            for kernel in kernels:
+                kernel.artifacts.update(result.artifacts)
+        if len(kernels) == 1:
+            kernels[0].artifacts[last.suffix] = product
+        return Artifact(product, suffix, kernels, diagnostics, dependencies)
     if kind == units.PYTHON:
         data = run(pipeline.stage("export"), data).output
         kind = units.BYTECODE
@@ -289,8 +304,7 @@ def compile_with(
         module = run(pipeline.stage("read"), data).output
     entries = units.entries_of(module)
     if entry is not None and entry not in map(units.entry_name, entries):
-        known = ", ".join(map(units.entry_name, entries)) or "none"
-        raise CompileError.at(module.location, f"no entry '{entry}' in {name}; it has: {known}", ExitCode.CONFIGURATION)
+        raise _no_entry(entry, name, list(map(units.entry_name, entries)), module.location)
     if last.name == "read":
         kernels = [Kernel(units.entry_name(op), {}) for op in entries]
         return Artifact(units.module_text(module), suffix, kernels, diagnostics, dependencies)
@@ -314,10 +328,7 @@ def compile_with(
 
         product = ptx.empty_module(options["gpu-name"], module.location).encode()
     if last.name in ("cubin", "sass"):
-        from tileiras.codegen import kernel_metadata
-
-        documents = [kernel.artifacts[".json"] for kernel in kernels]
-        known: dict[str, Any] = {"beside": {".json": kernel_metadata.merge(documents)} if documents else {}}
+        known: dict[str, Any] = {"beside": _launches(kernels)}
         if options["emit-remarks"]:
             known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
         location = entries[0].location if entries else module.location
@@ -332,8 +343,58 @@ def compile_with(
     return Artifact(product, suffix, kernels, diagnostics, dependencies)
 
 
+def _launches(kernels: Sequence[Kernel]) -> dict[str, bytes]:
+    """NAME.json of all kernels as one document, where the compilation made theirs: what assembling them is told."""
+    documents = [kernel.artifacts[".json"] for kernel in kernels if ".json" in kernel.artifacts]
+    if not documents:
+        return {}
+    from tileiras.codegen import kernel_metadata
+
+    return {".json": kernel_metadata.merge(documents)}
+
+
+def _artifact_inputs(
+    kind: str, data: bytes, name: str, gpu_name: str, entry: str | None
+) -> list[tuple[str, Any, Any]]:  # fmt: skip
+    """The modules of an artifact: for each its kernel's name where it has one kernel, what the stage that goes on is
+    given, and where its first kernel stands.
+
+    Raises CompileError for MLIR that does not verify (code 3), for PTX of another GPU and for an `entry` that is no
+    module's only kernel (code 2).
+    """
+    found = []
+    known: list[str] = []
+    for piece in units.pieces(data, kind):
+        resumed, location = _artifact_input(kind, piece, name, gpu_name)
+        names = _kernel_names(kind, resumed)
+        known += names
+        if entry is None or names == [entry]:
+            found.append((names[0] if len(names) == 1 else "", resumed, location))
+    if not found:
+        raise _no_entry(entry, name, known, location)
+    return found
+
+
+def _kernel_names(kind: str, module: Any) -> list[str]:
+    """The kernels of an artifact's module, as far as it says which functions are kernels."""
+    if kind.endswith(".mlir"):
+        functions = [op for op in module.walk() if op.name in ("nv_tileaa.func", "llvm.func")]
+        marks = ("kernel_spec", "nvvm.kernel")
+        return [op.attributes["sym_name"].value for op in functions if any(mark in op.attributes for mark in marks)]
+    if kind == ".ll":
+        from tileiras.codegen import kernel_metadata
+
+        return list(kernel_metadata.from_ir(module.decode()))
+    return []
+
+
+def _no_entry(entry: str | None, name: str, known: Sequence[str], location: Any) -> CompileError:
+    message = f"no entry '{entry}' in {name}; it has: {', '.join(known) or 'none'}"
+    return CompileError.at(location, message, ExitCode.CONFIGURATION)
+
+
 def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[Any, Any]:
-    """What the stage that goes on from an artifact is given, and where its first kernel stands.
+    """What the stage that goes on from one module is given, and where its first kernel stands.
 
     Raises CompileError for MLIR that does not verify (code 3), and for PTX of another GPU (code 2).
     """
@@ -374,5 +435,4 @@ def join(products: list[bytes], suffix: str) -> bytes:
         from tileiras.codegen.ptx_link import link
 
         return link([product.decode() for product in products]).encode()
-    mark = b"; -----\n" if suffix == ".ll" else b"// -----\n"
-    return mark.join(products)
+    return units.joined(products, suffix)

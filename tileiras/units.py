@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tileiras.bytecode.versions import MAGIC, PREVIEW, SUPPORTED, is_bytecode, looks_like_mlir
@@ -29,6 +30,30 @@ ARTIFACTS = {
     ".cubin": "sass",
 }  # fmt: skip
 """What earlier compilations made can be a source, too: suffix, which is also its kind -> the stage that goes on."""
+
+
+MARKS = {".tileaa.mlir": "// -----", ".tileas.mlir": "// -----", ".llvm.mlir": "// -----", ".ll": "; -----"}
+"""The line between two modules in a file of one kind, as MLIR's tools have it in files of several inputs."""
+
+
+def joined(modules: Sequence[bytes], kind: str) -> bytes:
+    """One file of several modules, each of which ends in a line break."""
+    return f"{MARKS.get(kind, '// -----')}\n".encode().join(modules)
+
+
+def pieces(data: bytes, kind: str) -> list[bytes]:
+    """The modules of a file, each behind as many empty lines as there are before it, so that its lines have
+    the numbers that they have in the file."""
+    mark = MARKS.get(kind, "").encode()
+    if not mark or mark not in data:
+        return [data]
+    found: list[list[bytes]] = [[]]
+    for number, line in enumerate(data.split(b"\n")):
+        if line.rstrip() == mark:
+            found.append([b""] * (number + 1))
+        else:
+            found[-1].append(line)
+    return [b"\n".join(lines) for lines in found if any(map(bytes.strip, lines))] or [data]
 
 
 def is_text(source: str) -> bool:

@@ -1,5 +1,6 @@
 """What a compilation has written can be compiled on."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,55 @@ def test_modules_say_what_they_were_made_for(made):
     debug = api.compile(files[".tileas.mlir"], gpu_name="sm_90", opt_level=0, device_debug=True, emit="llvm")
     text = debug.kernels[0].artifacts[".llvm.mlir"].decode()
     assert '<O = 0, chip = "sm_90", flags = {"-Xopt", "-fma=0", "-g", ' in text
+
+
+TWO = """\
+cuda_tile.module @m {
+  global @table <f32: [1.0, 2.0]> : tile<2xf32>
+  entry @first(%p: tile<ptr<f32>>) {
+    %g = get_global @table : tile<ptr<f32>>
+    %one, %t = load_ptr_tko weak %g : tile<ptr<f32>> -> tile<f32>, token
+    %two = store_ptr_tko weak %p, %one : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+  entry @second(%p: tile<ptr<f32>>, %holds: tile<i1>) {
+    assert %holds, "// -----\\0A; -----" : tile<i1>
+    return
+  }
+}
+"""
+STAGES = {"tileaa": ".tileaa.mlir", "tileas": ".tileas.mlir", "llvm": ".ll"}
+
+
+@pytest.mark.parametrize("emit", STAGES)
+def test_what_was_written_for_two_entries_leads_to_the_same_product(tmp_path, emit):
+    path = tmp_path / f"k{STAGES[emit]}"
+    path.write_bytes(api.compile(TWO, gpu_name="sm_90", emit=emit).data)
+    for product in ("ptx", "cubin"):
+        whole = api.compile(TWO, gpu_name="sm_90", emit=product)
+        again = api.compile(path, gpu_name="sm_90", emit=product)
+        assert again.data == whole.data
+        assert [(kernel.name, kernel.metadata) for kernel in again.kernels] == [
+            (kernel.name, kernel.metadata) for kernel in whole.kernels
+        ]
+    for entry in ("first", "second"):
+        alone = api.compile(TWO, gpu_name="sm_90", entry=entry)
+        assert api.compile(path, gpu_name="sm_90", entry=entry).data == alone.data
+    with pytest.raises(CompileError, match="no entry 'third' in .*; it has: first, second") as error:
+        api.compile(path, gpu_name="sm_90", entry="third")
+    assert error.value.code == 2
+
+
+@pytest.mark.parametrize("emit", STAGES)
+def test_a_mistake_in_the_second_module_is_at_its_line(tmp_path, emit):
+    path = tmp_path / f"k{STAGES[emit]}"
+    text = api.compile(TWO, gpu_name="sm_90", emit=emit).text
+    head, wrong = ("  ret void", "  ret nothing") if emit == "llvm" else ("nv_tileaa.return", "nonsense")
+    at = text.rindex(head)
+    path.write_text(text[:at] + wrong + text[at + len(head) :])
+    with pytest.raises(CompileError) as error:
+        api.compile(path, gpu_name="sm_90")
+    assert re.search(rf"\b{text.count(chr(10), 0, at) + 1}\b", error.value.diagnostics[0].render())
 
 
 TARGET = ' [#nvvm.target<O = 3, chip = "sm_90">]'
