@@ -207,6 +207,7 @@ def run_stage(stage: Stage, source: Any, options: CompileOptions, context: Stage
     """Runs one stage.  Whatever goes wrong comes out as a CompileError with a place in the user's source."""
     import importlib
 
+    context.ptx_version = options["ptx-version"] or ""
     with reported(stage, context):
         result = importlib.import_module(stage.module_name).run(source, stage.select(options), context)
     if context.engine.has_errors:

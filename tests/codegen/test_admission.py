@@ -4,7 +4,7 @@ import pytest
 
 from tileiras.codegen import admission, llvm_pipeline
 from tileiras.codegen import ptxas as assembler
-from tileiras.codegen.target_machine import PROCESSORS, processor
+from tileiras.codegen.target_machine import PROCESSORS, PTXRequirement, processor
 from tileiras.diagnostics import CompileError
 from tileiras.dialects.nvvm.intrinsics import EFFECTS, INTRINSICS, Intrinsic
 from tileiras.requirements import FAMILIES, admits, form
@@ -44,7 +44,7 @@ def test_every_row_compiles_and_assembles_on_its_lowest_target(chip, ptx, ptxas)
         if lowest_chip(row) == chip and max(row.ptx, processor(chip).ptx) == ptx
     ]
     ir = MODULE_HEADER + "\n".join([declare(row) for row in rows] + [kernel(n, row) for n, row in enumerate(rows)])
-    assert max([*admission.check(ir, processor(chip)).ptx, processor(chip).ptx]) == ptx
+    assert max([*(need.version for need in admission.check(ir, processor(chip)).ptx), processor(chip).ptx]) == ptx
     text = llvm_pipeline.compile_to_ptx(ir, processor(chip), requested_ptx=ptx, opt_level=1).text
     # A name that LLVM does not know becomes a call of an extern function.
     assert not re.search(r"llvm[._]nvvm", text)
@@ -86,7 +86,8 @@ def test_families_are_those_of_ptxas(ptxas):
 
 def test_intrinsic_above_the_target_is_refused_before_llvm():
     ir = MODULE_HEADER + declare(INTRINSICS["redux.sync.add"])
-    assert admission.check(ir, processor("sm_80")) == ("", ((7, 0),))
+    needed = PTXRequirement((7, 0), "intrinsic 'llvm.nvvm.redux.sync.add'")
+    assert admission.check(ir, processor("sm_80")) == ("", (needed,))
     with pytest.raises(CompileError, match=r"'llvm.nvvm.redux.sync.add' needs sm_80 or newer, not sm_75"):
         admission.check(ir, processor("sm_75"))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tileiras.codegen.target_machine import llvm_ptx_feature, processor, ptx_version
+from tileiras.codegen.target_machine import PTXRequirement, llvm_ptx_feature, processor, ptx_version
 from tileiras.diagnostics import CompileError
 
 
@@ -13,16 +13,25 @@ def test_unknown_chip_is_a_diagnostic_listing_the_known_ones():
 
 def test_ptx_version_is_the_lowest_that_target_and_instructions_need():
     assert ptx_version(processor("sm_80")) == (7, 0)
-    assert ptx_version(processor("sm_80"), [(7, 8), (6, 0)]) == (7, 8)
-    assert ptx_version(processor("sm_120"), [(7, 8)]) == (8, 7)
+    newer, older = PTXRequirement((7, 8), "one"), PTXRequirement((6, 0), "another")
+    assert ptx_version(processor("sm_80"), [newer, older]) == (7, 8)
+    assert ptx_version(processor("sm_120"), [newer]) == (8, 7)
 
 
 def test_requested_ptx_version_below_the_need_is_refused():
     assert ptx_version(processor("sm_90"), [], (8, 5)) == (8, 5)
-    with pytest.raises(CompileError, match="its target needs 7.8"):
-        ptx_version(processor("sm_90"), [(7, 0)], (7, 4))
-    with pytest.raises(CompileError, match="the instructions used need 8.1"):
-        ptx_version(processor("sm_90"), [(8, 1)], (8, 0))
+    with pytest.raises(CompileError, match="^error: PTX version 7.4 does not support sm_90, which needs 7.8 or newer$"):
+        ptx_version(processor("sm_90"), [PTXRequirement((7, 0), "anything")], (7, 4))
+    this, that = PTXRequirement((8, 1), "this"), PTXRequirement((9, 2), "that", "do without")
+    with pytest.raises(CompileError) as error:
+        ptx_version(processor("sm_90"), [this, that, this], (7, 5))
+    assert error.value.code == 2
+    assert error.value.render().splitlines() == [
+        "error: PTX version 7.5 does not support that, which needs 9.2 or newer",
+        "note: do without",
+        "note: this needs PTX 8.1 or newer",
+        "note: sm_90 needs PTX 7.8 or newer",
+    ]
 
 
 def test_llvm_feature_is_the_next_version_llvm_has_and_at_most_its_newest():

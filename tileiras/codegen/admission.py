@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tileiras.codegen.ir_text import declarations_start, named_metadata, node
-from tileiras.codegen.target_machine import TRIPLES, Processor
+from tileiras.codegen.target_machine import TRIPLES, Processor, PTXRequirement
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
@@ -17,10 +17,10 @@ _DECLARATION = re.compile(r"^declare [^\n@]*@llvm\.([-a-zA-Z$._0-9]+)\(", re.MUL
 
 
 class Needs(NamedTuple):
-    """What a module's instructions ask of the target: a form of its name, PTX versions."""
+    """What a module's instructions ask of the target: a form of its name, PTX versions with an instruction for each."""
 
     letter: str
-    ptx: tuple[tuple[int, int], ...]
+    ptx: tuple[PTXRequirement, ...]
 
 
 _TRIPLE = re.compile(r'^target triple = "([^"]*)"', re.MULTILINE)
@@ -48,7 +48,7 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
     """
     errors = _foreign(ir)
     letters = [""]
-    versions: list[tuple[int, int]] = []
+    versions: dict[tuple[int, int], PTXRequirement] = {}
 
     def need(requirement: str, what: str) -> None:
         letter = form(requirement, row.chip)
@@ -64,7 +64,7 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
                 errors.append(f"unknown intrinsic 'llvm.{name}'")
                 continue
             need(entry.sm, f"intrinsic 'llvm.{name}'")
-            versions.append(entry.ptx)
+            versions.setdefault(entry.ptx, PTXRequirement(entry.ptx, f"intrinsic 'llvm.{name}'"))
         elif not llvm_intrinsics.admitted(name):
             errors.append(f"intrinsic 'llvm.{name}' has no NVPTX code: LLVM would end on it")
     for requirement in assembly_requirements(ir):
@@ -73,7 +73,7 @@ def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
         raise CompileError(
             [CompileError.at(location, text).diagnostics[0] for text in errors], ExitCode.COMPILE_FAILURE
         )
-    return Needs(max(letters, key=FORMS.index), tuple(sorted(set(versions))))
+    return Needs(max(letters, key=FORMS.index), tuple(sorted(versions.values())))
 
 
 def assembly_requirements(ir: str) -> list[str]:

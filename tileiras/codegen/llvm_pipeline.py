@@ -16,7 +16,7 @@ from typing import Any
 
 from tileiras.codegen import isolation
 from tileiras.codegen.ir_text import declarations_start, named_metadata, node
-from tileiras.codegen.target_machine import Processor, llvm_ptx_feature, ptx_version
+from tileiras.codegen.target_machine import Processor, PTXRequirement, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER
@@ -49,14 +49,14 @@ def external_functions(ir: str) -> list[str]:
     return [name for name in names if not name.startswith("llvm.")]
 
 
-def inline_assembly_ptx(ir: str) -> list[tuple[int, int]]:
-    """The PTX versions the module itself asks for through `!tileiras.min_ptx`."""
-    versions = []
+def inline_assembly_ptx(ir: str) -> list[PTXRequirement]:
+    """What the module itself asks for through `!tileiras.min_ptx`: a PTX version, and an instruction that needs it."""
+    needs = []
     for name in named_metadata(ir, MIN_PTX_METADATA):
-        match = re.fullmatch(r"i32 (\d+), i32 (\d+)", node(ir, name) or "")
+        match = re.fullmatch(r'i32 (\d+), i32 (\d+)(?:, !"([^"]*)")?', node(ir, name) or "")
         if match is not None:
-            versions.append((int(match.group(1)), int(match.group(2))))
-    return versions
+            needs.append(PTXRequirement((int(match[1]), int(match[2])), match[3] or "its inline assembly"))
+    return needs
 
 
 def compile_to_ptx(
@@ -65,7 +65,7 @@ def compile_to_ptx(
     *,
     opt_level: int = 3,
     requested_ptx: tuple[int, int] | None = None,
-    required_ptx: Iterable[tuple[int, int]] = (),
+    required_ptx: Iterable[PTXRequirement] = (),
     libraries: Sequence[str] = (),
     bitcode: Sequence[bytes] = (),
     engine: DiagnosticEngine | None = None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.nvptx import TRIPLE
 from tileiras.targets.sm import TARGETS
@@ -75,30 +75,41 @@ def processor(chip: str, location: Locatable | None = None) -> Processor:
     return row
 
 
+class PTXRequirement(NamedTuple):
+    """The lowest PTX version that something in a module needs; `remedy` says how to do without it."""
+
+    version: tuple[int, int]
+    what: str
+    remedy: str = ""
+
+
 def ptx_version(
     row: Processor,
-    required: Iterable[tuple[int, int]] = (),
+    required: Iterable[PTXRequirement] = (),
     requested: tuple[int, int] | None = None,
     location: Locatable | None = None,
 ) -> tuple[int, int]:
     """The PTX version to print: the lowest that the target and the instructions allow, or the one asked for.
 
     Never taken from the installed ptxas: the same input gives the same PTX on every machine.  Raises CompileError
-    when the version asked for is too low.
+    (code 2) when the version asked for is too low: about what needs the newest, with notes about all else.
     """
-    lowest = max([row.ptx, *required])
+    needs = [PTXRequirement(row.ptx, row.chip), *required]
     if requested is None:
-        return lowest
-    if requested < lowest:
-        need = "its target needs" if lowest == row.ptx else "the instructions used need"
-        raise CompileError.at(
-            location,
-            "PTX version {}.{} does not support {}: {} {}.{} or newer".format(
-                *requested, row.chip, need, *lowest
-            ),
-            ExitCode.CONFIGURATION,
-        )
-    return requested
+        return max(need.version for need in needs)
+    # Of equals the first stays first: the target.
+    unmet = sorted((need for need in needs if need.version > requested), key=lambda need: need.version, reverse=True)
+    if not unmet:
+        return requested
+    first, *others = dict.fromkeys(unmet)
+    notes = [Diagnostic.note(None, first.remedy)] if first.remedy else []
+    for need in others:
+        remedy = f"; {need.remedy}" if need.remedy else ""
+        notes.append(Diagnostic.note(None, "{} needs PTX {}.{} or newer".format(need.what, *need.version) + remedy))
+    message = "PTX version {}.{} does not support {}, which needs {}.{} or newer".format(
+        *requested, first.what, *first.version
+    )
+    raise CompileError.at(location, message, ExitCode.CONFIGURATION, notes)
 
 
 def llvm_ptx_feature(version: tuple[int, int]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tileiras.diagnostics import DiagnosticEngine, Locatable
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
@@ -83,8 +83,14 @@ _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
 
 
 def _ceiling(version: str) -> int:
+    """Bytes of parameters in a version of PTX; raises CompileError (code 2) for text that is none."""
+    if not version:
+        return parameter_bytes(MORE_PARAMETERS_PTX)
     major, _, minor = version.partition(".")
-    return parameter_bytes((int(major), int(minor or 0)) if version else MORE_PARAMETERS_PTX)
+    if not (major.isdecimal() and minor.isdecimal()):
+        message = f"'{version}' value invalid for option 'ptx-version' of pass 'nvvm-ir-verifier'"
+        raise CompileError.at(None, f"{message}; expected a version such as 8.7", ExitCode.CONFIGURATION)
+    return parameter_bytes((int(major), int(minor)))
 
 
 def _check_parameters(function: Any, limit: int, engine: DiagnosticEngine) -> None:

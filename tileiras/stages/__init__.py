@@ -66,7 +66,7 @@ class StageContext:
 
     __slots__ = (
         "engine", "location", "source_name", "source_path", "store", "dependencies", "instrumentation",
-        "beside", "entry_locations", "meanwhile", "postpone", "kept_ptx",
+        "beside", "entry_locations", "meanwhile", "postpone", "kept_ptx", "ptx_version",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,9 @@ class StageContext:
         """Where entries stand, for stages that work on several."""
         self.kept_ptx: str | None = None
         """The file with the PTX that is assembled, where somebody keeps it."""
+        self.ptx_version = ""
+        """The version of PTX that is asked for, if any.  It may decide what a stage before `ptx` refuses and in which
+        words, since the stage `ptx` refuses that, too; not what it makes, since no key of theirs has it."""
         self.meanwhile: Callable[[], None] | None = None
         """For a stage to call while it waits for another process: has something done that is needed later."""
         self.postpone: Callable[[Callable[[], None]], None] | None = None

@@ -44,14 +44,14 @@ def passes(options: StageOptions) -> list[Pass]:
     return found
 
 
-def closing_passes(options: StageOptions, nvgpucomp: bool = False) -> tuple[Pass, Pass]:
-    """What gives a module of `llvm` its target, and what checks it."""
+def closing_passes(options: StageOptions, nvgpucomp: bool = False, ptx_version: str = "") -> tuple[Pass, Pass]:
+    """What gives a module of `llvm` its target, and what checks it, for a version of PTX if one is known."""
     gpu = options.gpu_name
     attach = ConvertTargetToNVVM(
         compute_capability=gpu, opt_level=options.opt_level, device_debug=options.device_debug,
         use_nvgpucomp_libnvvm=nvgpucomp,
     )  # fmt: skip
-    return attach, NVVMIRVerifier(compute_capability=gpu)
+    return attach, NVVMIRVerifier(compute_capability=gpu, ptx_version=ptx_version)
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:
@@ -63,7 +63,7 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
 
         debug = DebugLevel(FULL if options.device_debug else DIRECTIVES_ONLY, optimized=options.opt_level > 0)
         settle(source, context.source_name)
-    attach, check = closing_passes(options)
+    attach, check = closing_passes(options, ptx_version=context.ptx_version)
     # A source that has a gpu.module is for the target that this names, or cannot be translated.
     targeted = any(isinstance(op, GPUModuleOp) for op in source.regions[0].operations)
     whole = [*passes(options), *([] if targeted else [attach]), check]

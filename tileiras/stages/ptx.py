@@ -20,7 +20,7 @@ from tileiras.codegen import (
     tile_launch,
 )
 from tileiras.codegen.llvm_identity import EXPLICIT
-from tileiras.codegen.target_machine import processor
+from tileiras.codegen.target_machine import PTXRequirement, processor
 from tileiras.diagnostics import CompileError, Diagnostic
 from tileiras.stages import StageContext, StageOptions, StageResult
 from tileiras.targets.sm import MORE_PARAMETERS_PTX, PARAMETER_BYTES
@@ -57,11 +57,13 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     debug = ir.rfind("\n!llvm.dbg.cu = ")
     required = list(needs.ptx)
     if options.tile_launch:
-        required.append(tile_launch.LANGUAGE_PTX)
+        remedy = "--tile-launch=false makes kernels that are launched as ordinary ones"
+        required.append(PTXRequirement(tile_launch.LANGUAGE_PTX, "the tile launch", remedy))
     if debug >= 0 and "emissionKind: FullDebug" in ir[debug:]:
         from tileiras.codegen import ptx_debug
 
-        required.append(ptx_debug.DEBUG_SECTIONS_PTX)
+        remedy = "--lineinfo says which line an instruction is from, in any version"
+        required.append(PTXRequirement(ptx_debug.DEBUG_SECTIONS_PTX, "full debug information", remedy))
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,

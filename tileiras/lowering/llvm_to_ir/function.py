@@ -71,7 +71,7 @@ class FunctionTranslation:
         if op.is_declaration:
             raise VerifyError("a declaration has no text of its own")
         if "nvvm.blocksareclusters" in op.attributes:
-            self.module.require(BLOCKS_ARE_CLUSTERS_PTX)
+            self.module.require(BLOCKS_ARE_CLUSTERS_PTX, "'nvvm.blocksareclusters'")
         blocks = _reachable(op.regions[0].blocks)
         self._number(blocks)
         debug = self.module.debug

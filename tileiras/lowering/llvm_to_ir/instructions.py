@@ -6,6 +6,7 @@ operation needs no instruction of its own name (it wrote what it needs with `emi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -303,7 +304,9 @@ def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, a
 def _inline_asm(fn: FunctionTranslation, op: Any) -> str:
     if op.min_ptx is not None:
         major, _, minor = op.min_ptx.value.partition(".")
-        fn.module.require((int(major), int(minor)))
+        # The first word behind the predicate and the brace of a scope, if there are any.
+        found = re.search(r"(?:^|[{;\s])([a-z][a-z0-9_]*(?:[.:]+[a-z0-9_]+)+)", op.asm_string.value)
+        fn.module.require((int(major), int(minor)), f"'{found[1]}'" if found else "inline assembly")
     result = llvm_text(op.res.type) if op.res is not None else "void"
     effects = op.has_side_effects is not None
     return assembly_text(op.asm_string.value, op.constraints.value, effects, result, fn.arguments(op.asm_operands))

@@ -57,8 +57,8 @@ class ModuleTranslation:
     """The state of one module's translation."""
 
     __slots__ = (
-        "_declarations", "_defined", "_metadata", "_min_ptx", "_requirements", "_signatures", "_symbols", "chip",
-        "debug",
+        "_declarations", "_defined", "_metadata", "_min_ptx", "_newest", "_requirements", "_signatures", "_symbols",
+        "chip", "debug",
     )  # fmt: skip
 
     def __init__(self, chip: str | None = None, debug: DebugLevel | None = None) -> None:
@@ -74,6 +74,7 @@ class ModuleTranslation:
         self._symbols: set[str] = set()
         self._metadata: dict[str, int] = {}
         self._min_ptx: tuple[int, int] = (0, 0)
+        self._newest = ""
         self._requirements: dict[str, None] = {}
 
     # ---- used by the writers -----------------------------------------------------------------------------------------
@@ -115,9 +116,11 @@ class ModuleTranslation:
         """The number of a metadata node."""
         return f"!{self._metadata.setdefault(text, len(self._metadata))}"
 
-    def require(self, version: tuple[int, int], requirement: str = "") -> None:
-        """Note what inline assembly needs, which nobody can read off it: a PTX version, a form of the target."""
-        self._min_ptx = max(self._min_ptx, version)
+    def require(self, version: tuple[int, int], what: str, requirement: str = "") -> None:
+        """Note what inline assembly needs, which nobody can read off it: a PTX version, a form of the target.  `what`
+        is the instruction, for messages."""
+        if version > self._min_ptx:
+            self._min_ptx, self._newest = version, what
         if requirement.startswith("="):
             self._requirements[requirement] = None
 
@@ -165,7 +168,7 @@ class ModuleTranslation:
             keys = (self.metadata(f'!"{key}", i32 0') for key in ("__CUDA_PREC_DIV", "__CUDA_PREC_SQRT"))
             named.append(f"!{REFLECTION_METADATA} = !{{{', '.join(keys)}}}\n")
         if self._min_ptx > (0, 0):
-            node = self.metadata("i32 {}, i32 {}".format(*self._min_ptx))
+            node = self.metadata('i32 {}, i32 {}, !"{}"'.format(*self._min_ptx, self._newest))
             named.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
         if self._requirements:
             node = self.metadata(", ".join(f'!"{requirement}"' for requirement in self._requirements))

@@ -24,7 +24,7 @@ def write(fn: FunctionTranslation, op: NVVMOp) -> str:
     if chip is not None and not admits(target.sm, chip):
         raise VerifyError(f"needs {spelled(target.sm)}, not {chip}")
     if isinstance(target, Assembly):
-        fn.module.require(target.ptx, target.sm)
+        fn.module.require(target.ptx, f"'{op.name}'", target.sm)
     values = op.call_operands()
     result = op.results[0].type if op.results else None
     if not (op.elementwise and isinstance(result, VectorType)):

@@ -1,0 +1,99 @@
+"""`ptx-version`: what a version lacks is named, with what does without it, and its own limits are the ones told."""
+
+import pytest
+
+import tileiras
+from tileiras import api
+from tileiras.diagnostics import CompileError
+from tileiras.options import CompileOptions
+
+EMPTY = "cuda_tile.module @m {\n  entry @k(PARAMETERS) {\n    return\n  }\n}\n"
+
+
+def refused(text: str, gpu: str = "sm_90", emit: str = "ptx", **options) -> CompileError:
+    values = CompileOptions({"gpu-name": gpu, **{name.replace("_", "-"): value for name, value in options.items()}})
+    with pytest.raises(CompileError) as error:
+        api.compile_with(text, values, emit, source_name="k.mlir")
+    return error.value
+
+
+def pointers(number: int) -> str:
+    return EMPTY.replace("PARAMETERS", ", ".join(f"%p{index}: tile<ptr<f32>>" for index in range(number)))
+
+
+@pytest.mark.parametrize("version, ceiling", [("8.0", (544, 4352)), ("8.1", (4095, 32764)), (None, (4095, 32764))])
+@pytest.mark.parametrize("emit", ["llvm", "ptx"])
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
+def test_one_version_has_one_ceiling(version, ceiling, emit, gpu):
+    """Whatever stage finds it: beside the number that fits, the next, and one beyond every version's limit."""
+    most, limit = ceiling
+    for number in {most + 1, 4096}:
+        error = refused(pointers(number), gpu, emit, ptx_version=version)
+        (told,) = error.diagnostics
+        needed = f"({number * 8} bytes required, max {limit} bytes allowed) in function k"
+        assert (error.code, told.message) == (5, f"Formal parameter space overflowed {needed}")
+        assert told.position[:3] == ("k.mlir", 2, 3)
+    if most < 1000:
+        assert tileiras.compile(pointers(most), gpu_name=gpu, emit=emit, ptx_version=version)
+
+
+def test_the_tile_launch_is_named_with_the_option_that_removes_it():
+    error = refused(pointers(1), ptx_version="8.6", tile_launch=True)
+    assert error.code == 2
+    said = error.render().splitlines()
+    assert said[0] == "k.mlir:2:3: error: PTX version 8.6 does not support the tile launch, which needs 9.2 or newer"
+    assert [line for line in said if line.startswith("note: --tile-launch=false ")]
+    assert tileiras.compile(pointers(1), gpu_name="sm_90", ptx_version="8.6", tile_launch=False)
+    assert ".version 9.2" in tileiras.compile(pointers(1), gpu_name="sm_90", ptx_version="9.2", tile_launch=True).text
+
+
+def test_everything_that_is_too_new_is_named():
+    error = refused(pointers(1), ptx_version="7.2", tile_launch=True, device_debug=True, opt_level=0)
+    said = error.render()
+    assert "does not support the tile launch, which needs 9.2" in said
+    assert "note: sm_90 needs PTX 7.8 or newer" in said
+    assert "note: full debug information needs PTX 7.5 or newer; --lineinfo " in said
+
+
+ASSEMBLY = """\
+module {
+  llvm.func @k() attributes {nvvm.kernel} {
+    llvm.inline_asm has_side_effects {min_ptx = "7.5"} "fence.proxy.alias;", "~{memory}"  : () -> ()
+    llvm.inline_asm has_side_effects {min_ptx = "8.1"} "@p multimem.red.add.f32 [a], b;", "~{memory}"  : () -> ()
+    llvm.inline_asm has_side_effects {min_ptx = "7.8"} "griddepcontrol.wait;", "~{memory}"  : () -> ()
+    llvm.return
+  }
+}
+"""
+
+INTRINSIC = """\
+target triple = "nvptx64-nvidia-cuda"
+
+define ptx_kernel void @k() {
+  call void @llvm.nvvm.griddepcontrol.wait()
+  ret void
+}
+
+declare void @llvm.nvvm.griddepcontrol.wait()
+"""
+
+
+@pytest.mark.parametrize("name, text, what", [
+    ("k.llvm.mlir", ASSEMBLY, "'multimem.red.add.f32'"),
+    ("k.ll", INTRINSIC, "intrinsic 'llvm.nvvm.griddepcontrol.wait'"),
+])  # fmt: skip
+def test_the_instruction_that_needs_it_is_named(tmp_path, name, text, what):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(CompileError) as error:
+        tileiras.compile(tmp_path / name, gpu_name="sm_90", ptx_version="7.7")
+    assert f"{what}" in error.value.render() and error.value.code == 2
+
+
+def test_a_version_that_is_none_is_refused_in_a_pipeline(tmp_path, capsys):
+    from tileiras.cli.tileiras_opt import main
+
+    (tmp_path / "k.mlir").write_text("module {\n  llvm.func @k() attributes {nvvm.kernel} {\n    llvm.return\n  }\n}\n")
+    for version in ("new", "8", "8.", "-8.1", "8.1.2"):
+        assert main([str(tmp_path / "k.mlir"), f"--nvvm-ir-verifier=ptx-version={version}"]) == 2
+        assert f"'{version}' value invalid for option 'ptx-version'" in capsys.readouterr().err
+    assert main([str(tmp_path / "k.mlir"), "--nvvm-ir-verifier=ptx-version=8.1"]) == 0
