@@ -406,8 +406,9 @@ and exit code 5.
 ## Programs that are called
 
 ptxas, nvdisasm and libdevice are looked for where an option says, in the wheels of the environment, below `CUDA_ROOT`,
-`CUDA_HOME` or `CUDA_PATH` (the first that is set), and programs on `PATH`. `--child-timeout` limits their time. What
-they say is passed on as it is; a note has the command to run by hand, on the PTX where `--save-temps` keeps it.
+`CUDA_HOME` or `CUDA_PATH` (the first that is set), and programs on `PATH`; the extra `cuda` brings all three.
+`--child-timeout` limits their time. What they say is passed on as it is; a note has the command to run by hand, on the
+PTX where `--save-temps` keeps it.
 
 LLVM runs in a process of its own, which it ends on some inputs. That is an error with LLVM's words and exit code 5, in
 the command, the library, workers and builds alike, and the next kernel gets a new process.

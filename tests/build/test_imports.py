@@ -5,7 +5,10 @@ the compiler."""
 from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
-    {"diagnostics", "expected_diagnostics", "files", "gf2", "lazy", "named_tuple", "remarks", "requirements", ""},
+    {
+        "diagnostics", "expected_diagnostics", "extras", "files", "gf2", "lazy", "named_tuple", "remarks",
+        "requirements", "",
+    },
     {"ir"},
     {"dialects"},
     {"bytecode", "analysis", "targets", "layout"},

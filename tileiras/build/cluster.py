@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tileiras import locations
+from tileiras import extras, locations
 from tileiras.build.execute import Report, Session, Step, report
 from tileiras.build.fingerprint import stage_roots, tree_state
 from tileiras.build.produce import location_table, produce
@@ -27,7 +27,7 @@ from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.files import read_if_there
 from tileiras.named_tuple import NamedTuple
 
-MISSING_PACKAGE = "needs the package distributed: pip install 'tileiras[dask]'"
+MISSING_PACKAGE = f"needs Dask: {extras.install('distributed')}"
 
 CONNECT_SECONDS = 3.0
 

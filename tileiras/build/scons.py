@@ -27,7 +27,7 @@ import SCons.Scanner
 import SCons.Script
 import SCons.Util
 
-from tileiras import pipeline, units
+from tileiras import extras, pipeline, units
 from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, remark_files, taskmaster, watch
 from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
@@ -296,7 +296,7 @@ def tile_tree(
     """`tile_kernel` for every kernel source below a directory, in alphabetical order.
 
     Kernels that the manifest of the last build shows to be clean are declared as plain files.  Python sources are
-    passed over, with a line saying so, where the front end that reads them is not installed and for targets older than
+    left out, with one line saying so, where the front end that reads them is not installed, and for targets older than
     their `TILEIRAS_REQUIRES`.
     """
     top = env.Dir(directory)
@@ -398,16 +398,18 @@ def _declare_tree(
     root = env.Dir("#")
     base = top.srcnode()
     nodes: list[Any] = []
+    left_out = LeftOut(str(top))
     for path in discover.kernel_files(base.abspath):
+        left_out.sources += 1
         if path.endswith(".py") and not discover.has_front_end():
-            print(f"tileiras: {top.File(path)} needs cuTile Python, which is not installed (extra 'cutile'): skipped")
+            left_out.python += 1
             continue
         full = os.path.join(base.abspath, path)
         name = _named(os.path.join(base.path, path))
         least = discover.required_target(full) if path.endswith(".py") else None
         for (values, product), folder in zip(variants, folders, strict=True):
             if least is not None and not find_target(values["gpu-name"]).meets(str(least)):
-                print(f"tileiras: {top.File(path)} needs sm_{least} or newer: skipped for {values['gpu-name']}")
+                left_out.too_old.setdefault(values["gpu-name"], []).append(f"{top.File(path)} (sm_{least})")
                 continue
             kernel = gating.Kernel(full, plan.stem(folder, full, name), values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
@@ -419,7 +421,29 @@ def _declare_tree(
             nodes += declared.products
             if gate is not None:
                 gate.declared(kernel, before, declared.products, declared.nodes)
+    left_out.say()
     return nodes
+
+
+class LeftOut:
+    """The kernel sources of a tree that are not compiled: a line for those that need what is not installed, and one for
+    each target that others are not for."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.sources = self.python = 0
+        self.too_old: dict[str, list[str]] = {}
+        """Target -> files, and the targets that they need."""
+
+    def say(self) -> None:
+        if self.python:
+            hint = extras.install("cuda-tile")
+            print(
+                f"tileiras: {self.python} of {self.sources} kernel sources in {self.folder} are cuTile Python, "
+                f"which is not installed, and are left out; to build them, {hint}"
+            )
+        for target, files in self.too_old.items():
+            print(f"tileiras: left out for {target}, as they need a newer one: {', '.join(files)}")
 
 
 class _Declared(NamedTuple):

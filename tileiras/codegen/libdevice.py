@@ -30,10 +30,6 @@ def missing(functions: Iterable[str], location: Locatable | None = None) -> Comp
         "could not find libdevice.bc",
         notes=[
             Diagnostic.note(location, f"this kernel calls {names}"),
-            Diagnostic.note(
-                None,
-                "install the package 'nvidia-nvvm' (the 'cuda' extra brings it), or set CUDA_ROOT, CUDA_HOME or "
-                f"CUDA_PATH to a CUDA toolkit that holds {LIBDEVICE}",
-            ),
+            Diagnostic.note(None, toolkit.to_install("nvidia-nvvm", LIBDEVICE)),
         ],
     )

@@ -32,11 +32,8 @@ def find(name: str = PROGRAM, location: Locatable | None = None) -> str:
         raise CompileError.at(location, f"nvdisasm is not an executable file: {name}", ExitCode.CONFIGURATION)
     path = toolkit.find_program(name)
     if path is None:
-        note = (
-            "install the package 'nvidia-cuda-nvdisasm', set CUDA_ROOT, CUDA_HOME or CUDA_PATH to a CUDA toolkit, or "
-            f"put {name} on PATH"
-        )
-        raise CompileError.at(location, f"could not find {name}", notes=[Diagnostic.note(None, note)])
+        note = Diagnostic.note(None, toolkit.to_install("nvidia-cuda-nvdisasm", name, program=True))
+        raise CompileError.at(location, f"could not find {name}", notes=[note])
     return path
 
 

@@ -58,11 +58,7 @@ def find(override: str | None = None, location: Locatable | None = None) -> str:
         location,
         "could not find ptxas",
         notes=[
-            Diagnostic.note(
-                None,
-                "install the package 'nvidia-cuda-nvcc' (the 'cuda' extra brings it), set CUDA_ROOT, CUDA_HOME or "
-                "CUDA_PATH to a CUDA toolkit, or put ptxas on PATH",
-            ),
+            Diagnostic.note(None, toolkit.to_install("nvidia-cuda-nvcc", "ptxas", program=True)),
             Diagnostic.note(None, "PTX needs no ptxas: --emit ptx"),
         ],
     )

@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from tileiras import extras
 from tileiras.files import write_atomically
 
 ROOT_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
@@ -30,6 +31,13 @@ def toolkit_root() -> str | None:
         if value:
             return value
     return None
+
+
+def to_install(package: str, name: str, program: bool = False) -> str:
+    """What to do where a file of the toolkit, or a program, is not found; `package` is the wheel that has it."""
+    variables = f"{', '.join(ROOT_VARIABLES[:-1])} or {ROOT_VARIABLES[-1]}"
+    on_path = ", or put it on PATH" if program else ""
+    return f"{extras.install(package)}, or set {variables} to a CUDA toolkit that has {name}{on_path}"
 
 
 def wheel_roots() -> list[str]:

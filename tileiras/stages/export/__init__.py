@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import Any, Callable, Iterator
 
+from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import FileLineColLoc
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -23,7 +24,7 @@ _PROCESS = threading.Lock()
 _OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
 """Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
 
-MISSING_FRONT_END = "compiling cuTile Python needs the package cuda-tile: pip install 'tileiras[cutile]'"
+MISSING_FRONT_END = f"cuTile Python is not installed: {extras.install('cuda-tile')}"
 
 
 def front_end_identity(options: StageOptions) -> str:

@@ -1,0 +1,72 @@
+"""What a newcomer has installed: the examples are built as far as that goes, and what is missing is named as it can be
+had."""
+
+import os
+import re
+import shutil
+import tomllib
+
+import pytest
+from project import CHECKOUT, SCONSTRUCT, Project
+
+from tileiras import extras
+from tileiras.build import cluster, discover
+from tileiras.codegen import libdevice, nvdisasm, ptxas, toolkit
+from tileiras.diagnostics import CompileError
+from tileiras.stages import export
+
+
+def test_the_extras_are_those_of_the_package():
+    with open(os.path.join(CHECKOUT, "pyproject.toml"), "rb") as file:
+        declared = tomllib.load(file)["project"]["optional-dependencies"]
+    for extra, packages in extras.EXTRAS.items():
+        assert tuple(re.split(r"[;\[<>=]", line)[0].strip() for line in declared[extra]) == packages
+
+
+@pytest.fixture
+def no_toolkit(monkeypatch):
+    monkeypatch.setattr(toolkit, "wheel_roots", list)
+    monkeypatch.setenv("PATH", "")
+    for variable in toolkit.ROOT_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.parametrize(
+    "missing, package, extra",
+    [
+        (lambda: ptxas.find(), "nvidia-cuda-nvcc", "cuda"),
+        (lambda: nvdisasm.find(), "nvidia-cuda-nvdisasm", "cuda"),
+        (lambda: libdevice.missing(["__nv_sinf"]), "nvidia-nvvm", "cuda"),
+        (lambda: export.MISSING_FRONT_END, "cuda-tile", "cutile"),
+        (lambda: cluster.MISSING_PACKAGE, "distributed", "dask"),
+    ],
+)
+def test_a_missing_package_is_named_by_what_can_be_installed(no_toolkit, missing, package, extra):
+    try:
+        said = missing()
+    except CompileError as error:
+        said = error
+    text = said.render() if isinstance(said, CompileError) else said
+    assert f"install the package '{package}' (the '{extra}' extra brings it)" in text
+    assert "pip install tileiras" not in text and "tileiras[" not in text
+
+
+def test_the_examples_are_built_with_what_readme_installs(tmp_path):
+    """Without cuTile Python: every example in text and bytecode, and one line for the others."""
+    project = Project(tmp_path)
+    shutil.copytree(os.path.join(CHECKOUT, "examples"), project.path("examples"))
+    project.write("SConstruct", SCONSTRUCT.replace('"kernels"', '"examples"'))
+    # A package of that name hides the name space that the front end is in.
+    project.write("hidden/cuda/__init__.py", "")
+    hidden = os.pathsep.join([project.path("hidden"), project.compiler])
+    build = project.scons("sm=sm_90", "opt=3", PYTHONPATH=hidden)
+    sources = discover.kernel_files(project.path("examples"))
+    built = [name for name in sources if not name.endswith(".py")]
+    made = project.artifacts("build/sm_90/O3/examples")
+    for name in built:
+        folder = os.path.join(os.path.dirname(name), discover.artifact_stem(project.path(f"examples/{name}"))) + os.sep
+        assert any(path.startswith(folder) and path.endswith(".ptx") for path in made), name
+    said = [line for line in build.output.split("\n") if line.startswith("tileiras: ") and "left out" in line]
+    python = f"{len(sources) - len(built)} of {len(sources)} kernel sources in examples are cuTile Python"
+    hint = "install the package 'cuda-tile' (the 'cutile' extra brings it)"
+    assert said == [f"tileiras: {python}, which is not installed, and are left out; to build them, {hint}"]

@@ -1,0 +1,16 @@
+"""Packages that only some uses need: which extra of this package brings each, and what to say where one is missing."""
+
+from __future__ import annotations
+
+EXTRAS = {
+    "cuda": ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvdisasm"),
+    "cutile": ("cuda-tile",),
+    "dask": ("distributed",),
+}
+"""As in pyproject.toml: ptxas, libdevice and nvdisasm; the front end of cuTile Python; a Dask client."""
+
+
+def install(package: str) -> str:
+    """What to do about a missing package, as the end of a sentence."""
+    extra = next(extra for extra, packages in EXTRAS.items() if package in packages)
+    return f"install the package '{package}' (the '{extra}' extra brings it)"
