@@ -92,11 +92,19 @@ def decode_trap(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
 
 
 @instruction(
-    "brkpt", "pmevent", "nanosleep", "griddepcontrol", "setmaxnreg", "prefetch", "prefetchu", "applypriority", "discard"
+    "brkpt", "pmevent", "nanosleep", "prefetch", "prefetchu", "applypriority", "discard"
 )
 def decode_hint(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """Without effect on results: one kernel runs alone here, without caches, time or register limits."""
+    """Without effect on results: one kernel runs alone here, without caches or time."""
     modifiers.names.clear()
+
+
+@instruction("griddepcontrol")
+def decode_griddepcontrol(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """The kernels that this one depends on have ended, and none depends on it: one kernel runs alone here."""
+    decoder.operands(0)
+    if not modifiers.take("launch_dependents", "wait"):
+        raise decoder.unsupported()
 
 
 @instruction("createpolicy")

@@ -53,6 +53,7 @@ _FAMILIES = (
     "matrix",
     "mma",
     "wgmma",
+    "warpgroups",
 )
 
 # Poison that registers hold before they are written; the pattern is that of uninitialised memory.

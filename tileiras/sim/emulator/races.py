@@ -307,7 +307,8 @@ class RaceChecker:
         if not changes.all():
             first, threads, lost = first[changes], threads[changes], lost[changes]
         cells, threads, lost = expand(first, count, threads, lost)
-        writes = self.begin_write(group, item, access, cells, threads, order)
+        missing = "" if generic else "nobody waited in between for what it writes"
+        writes = self.begin_write(group, item, access, cells, threads, order, missing)
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, threads, times, code)
@@ -348,15 +349,18 @@ class RaceChecker:
             keys = self._keys(access, first[turns]).tolist()
             self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
 
-    def begin_write(self, group, item, access, cells: np.ndarray, threads: np.ndarray, order: Order = WEAK) -> Cells:
-        """Check that writes of ``cells`` may happen now; gives where they are to be recorded."""
+    def begin_write(
+        self, group, item, access, cells: np.ndarray, threads: np.ndarray, order: Order = WEAK, missing: str = ""
+    ) -> Cells:
+        """Check that writes of ``cells`` may happen now; gives where they are to be recorded.  ``missing``: what is said
+        of reads that are not before them, instead of what would order two threads."""
         state = self._cells(access)[0]
         writes = state if access.shared else state.begin_writes()
         self._check(group, item, access, writes, cells, threads, order, threads)
         at, others, codes = state.unordered_reads(self.clocks, cells, threads)
         if at.size:
             place, thread = int(cells[at[0]]), int(threads[at[0]])
-            self.report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read")
+            self.report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read", missing=missing)
         return writes
 
     def begin_copy(self, group, item: Instruction, access) -> None:

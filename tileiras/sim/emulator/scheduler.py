@@ -162,12 +162,21 @@ class Batch:
         self.moved = False  # something in flight has come closer, though no warp has issued anything
         self.units: dict[str, object] = {}
         """State of units of the machine that some instructions alone use, by name."""
+        self.ended_warps = np.zeros((self.count, warps), bool)
+        self.on_warp_end: list[Callable[[WarpGroup, int, int], None]] = []
+        """What is told the block (position in the batch) and number of a warp all of whose threads have exited."""
         self.on_block_end: list[Callable[[WarpGroup, np.ndarray], None]] = []
         """What is told of blocks (positions in the batch) that have ended, with the group of the last threads."""
         self.warpgroup_operands: dict = {}  # what warps of a warpgroup have read of shared memory for one product
 
     def threads_exit(self, group: WarpGroup, leaving: np.ndarray | None) -> None:
         cta = group.cta if leaving is None else group.cta[leaving]
+        for row in np.flatnonzero(~group.live.reshape(-1, 32).any(1)).tolist():
+            block, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
+            if not self.ended_warps[block, warp]:
+                self.ended_warps[block, warp] = True
+                for tell_warp in self.on_warp_end:
+                    tell_warp(group, block, warp)
         before = self.live_threads > 0
         self.live_threads -= np.bincount(cta, minlength=self.count)
         ended = np.flatnonzero(before & (self.live_threads == 0))

@@ -12,6 +12,7 @@ D has the fragments of `mma`, 8 columns after the other; A in registers is a fra
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from .matrix_descriptor import Operand
 from .mma import fragment
 from .ptx_module import Group, Immediate
 from .types import B32, PRED, TYPES, U64
+from .warpgroups import Lockstep
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 
@@ -191,6 +193,16 @@ class Product:
         return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
 
 
+def _check_alike(group, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
+    """All warps of a warpgroup run the same `wgmma` instructions, with the same descriptors and scale of D."""
+    units = group.batch.units
+    lockstep = units.get("wgmma")
+    if lockstep is None:
+        lockstep = units["wgmma"] = Lockstep(group.batch, "wgmma instruction")
+    for row, what in zip(warps.tolist(), done):
+        lockstep.run(group, item, row, what)
+
+
 def _differs(group, value, before, threads: np.ndarray) -> bool:
     if isinstance(value, InFlight) or isinstance(before, InFlight):
         return value is not before
@@ -222,6 +234,7 @@ def decode_wgmma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     def step(group) -> None:
         group.check_whole_warps(item)
         state, warps = _of(group), _active_warps(group)
+        _check_alike(group, item, warps, [id(item)] * warps.size)
         if operation == "fence":
             state.fenced[warps] = True
             state.registers = list(group.R)
@@ -275,6 +288,8 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         state, warps = _of(group), _active_warps(group)
         _check_fence(group, form, state, warps)
         product = Product(group, form, warps, state)
+        alike = zip(product.descriptors.tolist(), product.added.tolist())
+        _check_alike(group, item, warps, [(id(item), *words, added) for words, added in alike])
         for row, warp in enumerate(warps.tolist()):
             for operand, word in zip(form.operands, product.descriptors[row]):
                 operand.begin(group, item, operand.decode(group, item, int(word), warp), warp)
