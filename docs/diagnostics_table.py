@@ -359,9 +359,9 @@ HEADER = """\
 A diagnostic is `FILE:LINE:COLUMN: error: MESSAGE`, the line and a caret, with notes after it; the command prints
 `loc("FILE":LINE:COLUMN): error: MESSAGE` for bytecode, as the vendor's does, with the column that the file has: cuTile
 Python counts from 0. Bytecode with debug information leads to the line of the user's Python; of other bytecode a note
-names the operation and its kernel. `--diagnostics=json` prints an object a line: `severity`, `message`, `file`, `line`,
-`column`, `notes`, and for remarks `kind`, `category`, `name`, `function`, `arguments`, `reason`. What is said twice of
-one place is printed once.
+names the operation and its kernel. `--diagnostics=json` prints an object a line, also of a command line that cannot be
+read: `severity`, `message`, `file`, `line`, `column`, `notes`, and for remarks `kind`, `category`, `name`, `function`,
+`arguments`, `reason`. What is said twice of one place is printed once.
 
 Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 says
 that the message starts with an operation's name, bit 9 that it hangs off another one. Only errors change the exit code.

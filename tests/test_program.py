@@ -33,6 +33,8 @@ MISTAKES = [
     ({"host_arch": 3}, 2, "unsupported host architecture"),
     ({"host_os": 2}, 2, "unsupported host operating system"),
     ({"sanitize": 2}, 2, "unsupported sanitizer"),
+    ({"cuda_root": "/nowhere"}, 2, "cuda_root is no folder: '/nowhere'"),
+    ({"cuda_root": 13}, 2, "cuda_root is no folder: 13"),
 ]
 
 
@@ -80,6 +82,13 @@ def test_the_first_of_several_mistakes_is_told():
         made = made._replace(**changes)
         found_code, found = refused(lambda: Program.create(made))
         assert found_code == code and found.startswith(message)
+
+
+@pytest.mark.parametrize("name", [90, "90", "sm_-1", "sm_090", "sm_90 ", ["sm_90"], "gfx90"])
+def test_a_gpu_that_is_none_is_refused_by_the_name_it_was_given(name):
+    code, message = refused(lambda: Program.create(BYTECODE, gpu_name=name))
+    shown = name if isinstance(name, str) else repr(name)
+    assert code == 2 and message.startswith(f"GPU architecture {shown} is not supported by this version of tileiras.")
 
 
 def test_no_configuration_at_all_is_refused():

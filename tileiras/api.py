@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered
 from tileiras.files import stem
-from tileiras.options import CompileOptions, lookup, unsupported_gpu
+from tileiras.options import CompileOptions, lookup, missing_gpu
 from tileiras.stages import ByteStore, StageContext, StageResult
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def checked_options(gpu_name: str, opt_level: int, options: dict[str, Any]) -> C
     named = {lookup(name).name: value for name, value in options.items()}
     values = CompileOptions({"gpu-name": gpu_name, "opt-level": opt_level, **named})
     if values["gpu-name"] is None:
-        raise CompileError.at(None, unsupported_gpu("sm_0"), ExitCode.CONFIGURATION)
+        raise missing_gpu()
     return values
 
 

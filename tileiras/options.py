@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.named_tuple import NamedTuple
 
 GPU_NAMES = (
@@ -20,6 +20,10 @@ GPU_NAMES = (
     "sm_121",
 )  # fmt: skip
 """What `--gpu-name` takes: the vendor's list of 13.5 and sm_75."""
+
+
+NO_GPU = "sm_0"
+"""What the vendor's tool calls the GPU when none is named."""
 
 
 class Option(NamedTuple):
@@ -197,7 +201,7 @@ def _checked(option: Option, value: Any) -> Any:
 
 
 def unsupported_gpu(name: str, bytecode_version: str = "") -> str:
-    """The vendor's wording; no name at all is `sm_0`."""
+    """The vendor's wording, of which `NO_GPU` is part."""
     text = f"GPU architecture {name} is not supported by this version of tileiras."
     if bytecode_version:
         text += (
@@ -205,6 +209,12 @@ def unsupported_gpu(name: str, bytecode_version: str = "") -> str:
             f"(bytecode in file is version {bytecode_version})."
         )
     return text
+
+
+def missing_gpu(bytecode_version: str = "") -> CompileError:
+    """What to raise (code 2) where no GPU is named, with a note that lists those that are accepted."""
+    note = Diagnostic.note(None, f"no GPU is named; gpu-name takes {accepted(OPTIONS['gpu-name'])}")
+    return CompileError.at(None, unsupported_gpu(NO_GPU, bytecode_version), ExitCode.CONFIGURATION, [note])
 
 
 def _not_accepted(option: Option, value: Any) -> str:

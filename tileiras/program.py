@@ -76,10 +76,7 @@ class Program:
         from tileiras import units
         from tileiras.options import GPU_NAMES, CompileOptions, unsupported_gpu
 
-        if gpu_name:
-            number = gpu_name.removeprefix("sm_")
-            fields["gpu"] = int(number) if number.isdigit() else -1
-        if configuration is None and not fields:
+        if configuration is None and not gpu_name and not fields:
             raise _refused("configuration is null")
         if isinstance(configuration, Configuration):
             configuration = configuration._replace(**fields)
@@ -91,9 +88,10 @@ class Program:
         data = given.encode() if isinstance(given, str) else bytes(given)
         source = units.Source(data, "<input>", None, units.kind_of(data))
         version = units.bytecode_version(data) if source.kind == units.BYTECODE else ""
-        name = f"sm_{configuration.gpu}"
+        name = gpu_name or f"sm_{configuration.gpu}"
         if name not in GPU_NAMES:
-            raise _refused(unsupported_gpu(name, version))
+            raise _refused(unsupported_gpu(name if isinstance(name, str) else repr(name), version))
+        configuration = configuration._replace(gpu=int(name.removeprefix("sm_")))
         checked = CompileOptions({
             "tile-launch": True,
             **(options or {}),
@@ -101,7 +99,6 @@ class Program:
             "opt-level": configuration.opt_level,
             "device-debug": bool(configuration.device_debug),
             "lineinfo": bool(configuration.lineinfo),
-            **_toolkit(configuration.cuda_root),
         })  # fmt: skip
         if configuration.host_arch not in range(len(HOST_ARCHITECTURES)):
             raise _refused("unsupported host architecture")
@@ -109,7 +106,8 @@ class Program:
             raise _refused("unsupported host operating system")
         if configuration.sanitize not in range(len(SANITIZERS)):
             raise _refused("unsupported sanitizer")
-        checked = checked.replace(sanitize=SANITIZERS[configuration.sanitize], **_host(configuration))
+        tools = _toolkit(configuration.cuda_root)
+        checked = checked.replace(sanitize=SANITIZERS[configuration.sanitize], **_host(configuration), **tools)
         return cls(configuration, source, checked)
 
     def compile(self) -> None:
@@ -164,6 +162,8 @@ def _toolkit(root: str | None) -> dict[str, str]:
     """The tools of a toolkit as options; what it has not is looked for as ever."""
     if root is None:
         return {}
+    if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):
+        raise _refused(f"cuda_root is no folder: {root!r}")
     program = "ptxas.exe" if os.name == "nt" else "ptxas"
     found = {
         "ptxas": os.path.join(root, "bin", program),

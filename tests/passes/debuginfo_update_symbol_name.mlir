@@ -2,6 +2,10 @@
 // RUN: tileiras-opt %s --debuginfo-update-symbol-name="symbol-to-rename=m::memory new-name=renamed update-uses=true" | FileCheck %s --check-prefix=USES
 // RUN: not tileiras-opt %s --debuginfo-update-symbol-name="symbol-to-rename=m::kernel scope=m::other new-name=x" 2>&1 | FileCheck %s --check-prefix=SCOPE
 // RUN: not tileiras-opt %s --debuginfo-update-symbol-name="symbol-to-rename=m::none new-name=x" 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not tileiras-opt %s --debuginfo-update-symbol-name="symbol-to-rename=m::kernel" 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not tileiras-opt %s --debuginfo-update-symbol-name="symbol-to-rename=m::kernel new-name=" 2>&1 | FileCheck %s --check-prefix=EMPTY
+
+// EMPTY: error: pass 'debuginfo-update-symbol-name' needs a value for option 'new-name'
 
 // The function of the source keeps its name, its linkage name follows the kernel's wherever the scope is mentioned.
 

@@ -42,6 +42,8 @@ class Spec(NamedTuple):
     repeated: bool = False
     """Values of all occurrences are kept."""
     stops: bool = False
+    lists: bool = False
+    """A word that is not accepted is told with those that are."""
 
 
 class Stop(Exception):
@@ -148,7 +150,7 @@ class CommandLine:
             raise Stop(spec.name, errors)
         if value is None and spec.kind != FLAG:
             if not rest or spec.prefix and len(spelled) == 1:
-                raise _Mistake(f"for the {_dashed(spelled)} option: requires a value!")
+                raise _Mistake(f"for the {_dashed(spelled)} option: requires a value!{_listed(spec)}")
             value = rest.pop(0)
         try:
             read = _read(spec, value or "")
@@ -222,6 +224,11 @@ def _dashed(name: str) -> str:
     return ("--" if len(name) > 1 else "-") + name
 
 
+def _listed(spec: Spec) -> str:
+    """A line with the words that an option takes, where there is one."""
+    return f"\nnote: {_dashed(spec.name)} takes {', '.join(spec.kind)}" if spec.lists else ""
+
+
 def _read(spec: Spec, text: str) -> Any:
     """Raises ValueError with LLVM's words."""
     kind = spec.kind
@@ -244,7 +251,7 @@ def _read(spec: Spec, text: str) -> Any:
                 )
         return tuple(text.split(","))
     if isinstance(kind, tuple) and text not in kind:
-        raise ValueError(f"Cannot find option named '{text}'!")
+        raise ValueError(f"Cannot find option named '{text}'!{_listed(spec)}")
     return text
 
 

@@ -46,7 +46,7 @@ VENDOR = (
 """Options of the vendor's driver that are none of the compiler's."""
 
 OWN = (
-    Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage"),
+    Spec("emit", tuple(EMIT), "The product; cubin when absent", "stage", lists=True),
     Spec("entry", str, "Compile only this entry", "name"),
     Spec("depfile", str, "Write what the product is made from, as a rule for make", "file"),
     Spec("cache", str, "Folder of the artifact store for this run, or off", "folder"),
@@ -67,7 +67,7 @@ def _of_compiler(option: Option) -> Spec:
         kind = option.choices
     elif option.kind is list:
         kind = str
-    return Spec(option.name, kind, option.doc, prefix=option.name == "opt-level")
+    return Spec(option.name, kind, option.doc, prefix=option.name == "opt-level", lists=isinstance(kind, tuple))
 
 
 COMPILER = tuple(map(_of_compiler, OPTIONS.values()))

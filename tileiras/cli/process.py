@@ -4,6 +4,7 @@ mistakes on a command line are told."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -44,7 +45,8 @@ def complain(text: str) -> None:
 
 
 def _diagnostic(program: str, message: str) -> Diagnostic:
-    first, *hints = (line.removeprefix(f"{program}: ").removeprefix("error: ") for line in message.split("\n"))
+    prefix = re.compile(rf"(?:{re.escape(program)}|error|note): ")
+    first, *hints = (prefix.sub("", line, count=1) if prefix.match(line) else line for line in message.split("\n"))
     return Diagnostic(Severity.ERROR, None, first, [Diagnostic.note(None, hint) for hint in hints])
 
 

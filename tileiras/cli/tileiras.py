@@ -21,7 +21,7 @@ from tileiras.cli.outputs import STANDARD, Output, Outputs
 from tileiras.cli.process import CommandLineError, UsageError
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode
 from tileiras.files import stem
-from tileiras.options import OPTIONS, CompileOptions, parse_value, unsupported_gpu
+from tileiras.options import OPTIONS, CompileOptions, missing_gpu, parse_value
 
 if TYPE_CHECKING:
     from tileiras.api import Artifact
@@ -84,7 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _wants_json(line: CommandLine, words: Sequence[str]) -> bool:
     """Whether messages are to be JSON, on a command line with mistakes as well."""
-    return line.values.get("diagnostics") == "json" or not line.values and "--diagnostics=json" in words
+    if line.values:
+        return line.values.get("diagnostics") == "json"
+    return "--diagnostics=json" in words or ("--diagnostics", "json") in zip(words, words[1:])
 
 
 def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str]) -> int:
@@ -122,7 +124,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     report.bytecode = source.data if source.kind == units.BYTECODE else None
     version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
     if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
-        raise CompileError.at(None, unsupported_gpu("sm_0", version), ExitCode.CONFIGURATION)
+        raise missing_gpu(version)
     if emit in ("cubin", "sass"):
         given.setdefault("tile-launch", True)
     options = CompileOptions(given)

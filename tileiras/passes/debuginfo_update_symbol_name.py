@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.diagnostics import Diagnostic, Severity
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.dialects.cuda_tile import DILoc, DISubprogramAttr
 from tileiras.ir import (
     Attribute,
@@ -41,6 +41,9 @@ class UpdateSymbolName(Pass):
     update_uses: bool = False
 
     def run(self, op: Operation, context: PassContext) -> None:
+        if not self.new_name:
+            message = f"pass '{self.name}' needs a value for option 'new-name'"
+            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
         found = []
         for path in (str(self.scope), str(self.symbol_to_rename)):
             target = op if not path and path == self.scope else _lookup(op, path.split("::"))
