@@ -367,8 +367,8 @@ Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in t
 that the message starts with an operation's name, bit 9 that it hangs off another one. Only errors change the exit code.
 
 An engine (`tileiras.diagnostics.DiagnosticEngine`) asks the handlers registered with it, in their order; the first that
-returns True keeps a diagnostic for itself, others are collected. `--mlir-print-stacktrace-on-diagnostic` adds a note
-that says where in the compiler a diagnostic was made.
+returns True keeps a diagnostic for itself, others are collected. Threads may share an engine: it handles one diagnostic
+at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where in the compiler a diagnostic was made.
 
 | exit code | class |
 |---|---|

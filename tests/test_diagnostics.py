@@ -1,6 +1,9 @@
 """Diagnostics: engine, handlers, rendering."""
 
 import json
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,76 @@ def test_a_handler_that_emits_is_refused():
     engine.register_handler(lambda d: engine.warning(None, "again"))
     with pytest.raises(RuntimeError, match="a diagnostic handler emits a diagnostic: again"):
         engine.error(None, "e")
+
+
+@pytest.fixture
+def impatient():
+    """Threads take turns as often as the interpreter lets them."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_threads_that_share_an_engine_lose_nothing(impatient):
+    engine = DiagnosticEngine()
+    inside, kept, failures = [], [], []
+
+    def alone(diagnostic):
+        inside.append(diagnostic)
+        time.sleep(0)
+        if inside != [diagnostic]:
+            failures.append(diagnostic.message)
+        inside.remove(diagnostic)
+        if diagnostic.message.endswith("0"):
+            kept.append(diagnostic.message)
+            return True
+        return None
+
+    engine.register_handler(alone)
+
+    def work(name):
+        try:
+            for number in range(200):
+                with engine.emit_error(None, f"{name}:{number}") as diagnostic:
+                    diagnostic.attach_note(None, "note")
+                engine.erase_handler(engine.register_handler(lambda _: None))
+        except Exception as error:  # noqa: BLE001
+            failures.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcdefgh"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    said = [diagnostic.message for diagnostic in engine.diagnostics]
+    for found, ours in ((kept, lambda number: number % 10 == 0), (said, lambda number: number % 10)):
+        for name in "abcdefgh":
+            in_order = [f"{name}:{number}" for number in range(200) if ours(number)]
+            assert [message for message in found if message.startswith(name)] == in_order
+    assert engine.has_errors and all(len(diagnostic.notes) == 1 for diagnostic in engine.diagnostics)
+
+
+def test_compilations_in_several_threads_have_their_own_diagnostics(impatient):
+    text = "cuda_tile.module @m {\n  entry @k() {\n    %0 = addf %missing, %nNUMBER : tile<f32>\n    return\n  }\n}\n"
+    told = {}
+
+    def work(number):
+        heard = []
+        source = text.replace("missing", f"m{number}").replace("NUMBER", str(number))
+        with pytest.raises(CompileError) as caught:
+            tileiras.compile(source, gpu_name="sm_90", handlers=[heard.append], source_name=f"{number}.mlir")
+        told[number] = ([d.message for d in caught.value.diagnostics], [d.position.filename for d in heard])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == list(range(12))
+    for number, (messages, files) in told.items():
+        assert messages == ["use of undeclared SSA value name"] * 2 and files == [f"{number}.mlir"] * 2
 
 
 def test_an_in_flight_diagnostic_is_emitted_once_when_it_is_finished():

@@ -12,6 +12,7 @@ This module sits below everything else and imports nothing of the package: a loc
 
 from __future__ import annotations
 
+import _thread
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -310,9 +311,11 @@ class DiagnosticEngine:
 
     Handlers are asked first, in the order in which they were registered; a diagnostic that one of them accepts is not
     collected, though an error still fails the compilation.  A handler must neither emit nor raise.
+
+    Threads may share an engine: one diagnostic is handled at a time, and handlers change between two of them.
     """
 
-    __slots__ = ("diagnostics", "remarks", "trace", "_handlers", "_handling", "_accepted_errors")
+    __slots__ = ("diagnostics", "remarks", "trace", "_handlers", "_lock", "_handling", "_accepted_errors")
 
     def __init__(self, handlers: Iterable[Handler] = ()) -> None:
         self.diagnostics: list[Diagnostic] = []
@@ -320,34 +323,43 @@ class DiagnosticEngine:
         """Whether somebody wants to read what was chosen and why (`tileiras.remarks`)."""
         self.trace = False
         """Whether each diagnostic gets a child that says where in the compiler it was made."""
-        self._handlers = list(handlers)
-        self._handling = False
+        self._handlers = tuple(handlers)
+        # A thread that has it already is a handler's: it may register others, which are asked from the next one on.
+        self._lock = _thread.RLock()
+        self._handling: int | None = None
+        """The thread whose diagnostic is being handled."""
         self._accepted_errors = False
 
     def register_handler(self, handler: Handler) -> Handler:
-        self._handlers.append(handler)
+        with self._lock:
+            self._handlers = (*self._handlers, handler)
         return handler
 
     def erase_handler(self, handler: Handler) -> None:
-        self._handlers.remove(handler)
+        """Forgets a handler; no thread is in it afterwards.  Raises ValueError for one that is not registered."""
+        with self._lock:
+            left = list(self._handlers)
+            left.remove(handler)
+            self._handlers = tuple(left)
 
     def emit(self, diagnostic: Diagnostic) -> Diagnostic:
-        if self._handling:
+        if self._handling == _thread.get_ident():
             raise RuntimeError(f"a diagnostic handler emits a diagnostic: {diagnostic.message}")
         if self.trace:
             import traceback
 
             stack = "".join(traceback.format_stack()[:-1]).rstrip()
             diagnostic.notes.append(Diagnostic.note(None, TRACE + stack))
-        self._handling = True
-        try:
-            accepted = any(handler(diagnostic) is True for handler in self._handlers)
-        finally:
-            self._handling = False
-        if not accepted:
-            self.diagnostics.append(diagnostic)
-        elif diagnostic.severity is Severity.ERROR:
-            self._accepted_errors = True
+        with self._lock:
+            self._handling = _thread.get_ident()
+            try:
+                accepted = any(handler(diagnostic) is True for handler in self._handlers)
+            finally:
+                self._handling = None
+            if not accepted:
+                self.diagnostics.append(diagnostic)
+            elif diagnostic.severity is Severity.ERROR:
+                self._accepted_errors = True
         return diagnostic
 
     def error(self, location: Locatable | None, message: str, notes: Iterable[Diagnostic] = ()) -> Diagnostic:
