@@ -230,3 +230,14 @@ def test_arrivals_that_are_wrong(kernel, old, new, said):
     assert old in COPIES
     with pytest.raises(EmulationError, match=said):
         copies(kernel, COPIES.replace(old, new))
+
+
+def test_a_swizzle_may_keep_32_bytes_together(kernel):
+    """Two units of 16 bytes move as one, by the lowest two bits of the row's number."""
+    box = (64, 16)
+    found = load(kernel, box, (8, 3), swizzle=128, atom=32)
+    for row, units in enumerate(box_of(box, (8, 3))):
+        for number, unit in enumerate(units):
+            assert (found[row, number ^ row % 4 * 2] == unit).all()
+    with pytest.raises(ValueError, match="atoms of 32 bytes"):
+        described(TENSOR, (32, 16), swizzle=64, atom=32)

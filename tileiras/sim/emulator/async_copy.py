@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import Access, gather, resolve
+from .bulk_copy import decode_bulk
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
-from .mbarrier import barrier_cell, change_counts, complete, decode_bulk
+from .mbarrier import barrier_cell, change_counts, complete
 from .ptx_module import Immediate, Register
 from .races import differ
 from .types import PRED, U32, U64
@@ -109,13 +110,14 @@ def land(group, before: np.ndarray | None) -> None:
 
 @instruction("cp")
 def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    if not modifiers.take("async"):
+    reduces = bool(modifiers.take("reduce"))
+    if not modifiers.take("async") or reduces and "bulk" not in modifiers.names:
         raise decoder.unsupported()
     if modifiers.take("mbarrier"):
         _decode_arrival(decoder, item, modifiers)
         return
     if modifiers.take("bulk"):
-        decode_bulk(decoder, item, modifiers)
+        decode_bulk(decoder, item, modifiers, reduces)
         return
     if modifiers.take("commit_group"):
         decoder.operands(0)

@@ -21,7 +21,7 @@ RELAXED = Order("relaxed", GPU)
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
 
 
-def _operation(decoder: Decoder, name: str, type_: PtxType, flush: bool = False):
+def operation_of(decoder: Decoder, name: str, type_: PtxType, flush: bool = False):
     """(old, b, c) -> new, on bit patterns; ``flush`` subnormal operands and results."""
     if name == "exch":
         return lambda old, b, c: b
@@ -97,7 +97,10 @@ def sum_integers(access: Access, b: np.ndarray) -> np.ndarray:
 @instruction("atom", "red")
 def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     if modifiers.take("async"):
-        raise decoder.unsupported()
+        from .bulk_copy import decode_st_async
+
+        decode_st_async(decoder, item, modifiers, reduces=True)
+        return
     hinted = "L2::cache_hint" in modifiers.names
     take_hints(decoder, item, modifiers)
     order = take_order(modifiers, RELAXED)
@@ -123,11 +126,11 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     slots = [decoder.dst(each, type_) for each in targets]
     address = address_slot(decoder, operands[0], space)
     note_granule(decoder, space, type_.bytes)
-    in_shared = in_global = _operation(decoder, name, type_)
+    in_shared = in_global = operation_of(decoder, name, type_)
     if name == "add" and type_.name == "f32":
         # PTX ISA, atom and red: f32 sums in global memory flush subnormal numbers to zeros of their sign, those in
         # shared memory keep them; f16 and bf16 keep them everywhere (.noftz).
-        in_global = _operation(decoder, name, type_, flush=True)
+        in_global = operation_of(decoder, name, type_, flush=True)
     prefix = name == "add" and type_.is_integer
     size = type_.bytes
 

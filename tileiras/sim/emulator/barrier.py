@@ -210,6 +210,20 @@ def _meet(group) -> None:
 
 
 
+def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
+    """`fence.proxy.async::generic`: for transaction barriers and what they guard in shared memory of the cluster."""
+    restricted = modifiers.take("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
+    if not modifiers.take("acquire", "release") or restricted is None or not modifiers.take("cluster"):
+        raise decoder.unsupported()
+
+    def step(group) -> None:
+        _fence_proxy(group, True, False)
+        if group.launch.races is not None:
+            group.launch.races.clocks.fence(group, SCOPES["cluster"])
+
+    decoder.emit(step)
+
+
 def _fence_proxy(group, shared: bool, everywhere: bool) -> None:
     if group.launch.races is not None:
         proxies.fence(group.launch.races, group, shared, everywhere)
@@ -226,6 +240,9 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
             decode_map_fence(decoder, item, modifiers)
             return
         decoder.operands(0)
+        if modifiers.take("async::generic"):
+            _decode_restricted(decoder, modifiers)
+            return
         named = modifiers.take("alias", "async")
         space = modifiers.take("global", "shared::cta", "shared::cluster")
         if named == "async":

@@ -227,10 +227,16 @@ def _param_load(decoder: Decoder, parts: list, type_: PtxType, source) -> bool:
 
 @instruction("st")
 def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    from .bulk_copy import decode_st_async, decode_st_bulk
+
+    if modifiers.take("async"):
+        decode_st_async(decoder, item, modifiers)
+        return
+    if modifiers.take("bulk"):
+        decode_st_bulk(decoder, item, modifiers)
+        return
     hinted = _HINTED in modifiers.names
     take_hints(decoder, item, modifiers)
-    if modifiers.take("async", "bulk"):
-        raise decoder.unsupported()
     order = take_order(modifiers)
     space = take_space(modifiers)
     vector = modifiers.take("v2", "v4", "v8")

@@ -1,11 +1,9 @@
-"""Transaction barriers in shared memory and the bulk copies that complete on them (PTX ISA, "mbarrier",
-"cp.async.bulk").
+"""Transaction barriers in shared memory and what completes on them (PTX ISA, "mbarrier", "Async Copy and mbarrier").
 
 The 64 bits of a barrier object hold, from bit 0: the phase's parity, the pending arrivals (20 bits), the arrivals that
 the next phase starts with (20), the transaction bytes still to come plus 2**20 (21), and a mark (2).
 
-A bulk copy lands when somebody looks for the second time for the end of the phase that it completes, or waits for its
-group, and not before.
+What is in flight to a barrier lands when somebody looks for the second time for the end of the phase, and not before.
 """
 
 from __future__ import annotations
@@ -15,12 +13,14 @@ import numpy as np
 from . import proxies
 from .accesses import RANK, RANK_BIT, Access, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .happens_before import CTA, Order
+from .happens_before import CTA, GPU, Order
 from .loads import address_slot, note_granule, take_order
 from .ptx_module import Immediate, Sink
-from .types import PRED, U16, U32, U64
+from .types import PRED, U32, U64
 from .waits import block_id, suspend
 
+#: The order of the single updates of a reduction by a bulk copy (PTX ISA, "cp.reduce.async.bulk").
+RELAXED = Order("relaxed", GPU)
 _U64 = np.dtype(np.uint64)
 _BYTE = np.dtype(np.uint8)
 _COUNT = (1 << 20) - 1
@@ -54,13 +54,18 @@ class BulkCopy:
     """Bytes from ``source`` to ``target`` that ``thread`` of ``group`` copies; ``cell`` is the element of shared memory
     that holds the barrier, or None for a copy of the thread's bulk group ``number``."""
 
-    __slots__ = ("cell", "convert", "data", "group", "item", "number", "seen", "source", "target", "thread")
+    __slots__ = (
+        "cell", "combine", "convert", "data", "generic", "group", "item", "missing", "number", "seen", "source",
+        "target", "thread",
+    )  # fmt: skip
 
     def __init__(
         self, group, item: Instruction, thread: int, source: list[Access], target: list[Access], cell: int | None,
-        convert=None,
+        convert=None, combine=None, generic: bool = False,
     ) -> None:  # fmt: skip
-        """``convert`` makes what is written of what was read; without it both are the same bytes."""
+        """``convert`` makes what is written of what was read; without it both are the same bytes.  ``combine``: from
+        what is there and what comes to what is there then, for reductions.  ``generic``: what writes is not the
+        asynchronous proxy."""
         self.group = group
         self.item = item
         self.thread = thread
@@ -69,6 +74,9 @@ class BulkCopy:
         self.target = target
         self.cell = cell
         self.convert = convert
+        self.combine = combine
+        self.generic = generic
+        self.missing = 0  # bytes that are counted without being copied
         self.seen = False
         self.data: np.ndarray | None = None
 
@@ -87,15 +95,21 @@ class BulkCopy:
         races = self.group.launch.races
         for each in self.target:
             raw = self.data[at : at + each.index.size]
-            if races is not None:
-                races.write(self.group, self.item, each, raw, generic=False)
+            if self.combine is not None:
+                raw = self.combine(each.data[each.index], raw)
+                if races is not None:
+                    turns = np.arange(each.index.size)
+                    races.update(self.group, self.item, each, RELAXED, turns, generic=self.generic)
+                each.data[each.index] = raw
+            elif races is not None:
+                races.write(self.group, self.item, each, raw, generic=self.generic)
             else:
                 each.data[each.index] = raw
             at += each.index.size
             if each.shared and batch.shared_written is not None:
                 batch.shared_written.reshape(-1, raw.itemsize)[each.index] = True
         if self.cell is not None:
-            change_counts(self.group, self.item, self.thread, self.cell, transactions=-self.data.nbytes)
+            change_counts(self.group, self.item, self.thread, self.cell, transactions=-self.data.nbytes - self.missing)
             complete(self.group, self.thread, self.cell)
 
 
@@ -122,16 +136,35 @@ def barrier_cell(group, item: Instruction, space: str, address: int, thread: int
     return int(access.index[0])
 
 
-def begin_landing(group, item: Instruction, stored: list[Access]) -> None:
-    """From now on an asynchronous copy may write."""
+def begin_landing(
+    group, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False
+) -> None:
+    """From now on an asynchronous copy may write, and with ``reads`` change what is there; ``generic``: not through the
+    asynchronous proxy."""
     written = group.batch.shared_written
     for access in stored:
-        if access.shared and written is not None:
+        if access.shared and written is not None and not reads:
             written.reshape(-1, access.data.itemsize)[access.index] = False
         if group.launch.races is not None:
             group.launch.races.begin_copy(group, item, access)
-            if access.shared:
+            if access.shared and not generic:
                 proxies.check_overwrite(group.launch.races, group, item, access)
+
+
+def check_places(group, item: Instruction, stored: list[Access], cell: int, thread: int, other: bool = False,
+                 pair: bool = False) -> None:  # fmt: skip
+    """A barrier is in the shared memory that is written, or with ``pair`` in that of either block of the pair;
+    ``other``: that memory has to be another block's (PTX ISA, cp.async.bulk)."""
+    stride = group.batch.shared_stride
+    own, block = int(group.cta[thread]), cell * 8 // stride
+    for access in stored:
+        if not access.shared or not access.index.size:
+            continue
+        target = int(access.index[0]) * access.data.itemsize // stride
+        if target != block and not (pair and target // 2 == block // 2):
+            group.fault("the barrier of a copy is in another block's shared memory than what it writes", item, thread)
+        if other and target == own:
+            group.fault("a bulk copy from shared::cta to shared::cluster within one block", item, thread)
 
 
 def begin_reading(group, item: Instruction, loaded: list[Access]) -> None:
@@ -196,13 +229,21 @@ def _space(modifiers: Modifiers) -> str:
 @instruction("mbarrier")
 def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     operation = modifiers.take(
-        "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait"
+        "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait", "pending_count"
     )
     if operation in ("test_wait", "try_wait"):
         _decode_wait(decoder, item, modifiers)
         return
+    if operation == "pending_count":
+        modifiers.take("b64")
+        target, token = decoder.operands(2)
+        state_slot = decoder.src(token, U64)
+        decoder.put(target, U32, lambda R: (R[state_slot] >> np.uint64(1) & np.uint64(_COUNT)).astype(np.uint32),
+                    raw=True)  # fmt: skip
+        return
     expect = modifiers.take("expect_tx") or operation == "expect_tx"
-    if modifiers.take("noComplete") or operation is None:
+    open_ended = modifiers.take("noComplete")
+    if operation is None:
         raise decoder.unsupported()
     order = take_order(modifiers, Order("release", CTA))
     modifiers.take("b64")
@@ -242,7 +283,10 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                     _state(group, item, cells, element, thread)
                 continue
             state = None if operation == "init" else _state(group, item, cells, element, thread)
-            tokens[thread] = state.parity if state is not None else 0
+            if state is not None:
+                tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
+                if open_ended and state.pending <= int(amounts[thread]) and not state.transactions:
+                    group.fault("an arrival with .noComplete completes the phase of the barrier", item, thread)
             _put(group, item, cells, element, thread, change(state, int(amounts[thread])))
         if operation == "inval":
             cells[elements] = 0
@@ -410,92 +454,3 @@ def _deliver(batch, cells: np.ndarray, phases: dict[int, int]) -> None:
             copy.seen = True
         rest.append(copy)
     batch.bulk_copies = rest
-
-
-# -- bulk copies -----------------------------------------------------------------------------------------------------
-
-
-def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
-    """`cp.async.bulk`."""
-    from .tensor_copy import decode_tensor
-
-    decoder.program.bulk_copies = True
-
-    if modifiers.take("commit_group"):
-        decoder.emit(_commit)
-        return
-    if modifiers.take("wait_group"):
-        only_read = bool(modifiers.take("read"))
-        (count,) = decoder.operands(1)
-        decoder.emit(lambda group: _wait_group(group, int(count.value), only_read))
-        return
-    if modifiers.take("prefetch"):
-        modifiers.names.clear()
-        return
-    if modifiers.take("tensor"):
-        decode_tensor(decoder, item, modifiers)
-        return
-    order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
-    modifiers.names = [name for name in modifiers.names if name not in order]
-    on_barrier = modifiers.take("mbarrier::complete_tx::bytes")
-    multicast = modifiers.take("multicast::cluster")
-    hinted = modifiers.take("L2::cache_hint")
-    if len(order) != 2 or not on_barrier and not modifiers.take("bulk_group"):
-        raise decoder.unsupported()
-    operands = list(item.operands[: len(item.operands) - bool(hinted)])
-    if len(operands) != 3 + bool(on_barrier) + bool(multicast):
-        raise decoder.error("the number of operands does not fit")
-    spaces = ["global" if name == "global" else "shared" for name in order]
-    target, source = address_slot(decoder, operands[0], spaces[0]), address_slot(decoder, operands[1], spaces[1])
-    size = decoder.src(operands[2], U32)
-    barrier = address_slot(decoder, operands[3], "shared") if on_barrier else None
-    mask = decoder.src(operands[4], U16) if multicast else None
-
-    for space in spaces:
-        note_granule(decoder, space, 16)
-
-    def step(group) -> None:
-        for thread in group.active().tolist():
-            count = int(group.full(size)[thread])
-            if count % 16:
-                group.fault(f"a bulk copy of {count} bytes, not a multiple of 16", item, thread)
-            if not count:
-                continue
-            base = int(group.full(target)[thread])
-            ranks = ranks_of(None if mask is None else int(group.full(mask)[thread]))
-            loaded = _span(group, item, spaces[1], int(group.full(source)[thread]), count, thread, False)
-            begin_reading(group, item, loaded)
-            for rank in ranks:
-                stored = _span(group, item, spaces[0], in_block(base, rank), count, thread, True)
-                cell = None
-                if barrier is not None:
-                    cell = barrier_cell(group, item, "shared", in_block(int(group.full(barrier)[thread]), rank), thread)
-                begin_landing(group, item, stored)
-                group.batch.bulk_copies.append(BulkCopy(group, item, thread, loaded, stored, cell))
-
-    decoder.emit(step)
-
-
-def _span(group, item: Instruction, space: str, address: int, count: int, thread: int, write: bool) -> list[Access]:
-    if address % 16:
-        group.fault(f"address {address:#x} of a bulk copy is not aligned to 16 bytes", item, thread, address)
-    addresses = np.arange(address, address + count, dtype=np.int64).view(np.uint64)
-    return resolve(group, item, space, addresses, _BYTE, write, np.full(count, thread), 1)
-
-
-def _commit(group) -> None:
-    group.bulk_groups[group.active()] += 1
-
-
-def _wait_group(group, left: int, only_read: bool) -> None:
-    active = set(group.active().tolist())
-    rest = []
-    for copy in group.batch.bulk_copies:
-        waited = copy.cell is None and copy.group is group and copy.thread in active
-        if waited and copy.number < group.bulk_groups[copy.thread] - left:
-            if not only_read:
-                copy.land(group.batch)
-                continue
-            copy.read()
-        rest.append(copy)
-    group.batch.bulk_copies = rest

@@ -325,8 +325,11 @@ class RaceChecker:
                 other = int(threads[same.argmax()])
                 self.report(group, item, access, int(cells[at[0]]), int(threads[at[0]]), other, code, "written")
 
-    def update(self, group, item: Instruction, access, order: Order, turns: np.ndarray) -> None:
-        """Read-modify-writes, the elements of ``access`` one after the other as ``turns`` says."""
+    def update(
+        self, group, item: Instruction, access, order: Order, turns: np.ndarray, generic: bool = True
+    ) -> None:
+        """Read-modify-writes, the elements of ``access`` one after the other as ``turns`` says, through the generic or
+        the asynchronous proxy."""
         state, first, count = self._cells(access)
         if state is None:
             return
@@ -337,7 +340,7 @@ class RaceChecker:
         code = self.code(item, order)
         writes.record(cells, everyone, times, code)
         if writes.unfenced is not None:
-            writes.unfenced[cells] = True
+            writes.unfenced[cells] = generic
         if order.scope < GPU:
             # Threads of this very instruction that are outside each other's scopes.
             last = writes.writer[cells]
@@ -352,8 +355,8 @@ class RaceChecker:
     def begin_write(
         self, group, item, access, cells: np.ndarray, threads: np.ndarray, order: Order = WEAK, missing: str = ""
     ) -> Cells:
-        """Check that writes of ``cells`` may happen now; gives where they are to be recorded.  ``missing``: what is said
-        of reads that are not before them, instead of what would order two threads."""
+        """Check that writes of ``cells`` may happen now; gives where they are to be recorded.  ``missing``: what is
+        said of reads that are not before them, instead of what would order two threads."""
         state = self._cells(access)[0]
         writes = state if access.shared else state.begin_writes()
         self._check(group, item, access, writes, cells, threads, order, threads)

@@ -1,5 +1,7 @@
-"""Copies of boxes of tensors between global and shared memory, `cp.async.bulk.tensor` in tile mode (PTX ISA, "Tensors",
-"cp.async.bulk.tensor").
+"""Copies of boxes of tensors between global and shared memory, and reductions, in tile mode: `cp.async.bulk.tensor` and
+`cp.reduce.async.bulk.tensor` (PTX ISA, "Tensors", "cp.async.bulk.tensor").
+
+`tile::gather4` and `tile::scatter4` take four rows of a matrix, each by a coordinate of its own, as one box.
 
 As other bulk copies, they land when somebody looks at the barrier that they complete on, or waits for their group.
 What a box has outside of its tensor is filled when it is loaded and dropped when it is stored; the barrier counts the
@@ -12,30 +14,38 @@ import numpy as np
 
 from . import tensor_map
 from .accesses import resolve
+from .atomics import operation_of
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot, note_granule
 from .map_proxy import map_at
-from .mbarrier import BulkCopy, barrier_cell, begin_landing, begin_reading, in_block, ranks_of
+from .mbarrier import BulkCopy, barrier_cell, begin_landing, begin_reading, check_places, in_block, ranks_of
 from .ptx_module import Group
 from .rounding import decode, encode
-from .types import S32, U16, U64
+from .types import S32, TYPES, U16, U64
 
 _UNIT = np.dtype(np.complex128)  # 16 bytes, of which swizzles change the places
 _ALIGNMENT = 128
+_ROWS = 4
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
-def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
     rank = modifiers.take(*(f"{count}d" for count in range(1, 6)))
     order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
     modifiers.names = [name for name in modifiers.names if name not in order]
+    rows = modifiers.take("tile::gather4", "tile::scatter4")
     modifiers.take("tile")
+    pair = modifiers.take("cta_group::1", "cta_group::2") == "cta_group::2"
+    reduction = modifiers.take(*REDUCTIONS) if reduces else None
     on_barrier = bool(modifiers.take("mbarrier::complete_tx::bytes"))
     multicast = bool(modifiers.take("multicast::cluster"))
     hinted = bool(modifiers.take("L2::cache_hint"))
     loads = order[-1:] == ["global"]
     if rank is None or len(order) != 2 or loads == ("global" == order[0]) or on_barrier != loads:
         raise decoder.unsupported()
-    if not loads and not modifiers.take("bulk_group"):
+    if not loads and not modifiers.take("bulk_group") or reduces and (loads or reduction is None):
+        raise decoder.unsupported()
+    if rows is not None and (rank != "2d" or loads != (rows == "tile::gather4") or reduces):
         raise decoder.unsupported()
     operands = list(item.operands)
     if len(operands) != 2 + on_barrier + multicast + hinted:
@@ -44,8 +54,8 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     if not isinstance(tensor, Group) or len(tensor.items) != 2:
         raise decoder.error("expected a tensor map and coordinates")
     where = tensor.items[1].items if isinstance(tensor.items[1], Group) else [tensor.items[1]]
-    if len(where) != int(rank[0]):
-        raise decoder.error(f"expected {rank[0]} coordinates")
+    if len(where) != (int(rank[0]) if rows is None else 1 + _ROWS):
+        raise decoder.error(f"expected {rank[0] if rows is None else 1 + _ROWS} coordinates")
     described = address_slot(decoder, tensor.items[0], "generic")
     coordinates = [decoder.src(each, S32) for each in where]
     shared = address_slot(decoder, box, "shared")
@@ -59,19 +69,20 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     def step(group) -> None:
         for thread in group.active().tolist():
             made = map_at(group, item, int(group.full(described)[thread]), thread)
-            if len(made.dims) != len(coordinates):
+            if len(made.dims) != int(rank[0]):
                 group.fault(f"the tensor map has {len(made.dims)} dimensions", item, thread)
             at = [int(group.full(slot)[thread].astype(np.int32)) for slot in coordinates]
             base = int(group.full(shared)[thread])
             if base % _ALIGNMENT:
                 group.fault(f"shared address {base:#x} of a box is not aligned to 128 bytes", item, thread, base)
-            chosen, elements = tensor_map.places(made, at)
+            made, chosen, elements = _box(group, item, made, at, rows is not None, thread)
             if not loads:
                 loaded = _units(group, item, made, base, thread, False)
                 begin_reading(group, item, loaded)
                 stored = _elements(group, item, made, elements, thread, True)
-                begin_landing(group, item, stored)
-                copy = BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen))
+                combine = None if reduction is None else _combination(decoder, group, item, made, reduction, thread)
+                begin_landing(group, item, stored, reads=reduces)
+                copy = BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen), combine)
                 group.batch.bulk_copies.append(copy)
                 continue
             loaded = _elements(group, item, made, elements, thread, False)
@@ -79,11 +90,34 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
                 stored = _units(group, item, made, in_block(base, number), thread, True)
                 cell = barrier_cell(group, item, "shared", in_block(int(group.full(barrier)[thread]), number), thread)
+                check_places(group, item, stored, cell, thread, pair=pair)
                 begin_landing(group, item, stored)
                 copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(made, chosen))
                 group.batch.bulk_copies.append(copy)
 
     decoder.emit(step)
+
+
+def _box(group, item: Instruction, made, at: list[int], gathers: bool, thread: int):
+    """(map with the whole box, numbers of the box's elements that the tensor has, their addresses)."""
+    if not gathers:
+        return made, *tensor_map.places(made, at)
+    if made.box[1] != 1:
+        group.fault(f"a box of {made.box[1]} rows, where four are named one by one", item, thread)
+    found = [tensor_map.places(made, (at[0], row)) for row in at[1:]]
+    chosen = np.concatenate([each[0] + number * made.box[0] for number, each in enumerate(found)])
+    return made._replace(box=(made.box[0], _ROWS)), chosen, np.concatenate([each[1] for each in found])
+
+
+def _combination(decoder: Decoder, group, item: Instruction, made, name: str, thread: int):
+    """What a reduction makes of elements of the tensor and of the box."""
+    element = {"u8": None, "u16": None}.get(made.element, made.element)
+    if element is None:
+        group.fault(f"a reduction of elements of type {made.element}", item, thread)
+    if name in ("and", "or", "xor"):
+        element = f"b{8 * made.element_bytes}"
+    compute = operation_of(decoder, name, TYPES[element])
+    return lambda old, new: compute(old, new, None)
 
 
 def _units(group, item: Instruction, made, base: int, thread: int, write: bool) -> list:

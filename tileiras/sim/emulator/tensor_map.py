@@ -6,7 +6,7 @@ that it never sets, element strides and interleaving among them, have to be zero
 
     0   address, 64 bits
     8   bits 0-3: 2; 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 15: fill with NaN; 16: f32 becomes tf32;
-        18-23: hints for the caches; from bit 32 on: first stride, in units of 16 bytes
+        18, 20-23: hints for the caches; 19: a 128-byte swizzle moves atoms of 32 bytes; from bit 32 on: first stride, in units of 16 bytes
     16  second to fourth stride, 32 bits each; 0
     32  sizes of the five dimensions less 1, 32 bits each, innermost first
     55  sizes of the box in five dimensions less 1, 8 bits each
@@ -44,13 +44,13 @@ BYTES = 128
 #: Bytes of these that mean something.
 USED = 64
 _VALID = 2
-_NAN, _TF32 = 1 << 15, 1 << 16
+_NAN, _TF32, _WIDE_ATOMS = 1 << 15, 1 << 16, 1 << 19
 _KNOWN = 0xFFFFFFFF & ~(3 << 11) & ~(1 << 17) & ~(0xFF << 24)
 
 
 class TensorMap(NamedTuple):
     """``dims``, ``strides`` (bytes, of all dimensions but the innermost) and ``box`` are innermost first;
-    ``swizzle`` is the width in bytes of the rows that it mixes, 0 for none."""
+    ``swizzle`` is the width in bytes of the rows that it mixes, 0 for none, and ``atom`` the bytes that stay together."""
 
     element: str
     address: int
@@ -60,6 +60,7 @@ class TensorMap(NamedTuple):
     swizzle: int = 0
     fill_nan: bool = False
     to_tf32: bool = False
+    atom: int = 16
 
     @property
     def element_bytes(self) -> int:
@@ -76,6 +77,7 @@ class TensorMap(NamedTuple):
             ("a stride is not a multiple of 16 below 2**36", any(s % 16 or s >> 36 for s in self.strides)),
             ("a box is not 1 to 256 wide", not all(1 <= size <= 256 for size in self.box)),
             ("rows of a box are not a multiple of 16 bytes", row % 16 != 0),
+            ("atoms of 32 bytes without a swizzle of 128", self.atom != 16 and (self.atom, self.swizzle) != (32, 128)),
             ("rows of a box are wider than the swizzle", bool(self.swizzle) and row > self.swizzle),
         )
         for what, is_wrong in wrong:
@@ -88,7 +90,7 @@ def encode(made: TensorMap) -> bytes:
     made.check()
     rank = len(made.dims)
     flags = _VALID | rank - 1 << 4 | ELEMENTS[made.element][0] << 7 | _SWIZZLES.index(made.swizzle) << 13
-    flags |= made.fill_nan * _NAN | made.to_tf32 * _TF32
+    flags |= made.fill_nan * _NAN | made.to_tf32 * _TF32 | (made.atom == 32) * _WIDE_ATOMS
     strides = [stride >> 4 for stride in made.strides] + [0] * (5 - rank)
     dims = [size - 1 for size in made.dims] + [0] * (5 - rank)
     box = [size - 1 for size in made.box] + [0] * (5 - rank)
@@ -111,14 +113,18 @@ def decode(raw: bytes) -> TensorMap:
     made = TensorMap(
         _NAMES[number], address, tuple(size + 1 for size in dims[:rank]), tuple(s << 4 for s in strides[: rank - 1]),
         tuple(size + 1 for size in box[:rank]), _SWIZZLES[flags >> 13 & 3], bool(flags & _NAN), bool(flags & _TF32),
+        32 if flags & _WIDE_ATOMS else 16,
     )  # fmt: skip
     made.check()
     return made
 
 
-def swizzled(addresses: np.ndarray, width: int) -> np.ndarray:
+def swizzled(addresses: np.ndarray, width: int, atom: int = 16) -> np.ndarray:
     """Shared addresses (int64) with rows of ``width`` bytes mixed (PTX ISA, "Swizzling Modes"): bits 4 to 6 are changed
-    by bits 7 to 9, fewer of both for narrower rows."""
+    by bits 7 to 9, fewer of both for narrower rows.  With atoms of 32 bytes, bits 5 and 6 are by bits 7 and 8 (CUTLASS,
+    `Layout_MN_SW128_32B_Atom`: Swizzle<2, 5, 2>)."""
+    if atom == 32:
+        return addresses ^ (addresses >> 2 & 0x60)
     mask = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}[width]
     return addresses ^ (addresses >> 3 & mask)
 
@@ -140,4 +146,4 @@ def places(made: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 def shared_units(made: TensorMap, base: int) -> np.ndarray:
     """Shared addresses of a box's units of 16 bytes, row by row, for a box at ``base``."""
     size = int(np.prod(made.box)) * made.element_bytes
-    return swizzled(np.arange(base, base + size, 16, dtype=np.int64), made.swizzle)
+    return swizzled(np.arange(base, base + size, 16, dtype=np.int64), made.swizzle, made.atom)
