@@ -293,9 +293,11 @@ def decode_mov(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
 
 def _unpack(decoder: Decoder, parts: list, a, type_: PtxType) -> None:
     piece = TYPES[f"b{type_.bits // len(parts)}"]
-    if type_.bits == 128:
-        raise decoder.unsupported("128-bit registers")
     x = decoder.src(a, type_)
+    if type_.bits == 128:
+        for number, part in enumerate(parts):
+            decoder.put(part, piece, lambda R, number=number: _columns(R[x], len(parts), piece)[number], raw=True)
+        return
     # The parts are read before any is written: a destination may be the source.
     held = decoder.temporary(type_)
     decoder.emit(lambda group: group.R.__setitem__(held, group.R[x]))
@@ -308,12 +310,22 @@ def _unpack(decoder: Decoder, parts: list, a, type_: PtxType) -> None:
         decoder.put(part, piece, compute, raw=True)
 
 
+def _columns(value: np.ndarray, count: int, piece: PtxType) -> np.ndarray:
+    """(count, threads or 1): the parts of 128-bit registers."""
+    return np.ascontiguousarray(np.ascontiguousarray(value).view(piece.storage).reshape(-1, count).T)
+
+
 def _pack(decoder: Decoder, d, parts: list, type_: PtxType) -> None:
-    if type_.bits == 128:
-        raise decoder.unsupported("128-bit registers")
     piece = TYPES[f"b{type_.bits // len(parts)}"]
     slots = [decoder.src(part, piece) for part in parts]
     storage = type_.storage
+    if type_.bits == 128:
+        def joined(R):
+            columns = np.broadcast_arrays(*(R[slot] for slot in slots))
+            return np.stack(columns, axis=1).view(storage)[:, 0]
+
+        decoder.put(d, type_, joined, raw=True)
+        return
 
     def compute(R):
         result = R[slots[0]].astype(storage)

@@ -54,6 +54,7 @@ _FAMILIES = (
     "mma",
     "wgmma",
     "warpgroups",
+    "launch_control",
 )
 
 # Poison that registers hold before they are written; the pattern is that of uninitialised memory.

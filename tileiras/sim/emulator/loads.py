@@ -139,7 +139,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     vector = modifiers.take("v2", "v4", "v8")
     count = int(vector[1:]) if vector else 1
     types = modifiers.types()
-    if len(types) != 1 or len(item.operands) != (3 if hinted else 2) or types[0].bits == 128:
+    if len(types) != 1 or len(item.operands) != (3 if hinted else 2) or types[0].bits == 128 and count > 1:
         raise decoder.unsupported()
     type_ = types[0] if types[0] is not PRED else B8
     d, source = item.operands[:2]
@@ -175,7 +175,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
             loaded = gather(accesses, group.n, wide)
         if count == 1:
             for slot in slots:
-                slot(group, loaded)
+                slot(group, loaded.view(type_.storage))
         else:
             pieces = np.ascontiguousarray(loaded.view(type_.storage).reshape(-1, count).T)
             for slot, piece in zip(slots, pieces):
@@ -242,7 +242,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     vector = modifiers.take("v2", "v4", "v8")
     count = int(vector[1:]) if vector else 1
     types = modifiers.types()
-    if len(types) != 1 or len(item.operands) != (3 if hinted else 2) or types[0].bits == 128:
+    if len(types) != 1 or len(item.operands) != (3 if hinted else 2) or types[0].bits == 128 and count > 1:
         raise decoder.unsupported()
     type_ = types[0] if types[0] is not PRED else B8
     target, value = item.operands[:2]
@@ -265,7 +265,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         threads = None if mask is None else np.flatnonzero(mask)
         addresses = np.broadcast_to(addresses, (n,)) if threads is None else np.broadcast_to(addresses, (n,))[threads]
         if count == 1:
-            values = np.broadcast_to(R[slots[0]], (n,))
+            values = np.broadcast_to(R[slots[0]].view(wide), (n,))
         else:
             block = np.empty((n, count), type_.storage)
             for number, slot in enumerate(slots):

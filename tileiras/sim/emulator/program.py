@@ -64,6 +64,7 @@ class Program:
         self.local_bytes = 0
         self.shared_variables: dict[str, int] = {}
         self.register_requests: list[int] = []  # what `setmaxnreg.inc` asks for
+        self.cancels = False  # whether it asks for work of clusters that have not started
         self.bulk_copies = False  # whether there are any: only these bring the asynchronous proxy to some places
         self.granule = 16  # bytes of the smallest access of shared memory in the entry, at most 16
         self.global_granule = 16  # of global memory

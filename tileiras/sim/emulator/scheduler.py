@@ -68,6 +68,8 @@ class Launch:
         self.fruitless_waits = 0
         self.banks = BankCounter() if count_bank_conflicts else None
         self.output: list[str] = []
+        self.waiting_blocks = self.started_blocks = 0
+        """How many blocks are to run, in order, without those that were cancelled; how many of them have started."""
         self.heap: set[int] = set()
         """Addresses that malloc has given and nobody has freed."""
         self.maps = MapProxy()
@@ -113,15 +115,28 @@ class Launch:
         size = max(1, min(size, _LOCAL_BUDGET // max(1, self.local_stride * self.threads)))
         per_cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
         size = max(per_cluster, size // per_cluster * per_cluster)
-        order = _cluster_order(self.grid, self.cluster)
+        order = self.order = _cluster_order(self.grid, self.cluster)
         if self.check_races:
             self.races = RaceChecker(self, order)
+        if self.program.cancels:
+            size = per_cluster
+        self.waiting_blocks = total
         with np.errstate(all="ignore"):
-            for start in range(0, total, size):
+            start = 0
+            while start < self.waiting_blocks:
+                self.started_blocks = min(start + size, self.waiting_blocks)
                 batch = Batch(self, order[:, start : start + size])
                 if self.races is not None:
                     self.races.begin(batch, start)
                 batch.run()
+                start += size
+
+    def cancel(self) -> tuple[int, int, int] | None:
+        """The id of the first block of a cluster that will not be started, None when all have been."""
+        if self.waiting_blocks <= self.started_blocks:
+            return None
+        self.waiting_blocks -= self.members
+        return tuple(int(axis) for axis in self.order[:, self.waiting_blocks])
 
 
 def _cluster_order(grid, cluster) -> np.ndarray:

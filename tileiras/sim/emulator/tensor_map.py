@@ -6,7 +6,8 @@ that it never sets, element strides and interleaving among them, have to be zero
 
     0   address, 64 bits
     8   bits 0-3: 2; 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 15: fill with NaN; 16: f32 becomes tf32;
-        18, 20-23: hints for the caches; 19: a 128-byte swizzle moves atoms of 32 bytes; from bit 32 on: first stride, in units of 16 bytes
+        18, 20-23: hints for the caches; 19: a swizzle of 128 bytes moves
+        32 bytes together; from bit 32 on: first stride, in units of 16 bytes
     16  second to fourth stride, 32 bits each; 0
     32  sizes of the five dimensions less 1, 32 bits each, innermost first
     55  sizes of the box in five dimensions less 1, 8 bits each
@@ -50,7 +51,7 @@ _KNOWN = 0xFFFFFFFF & ~(3 << 11) & ~(1 << 17) & ~(0xFF << 24)
 
 class TensorMap(NamedTuple):
     """``dims``, ``strides`` (bytes, of all dimensions but the innermost) and ``box`` are innermost first;
-    ``swizzle`` is the width in bytes of the rows that it mixes, 0 for none, and ``atom`` the bytes that stay together."""
+    ``swizzle`` is the width in bytes of the rows that it mixes, 0 for none; ``atom`` bytes stay together."""
 
     element: str
     address: int
