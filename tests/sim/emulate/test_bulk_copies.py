@@ -41,7 +41,8 @@ def test_bulk_reductions(kernel, name):
 
 
 def test_a_reduction_is_not_there_before_its_group(kernel):
-    text = REDUCE.replace("cp.async.bulk.wait_group 0;", "ld.global.u32 %r9, [%a1]; st.global.u32 [%a0], %r9;")
+    text = REDUCE.replace("cp.async.bulk.wait_group 0;", "ld.global.u32 %r9, [%a1]; st.global.u32 [%a0], %r9; "
+                          "cp.async.bulk.wait_group 0;")  # fmt: skip
     ptx = kernel(text.replace("OP", "add.u32"), (".u64", ".u64"))
     source, target = np.ones(32, np.uint32), np.zeros(32, np.uint32)
     emulate(ptx, "k", 1, [source, target])

@@ -126,10 +126,19 @@ def test_bulk_store_lands_when_it_is_waited_for(kernel):
         WAIT
         ld.global.u32 %r2, [%a0+12]; st.global.u32 [%a0+16], %r2;
     """
-    for wait, expected in (("cp.async.bulk.wait_group 0;", 4), ("cp.async.bulk.wait_group.read 0;", 0), ("", 0)):
+    for wait, expected in (("cp.async.bulk.wait_group 0;", 4), ("cp.async.bulk.wait_group.read 0;", 0)):
         out = np.zeros(5, np.uint32)
         emulate(kernel(body.replace("WAIT", wait), threads=1), "k", 1, [out])
         assert out.tolist() == [1, 2, 3, 4, expected]
+    with pytest.raises(EmulationError, match=r"not waited for, .* shared memory of block \(0, 0, 0\), which has ended"):
+        emulate(kernel(body.replace("WAIT", ""), threads=1), "k", 1, [np.zeros(5, np.uint32)])
+
+
+def test_a_block_does_not_end_before_what_comes_to_it(kernel):
+    body = PIPELINE.replace("setp.lt.u32 %p5, %r6, 4; @%p5 bra CONSUME;", "setp.lt.u32 %p5, %r6, 3; @%p5 bra CONSUME;")
+    ptx = kernel(body, (".u64", ".u64"), threads=64)
+    with pytest.raises(EmulationError, match="not waited for, and is in flight"):
+        emulate(ptx, "k", 1, [np.zeros(1024, np.uint32), np.zeros(1, np.uint32)])
 
 
 def test_multicast_reaches_every_block_of_the_mask(kernel):

@@ -89,6 +89,14 @@ class BulkCopy:
             data = np.concatenate(pieces) if pieces else np.zeros(0, _BYTE)
             self.data = data if self.convert is None else self.convert(data)
 
+    def uses(self, stride: int) -> set[int]:
+        """The blocks whose shared memory it still reads or writes; ``stride``: bytes from one to the next."""
+        accesses = [*self.target, *(self.source if self.data is None else ())]
+        return {
+            int(block) for access in accesses if access.shared
+            for block in np.unique(access.index * access.data.itemsize // stride)
+        }  # fmt: skip
+
     def land(self, batch) -> None:
         self.read()
         at = 0
@@ -421,6 +429,18 @@ def missing(group, cells: np.ndarray, element: int, parity: int) -> list[str]:
     if not arrived and not flying:
         lines.append("nothing has ever arrived there or is in flight to it")
     return lines + arrived
+
+
+def check_end(batch, ended: np.ndarray) -> None:
+    """Blocks have ended, and with them their shared memory: nothing may be in flight from or to it."""
+    gone = set(ended.tolist())
+    for copy in batch.bulk_copies:
+        blocks = copy.uses(batch.shared_stride) if isinstance(copy, BulkCopy) else set()
+        if copy.cell is not None:
+            blocks.add(copy.cell * 8 // batch.shared_stride)
+        for block in sorted(blocks & gone):
+            where = f"shared memory of block {block_id(batch, block)}, which has ended"
+            copy.group.fault(f"this was not waited for, and is in flight from or to {where}", copy.item, copy.thread)
 
 
 def describe(flying) -> str:

@@ -18,6 +18,7 @@ from .barrier import Barriers
 from .cluster import ClusterBarriers
 from .errors import EmulationError
 from .map_proxy import MapProxy
+from .mbarrier import check_end
 from .program import Program
 from .races import RaceChecker, SharedCells
 from .warps import WarpGroup
@@ -196,6 +197,7 @@ class Batch:
         self.live_threads -= np.bincount(cta, minlength=self.count)
         ended = np.flatnonzero(before & (self.live_threads == 0))
         if ended.size:
+            check_end(self, ended)
             for tell in self.on_block_end:
                 tell(group, ended)
         if self.launch.races is not None:
