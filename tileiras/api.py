@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, units
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered, with_lines
 from tileiras.files import stem
 from tileiras.options import CompileOptions, lookup, missing_gpu
 from tileiras.stages import ByteStore, StageContext, StageResult
@@ -99,13 +99,16 @@ def compile(
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
+    signature: Any = None,
     **options: Any,
 ) -> Artifact:
     """Compiles one source for one GPU.
 
-    source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, or a cuda_tile module, which is
-        left as it is.  A str with a line break is text, and so is one with a brace, unless it ends in the suffix of a
-        source; any other is a path.
+    source: a path (`.mlir`, `.tileirbc`, cuTile Python `.py`), Tile IR text, bytecode, a cuda_tile module, which is
+        left as it is, or a cuTile Python function.  A str with a line break is text, and so is one with a brace, unless
+        it ends in the suffix of a source; any other is a path.
+    signature: what a function is compiled for: its parameters in order, as behind the kernel in TILEIRAS_EXPORT
+        (`("f32[?]", "f32[?]", 1024)`), the front end's KernelSignature, or a dictionary of such by kernels' names.
     emit: `bytecode`, `cuda_tile`, `tileaa`, `tileas`, `llvm`, `ptx`, `cubin` or `sass`.
     entry: compile only this entry.
     source_name: what messages call the source, instead of its path.
@@ -116,8 +119,36 @@ def compile(
     """
     values = checked_options(gpu_name, opt_level, options)
     with handled(handlers) as made:
-        made.append(compile_with(source, values, emit, entry=entry, source_name=source_name))
+        made.append(compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
+
+
+def compile_any(
+    compile_with: Callable[..., Artifact], source: Any, signature: Any, options: CompileOptions, emit: str,
+    entry: str | None, source_name: str | None,
+) -> Artifact:  # fmt: skip
+    """`compile_with` of whatever `compile` takes.  A function is exported each time: nothing says whether it changed.
+
+    Raises TypeError for a function without a signature, and for a signature with anything else.
+    """
+    if signature is None and not callable(source):
+        return compile_with(source, options, emit, entry=entry, source_name=source_name)
+    if signature is None or not callable(source):
+        raise TypeError(
+            "signature= goes with a cuTile Python function, and a function with signature=: "
+            'compile(kernel, signature=("f32[?]", 1024), ...)'
+        )
+    from tileiras.stages.export import function
+
+    exported = function.export(source, signature, pipeline.stage("export").select(options), source_name)
+    bytecode = units.Source(exported.bytecode, exported.name, None, units.BYTECODE)
+    try:
+        made = compile_with(bytecode, options, emit, entry=entry)
+    except CompileError as error:
+        error.diagnostics = with_lines(error.diagnostics, exported.name, exported.text)
+        raise
+    made.diagnostics = with_lines(made.diagnostics, exported.name, exported.text)
+    return made
 
 
 @contextlib.contextmanager

@@ -191,6 +191,20 @@ def unique(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     return given if len(given) < 2 else list({key(diagnostic): diagnostic for diagnostic in given}.values())
 
 
+def with_lines(diagnostics: Iterable[Diagnostic], name: str, text: str) -> list[Diagnostic]:
+    """The same diagnostics, with the line of `text` where they point at a place in the source called `name`."""
+    lines = text.split("\n")
+
+    def quote(diagnostic: Diagnostic) -> Diagnostic:
+        position = diagnostic.position
+        location = diagnostic.location
+        if position is not None and position.filename == name and 0 < position.line <= len(lines):
+            location = KnownPlace(position._replace(source_line=lines[position.line - 1]), str(location))
+        return diagnostic.moved(location, list(map(quote, diagnostic.notes)))
+
+    return list(map(quote, diagnostics))
+
+
 def to_json(diagnostics: Iterable[Diagnostic]) -> str:
     """One JSON object a line for each diagnostic, in order; nothing for none."""
     import json

@@ -182,7 +182,7 @@ def test_without_the_front_end_the_extra_to_install_is_named(tmp_path, monkeypat
     with pytest.raises(CompileError) as caught:
         run_export(tmp_path, "x = 1\n")
     assert caught.value.code == 2
-    assert "pip install 'tileiras[cutile]'" in str(caught.value)
+    assert "install the package 'cuda-tile' (the 'cutile' extra brings it)" in str(caught.value)
 
 
 def test_constant_shapes_divisibility_and_scalars_reach_the_bytecode(tree):

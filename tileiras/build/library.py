@@ -17,7 +17,7 @@ from tileiras.build.execute import KEY_FORMAT, Session, Step
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import key_of
 from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
-from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, KnownPlace
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
@@ -36,6 +36,7 @@ def compile(
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
+    signature: Any = None,
     **options: Any,
 ) -> Artifact:
     """`tileiras.api.compile`, with what it makes kept in the artifact store and looked up there first.
@@ -46,7 +47,7 @@ def compile(
     """
     values = api.checked_options(gpu_name, opt_level, options)
     with api.handled(handlers) as made:
-        made.append(compile_with(source, values, emit, entry=entry, source_name=source_name))
+        made.append(api.compile_any(compile_with, source, signature, values, emit, entry, source_name))
     return made[0]
 
 
@@ -178,15 +179,4 @@ def _artifact(
 
 def quoted(diagnostics: Iterable[Diagnostic], source: units.Source) -> list[Diagnostic]:
     """The same diagnostics, with the lines of a text source that they point at."""
-    if source.kind != units.TEXT:
-        return list(diagnostics)
-    lines = source.text.split("\n")
-
-    def quote(diagnostic: Diagnostic) -> Diagnostic:
-        position = diagnostic.position
-        location = diagnostic.location
-        if position is not None and position.filename == source.name and 0 < position.line <= len(lines):
-            location = KnownPlace(position._replace(source_line=lines[position.line - 1]), str(location))
-        return diagnostic.moved(location, list(map(quote, diagnostic.notes)))
-
-    return list(map(quote, diagnostics))
+    return list(diagnostics) if source.kind != units.TEXT else with_lines(diagnostics, source.name, source.text)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import threading
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping
 
 from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
@@ -19,7 +19,8 @@ from tileiras.stages import StageContext, StageOptions, StageResult
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 
-_PROCESS = threading.Lock()
+PROCESS = threading.Lock()
+"""Held while the front end works: the import path, the loaded modules and its writer belong to the process."""
 
 _OWN_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
 """Frames in here are ours and tell a user nothing, also where the compiler's own tree holds the kernel."""
@@ -39,22 +40,24 @@ def front_end_identity(options: StageOptions) -> str:
 
 def run(source: bytes, options: StageOptions, context: StageContext) -> StageResult:
     """`source` is the file's text.  Raises CompileError: code 2 without the front end, 3 for errors in the file."""
+    load_front_end()
+    place = Place(source, context)
+    with PROCESS, _imported(place) as namespace:
+        requests = _requests(namespace, place)
+        data = export_requests(requests, options, place, _export_lines(place.text))
+    return StageResult(data)
+
+
+def load_front_end() -> None:
+    """Raises CompileError (code 2) where the front end is not installed."""
     try:
         import cuda.tile  # noqa: F401
         import cuda.tile.compilation  # noqa: F401
     except ImportError as error:
         raise CompileError.at(None, f"{MISSING_FRONT_END} ({error})", ExitCode.CONFIGURATION) from None
-    place = _Place(source, context)
-    # The import path, the loaded modules and the front end's writer belong to the process.
-    with _PROCESS, _imported(place) as namespace:
-        requests = _requests(namespace, place)
-        data = _export(requests, options, place)
-    from tileiras.bytecode.relative_paths import make_paths_relative
-
-    return StageResult(make_paths_relative(data, place.root))
 
 
-class _Place:
+class Place:
     """The file: on disk, in messages, and the tree that it belongs to."""
 
     __slots__ = ("text", "name", "path", "directory", "root", "context")
@@ -84,7 +87,7 @@ class _Place:
 
 
 @contextlib.contextmanager
-def _imported(place: _Place) -> Iterator[dict[str, Any]]:
+def _imported(place: Place) -> Iterator[dict[str, Any]]:
     """The file's module namespace; whatever it imported from its own tree is forgotten again afterwards.
 
     A later export in the same process must see those files as they are then, and modules of the same names that the
@@ -131,7 +134,7 @@ def _imported(place: _Place) -> Iterator[dict[str, Any]]:
         sys.modules.update(hidden)
 
 
-def _in_the_way(place: _Place) -> list[str]:
+def _in_the_way(place: Place) -> list[str]:
     """Loaded modules with the names of modules beside the file; the standard library's and our own stay."""
     loaded = {key.partition(".")[0] for key in sys.modules}
     loaded -= {"tileiras", "cuda", "__main__", *sys.stdlib_module_names}
@@ -144,7 +147,7 @@ def _in_the_way(place: _Place) -> list[str]:
     return [key for key in sys.modules if key.partition(".")[0] in beside]
 
 
-def _is_namespace_in(module: Any, place: _Place) -> bool:
+def _is_namespace_in(module: Any, place: Place) -> bool:
     """Whether a module is a folder of the user's tree without an `__init__.py`."""
     if getattr(module, "__file__", None) is not None:
         return False
@@ -158,7 +161,7 @@ def _file_of(module: Any) -> str | None:
     return os.path.realpath(file) if isinstance(file, str) else None
 
 
-def _own_modules(before: set[str], place: _Place) -> list[str]:
+def _own_modules(before: set[str], place: Place) -> list[str]:
     """Files of the user's tree that were imported, sorted; installed packages, and the compiler where the user works in
     its own tree, are not the user's."""
     found = set()
@@ -173,11 +176,9 @@ def _own_modules(before: set[str], place: _Place) -> list[str]:
     return sorted(found)
 
 
-def _requests(namespace: dict[str, Any], place: _Place) -> list[tuple[Any, list[Any], str]]:
+def _requests(namespace: dict[str, Any], place: Place) -> list[tuple[Any, list[Any], str]]:
     """(kernel, signatures, name of the first) in order of first mention; signatures of one kernel go together."""
     import cuda.tile as ct
-
-    from .signatures import SignatureError, kernel_signature
 
     lines = _export_lines(place.text)
     here = lines.get(None, (1, 1))
@@ -191,21 +192,32 @@ def _requests(namespace: dict[str, Any], place: _Place) -> list[tuple[Any, list[
     requests: dict[int, tuple[Any, list[Any], str]] = {}
     for name, value in exports.items():
         at = lines.get(name, here)
-        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
-            raise place.error(*at, f"{name!r} is not a name that a kernel can have: letters, digits and _ only")
         parts = value if isinstance(value, tuple) else tuple(value) if isinstance(value, list) else (value,)
         if not parts or not isinstance(parts[0], ct.kernel):
             raise place.error(*at, f"'{name}': expected a kernel (a function with @ct.kernel) first")
-        try:
-            signature = kernel_signature(name, parts[1:])
-        except SignatureError as error:
-            raise place.error(*at, f"'{name}': {error}") from None
-        wanted = _parameter_names(parts[0])
-        if wanted is not None and len(signature.parameters) != len(wanted):
-            names, got = ", ".join(wanted), len(signature.parameters)
-            raise place.error(*at, f"'{name}': the kernel has {len(wanted)} parameters ({names}), got {got}")
+        signature = checked_signature(name, parts[0], parts[1:], place, at)
         requests.setdefault(id(parts[0]), (parts[0], [], name))[1].append(signature)
     return list(requests.values())
+
+
+def checked_signature(name: Any, kernel: Any, parameters: tuple, place: Place, at: tuple[int, int]) -> Any:
+    """The front end's signature for the compiled kernel `name`.
+
+    Raises CompileError (code 3) at line and column `at` for a name or parameters that the kernel cannot have.
+    """
+    from .signatures import SignatureError, kernel_signature
+
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+        raise place.error(*at, f"{name!r} is not a name that a kernel can have: letters, digits and _ only")
+    try:
+        signature = kernel_signature(name, parameters)
+    except SignatureError as error:
+        raise place.error(*at, f"'{name}': {error}") from None
+    wanted = _parameter_names(kernel)
+    if wanted is not None and len(signature.parameters) != len(wanted):
+        names, got = ", ".join(wanted), len(signature.parameters)
+        raise place.error(*at, f"'{name}': the kernel has {len(wanted)} parameters ({names}), got {got}")
+    return signature
 
 
 def _parameter_names(kernel: Any) -> list[str] | None:
@@ -235,8 +247,12 @@ def _export_lines(text: str) -> dict[str | None, tuple[int, int]]:
     return found
 
 
-def _export(requests: list[tuple[Any, list[Any], str]], options: StageOptions, place: _Place) -> bytes:
-    """One bytecode file with all signatures of all kernels."""
+def export_requests(
+    requests: list[tuple[Any, list[Any], str]], options: StageOptions, place: Place,
+    lines: Mapping[str | None, tuple[int, int]],
+) -> bytes:  # fmt: skip
+    """One bytecode file with all signatures of all kernels: of each the kernel, its signatures, and the name of the
+    first, by which `lines` has the place for errors that have no other."""
     import io
 
     from cuda.tile.compilation import export_kernel
@@ -244,7 +260,6 @@ def _export(requests: list[tuple[Any, list[Any], str]], options: StageOptions, p
     output = io.BytesIO()
     functions = sum(len(signatures) for _, signatures, _ in requests)
     with _shared_writer(functions) if len(requests) > 1 else contextlib.nullcontext() as shared:
-        lines = _export_lines(place.text)
         for kernel, signatures, name in requests:
             output.seek(0)
             output.truncate()
@@ -260,7 +275,9 @@ def _export(requests: list[tuple[Any, list[Any], str]], options: StageOptions, p
                 )
             except Exception as error:
                 raise _located(error, place, lines.get(name)) from None
-    return bytes(shared()) if shared is not None else output.getvalue()
+    from tileiras.bytecode.relative_paths import make_paths_relative
+
+    return make_paths_relative(bytes(shared()) if shared is not None else output.getvalue(), place.root)
 
 
 @contextlib.contextmanager
@@ -290,7 +307,7 @@ def _shared_writer(functions: int) -> Iterator[Callable[[], bytearray]]:
         front_end.write_bytecode = original
 
 
-def _located(error: BaseException, place: _Place, fallback: tuple[int, int] | None = None) -> CompileError:
+def _located(error: BaseException, place: Place, fallback: tuple[int, int] | None = None) -> CompileError:
     """The diagnostic for an exception from the user's file or from the front end working on it."""
     loc = getattr(error, "loc", None)
     notes: list[Diagnostic] = []
@@ -308,7 +325,7 @@ def _located(error: BaseException, place: _Place, fallback: tuple[int, int] | No
     return CompileError([Diagnostic(Severity.ERROR, at, message.strip(), notes)], ExitCode.INVALID_INPUT)
 
 
-def _traceback_location(error: BaseException, place: _Place) -> FileLineColLoc | None:
+def _traceback_location(error: BaseException, place: Place) -> FileLineColLoc | None:
     """The innermost frame in the user's tree, installed packages excluded."""
     import traceback
 
