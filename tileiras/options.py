@@ -156,7 +156,8 @@ class CompileOptions(Mapping[str, Any]):
         named = {lookup(name).name: value for name, value in (given or {}).items()}
         # In the table's order: which of several mistakes is told does not depend on the order in which they were made.
         values = {
-            name: _checked(option, named[name]) if name in named else option.default for name, option in OPTIONS.items()
+            name: checked_value(option, named[name]) if name in named else option.default
+            for name, option in OPTIONS.items()
         }
         if values["opt-level"] != 0 and values["device-debug"]:
             raise _bad(
@@ -182,13 +183,19 @@ class CompileOptions(Mapping[str, Any]):
         return "".join(f"{name}={self._values[name]!r}\n" for name in sorted(names) if not OPTIONS[name].local).encode()
 
 
-def _checked(option: Option, value: Any) -> Any:
+def checked_value(option: Option, value: Any) -> Any:
+    """A value of Python as the option has it; raises CompileError (code 2) listing what is accepted.
+
+    Numbers and booleans may come as the words of a command line, booleans also as 0 and 1.
+    """
     if value is None and option.default is None:
         return None
+    if isinstance(value, str) and option.kind is not str:
+        value = parse_value(option, value)
+    elif option.kind is bool and type(value) is int and value in (0, 1):
+        value = bool(value)
     if option.kind is list:
-        if isinstance(value, str):
-            return parse_value(option, value)
-        value = tuple(value)
+        value = tuple(value) if isinstance(value, Iterable) else (value,)
         if all(isinstance(word, str) for word in value):
             return value
     elif type(value) is option.kind or (option.kind is str and isinstance(value, str)):

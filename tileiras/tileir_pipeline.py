@@ -207,9 +207,9 @@ class TileIRPipelineOptions(Mapping[str, Any]):
 def _checked(option: PipelineOption, value: Any) -> Any:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if option.kind == "bool":
-        if text in ("", "true", "1"):
+        if text in ("", "true", "True", "TRUE", "1"):
             return True
-        if text in ("false", "0"):
+        if text in ("false", "False", "FALSE", "0"):
             return False
     elif option.kind in ("int", "unsigned"):
         if re.fullmatch(r"-?\d+" if option.kind == "int" else r"\d+", text):

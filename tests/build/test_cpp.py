@@ -90,7 +90,7 @@ env.Default(env.Program("app", ["main.cpp", env.TileObject("tiles", "kernels/k.m
     project.scons()
     subprocess.run([project.path("app")], check=True)
     project.write("SConstruct", project.read("SConstruct").decode().replace("sm=", 'emit="tileaa", sm='))
-    assert "emit=tileaa: accepted here are ptx, cubin" in project.scons(expect=2).errors
+    assert "emit=tileaa: accepted are ptx, cubin" in project.scons(expect=2).errors
 
 
 # ---- the texts -------------------------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@ import pytest
 
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.variables import BadVariable, construction_variables, help_text, names
+from tileiras.cli.driver_options import command_line
 from tileiras.diagnostics import CompileError
 from tileiras.options import GPU_NAMES, OPTIONS, CompileOptions, lookup
 from tileiras.pipeline import EMIT, STAGES, stage
 from tileiras.stages import StageOptions, UndeclaredOption
+from tileiras.tileir_pipeline import TileIRPipelineOptions
 
 
 def test_a_stage_cannot_read_an_option_it_does_not_declare():
@@ -49,6 +51,11 @@ def test_emit_names_the_artifact_of_a_stage():
         ({"num-wraps": 4}, "unknown option 'num-wraps' (did you mean 'num-warps'?)"),
         ({"num-warps": 3}, "invalid value for option 'num-warps': 3; accepted: 1, 2, 4, 8, 16, 32"),
         ({"num-warps": True}, "invalid value for option 'num-warps': True"),
+        ({"num-warps": "many"}, "'many' value invalid for integer option 'num-warps'"),
+        ({"num-warps": "3"}, "invalid value for option 'num-warps': 3; accepted: 1, 2, 4, 8, 16, 32"),
+        ({"ftz": 2}, "invalid value for option 'ftz': 2; accepted: true, false"),
+        ({"ftz": "maybe"}, "'maybe' value invalid for option 'ftz'; accepted: true, false"),
+        ({"ptxas-options": 3}, "invalid value for option 'ptxas-options': (3,); accepted: a list of words"),
         ({"opt-level": 5}, "invalid optimization level: 5"),
         ({"gpu-name": "sm_70"}, "GPU architecture sm_70 is not supported by this version of tileiras"),
         ({"device-debug": True}, "optimized debugging is currently not supported"),
@@ -60,6 +67,27 @@ def test_what_is_not_accepted_is_a_configuration_error(given, message):
         CompileOptions(given)
     assert message in str(caught.value)
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("value", [True, 1, "1", "true", "True", "TRUE"])
+def test_booleans_are_taken_in_every_spelling(value):
+    options = CompileOptions({"ftz": value, "num-warps": "8"})
+    assert options["ftz"] is True and options["num-warps"] == 8
+    assert options.canonical(["ftz"]) == CompileOptions({"ftz": True}).canonical(["ftz"])
+    word = str(value)
+    assert construction_variables({"ftz": word})["TILE_OPTIONS"]["ftz"] is True
+    assert command_line().parse([f"--ftz={word}"])[1]["ftz"] is True
+    assert TileIRPipelineOptions.parse(f"tileir{{ftz={word}}}", {})["ftz"] is True
+
+
+@pytest.mark.parametrize("value", [False, 0, "0", "false", "False", "FALSE"])
+def test_and_so_is_their_absence(value):
+    word = str(value)
+    assert CompileOptions({"ftz": value})["ftz"] is False
+    assert construction_variables({"ftz": word})["TILE_OPTIONS"]["ftz"] is False
+    assert command_line().parse([f"--ftz={word}"])[1]["ftz"] is False
+    assert TileIRPipelineOptions.parse(f"tileir{{ftz={word}}}", {})["ftz"] is False
+    assert construction_variables({"tile_full": word})["TILE_OPTIONS"] == {}
 
 
 def test_canonical_form_ignores_order_and_files_of_this_machine():
@@ -101,6 +129,8 @@ def test_variables_become_construction_variables():
         ({"sm": ""}, "sm_90, sm_100"),
         ({"opt": "4"}, "0, 1, 2, 3"),
         ({"emit": "elf"}, "cuda_tile, tileaa"),
+        ({"emit": "ptx,elf"}, "cuda_tile, tileaa"),
+        ({"tile_full": "maybe"}, "true, false"),
         ({"num-warps": "3"}, "1, 2, 4, 8, 16, 32"),
         ({"tile-launch": "maybe"}, "true, false"),
         ({"gpu-name": "sm_90"}, "sm, opt, emit"),

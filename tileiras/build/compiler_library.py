@@ -17,12 +17,15 @@ from typing import Any
 import SCons.Errors
 
 from tileiras import c_folder
+from tileiras.build import arguments
 
 
 def add_method(env: Any) -> None:
     """Gives an environment the pseudo-builder."""
 
-    def compiler(env: Any, target: str) -> list[Any]:
+    @arguments.located
+    def compiler(env: Any, target: Any) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
         folder = c_folder()
         env.AppendUnique(CPPPATH=[folder])
         own = env.Clone()

@@ -4,23 +4,24 @@
     env.TileObject("kernels", sources, ...)      -> the object with the images
     env.TileLibrary("kernels", sources, ...)     -> the static library; its header is on CPPPATH
 
-`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both with a comma, `namespace` the
-C++ name space, by default the target's name.
+`sources` and the keywords are those of TileKernel; `emit` is `ptx`, `cubin` or both, `namespace` the C++ name space, by
+default the target's name.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import SCons.Action
-import SCons.Errors
 import SCons.Script
 
 from tileiras import cpp_folder, pipeline
+from tileiras.build import arguments
 from tileiras.build.fingerprint import CodeBase
+from tileiras.build.variables import words
 from tileiras.diagnostics import CompileError
 from tileiras.files import write_atomically
 from tileiras.pipeline import Stage
@@ -64,14 +65,11 @@ def _embedded(
 
 
 def _images(
-    declare: Callable[..., list[Any]], env: Any, sources: Any, emit: str, keywords: dict[str, Any]
+    declare: Callable[..., list[Any]], env: Any, sources: Any, emit: str | Iterable[str], keywords: dict[str, Any]
 ) -> list[Any]:
     """Images and their descriptions in turn, by kernel and then target."""
-    wanted = [word.strip() for word in (emit or env["TILE_EMIT"] or "ptx").split(",")]
-    if not wanted or any(word not in EMITS for word in wanted):
-        raise SCons.Errors.UserError(f"emit={emit}: accepted here are {', '.join(EMITS)}, one or both with a comma")
     found: list[Any] = []
-    for word in dict.fromkeys(wanted):
+    for word in words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS):
         for node in declare(env, sources, emit=word, **keywords):
             document = os.path.splitext(node.abspath)[0] + ".json"
             found += [node, env.File(document)]
@@ -81,21 +79,33 @@ def _images(
 def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
     """Gives an environment the pseudo-builders; `declare` is TileKernel's function."""
 
-    def header(env: Any, target: str, source: Any, emit: str = "", namespace: str = "", **keywords: Any) -> list[Any]:
+    @arguments.located
+    def header(
+        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+    ) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
         _runtime_header(env)
         images = _images(declare, env, source, emit, keywords)
-        return _embedded(env, target, embed.header, images, namespace or _namespace(target))
+        return _embedded(env, target, embed.header, images, _chosen(namespace, target))
 
-    def object_(env: Any, target: str, source: Any, emit: str = "", namespace: str = "", **keywords: Any) -> list[Any]:
+    @arguments.located
+    def object_(
+        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+    ) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
         _runtime_header(env)
         images = _images(declare, env, source, emit, keywords)
-        text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace or _namespace(target))
+        text = _embedded(env, f"{target}_images.cpp", embed.source, images, _chosen(namespace, target))
         return env.Object(target, text)
 
-    def library(env: Any, target: str, source: Any, emit: str = "", namespace: str = "", **keywords: Any) -> list[Any]:
+    @arguments.located
+    def library(
+        env: Any, target: Any, source: Any, emit: str | Iterable[str] = "", namespace: str = "", **keywords: Any
+    ) -> list[Any]:
+        target = str(arguments.path_or_node("target", target))
         _runtime_header(env)
         images = _images(declare, env, source, emit, keywords)
-        namespace = namespace or _namespace(target)
+        namespace = _chosen(namespace, target)
         made = _embedded(env, f"{target}.h", embed.header, images, namespace)
         env.AppendUnique(CPPPATH=[made[0].dir], LIBS=[] if os.name == "nt" else ["dl"])
         text = _embedded(env, f"{target}_images.cpp", embed.source, images, namespace)
@@ -109,6 +119,11 @@ def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:
 def _runtime_header(env: Any) -> None:
     """Puts `tileiras.hpp` where `#include` finds it."""
     env.AppendUnique(CPPPATH=[cpp_folder()])
+
+
+def _chosen(namespace: str, target: str) -> str:
+    """The name space that was asked for, or the target's name as one."""
+    return arguments.text("namespace", namespace) or _namespace(target)
 
 
 def _namespace(target: str) -> str:

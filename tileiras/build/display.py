@@ -127,21 +127,28 @@ class Display:
 
     def _tell_remarks(self) -> None:
         """Remarks of all that is up to date, whether it was built just now or long ago, in one order."""
+        # A kernel may have been declared for several products.
+        files: dict[tuple[str, str, int], dict[tuple[str, str], Step]] = {}
         for steps, nodes, _ in self._kernels if not self.idle else ():
-            if steps[0].options["emit-remarks"]:
-                text = remark_text([step for step in steps if self._is_done(nodes[step.outputs[0]])])
-                if text:
-                    self._say(text, self._error)
+            options = steps[0].options
+            if options["emit-remarks"]:
+                own = files.setdefault((steps[0].stem, options["gpu-name"], options["opt-level"]), {})
+                done = [step for step in steps if self._is_done(nodes[step.outputs[0]])]
+                own.update(((step.stem, step.stage.name), step) for step in done)
+        for own in files.values():
+            text = remark_text(list(own.values()))
+            if text:
+                self._say(text, self._error)
 
     def _cut_off(self) -> int:
         """Stages that need not run because what an earlier one made was what lay there."""
-        found = 0
+        found = set()
         for steps, nodes, _ in self._kernels:
             performed = [self._reports.get((step.stem, step.stage.name)) for step in steps]
             if any(report is not None and not report.code for report in performed):
                 left = [step for step, report in zip(steps, performed, strict=True) if report is None]
-                found += sum(self._is_done(nodes[step.outputs[0]]) for step in left)
-        return found
+                found.update((step.stem, step.stage.name) for step in left if self._is_done(nodes[step.outputs[0]]))
+        return len(found)
 
 
 def _seconds(reports: Sequence[Report]) -> str:

@@ -72,6 +72,13 @@ class Step:
         self.next: Step | None = None
         """The step whose input this one's product is, when there is one and no other."""
 
+    def is_as(self, other: Step) -> bool:
+        """Whether two steps do the same, whatever follows them."""
+        return all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("stage", "input", "stem", "wanted", "source_name", "source_path", "entry", "locations")
+        ) and dict(self.options) == dict(other.options)
+
     @property
     def outputs(self) -> list[str]:
         return [self.stem + suffix for suffix in self.wanted]

@@ -19,7 +19,7 @@ from tileiras import pipeline
 from tileiras.build import discover
 from tileiras.build.execute import Session
 from tileiras.build.manifest import FileState, Manifest
-from tileiras.build.variables import FULL
+from tileiras.build.variables import FULL, flag
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
@@ -74,7 +74,7 @@ class Gate:
         build = env.Dir(directory if directory.startswith("#") or os.path.isabs(directory) else "#" + directory).abspath
         found = _gates.get(build)
         if found is None:
-            full = SCons.Script.ARGUMENTS.get(FULL, "0") not in ("", "0")
+            full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
             found = _gates[build] = Gate(Manifest(build, env.Dir("#").abspath), session, closed)
             import atexit

@@ -36,7 +36,7 @@ OUTPUT_NAME = "record"
 
 
 DAMAGED = 16
-"""Damaged replies after which a server that has given nothing else is taken for none (a proxy's page for every path)."""
+"""Damaged replies after which a server that gave nothing else is taken for none: a proxy's page for every path."""
 
 
 class BadReply(Exception):

@@ -5,9 +5,9 @@
     env.TileWatch()                                                           -> the target that keeps them built
     env.TileExport, TileRead, TileAA, TileAS, TileLLVM, TilePTX, TileCubin    one stage
 
-Construction variables: TILE_SM (one or several, comma separated), TILE_OPT, TILE_EMIT, TILE_OPTIONS (dict of further
-options), TILE_BUILDDIR, TILE_CACHE and TILE_EXECUTOR (dask://HOST:PORT).  A host project's values win over the defaults
-set here.
+Construction variables: TILE_SM and TILE_EMIT (one or several, with commas or in a list), TILE_OPT, TILE_OPTIONS (dict
+of further options), TILE_BUILDDIR, TILE_CACHE and TILE_EXECUTOR (dask://HOST:PORT).  A host project's values win over
+the defaults set here.  What is wrong with an argument is told with the line of the SConstruct.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import SCons.Action
@@ -28,17 +28,28 @@ import SCons.Script
 import SCons.Util
 
 from tileiras import extras, pipeline, units
-from tileiras.build import compiler_library, cpp, discover, dispatch, gating, plan, remark_files, taskmaster, watch
+from tileiras.build import (
+    arguments,
+    compiler_library,
+    cpp,
+    discover,
+    dispatch,
+    gating,
+    plan,
+    remark_files,
+    taskmaster,
+    watch,
+)
 from tileiras.build.display import Display
 from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.follow import Follower
 from tileiras.build.history import SAME_KEY, History
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
-from tileiras.build.variables import OWN_NAMES
+from tileiras.build.variables import OWN_NAMES, BadVariable, scheduler_address, words
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
-from tileiras.options import CompileOptions, lookup, parse_value
+from tileiras.options import GPU_NAMES, CompileOptions, lookup
 from tileiras.pipeline import Stage
 from tileiras.targets import target as find_target
 
@@ -144,6 +155,11 @@ def session(env: Any) -> Session:
         directory = env.Dir(directory).abspath
     build = env.Dir(_top(env.subst("$TILE_BUILDDIR"))).abspath
     executor = env.subst("$TILE_EXECUTOR")
+    if executor:
+        try:
+            scheduler_address(executor)
+        except ValueError as error:
+            raise SCons.Errors.UserError(str(error)) from None
     found = _sessions.get((directory, build, executor))
     if found is None:
         try:
@@ -212,9 +228,17 @@ def _step(stage: Stage, target: Sequence[Any], source: Sequence[Any], env: Any) 
         wanted,
         _name(origin),
         origin.srcnode().abspath,
-        _options(env, env.subst("$TILE_SM"), env["TILE_OPT"], {}),
+        _options(env, _one_target(env), env["TILE_OPT"], {}),
         locations=_locations_beside(stage, str(first)),
     )
+
+
+def _one_target(env: Any) -> str:
+    """The target of a stage that is called alone; raises BadVariable for several."""
+    found = words("TILE_SM", _variable(env, "TILE_SM"), GPU_NAMES)
+    if len(found) > 1:
+        raise BadVariable(f"TILE_SM={','.join(found)}: a stage that is called alone has one target")
+    return found[0]
 
 
 def _locations_beside(stage: Stage, source: str) -> list[str]:
@@ -228,69 +252,105 @@ def _locations_beside(stage: Stage, source: str) -> list[str]:
 
 
 def _options(env: Any, sm: str, opt: int | str, further: dict[str, Any]) -> CompileOptions:
-    try:
-        given = {lookup(name).name: value for name, value in {**env["TILE_OPTIONS"], **further}.items()}
-        for name, own in OWN_NAMES.items():
-            if name in given:
-                raise SCons.Errors.UserError(f"option '{name}' is called '{own}' here")
-        level = parse_value(lookup("opt-level"), opt) if isinstance(opt, str) else opt
-        return CompileOptions({**given, "gpu-name": sm, "opt-level": level})
-    except CompileError as error:
-        raise SCons.Errors.UserError(str(error)) from None
+    """Raises BadVariable and CompileError."""
+    common = env["TILE_OPTIONS"]
+    if not isinstance(common, Mapping):
+        raise BadVariable(f"TILE_OPTIONS={common!r}: a dict of options is expected")
+    given = {lookup(name).name: value for name, value in {**common, **further}.items()}
+    for name, own in OWN_NAMES.items():
+        if name in given:
+            raise BadVariable(f"option '{name}' is called '{own}' here")
+    return CompileOptions({**given, "gpu-name": sm, "opt-level": opt})
 
 
 # ---- pseudo-builders -------------------------------------------------------------------------------------------------
 
 
+@arguments.located
 def tile_kernel(
     env: Any,
     source: Any,
     sm: str | Iterable[str] | None = None,
     opt: int | str | None = None,
-    emit: str | None = None,
-    entries: Sequence[str] | None = None,
+    emit: str | Iterable[str] | None = None,
+    entries: str | Iterable[str] | None = None,
     **options: Any,
 ) -> list[Any]:
-    """Declares the stages of one or several sources for one or several targets; returns the product's nodes.
+    """Declares the stages of one or several sources for one or several targets and products; returns the products.
 
-    `entries` limits the kernels to those named; it is needed when the source does not exist yet.
+    `sm` and `emit` are one or several words, with commas or in a list.  `entries` limits the kernels to those named; it
+    is needed when the source does not exist yet.
     """
     nodes: list[Any] = []
+    session(env)
     variants = _variants(env, sm, opt, emit, options)
-    for node in SCons.Script.Flatten([env.arg2nodes(item, env.File) for item in SCons.Script.Flatten([source])]):
+    only = arguments.entry_names(entries)
+    for node in _sources(env, source):
+        if only is not None and not node.has_builder():
+            _check_entries(node, only)
         for values, product in variants:
             path = node.srcnode().abspath
-            _note(watch.Single(path, _name(node), values, product, _build_folder(env), entries))
-            nodes += _declare(env, node, values, product, entries).products
+            _note(watch.Single(path, _name(node), values, product, _build_folder(env), only))
+            nodes += _declare(env, node, values, product, only).products
     _products.update(nodes)
     return nodes
 
 
-def _variants(
-    env: Any, sm: str | Iterable[str] | None, opt: int | str | None, emit: str | None, options: dict[str, Any]
-) -> list[tuple[CompileOptions, str]]:
-    """The options and the product's name for every target."""
-    level = env["TILE_OPT"] if opt is None else opt
-    found = []
-    for target in targets(env.subst("$TILE_SM") if sm is None else sm):
-        values = _options(env, target, level, options)
-        found.append((values, emit or env["TILE_EMIT"] or pipeline.TIERS[values["opt-level"]]))
+def _sources(env: Any, source: Any) -> list[Any]:
+    """The nodes of files; raises BadVariable for anything else."""
+    found: list[Any] = []
+    for item in SCons.Script.Flatten([source]):
+        try:
+            nodes = env.arg2nodes(arguments.path_or_node("source", item), env.File)
+        except TypeError:  # of SCons, which looks at the disk
+            nodes = [None]
+        if any(node is None or isinstance(node, SCons.Node.FS.Dir) for node in nodes):
+            raise BadVariable(f"{item} is a folder; env.TileTree builds the kernels in it")
+        found += nodes
     return found
 
 
-def targets(sm: str | Iterable[str]) -> list[str]:
-    """`sm_90,sm_100` or a list, each once and in order."""
-    names = sm.split(",") if isinstance(sm, str) else list(sm)
-    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
+def _check_entries(node: Any, wanted: Sequence[str]) -> None:
+    """Raises BadVariable for a kernel that a source has not, as far as the source can be read."""
+    path = node.srcnode().abspath
+    known = _entries(path, _name(node)) if os.path.isfile(path) else []
+    missing = [name for name in wanted if name not in known] if known else []
+    if missing:
+        raise BadVariable(f"entries: {_name(node)} has no kernel {missing[0]}; it has {', '.join(known)}")
 
 
+def _variants(
+    env: Any,
+    sm: str | Iterable[str] | None,
+    opt: int | str | None,
+    emit: str | Iterable[str] | None,
+    options: dict[str, Any],
+) -> list[tuple[CompileOptions, str]]:
+    """The options and the product's name for every target and product; raises BadVariable and CompileError."""
+    level = env["TILE_OPT"] if opt is None else opt
+    emit = emit or _variable(env, "TILE_EMIT")
+    products = words("emit", emit, pipeline.EMIT) if emit else []
+    found = []
+    for target in words("sm", _variable(env, "TILE_SM") if sm is None else sm, GPU_NAMES):
+        values = _options(env, target, level, options)
+        found += [(values, product) for product in products or [pipeline.TIERS[values["opt-level"]]]]
+    return found
+
+
+def _variable(env: Any, name: str) -> Any:
+    """A construction variable's value; a list stays one, which SCons would write with spaces."""
+    value = env[name]
+    return env.subst(value) if isinstance(value, str) else value
+
+
+@arguments.located
 def tile_tree(
     env: Any,
     directory: Any,
     sm: str | Iterable[str] | None = None,
     opt: int | str | None = None,
-    emit: str | None = None,
-    entries: Sequence[str] | None = None,
+    emit: str | Iterable[str] | None = None,
+    entries: str | Iterable[str] | None = None,
     **options: Any,
 ) -> list[Any]:
     """`tile_kernel` for every kernel source below a directory, in alphabetical order.
@@ -299,14 +359,27 @@ def tile_tree(
     left out, with one line saying so, where the front end that reads them is not installed, and for targets older than
     their `TILEIRAS_REQUIRES`.
     """
-    top = env.Dir(directory)
+    top = _existing_folder(env, directory)
     variants = _variants(env, sm, opt, emit, options)
+    only = arguments.entry_names(entries)
     base = top.srcnode()
-    _note(watch.Tree(base.abspath, _named(base.path), variants, _build_folder(env), entries))
+    _note(watch.Tree(base.abspath, _named(base.path), variants, _build_folder(env), only))
     with _collector_off():
-        nodes = _declare_tree(env, top, variants, entries)
+        nodes = _declare_tree(env, top, variants, only)
     _products.update(nodes)
     return nodes
+
+
+def _existing_folder(env: Any, directory: Any) -> Any:
+    """The node of a folder that is there; raises BadVariable for anything else."""
+    given = arguments.path_or_node("directory", directory)
+    try:
+        top = given if isinstance(given, SCons.Node.FS.Dir) else env.Dir(given)
+    except TypeError:  # of SCons, which looks at the disk
+        raise BadVariable(f"{given} is a file; env.TileKernel builds the kernels in it") from None
+    if not os.path.isdir(top.srcnode().abspath):
+        raise BadVariable(f"there is no folder {top.srcnode().path}")
+    return top
 
 
 _products: set[Any] = set()
@@ -328,6 +401,7 @@ def _build_folder(env: Any) -> str:
     return _top(env.subst("$TILE_BUILDDIR")).removeprefix("#")
 
 
+@arguments.located
 def tile_watch(env: Any, name: str = "watch") -> list[Any]:
     """Declares a target that keeps every kernel built that TileTree and TileKernel were called for: `scons watch`.
 
@@ -335,6 +409,7 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
     they were built.
     """
     jobs = SCons.Script.GetOption("num_jobs")
+    arguments.text("name", name)
     if name in SCons.Script.COMMAND_LINE_TARGETS:
         # Serially SCons runs actions in the main thread, the only one that an interrupt ends.  SetOption would leave
         # what the command line says.
@@ -458,24 +533,11 @@ def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequ
     entries = list(only) if only is not None else _entries(path, name)
     stem = plan.stem(_folder(env, options), path, name).removeprefix("#")
     source = str(node.rfile())
-    try:
-        planned = plan.plan(path, name, source, stem, options, emit, entries)
-    except CompileError as error:
-        raise SCons.Errors.UserError(str(error)) from None
+    planned = plan.plan(path, name, source, stem, options, emit, entries)
     made = {source: node}
     every: list[Any] = []
     for step in planned.steps:
-        builder = getattr(env, BUILDERS[step.stage.name])
-        nodes = builder([_top(output) for output in step.outputs], made[step.input], TILE_STEP=step)
-        for own in nodes:
-            # The manifest may have shown it to be clean before somebody declared it after all.
-            if own.get_state() != SCons.Node.no_state:
-                own.set_state(SCons.Node.no_state)
-                own.clear()
-        # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
-        env.Precious(nodes)
-        further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(options) else ())]
-        env.Depends(nodes, [env.File(_top(file)) for file in further])
+        nodes = _declare_step(env, made[step.input], step)
         made.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     if SCons.Script.GetOption("clean"):
@@ -486,6 +548,31 @@ def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequ
         remark_files.remove_remarks(planned.steps)
     display.declared(planned.steps, made, [made[product] for product in planned.products])
     return _Declared([made[product] for product in planned.products], every)
+
+
+_steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
+"""What was declared, by session, stem and stage: the step, the node of its source and its own nodes."""
+
+
+def _declare_step(env: Any, source: Any, step: Step) -> list[Any]:
+    """The nodes of a step; those there are when a kernel is declared once more, for another product."""
+    place = (session(env), step.stem, step.stage.name)
+    known = _steps.get(place)
+    if known is not None and known[0].is_as(step) and known[1] is source:
+        return known[2]
+    builder = getattr(env, BUILDERS[step.stage.name])
+    nodes = builder([_top(output) for output in step.outputs], source, TILE_STEP=step)
+    for own in nodes:
+        # The manifest may have shown it to be clean before somebody declared it after all.
+        if own.get_state() != SCons.Node.no_state:
+            own.set_state(SCons.Node.no_state)
+            own.clear()
+    # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
+    env.Precious(nodes)
+    further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(step.options) else ())]
+    env.Depends(nodes, [env.File(_top(file)) for file in further])
+    _steps[place] = step, source, nodes
+    return nodes
 
 
 def _folder(env: Any, options: CompileOptions) -> str:
@@ -531,6 +618,7 @@ def _entries(path: str, name: str) -> list[str]:
 # ---- the tool --------------------------------------------------------------------------------------------------------
 
 
+@arguments.located
 def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
     """Emitter of the stage builders when they are called alone: what else the stage writes, and is given."""
     if env.get("TILE_STEP") is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tileiras.diagnostics import CompileError
-from tileiras.options import GPU_NAMES, OPTIONS, Option, accepted, parse_value
+from tileiras.options import GPU_NAMES, OPTIONS, Option, accepted, checked_value, parse_value
 from tileiras.pipeline import EMIT, TIERS
 
 DEFAULT_SM = "sm_90"
@@ -26,7 +26,7 @@ OWN_NAMES = {"gpu-name": "sm", "opt-level": "opt"}
 
 
 class BadVariable(Exception):
-    """A variable that is unknown or has a value that is not accepted; the message lists what is."""
+    """A variable, or an argument in an SConstruct, that is unknown or not accepted; the message lists what is."""
 
 
 def construction_variables(arguments: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, Any]:
@@ -40,18 +40,18 @@ def construction_variables(arguments: Mapping[str, str], further: Iterable[str] 
         "TILE_SM": DEFAULT_SM, "TILE_OPT": DEFAULT_OPT, "TILE_EMIT": "", "TILE_OPTIONS": options, "TILE_EXECUTOR": "",
     }  # fmt: skip
     for name, value in arguments.items():
-        if name in own or name == FULL:
+        if name in own:
             continue
-        if name == "sm":
-            result["TILE_SM"] = ",".join(_targets(value))
+        if name == FULL:
+            flag(name, value)
+        elif name == "sm":
+            result["TILE_SM"] = ",".join(words(name, value, GPU_NAMES))
         elif name == "opt":
             if value not in map(str, TIERS):
                 raise BadVariable(f"opt={value}: accepted are {_listed(TIERS)}")
             result["TILE_OPT"] = int(value)
         elif name == "emit":
-            if value not in EMIT:
-                raise BadVariable(f"emit={value}: accepted are {_listed(EMIT)}")
-            result["TILE_EMIT"] = value
+            result["TILE_EMIT"] = ",".join(words(name, value, EMIT))
         elif name == EXECUTOR:
             try:
                 scheduler_address(value)
@@ -94,9 +94,9 @@ def help_text() -> str:
         "",
         _row("sm", "one or several GPUs, comma separated", DEFAULT_SM, ", ".join(GPU_NAMES)),
         _row("opt", "optimization level; without emit= its product is " + _tiers(), DEFAULT_OPT, _listed(TIERS)),
-        _row("emit", "the artifact to build", None, _listed(EMIT)),
+        _row("emit", "the artifacts to build, one or several, comma separated", None, _listed(EMIT)),
         _row(EXECUTOR, "a scheduler of dask.distributed whose workers run the stages", None, "dask://HOST:PORT"),
-        _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "0, 1"),
+        _row(FULL, "declare every stage, whatever the manifest of the last build says", None, "true, false"),
     ]
     for option in OPTIONS.values():
         if option.name not in OWN_NAMES:
@@ -117,12 +117,24 @@ def _listed(values: Iterable[Any]) -> str:
     return ", ".join(map(str, values))
 
 
-def _targets(value: str) -> list[str]:
-    wanted = [name.strip() for name in value.split(",") if name.strip()]
-    bad = [name for name in wanted if name not in GPU_NAMES]
-    if bad or not wanted:
-        raise BadVariable(f"sm={value}: accepted are {_listed(GPU_NAMES)}, one or several with commas")
-    return list(dict.fromkeys(wanted))
+def words(name: str, value: Any, accepted: Iterable[str]) -> list[str]:
+    """`ptx,cubin` or `["ptx", "cubin"]`: each word once and in order; raises BadVariable for what is not accepted."""
+    items = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    known = list(accepted)
+    if all(isinstance(item, str) for item in items):
+        found = [word.strip() for item in items for word in item.split(",") if word.strip()]
+        if found and all(word in known for word in found):
+            return list(dict.fromkeys(found))
+    shown = value if isinstance(value, str) else repr(value)
+    raise BadVariable(f"{name}={shown}: accepted are {_listed(known)}, one or several with commas or in a list")
+
+
+def flag(name: str, value: Any) -> bool:
+    """`true`, `1`, `True` and the like; raises BadVariable."""
+    try:
+        return checked_value(Option(name, bool, False, ""), value)
+    except CompileError:
+        raise BadVariable(f"{name}={value}: accepted are true, false") from None
 
 
 def _value(option: Option, name: str, text: str) -> Any:

@@ -71,7 +71,8 @@ def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
     variants = []
     for sm in variables["TILE_SM"].split(","):
         options = CompileOptions({**variables["TILE_OPTIONS"], "gpu-name": sm, "opt-level": variables["TILE_OPT"]})
-        variants.append((options, variables["TILE_EMIT"] or pipeline.TIERS[options["opt-level"]]))
+        products = variables["TILE_EMIT"] or pipeline.TIERS[options["opt-level"]]
+        variants += [(options, product) for product in products.split(",")]
     trees = []
     for folder in folders:
         prefix = os.path.relpath(folder)

@@ -231,8 +231,8 @@ def _parse_options(text: str | None) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for item in (text or "{}")[1:-1].split():
         key, given, value = item.partition("=")
-        if value in ("true", "false") or not given:
-            options[key] = value != "false"
+        if value in ("true", "True", "TRUE", "false", "False", "FALSE") or not given:
+            options[key] = value.lower() != "false"
         else:
             options[key] = int(value) if re.fullmatch(r"-?\d+", value) else value
     return options

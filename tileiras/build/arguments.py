@@ -1,0 +1,71 @@
+"""What SConstructs pass to pseudo-builders, checked: a mistake there is told with the line that it is in."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import SCons
+import SCons.Errors
+import SCons.Node
+
+from tileiras.build.variables import BadVariable
+from tileiras.diagnostics import CompileError
+
+
+def located(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Has SCons tell what is wrong with the arguments of a pseudo-builder as it tells of its own builders: the message
+    and the line of the SConstruct, without a traceback.
+
+    BadVariable and CompileError come out as a UserError, and so does a call that the signature has no place for.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        try:
+            try:
+                signature.bind(*arguments, **named)
+            except TypeError as error:
+                raise BadVariable(str(error)) from None
+            return function(*arguments, **named)
+        except (BadVariable, SCons.Errors.UserError) as error:
+            message, cause = str(error), error
+        except CompileError as error:
+            message, cause = error.render().removeprefix("error: "), error
+        except OSError as error:
+            message, cause = f"unable to read '{error.filename}': {error.strerror}", error
+        raise SCons.Errors.UserError(message) from cause
+
+    # SCons names the innermost frame whose file is not in its own folder, which must not be this one.
+    own = os.path.join(os.path.dirname(os.path.abspath(SCons.__file__)), "tileiras.py")
+    checked.__code__ = checked.__code__.replace(co_filename=own)
+    return checked
+
+
+def entry_names(value: Any) -> list[str] | None:
+    """The kernels that `entries` names; None for all."""
+    if value is None:
+        return None
+    given = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    if not all(isinstance(item, str) for item in given):
+        raise BadVariable(f"entries={value!r}: names of kernels are expected, in a list or with commas")
+    return list(dict.fromkeys(name.strip() for name in given))
+
+
+def path_or_node(name: str, value: Any) -> Any:
+    """A path or one of SCons' nodes, as it is; of a list with one element, that."""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, (str, os.PathLike, SCons.Node.Node)):
+        raise BadVariable(f"{name}: a path or a node is expected, not {value!r}")
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadVariable(f"{name}: a word is expected, not {value!r}")
+    return value
