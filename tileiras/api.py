@@ -443,7 +443,9 @@ def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[A
     if target is not None and target[1].decode() != gpu_name:
         raise CompileError.at(None, f"{name} is for {target[1].decode()}, not {gpu_name}", ExitCode.CONFIGURATION)
     head = re.search(rb"^(?:define\b.*\bptx_kernel\b|.*\.entry\b)", data, re.MULTILINE)
-    return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1) if head else UNKNOWN_LOC
+    if head is None:
+        return data, FileLineColLoc(name, 1, 1) if kind == ".ll" else UNKNOWN_LOC
+    return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1)
 
 
 def _load_cubin() -> None:

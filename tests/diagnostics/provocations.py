@@ -32,6 +32,19 @@ REFLECT = (
     '@e = private constant [1 x i8] c"\\00"\n@n = private constant [2 x i8] c"ab"\n'
     "declare i32 @__nvvm_reflect({})\ndefine ptx_kernel void @k(ptr addrspace(1) %p) {{\n  {}\n  ret void\n}}\n"
 )
+TWO_PARAMETERS = """\
+#file = #cuda_tile.di_file<"k.py" in "">
+#unit = #cuda_tile.di_compile_unit<file = #file>
+#k = #cuda_tile.di_subprogram<file = #file, line = 1, name = "k", linkageName = "k", compileUnit = #unit>
+#at = #cuda_tile.di_loc<loc("k.py":4:1) in #k>
+module {
+  llvm.func @k(%x: i32, %y: i32) attributes {nvvm.kernel} {
+    debuginfo.value %x, #debuginfo.di_local_variable<"x" in #k, line = 1, arg = 1> : i32 loc(#at)
+    debuginfo.value %y, #debuginfo.di_local_variable<"y" in #k, line = 1, arg = 1> : i32 loc(#at)
+    llvm.return loc(#at)
+  } loc(#at)
+}
+"""
 GPU = (
     "module {\n  gpu.module @kernels {\n    llvm.func @k() attributes {nvvm.kernel} {\n      llvm.return\n    }\n"
     "  }\n}\n"
@@ -375,6 +388,26 @@ PROVOCATIONS = {
     "failed to look up NVPTX target for requested triple": lambda run: run.command(
         'target triple = "x86_64-pc-linux-gnu"\ndefine ptx_kernel void @k() {\n  ret void\n}\n', "--emit=ptx",
         suffix=".ll",
+    ),
+    "data layout of another machine: <part>": lambda run: run.command(
+        'target datalayout = "e-m:e"\ndefine ptx_kernel void @k() {\n  ret void\n}\n', "--emit=ptx", suffix=".ll"
+    ),
+    "functions are for '<processor>', which is no GPU": lambda run: run.command(
+        'define ptx_kernel void @k() "target-cpu"="x86-64" {\n  ret void\n}\n', "--emit=ptx", suffix=".ll"
+    ),
+    "'<name>' annotation must be a positive number, got X": lambda run: run.command(
+        'define void @k() {\n  ret void\n}\n!nvvm.annotations = !{!0}\n!0 = !{ptr @k, !"minctasm", i32 0}\n',
+        "--emit=ptx", suffix=".ll",
+    ),
+    "'<name>' has arg = N, which is '<name>' already": lambda run: run.command(
+        TWO_PARAMETERS, "--emit=ptx", "-g", "-O0", suffix=".llvm.mlir"
+    ),
+    "gpu.module has N targets; it is compiled for one": lambda run: run.command(
+        GPU.replace("@kernels", '@kernels [#nvvm.target<chip = "sm_90">, #nvvm.target<chip = "sm_90">]'), "--emit=ptx",
+        suffix=".llvm.mlir",
+    ),
+    "module is for <gpu>, the compilation for <gpu>": lambda run: run.command(
+        "module attributes {nv_tileaa.compute_capability = 80 : i32} {\n}\n", "--emit=ptx", suffix=".tileas.mlir"
     ),
     "argument N has scalable type; not supported in NVVM kernels": lambda run: run.command(
         "define ptx_kernel void @k(i32 %a, <vscale x 4 x i32> %b) {\n  ret void\n}\n", "--emit=ptx", suffix=".ll"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tileiras.codegen import foreign_ir
 from tileiras.codegen.ir_text import declarations_start, named_metadata, node
-from tileiras.codegen.target_machine import TRIPLES, Processor, PTXRequirement
+from tileiras.codegen.target_machine import Processor, PTXRequirement
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.dialects.llvm import intrinsics as llvm_intrinsics
 from tileiras.dialects.nvvm import intrinsics as nvvm_intrinsics
@@ -23,30 +24,14 @@ class Needs(NamedTuple):
     ptx: tuple[PTXRequirement, ...]
 
 
-_TRIPLE = re.compile(r'^target triple = "([^"]*)"', re.MULTILINE)
-_SCALABLE = re.compile(r"^define [^\n@]*\bptx_kernel\b[^\n@]*@[^\n(]*\(([^\n]*<vscale[^\n]*)$", re.MULTILINE)
-
-
-def _foreign(ir: str) -> list[str]:
-    """What LLVM IR that somebody else wrote has and no kernel can have."""
-    errors = []
-    triple = _TRIPLE.search(ir)
-    if triple is not None and triple[1].partition("-")[0] not in [known.partition("-")[0] for known in TRIPLES]:
-        errors.append(f"failed to look up NVPTX target for requested triple: '{triple[1]}'")
-    if "<vscale" in ir:
-        for parameters in _SCALABLE.findall(ir):
-            before = parameters.partition("<vscale")[0]
-            errors.append(f"argument {before.count(',')} has scalable type; not supported in NVVM kernels")
-    return errors
-
-
 def check(ir: str, row: Processor, location: Locatable | None = None) -> Needs:
     """What the module's intrinsics and inline assembly need.
 
     Raises CompileError, one error per offending intrinsic, when one is unknown or the processor does not have it, or
-    when the module is for another machine.
+    when the module is for another machine (`foreign_ir`).
     """
-    errors = _foreign(ir)
+    foreign_ir.check(ir, row.number, location)
+    errors: list[str] = []
     letters = [""]
     versions: dict[tuple[int, int], PTXRequirement] = {}
 

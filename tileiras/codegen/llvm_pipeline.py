@@ -19,7 +19,7 @@ from tileiras.codegen.ir_text import declarations_start, named_metadata, node
 from tileiras.codegen.target_machine import Processor, PTXRequirement, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER
+from tileiras.targets.nvptx import MIN_PTX_METADATA, MODULE_HEADER, OPT_LEVEL_METADATA
 
 OPT_LEVELS = (0, 1, 2, 3)
 
@@ -47,6 +47,12 @@ def external_functions(ir: str) -> list[str]:
     """Functions that the module declares and does not define, intrinsics left out, in order of appearance."""
     names = _DECLARED.findall(ir, declarations_start(ir))
     return [name for name in names if not name.startswith("llvm.")]
+
+
+def opt_level_of(ir: str, asked: int) -> int:
+    """The level at which a module is compiled: the one asked for, or a lower one that the module says."""
+    levels = [re.fullmatch(r"i32 ([0-3])", node(ir, name) or "") for name in named_metadata(ir, OPT_LEVEL_METADATA)]
+    return min([asked, *(int(level[1]) for level in levels if level is not None)])
 
 
 def inline_assembly_ptx(ir: str) -> list[PTXRequirement]:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets.nvptx import TRIPLE
+from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, TRIPLE
 from tileiras.targets.sm import TARGETS
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
 TRIPLES = (TRIPLE, "nvptx-nvidia-cuda")
-"""The 64-bit triple is the one we compile for; the 32-bit one is registered so that foreign IR can be looked up."""
+"""Both of NVPTX's are registered.  A module can only be for the first: `targets.nvptx.triple_error`."""
 
 
 class Processor(NamedTuple):
@@ -53,14 +53,6 @@ PROCESSORS: dict[str, Processor] = {
     target.name: Processor(target.name, _LLVM_CPU.get(target.name, target.name), target.ptx)
     for target in TARGETS.values()
 }
-
-# The `+ptxNN` features of LLVM 22. A version between two of them is served by the next one; a version above the last
-# is printed as the last and corrected in the module header (newer PTX is a superset).
-LLVM_PTX_VERSIONS: tuple[tuple[int, int], ...] = tuple(
-    (v // 10, v % 10)
-    for v in (60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90)
-)
-
 
 def processor(chip: str, location: Locatable | None = None) -> Processor:
     """The table row of a GPU code such as `sm_90`; raises CompileError for a code that we do not know."""

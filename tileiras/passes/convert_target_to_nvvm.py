@@ -1,8 +1,10 @@
 """`convert-target-to-nvvm`: a single `#nvvm.target` for every gpu.module, in the place of what it had.
 
-The chip is the option's, else the module's `compute_capability` (a string such as `sm_90` or a number), else the
-`target_spec` of the functions inside.  Functions and globals that stand in the builtin.module itself are moved into a
-gpu.module first, named after it.  Read by the translation to LLVM IR, by the verifier and by the stages behind them.
+The chip is the option's, else `nv_tileaa.compute_capability` (90 for sm_90) or `nv_tileaa.target_spec` ("sm_90") of
+the gpu.module, of the builtin.module around it, else the `target_spec` of the functions inside.
+`nv_tileaa.libnvvm_use_nvgpucomp` of either module adds a flag, as the option does.  Functions and globals that stand in
+the builtin.module itself are moved into a gpu.module first, named after it.  Read by the translation to LLVM IR, by the
+verifier and by the stages behind them.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from typing import Any
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
+from tileiras.dialects.nv_tileaa.module_attributes import NVGPUCOMP, module_chip
 from tileiras.dialects.nvvm import NVVMTargetAttr
-from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Pass, Region, StringAttr
+from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Pass, Region, StringAttr, i1
 from tileiras.ir.pass_manager import PassContext
 from tileiras.targets import TARGETS
 
@@ -23,7 +26,7 @@ MODULE_NAME = "kernels"
 class ConvertTargetToNVVM(Pass):
     name = "convert-target-to-nvvm"
     anchor = "builtin.module"
-    needs = "kernels in `llvm`; a GPU from the option, `compute_capability` or `target_spec`"
+    needs = "kernels in `llvm`; a GPU from the option, `nv_tileaa.compute_capability` or `nv_tileaa.target_spec`"
     establishes = "a gpu.module with one `#nvvm.target`; the same when run again"
     keeps = "functions"
 
@@ -36,23 +39,23 @@ class ConvertTargetToNVVM(Pass):
         _lift(op)
         for module in op.regions[0].operations:
             if isinstance(module, GPUModuleOp):
-                self._attach(module)
+                self._attach(module, op)
 
-    def _attach(self, module: Any) -> None:
-        chip = self.compute_capability or _capability(module) or _target_spec(module)
+    def _attach(self, module: Any, around: Operation) -> None:
+        chip = self.compute_capability or module_chip(module) or module_chip(around) or _target_spec(module)
         if chip not in TARGETS:
             raise CompileError.at(module.location, "failed to get compute capability.", ExitCode.COMPILE_FAILURE)
-        made = NVVMTargetAttr.of(
-            chip, self.opt_level, debug=self.device_debug, nvgpucomp=self.use_nvgpucomp_libnvvm
-        )
+        # Both are read: a value that is none is an error, whatever the other says.
+        nvgpucomp = [_uses_nvgpucomp(module), _uses_nvgpucomp(around), self.use_nvgpucomp_libnvvm]
+        made = NVVMTargetAttr.of(chip, self.opt_level, debug=self.device_debug, nvgpucomp=any(nvgpucomp))
         module.attributes["targets"] = ArrayAttr([made])
 
 
-def _capability(module: Operation) -> str:
-    value = module.attributes.get("compute_capability")
-    if isinstance(value, IntegerAttr):
-        return f"sm_{value.value}"
-    return value.value if isinstance(value, StringAttr) else ""
+def _uses_nvgpucomp(module: Operation) -> bool:
+    value = module.attributes.get(NVGPUCOMP)
+    if value is not None and not (isinstance(value, IntegerAttr) and value.type is i1):
+        raise CompileError.at(module.location, f"'{NVGPUCOMP}' must be true or false, got {value}")
+    return value is not None and bool(value.value)
 
 
 def _target_spec(module: Operation) -> str:
@@ -80,5 +83,5 @@ def _lift(op: Operation) -> None:
     for inner in loose:
         block.append(inner.detach())
     # What the translation reads of a module goes with its functions.
-    for key in [key for key in op.attributes if key.startswith("nvvm.") or key == "blobLinkedLib"]:
+    for key in [key for key in op.attributes if key.startswith(("nvvm.", "nv_tileaa.")) or key == "blobLinkedLib"]:
         module.attributes[key] = op.attributes.pop(key)

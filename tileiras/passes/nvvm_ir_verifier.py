@@ -8,7 +8,7 @@ A module in a gpu.module is checked for its own target when it has one, otherwis
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Iterator
 from typing import Any
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
@@ -16,22 +16,24 @@ from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
 from tileiras.dialects.llvm.layout import parameter_space_bytes
 from tileiras.dialects.nvvm import NVVMTargetAttr
-from tileiras.ir import BlockArgument, DenseArrayAttr, IntegerAttr, Operation, Pass, Value
+from tileiras.ir import (
+    Attribute,
+    BlockArgument,
+    DenseArrayAttr,
+    IntegerAttr,
+    IntegerType,
+    Operation,
+    Pass,
+    UnitAttr,
+    Value,
+    i1,
+)
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
 from tileiras.targets import TARGETS, Target
-from tileiras.targets.sm import (
-    MAX_THREADS_PER_CTA,
-    MORE_PARAMETERS_PTX,
-    parameter_bytes,
-    parameter_overflow,
-)
-
-DIMENSIONS = ("nvvm.maxntid", "nvvm.reqntid", "nvvm.cluster_dim")
-CONSTANTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.cluster_max_blocks")
-CLUSTER = ("nvvm.cluster_dim", "nvvm.blocksareclusters", "nvvm.cluster_max_blocks")
-MAX_CLUSTER = 16
-"""CTAs of a cluster that is not portable (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+from tileiras.targets.launch import LAUNCH_ATTRIBUTES, MAX_NUMBER, LaunchValue, check_launch_attributes
+from tileiras.targets.nvptx import LLVM_PTX_VERSIONS, triple_error
+from tileiras.targets.sm import MORE_PARAMETERS_PTX, parameter_bytes, parameter_overflow
 
 LAUNCH_FUNCTIONS = ("cudaLaunchDevice", "cudaLaunchDeviceV2")
 """What a kernel calls to start another one; the first operand is the kernel, the second its parameters' buffer."""
@@ -57,8 +59,11 @@ class NVVMIRVerifier(Pass):
     def run(self, op: Operation, context: PassContext) -> None:
         for inner in op.regions[0].operations:
             if isinstance(inner, GPUModuleOp):
-                own = inner.targets.elements[:1] if inner.targets is not None else ()
-                chip = own[0].chip if own and isinstance(own[0], NVVMTargetAttr) else self.compute_capability
+                own = [t for t in inner.targets or () if isinstance(t, NVVMTargetAttr)]
+                chip = own[0].chip if own else self.compute_capability
+                for target in own:
+                    for said in _target_errors(target):
+                        context.engine.error(inner.location, said)
                 if chip in TARGETS:
                     self._verify(inner, TARGETS[chip], context.engine)
                 else:
@@ -82,6 +87,20 @@ class NVVMIRVerifier(Pass):
 _SYMBOLS = (llvm.LLVMFuncOp, llvm.GlobalOp)
 
 
+def _target_errors(target: NVVMTargetAttr) -> Iterator[str]:
+    """What of a target nobody can compile for; its chip is looked up elsewhere."""
+    wrong = triple_error(target.triple)
+    if wrong:
+        yield wrong
+    for feature in target.features.split(",") if target.features else ():
+        if feature.startswith("+sm_") and feature != f"+{target.chip}":
+            yield f"target feature '{feature}' is not that of chip '{target.chip}'"
+    if target.ptx_version != (0, 0) and target.ptx_version not in LLVM_PTX_VERSIONS:
+        yield "target has no feature '+ptx{}{}'".format(*target.ptx_version)
+    if target.link:
+        yield "target asks for a module that is linked later, which nothing here does; blobLinkedLib names libraries"
+
+
 def _ceiling(version: str) -> int:
     """Bytes of parameters in a version of PTX; raises CompileError (code 2) for text that is none."""
     if not version:
@@ -101,34 +120,31 @@ def _check_parameters(function: Any, limit: int, engine: DiagnosticEngine) -> No
 
 
 def _check_launch_attributes(function: Any, sm: int, engine: DiagnosticEngine) -> None:
-    attributes = function.attributes
+    values = {name: _plain(value) for name, value in function.attributes.items() if name in LAUNCH_ATTRIBUTES}
+    for name, said in check_launch_attributes(values, sm):
+        engine.error(function.location, f"'{name}' attribute {said}")
+    for name in function.attributes:
+        if name.startswith("nvvm.") and name not in LAUNCH_ATTRIBUTES and name != llvm.KERNEL:
+            engine.error(function.location, f"'{name}' attribute of a kernel is not known")
+    if not isinstance(function.attributes[llvm.KERNEL], UnitAttr):
+        engine.error(function.location, f"'{llvm.KERNEL}' attribute must be a unit attribute")
+    shared = function.attributes.get(llvm.SHARED_MEMORY)
+    if shared is not None and not (_is_integer(shared) and 0 <= shared.value <= MAX_NUMBER):
+        engine.error(function.location, f"'{llvm.SHARED_MEMORY}' attribute must be a number of bytes, got {shared}")
 
-    def wrong(name: str, text: str) -> None:
-        engine.error(function.location, f"'{name}' attribute {text}")
 
-    for name in DIMENSIONS:
-        value = attributes.get(name)
-        if value is not None and (not isinstance(value, DenseArrayAttr) or not 1 <= len(value.elements) <= 3):
-            wrong(name, "must be integer array with maximum 3 index")
-            return
-    for name in CONSTANTS:
-        if name in attributes and not isinstance(attributes[name], IntegerAttr):
-            wrong(name, "must be integer constant")
-    threads = attributes.get("nvvm.reqntid")
-    if threads is not None and not 1 <= prod(threads.elements) <= MAX_THREADS_PER_CTA:
-        wrong("nvvm.reqntid", f"asks for {prod(threads.elements)} threads; a CTA has 1 to {MAX_THREADS_PER_CTA}")
-    if "nvvm.reqntid" in attributes and "nvvm.maxntid" in attributes:
-        wrong("nvvm.maxntid", "cannot be used along with 'nvvm.reqntid'")
-    used = [name for name in CLUSTER if name in attributes]
-    if used and sm < 90:
-        wrong(used[0], f"needs sm_90 or newer, not sm_{sm}")
-    cluster = attributes.get("nvvm.cluster_dim")
-    if cluster is not None:
-        sizes = cluster.elements
-        if any(size < 1 or size & size - 1 for size in sizes) or prod(sizes) > MAX_CLUSTER:
-            wrong("nvvm.cluster_dim", f"must be powers of two with a product of at most {MAX_CLUSTER}")
-    if "nvvm.blocksareclusters" in attributes and not ("nvvm.reqntid" in attributes and cluster is not None):
-        wrong("nvvm.blocksareclusters", "must be used along with 'nvvm.reqntid' and 'nvvm.cluster_dim'")
+def _plain(value: Attribute) -> LaunchValue:
+    """The value of a launch attribute; None for one that is none."""
+    if isinstance(value, UnitAttr):
+        return True
+    if isinstance(value, DenseArrayAttr):
+        integers = isinstance(value.element_type, IntegerType) and value.element_type is not i1
+        return tuple(value.elements) if integers else None
+    return value.value if isinstance(value, IntegerAttr) and _is_integer(value) else None
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, IntegerAttr) and value.type is not i1
 
 
 def _check_call(op: Any, symbols: dict[str, Any], engine: DiagnosticEngine) -> None:

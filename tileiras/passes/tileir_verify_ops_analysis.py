@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tileiras.analysis.ops import ops_errors
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.module_attributes import module_chip
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import gpu_of
@@ -23,6 +24,9 @@ class VerifyOpsAnalysis(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
+        chip = module_chip(op)
+        if chip and chip != gpu.name:
+            context.engine.error(op.location, f"module is for {chip}, the compilation for {gpu.name}")
         for func in op.regions[0].operations:
             if isinstance(func, aa.FuncOp):
                 for place, wrong in ops_errors(func, gpu):

@@ -70,5 +70,5 @@ def run(source: Operation, options: StageOptions, context: StageContext) -> Stag
     manager = PassManager(whole, verify_each=False, instrumentation=context.instrumentation)
     manager.run(source, PassContext(context.engine))
     context.check(lambda: verify(source))
-    text = translate_module(source, options.gpu_name, debug)
+    text = translate_module(source, options.gpu_name, debug, options.opt_level)
     return StageResult(text.encode(), {".llvm.mlir": lambda: units.module_text(source)})

@@ -67,7 +67,7 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     compiled = llvm_pipeline.compile_to_ptx(
         ir,
         row,
-        opt_level=options.opt_level,
+        opt_level=llvm_pipeline.opt_level_of(ir, options.opt_level),
         requested_ptx=_version(options.ptx_version),
         required_ptx=required,
         libraries=libraries,

@@ -2,6 +2,34 @@
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
+
+_PARTS = ("nvidia", "cuda", "unknown", "")
+
+
+def triple_error(triple: str) -> str:
+    """What is wrong with a triple as a target's; nothing for that of 64-bit CUDA, vendor and system left out or not.
+
+    ptxas has no addresses of 32 bits from sm_90 on, and what is lowered here has 64 everywhere.  `gpulibs` is in the
+    triple of libdevice, which is linked into modules and is none.
+    """
+    machine, *rest = triple.split("-")
+    why = ""
+    if machine == "nvptx":
+        why = ", whose addresses have 32 bits"
+    elif rest[1:] == ["gpulibs"]:
+        why = ", which is a library's"
+    elif machine == "nvptx64" and all(map(_PARTS.__contains__, rest)):
+        return ""
+    return f"failed to look up NVPTX target for requested triple: '{triple}'{why}"
+
+
+LLVM_PTX_VERSIONS: tuple[tuple[int, int], ...] = tuple(
+    (v // 10, v % 10)
+    for v in (60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90)
+)
+"""The `+ptxNN` features of LLVM 22.  A version between two of them is served by the next one; a version above the last
+is printed as the last and corrected in the module header (newer PTX is a superset)."""
+
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 """Written into every module so that linked-in code agrees with it."""
 
@@ -9,6 +37,9 @@ MODULE_HEADER = f'target datalayout = "{DATA_LAYOUT}"\ntarget triple = "{TRIPLE}
 
 MIN_PTX_METADATA = "tileiras.min_ptx"
 """Named metadata by which a module says which PTX version its inline assembly needs: `!{i32 major, i32 minor}`."""
+
+OPT_LEVEL_METADATA = "tileiras.opt_level"
+"""Named metadata of a module that is to be compiled at this level at most: `!{i32 level}`."""
 
 REFLECTION_METADATA = "nvvm.reflection"
 """Named metadata: what libraries that ask `__nvvm_reflect` are told, nodes of a key and its value."""

@@ -14,6 +14,7 @@ from tileiras.ir import (
     StringAttr,
     Symbol,
     SymbolTable,
+    VerifyError,
     attribute,
     region,
 )
@@ -30,6 +31,11 @@ class GPUModuleOp(Operation):
     sym_name = attribute(StringAttr)
     targets = attribute(ArrayAttr, "what to compile for; none until it is attached", optional=True)
     bodyRegion = region("llvm.func and llvm.mlir.global; one block without terminator")
+
+    def verify_op(self) -> None:
+        for target in self.targets.elements if self.targets is not None else ():
+            if target.name != "nvvm.target":
+                raise VerifyError(f"expects targets to be #nvvm.target, got {target}")
 
     def print_custom(self, printer: Any) -> None:
         printer.write(" ")

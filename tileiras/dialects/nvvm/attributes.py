@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tileiras.ir import Attribute, DictAttr, EnumAttr, IntegerAttr, UnitAttr, VerifyError, i1
@@ -10,20 +11,25 @@ TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
 """Above every loop: what the scheduler has left rolled stays so by its own decision."""
 
+_FEATURE = re.compile(r"\+(?:ptx\d{2,3}|sm_\d{2,3}[af]?)")
+
 
 class NVVMTargetAttr(Attribute):
     """What a gpu.module is compiled for: `#nvvm.target<O = 3, chip = "sm_90", flags = {"-fma=0", ...}>`.
 
-    `O` is the optimization level, 2 where the text does not say; features are empty and nothing is linked.
+    `O` is the optimization level, 2 where the text does not say.  `features` are LLVM's, with commas: the PTX version
+    that there is to be at least (`+ptx86`), and the chip's own (`+sm_90`).  `link` says whether the code is to be
+    linked with other modules' later, `flags` are libNVVM's.  Defaults are not printed.
     """
 
     name = "nvvm.target"
-    parameters = ("O", "triple", "chip", "features", "flags")
+    parameters = ("O", "triple", "chip", "features", "flags", "link")
 
     def __new__(
-        cls, O: int = 2, triple: str = TRIPLE, chip: str = "sm_75", features: str = "", flags: Any = None  # noqa: E741
-    ) -> NVVMTargetAttr:
-        return cls.intern((O, triple, chip, features, flags if flags is not None else DictAttr()))  # type: ignore[return-value]
+        cls, O: int = 2, triple: str = TRIPLE, chip: str = "sm_75", features: str = "", flags: Any = None,  # noqa: E741
+        link: bool = False,
+    ) -> NVVMTargetAttr:  # fmt: skip
+        return cls.intern((O, triple, chip, features, flags if flags is not None else DictAttr(), link))  # type: ignore[return-value]
 
     @classmethod
     def of(cls, chip: str, opt_level: int, *, debug: bool = False, nvgpucomp: bool = False) -> NVVMTargetAttr:
@@ -34,13 +40,25 @@ class NVVMTargetAttr(Attribute):
             flags["libNVVMUseNVGpuComp"] = IntegerAttr(1, i1)
         return cls(opt_level, TRIPLE, chip, "", DictAttr(flags))
 
+    @property
+    def ptx_version(self) -> tuple[int, int]:
+        """The PTX version that the features ask for, (0, 0) if none does."""
+        versions = [word[4:] for word in self.features.split(",") if word.startswith("+ptx")]
+        return max(((int(digits[:-1]), int(digits[-1])) for digits in versions), default=(0, 0))
+
     def verify(self) -> None:
+        """The form; what the triple, chip and features say is checked where they are read."""
         if not 0 <= self.O <= 3:
             raise VerifyError("optimization level must be a number between 0 and 3", prefix=False)
         if not self.triple:
             raise VerifyError("target triple cannot be empty", prefix=False)
         if not self.chip:
             raise VerifyError("target chip cannot be empty", prefix=False)
+        if not isinstance(self.flags, DictAttr):
+            raise VerifyError(f"target flags must be a dictionary, got {self.flags}", prefix=False)
+        for word in self.features.split(",") if self.features else ():
+            if _FEATURE.fullmatch(word) is None:
+                raise VerifyError(f"target has no feature '{word}'", prefix=False)
 
     def print_parameters(self, printer: Any) -> None:
         parts = [] if self.O == 2 else [f"O = {self.O}"]
@@ -51,27 +69,23 @@ class NVVMTargetAttr(Attribute):
         if self.flags.items:
             printer.write(", flags = ")
             printer.print_attribute(self.flags)
-        printer.write(">")
+        printer.write(f"{', link = true' if self.link else ''}>")
 
     @classmethod
     def parse_parameters(cls, parser: Any) -> NVVMTargetAttr:
-        found: dict[str, Any] = {}
-
-        def item() -> None:
+        def boolean() -> bool:
             start = parser.offset
-            key = parser.parse_any_keyword()
-            parser.parse_punctuation("=")
-            if key == "O":
-                found[key] = parser.parse_integer()
-            elif key == "flags":
-                found[key] = parser.parse_attribute()
-            elif key in cls.parameters:
-                found[key] = parser.parse_string()
-            else:
-                parser.error(start, f"#nvvm.target has no parameter '{key}'")
+            word = parser.parse_any_keyword()
+            if word not in ("true", "false"):
+                parser.fail(start, f"expected true or false, got {word}")
+            return word == "true"
 
-        parser.parse_comma_separated(item, "<", ">")
-        return cls(**found)
+        text = parser.parse_string
+        fields = {
+            "O": parser.parse_integer, "triple": text, "chip": text, "features": text, "flags": parser.parse_attribute,
+            "link": boolean,
+        }  # fmt: skip
+        return cls(**parser.parse_struct("#nvvm.target", fields))
 
 
 class FPRoundingModeAttr(EnumAttr):

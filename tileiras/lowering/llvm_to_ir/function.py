@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm.types import llvm_text
-from tileiras.ir import Block, IntegerAttr, Operation, StringAttr, UnitAttr, Value, VerifyError
+from tileiras.ir import (
+    Block,
+    DenseArrayAttr,
+    IntegerAttr,
+    Operation,
+    StringAttr,
+    UnitAttr,
+    Value,
+    VerifyError,
+)
+from tileiras.targets.launch import LAUNCH_ATTRIBUTES
 
 from .instructions import write
 from .literals import constant_text
 
 if TYPE_CHECKING:
     from .module import ModuleTranslation
-
-# nvvm attributes of functions -> LLVM's, printed in this order (LLVM NVPTX usage guide, "Kernel attributes").
-_DIMENSION_ATTRIBUTES = ("nvvm.maxntid", "nvvm.reqntid", "nvvm.cluster_dim")
-_NUMBER_ATTRIBUTES = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank")
 
 BLOCKS_ARE_CLUSTERS_PTX = (9, 0)
 """PTX ISA, "Cluster Dimension Directives: .blocksareclusters"."""
@@ -196,16 +202,14 @@ def _parameter(kind: Any, attributes: dict[str, Any]) -> str:
 def _function_attributes(op: llvm.LLVMFuncOp) -> list[str]:
     attributes = op.attributes
     texts: list[str] = []
-    for name in _DIMENSION_ATTRIBUTES:
+    for name, row in LAUNCH_ATTRIBUTES.items():
         value: Any = attributes.get(name)
-        if value is not None:
-            texts.append(f'"{name}"="{",".join(map(str, value))}"')
-    for name in _NUMBER_ATTRIBUTES:
-        value = attributes.get(name)
-        if isinstance(value, IntegerAttr):
-            texts.append(f'"{name}"="{value.value}"')
-    if isinstance(attributes.get("nvvm.blocksareclusters"), UnitAttr):
-        texts.append('"nvvm.blocksareclusters"')
+        if isinstance(value, DenseArrayAttr):
+            texts.append(f'"{row.llvm_name}"="{",".join(map(str, value))}"')
+        elif isinstance(value, IntegerAttr):
+            texts.append(f'"{row.llvm_name}"="{value.value}"')
+        elif isinstance(value, UnitAttr):
+            texts.append(f'"{row.llvm_name}"')
     for name, spelled in (("denormal_fp_math", "denormal-fp-math"), ("denormal_fp_math_f32", "denormal-fp-math-f32")):
         value = attributes.get(name)
         if isinstance(value, StringAttr):

@@ -30,6 +30,7 @@ from tileiras.targets.nvptx import (
     KERNELS_METADATA,
     MIN_PTX_METADATA,
     MODULE_HEADER,
+    OPT_LEVEL_METADATA,
     REFLECTION_METADATA,
     REQUIREMENTS_METADATA,
 )
@@ -58,11 +59,13 @@ class ModuleTranslation:
 
     __slots__ = (
         "_declarations", "_defined", "_metadata", "_min_ptx", "_newest", "_requirements", "_signatures", "_symbols",
-        "chip", "debug",
+        "chip", "debug", "opt_level",
     )  # fmt: skip
 
     def __init__(self, chip: str | None = None, debug: DebugLevel | None = None) -> None:
         self.chip = chip
+        self.opt_level: int | None = None
+        """The level at which the module is to be compiled at most, if there is one."""
         self.debug: DebugMetadata | None = None
         if debug is not None:
             from .debug_info import DebugMetadata
@@ -170,6 +173,8 @@ class ModuleTranslation:
         if self._min_ptx > (0, 0):
             node = self.metadata('i32 {}, i32 {}, !"{}"'.format(*self._min_ptx, self._newest))
             named.append(f"!{MIN_PTX_METADATA} = !{{{node}}}\n")
+        if self.opt_level is not None:
+            named.append(f"!{OPT_LEVEL_METADATA} = !{{{self.metadata(f'i32 {self.opt_level}')}}}\n")
         if self._requirements:
             node = self.metadata(", ".join(f'!"{requirement}"' for requirement in self._requirements))
             named.append(f"!{REQUIREMENTS_METADATA} = !{{{node}}}\n")
@@ -273,7 +278,9 @@ def _targeted(module: Operation, chip: str | None) -> Operation:
         other = next(op for op in inner if op is not found)
         raise CompileError.at(other.location, f"'{other.name}' op stands beside the gpu.module that is translated")
     targets = found.targets.elements if found.targets is not None else ()
-    if len(targets) != 1 or not isinstance(targets[0], NVVMTargetAttr):
+    if len(targets) > 1:
+        raise CompileError.at(found.location, f"gpu.module has {len(targets)} targets; it is compiled for one")
+    if not targets or not isinstance(targets[0], NVVMTargetAttr):
         raise CompileError.at(found.location, "no target attribute")
     if chip is not None and targets[0].chip != chip:
         note = Diagnostic.note(None, f"it is for {targets[0].chip}, the compilation for {chip}")
@@ -281,18 +288,27 @@ def _targeted(module: Operation, chip: str | None) -> Operation:
     return found
 
 
-def translate_module(module: Operation, chip: str | None = None, debug: DebugLevel | None = None) -> str:
+def translate_module(
+    module: Operation, chip: str | None = None, debug: DebugLevel | None = None, opt_level: int = 0
+) -> str:
     """LLVM IR text of a module (an operation with one region of one block).
 
     With a `chip`, operations that it does not have are errors at their location.  With a `debug` level, functions whose
-    locations have a scope get debug metadata.  Raises CompileError.
+    locations have a scope get debug metadata.  Of the module's target the text says what the compilation at `opt_level`
+    does not: a lower level, a PTX version.  Raises CompileError.
     """
     module = _targeted(module, chip)
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
     try:
         attributes = (module.attributes.get(name) for name in (REFLECT_FTZ, REFLECT_APPROX))
         flush_to_zero, approximate = (isinstance(attribute, UnitAttr) for attribute in attributes)
-        return ModuleTranslation(chip, debug).run(operations, flush_to_zero, approximate, _blobs(module))
+        translation = ModuleTranslation(chip, debug)
+        target = module.targets.elements[0] if isinstance(module, GPUModuleOp) else None
+        if isinstance(target, NVVMTargetAttr):
+            translation.require(target.ptx_version, "#nvvm.target")
+            if target.O < opt_level:
+                translation.opt_level = target.O
+        return translation.run(operations, flush_to_zero, approximate, _blobs(module))
     except VerifyError as error:
         notes = [Diagnostic.note(location, text) for location, text in error.notes]
         location = error.location if error.location is not None else module.location

@@ -1,0 +1,173 @@
+"""LLVM IR that somebody else wrote: what it may not say, since it is for another machine or no launch could have it.
+
+Text that this compiler makes passes.  What LLVM would read in silence, or end its process on, is told with its place:
+the triple and the data layout, launch attributes in their strings and in `!nvvm.annotations`, scalable parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable, Severity
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.launch import DIMENSIONS, LAUNCH_ATTRIBUTES, NUMBER, LaunchValue, check_launch_attributes
+from tileiras.targets.nvptx import DATA_LAYOUT, triple_error
+
+
+class Finding(NamedTuple):
+    offset: int
+    message: str
+    note: str = ""
+
+
+def check(ir: str, sm: int, location: Locatable | None = None) -> None:
+    """Raises CompileError (code 5) with all that is wrong with a module for `sm_<sm>`.
+
+    `location` is the kernel's; in a file of LLVM IR, each error has the line that it is about.
+    """
+    found = [*_targets(ir), *_processors(ir), *_scalable(ir), *_launch_attributes(ir, sm), *_annotations(ir)]
+    if found:
+        raise CompileError(
+            [
+                Diagnostic(
+                    Severity.ERROR, _place(ir, finding.offset, location), finding.message,
+                    [Diagnostic.note(None, finding.note)] if finding.note else [],
+                )
+                for finding in found
+            ],
+            ExitCode.COMPILE_FAILURE,
+        )  # fmt: skip
+
+
+def _place(ir: str, offset: int, location: Locatable | None) -> Locatable | None:
+    from tileiras.ir.location import FileLineColLoc
+
+    if not isinstance(location, FileLineColLoc) or not location.filename.endswith(".ll"):
+        return location
+    line_start = ir.rfind("\n", 0, offset) + 1
+    return FileLineColLoc(location.filename, ir.count("\n", 0, offset) + 1, offset - line_start + 1)
+
+
+# ---- the machine -----------------------------------------------------------------------------------------------------
+
+# Patterns that begin with a letter of their own are looked for ten times as fast as those that begin with `^`.
+_TARGET = re.compile(r'target (triple|datalayout) = "([^"]*)"')
+
+
+def _starts_line(ir: str, offset: int) -> bool:
+    return not ir[ir.rfind("\n", 0, offset) + 1 : offset].strip()
+
+
+def _targets(ir: str) -> Iterator[Finding]:
+    # They stand before everything that they are about; of several, LLVM takes the last.
+    for match in _TARGET.finditer(ir):
+        kind, value = match.groups()
+        if not _starts_line(ir, match.start()):
+            continue
+        if kind == "triple":
+            wrong = triple_error(value)
+            if wrong:
+                yield Finding(match.start(2), wrong)
+        else:
+            wrong = _layout_error(value)
+            if wrong:
+                note = f"the GPU's is '{DATA_LAYOUT}'"
+                yield Finding(match.start(2), f"data layout of another machine: {wrong}", note)
+
+
+_PROCESSOR = re.compile(r'"target-cpu"="([^"]*)"')
+
+
+def _processors(ir: str) -> Iterator[Finding]:
+    for match in _PROCESSOR.finditer(ir) if '"target-cpu"' in ir else ():
+        if re.fullmatch(r"sm_[0-9]+[af]?", match[1]) is None:
+            yield Finding(match.start(), f"functions are for '{match[1]}', which is no GPU")
+
+
+_ALIGNMENTS = {
+    "i1": 8, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "i256": 256, "f16": 16, "f32": 32, "f64": 64,
+    "v16": 16, "v32": 32, "v64": 64, "v128": 128,
+}  # fmt: skip
+"""Bits, by type, as NVPTX aligns them."""
+
+TENSOR_MEMORY = 6
+"""The address space whose addresses have 32 bits."""
+
+
+def _layout_error(layout: str) -> str:
+    """What of a data layout differs from NVPTX's; nothing of an empty one, and of those that older LLVMs wrote."""
+    words = [word for word in layout.split("-") if word]
+    for word in words:
+        pointer = re.fullmatch(r"p(\d*):(\d+)(:\d+)*", word)
+        scalar = re.fullmatch(r"([ifv]\d+):(\d+)(:\d+)?", word)
+        if pointer is not None:
+            same = int(pointer[2]) == (32 if pointer[1] == str(TENSOR_MEMORY) else 64)
+        elif scalar is not None:
+            same = _ALIGNMENTS.get(scalar[1]) == int(scalar[2])
+        else:
+            same = word == "e" or word[0] == "n"  # what the machine computes with is advice
+        if not same:
+            return f"'{word}'"
+    if words and not any(word.startswith("i64:") for word in words):
+        return "i64 is aligned to 32 bits where nothing is said"
+    return ""
+
+
+_KERNEL = re.compile(r"^define [^\n@]*\bptx_kernel\b[^\n@]*@[^\n(]*\(([^\n]*<vscale[^\n]*)$", re.MULTILINE)
+
+
+def _scalable(ir: str) -> Iterator[Finding]:
+    if "<vscale" not in ir:
+        return
+    for match in _KERNEL.finditer(ir):
+        number = match[1].partition("<vscale")[0].count(",")
+        yield Finding(match.start(), f"argument {number} has scalable type; not supported in NVVM kernels")
+
+
+# ---- launches --------------------------------------------------------------------------------------------------------
+
+_DEFINITION = re.compile(r"define\b.*?\{[ \t]*$", re.MULTILINE | re.DOTALL)
+_GROUP = re.compile(r"^attributes (#\d+) = \{([^\n]*)\}", re.MULTILINE)
+_ATTRIBUTE = re.compile(r'"(nvvm\.[\w.]+)"(?:="([^"]*)")?')
+_BY_LLVM_NAME = {row.llvm_name: row for row in reversed(LAUNCH_ATTRIBUTES.values())}
+
+
+def _launch_attributes(ir: str, sm: int) -> Iterator[Finding]:
+    if '"nvvm.' not in ir:
+        return
+    groups = dict(_GROUP.findall(ir)) if "\nattributes #" in ir else {}
+    for definition in _DEFINITION.finditer(ir):
+        if not _starts_line(ir, definition.start()):
+            continue
+        said = definition[0]
+        said += "".join(groups.get(group, "") for group in re.findall(r"#\d+", said)) if groups else ""
+        values = {
+            row.name: _value(row.kind, text)
+            for name, text in _ATTRIBUTE.findall(said)
+            if (row := _BY_LLVM_NAME.get(name)) is not None
+        }
+        for name, wrong in check_launch_attributes(values, sm):
+            yield Finding(definition.start(), f"'{name}' attribute {wrong}")
+
+
+def _value(kind: str, text: str) -> LaunchValue:
+    numbers = text.split(",")
+    if kind in (DIMENSIONS, NUMBER):
+        if not all(re.fullmatch(r"\s*-?[0-9]+\s*", number) for number in numbers):
+            return None
+        return tuple(map(int, numbers)) if kind == DIMENSIONS else int(numbers[0]) if len(numbers) == 1 else None
+    return True if not text else None
+
+
+_ANNOTATION = re.compile(
+    r'!"((?:maxntid|reqntid)[xyz]|cluster_dim_[xyz]|minctasm|maxnreg|maxclusterrank|cluster_max_blocks)",\s*([^,}]*)'
+)
+"""A launch attribute as LLVM IR had it before it had attributes for it; LLVM makes one of it."""
+
+
+def _annotations(ir: str) -> Iterator[Finding]:
+    for match in _ANNOTATION.finditer(ir) if "!nvvm.annotations" in ir else ():
+        value = re.fullmatch(r"i(?:32|64) ([0-9]+)", match[2].strip())
+        if value is None or not 0 < int(value[1]) < 1 << 31:
+            yield Finding(match.start(), f"'{match[1]}' annotation must be a positive number, got {match[2].strip()}")
