@@ -90,6 +90,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("unknown or unimplemented opcode: N", "an operation of no known number", 3),
         Row("section length X exceeds remaining data size Y", "a section that ends behind the file", 3),
         Row("operation being parsed with an unregistered dialect", "an operation of no dialect in text", 3),
+        Row("elements of type <type> cannot be written", "`dense<...>` of integers of 9 to 15 bits, say, or 128", 3),
         Row("unregistered dialect: <name>", "a dialect that is not public", 5,
             "bytecode has numbers for its operations and no names of dialects"),
     ),

@@ -326,5 +326,10 @@ class DenseElementsAttr(Attribute):
 
 
 def element_size(element_type: Any) -> int:
-    """Bytes that one element of a DenseElementsAttr takes."""
-    return max(1, element_type.width // 8)
+    """Bytes that one element of a DenseElementsAttr takes; raises VerifyError for a width that it has no form for."""
+    size = (element_type.width + 7) // 8
+    if size not in (1, 2, 4, 8) or size > 1 and element_type.width % 8:
+        raise VerifyError(
+            f"elements of type {element_type} cannot be written: they have 1 to 8, 16, 32 or 64 bits", prefix=False
+        )
+    return size

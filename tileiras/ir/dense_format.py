@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from . import lexer
-from .attributes import DenseElementsAttr, element_size
+from .attributes import DenseElementsAttr, VerifyError, element_size
 from .float_format import format_float
 from .types import FloatType, IndexType, IntegerType, i1
 
@@ -32,7 +32,10 @@ class DenseLiteral:
         """The constant of shaped type `type`; reports elements that do not fit it."""
         if not hasattr(element_type, "width"):
             parser.fail(self.start, f"expected floating-point or integer element type, got {element_type}")
-        size = element_size(element_type)
+        try:
+            size = element_size(element_type)
+        except VerifyError as error:
+            parser.fail(self.start, error.message)
         if self.raw is not None:
             return self._from_raw(parser, type, size)
         if self.shape is not None and self.shape != list(type.shape):

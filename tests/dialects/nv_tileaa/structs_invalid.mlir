@@ -114,3 +114,13 @@ module {
     nv_tileaa.return
   }
 }
+
+// -----
+
+// How many threads and CTAs there are is the kernel_spec's.
+module {
+  // expected-error @below {{'nv_tileaa.func' op has 'nvvm.reqntid', which is decided by kernel_spec or not known}}
+  nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<>, target_spec = "sm_90", nvvm.reqntid = array<i32: 32>} {
+    nv_tileaa.return
+  }
+}

@@ -25,6 +25,7 @@ from .attributes import (
 )
 from .elementwise import AddFOp, DivFOp, FmaOp, FpToFpOp, MulFOp, MulhSIOp, MulhUIOp, SqrtOp, SubFOp
 from .function import (
+    LAUNCH_HINTS,
     AssertOp,
     AssumeOp,
     FuncOp,
@@ -82,6 +83,7 @@ __all__ = [
     "FLUSH_TO_ZERO",
     "IN_BOUNDS",
     "LATENCY",
+    "LAUNCH_HINTS",
     "NO_TMA",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]

@@ -37,6 +37,9 @@ from .attributes import AxisAttr, BoundedAttr, DivByAttr, KernelSpecAttr, SameEl
 from .memory import verify_alignment
 from .types import MemTokenType, PtrType
 
+LAUNCH_HINTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank", "nvvm.cluster_max_blocks")
+"""Attributes of a kernel that go to the launch as they are, in the place of what would be chosen."""
+
 _TARGET = re.compile(r"sm_(\d+)[af]?")
 _SOURCE_DIALECT = "cuda_tile."
 
@@ -62,6 +65,9 @@ class FuncOp(Operation):
             raise VerifyError("expects the entry block's arguments to match the function type")
         if not _TARGET.fullmatch(self.target_spec.value):
             raise VerifyError("failed to get the target spec")
+        for name in self.attributes:
+            if name.startswith("nvvm.") and name not in LAUNCH_HINTS:
+                raise VerifyError(f"has '{name}', which is decided by kernel_spec or not known")
         for op in self.walk():
             if op.name.startswith(_SOURCE_DIALECT):
                 raise VerifyError(f"'{op.name}' op is left over from cuda_tile", op.location, prefix=False)

@@ -112,6 +112,7 @@ class FunctionLowering:
             # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
             attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (self.num_ctas,))
             attributes["nvvm.blocksareclusters"] = UnitAttr()
+        attributes |= {name: value for name, value in func.attributes.items() if name in aa.LAUNCH_HINTS}
         self.result = llvm.LLVMFuncOp.define(
             func.sym_name.value,
             inputs,
