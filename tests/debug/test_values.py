@@ -90,7 +90,10 @@ def test_records_are_for_full_debug_information():
         ("vector<4xi32>", '<#debuginfo.di_basic_type<"i32", 32, signed>, 4>'),
         ("!llvm.array<3 x f64>", '<#debuginfo.di_basic_type<"f64", 64, float>, 3>'),
         ("!llvm.struct<(f32, f32)>", '<#debuginfo.di_basic_type<"f32", 32, float>, 2>'),
-        ("!llvm.struct<(f32, i32)>", None),
+        ("!llvm.struct<(i1, f64)>", '<[#debuginfo.di_basic_type<"i1", 8, boolean>, '
+                                    '#debuginfo.di_basic_type<"f64", 64, float>]>'),
+        ("!llvm.struct<(i4, i32)>", None),
+        ("!llvm.struct<()>", None),
         ("i4", None),
         ("f4E2M1FN", None),
         ("vector<8xi4>", None),
@@ -117,3 +120,46 @@ def test_a_parameter_is_one_variable(other, message):
         translated(first + variable.format(other))
     assert error.value.code == 5 and error.value.diagnostics[0].position[:2] == ("k.py", 4)
     assert "#dbg" not in translated(first + variable.format(other), DIRECTIVES_ONLY)
+
+
+HELD = ["i1", "i8", "i16", "i24", "i32", "i64", "i128", "f16", "bf16", "f32", "f64", "vector<4xi1>", "vector<2xf16>",
+        "vector<2xi128>", "vector<1xf32>", "!llvm.array<2 x bf16>", "!llvm.struct<(i32, f32)>",
+        "!llvm.struct<(i8, !llvm.array<2 x f32>, !llvm.struct<(i64, bf16)>)>",
+        *(f"!llvm.ptr<{space}>" for space in (0, 1, 3, 4, 5, 6, 7, 101)), "vector<2x!llvm.ptr>"]  # fmt: skip
+
+
+def test_what_a_register_can_hold_has_a_pin(ptxas):
+    """Every record is of a copy that LLVM keeps, and ptxas reads what LLVM makes of all of them."""
+    values = "".join(
+        f"    %x{n} = llvm.load %p : !llvm.ptr<1> -> {type} loc(#at)\n"
+        f'    debuginfo.value %x{n}, #debuginfo.di_local_variable<"v{n}" in #k, line = 4> : {type} loc(#at)\n'
+        for n, type in enumerate(HELD)
+    )
+    ir = translated(values)
+    records = re.findall(r"#dbg_value\([^%]*(%\d+),", ir)
+    pins = set(re.findall(r"(%\d+) = call [^\n]*@llvm\.nvvm\.move\.", ir))
+    assert len(records) == len(pins) and set(records) == pins
+    # i128 has two words, the longest struct five members.
+    assert len(records) == 11 + 1 + 4 + 2 + 4 + 1 + 2 + 2 + 5 + 8 + 2
+    assert "DW_TAG_structure_type, size: 256" in ir and 'DW_TAG_member, name: "m2", ' in ir
+    ptx = llvm_pipeline.compile_to_ptx(ir, processor("sm_90"), opt_level=0).text
+    assert ptx.count(".section\t.debug_info") == 1
+    assert assembler.assemble(ptx, "sm_90", opt_level=0, options=["--device-debug"], ptxas=ptxas).cubin
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("DW_OP_nonsense", "expressions have no operation 'DW_OP_nonsense'"),
+        ("DW_OP_plus_uconst", "DW_OP_plus_uconst takes 1 numbers, got 0"),
+        ("DW_OP_plus_uconst(-1)", "DW_OP_plus_uconst must be between 0 and 9223372036854775807, got -1"),
+        ("DW_OP_LLVM_fragment(0, 8), DW_OP_deref", "DW_OP_LLVM_fragment must be the last operation"),
+        ("DW_OP_stack_value, DW_OP_deref", "DW_OP_stack_value must be the last operation"),
+        ("DW_OP_stack_value", "expects an expression of an address, which DW_OP_stack_value does not leave"),
+    ],
+)
+def test_expressions_that_are_none(expression, said):
+    text = f"#debuginfo.di_local_variable<\"x\" in #k, line = 4>, #debuginfo.di_expression<[{expression}]>"
+    with pytest.raises(CompileError, match=re.escape(said)) as error:
+        verify(parse_module(f"{PRELUDE}    debuginfo.addr %p, {text} : !llvm.ptr<1> loc(#at)\n{END}", "m.mlir"))
+    assert error.value.code == 3

@@ -14,8 +14,12 @@
 // CHECK-NEXT: call void (...) @llvm.fake.use(ptr addrspace(1) %[[P]]), !dbg ![[AT]]
 // CHECK: %[[N:[0-9]+]] = call i32 @llvm.nvvm.move.i32(i32 %1), !dbg ![[AT]]
 // CHECK-NEXT: #dbg_value(i32 %[[N]], ![[N_VARIABLE:[0-9]+]], !DIExpression(), ![[AT]])
-// CHECK: #dbg_value(i1 %2, ![[B_VARIABLE:[0-9]+]], !DIExpression(), ![[AT]])
-// CHECK: #dbg_value(half %3, ![[H_VARIABLE:[0-9]+]], !DIExpression(), ![[AT]])
+// CHECK: %[[WIDE:[0-9]+]] = zext i1 %2 to i16
+// CHECK-NEXT: %[[B:[0-9]+]] = call i16 @llvm.nvvm.move.i16(i16 %[[WIDE]])
+// CHECK-NEXT: #dbg_value(i16 %[[B]], ![[B_VARIABLE:[0-9]+]], !DIExpression(), ![[AT]])
+// CHECK: %[[BITS:[0-9]+]] = bitcast half %3 to i16
+// CHECK-NEXT: %[[H:[0-9]+]] = call i16 @llvm.nvvm.move.i16(i16 %[[BITS]])
+// CHECK-NEXT: #dbg_value(i16 %[[H]], ![[H_VARIABLE:[0-9]+]], !DIExpression(), ![[AT]])
 
 // CHECK-DAG: ![[P_VARIABLE]] = !DILocalVariable(name: "arg0", arg: 1, scope: ![[SCOPE:[0-9]+]], file: ![[FILE:[0-9]+]], line: {{[0-9]+}}, type: ![[POINTER:[0-9]+]])
 // CHECK-DAG: ![[POINTER]] = !DIDerivedType(tag: DW_TAG_pointer_type, baseType: ![[INT:[0-9]+]], size: 64)

@@ -20,10 +20,15 @@ module {
     // CHECK: llvm.intr.dbg.value #[[TYPED:.*]] = %
     debuginfo.value %i, #debuginfo.di_local_variable<"typed" in #k, line = 5, arg = 2, type = #int> : i32 loc(#at)
 
-    // There are no copies of these.
-    // CHECK: llvm.intr.dbg.value #[[B_VARIABLE:.*]] = %{{[^ ]*}} : i1
+    // A predicate and a float of 16 bits are in a register of 16 bits.
+    // CHECK: %[[WIDE:.*]] = llvm.zext %{{.*}} : i1 to i16
+    // CHECK-NEXT: %[[B:.*]] = nvvm.move %[[WIDE]] : i16
+    // CHECK-NEXT: llvm.intr.dbg.value #[[B_VARIABLE:.*]] = %[[B]] : i16
+    // CHECK-NEXT: llvm.intr.fake.use %[[B]] : i16
     debuginfo.value %b, #debuginfo.di_local_variable<"b" in #k, line = 6> : i1 loc(#at)
-    // CHECK-NEXT: llvm.intr.dbg.value #[[H_VARIABLE:.*]] = %{{[^ ]*}} : f16
+    // CHECK-NEXT: %[[BITS:.*]] = llvm.bitcast %{{.*}} : f16 to i16
+    // CHECK-NEXT: %[[H:.*]] = nvvm.move %[[BITS]] : i16
+    // CHECK-NEXT: llvm.intr.dbg.value #[[H_VARIABLE:.*]] = %[[H]] : i16
     debuginfo.value %h, #debuginfo.di_local_variable<"h" in #k, line = 7> : f16 loc(#at)
 
     // CHECK: %[[P:.*]] = nvvm.move %{{.*}} : !llvm.ptr<1>
@@ -36,7 +41,7 @@ module {
   } loc(#at)
 
   // CHECK-LABEL: llvm.func @aggregates
-  llvm.func @aggregates(%v: vector<2xf32>, %s: !llvm.struct<(i32, i32)>, %m: !llvm.struct<(i32, f32)>) {
+  llvm.func @aggregates(%v: vector<2xf32>, %s: !llvm.struct<(i32, i32)>, %m: !llvm.struct<(i32, f64, !llvm.array<2 x bf16>)>, %q: i128, %n: !llvm.struct<(i32, i4)>, %one: vector<1xf32>) {
     // CHECK: %[[V0:.*]] = llvm.extractelement
     // CHECK: %[[V1:.*]] = llvm.extractelement
     // CHECK: %[[PIN0:.*]] = nvvm.move %[[V0]] : f32
@@ -49,11 +54,48 @@ module {
     // CHECK: fragment [0, 32]
     // CHECK: fragment [32, 32]
     debuginfo.value %s, #debuginfo.di_local_variable<"s" in #k, line = 4> : !llvm.struct<(i32, i32)> loc(#at)
+    // Members of several types, each at its alignment, down to what a register holds.
+    // CHECK: fragment [0, 32]
+    // CHECK: fragment [64, 64]
+    // CHECK: fragment [128, 16]
+    // CHECK: fragment [144, 16]
+    debuginfo.value %m, #debuginfo.di_local_variable<"m" in #k, line = 4> : !llvm.struct<(i32, f64, !llvm.array<2 x bf16>)> loc(#at)
+    // CHECK: %[[LOW:.*]] = llvm.trunc %{{.*}} : i128 to i64
+    // CHECK: %[[HIGH:.*]] = llvm.lshr
+    // CHECK: nvvm.move %[[LOW]] : i64
+    // CHECK: fragment [0, 64]
+    // CHECK: fragment [64, 64]
+    debuginfo.value %q, #debuginfo.di_local_variable<"q" in #k, line = 4> : i128 loc(#at)
     // Nothing that a debugger could show: a placeholder stands for it.
     // CHECK: %[[NONE:.*]] = llvm.mlir.poison : i32
-    // CHECK-NEXT: llvm.intr.dbg.value #[[M_VARIABLE:.*]] = %[[NONE]] : i32
-    // WARN: k.py:4:2: warning: no debug information for values of type '!llvm.struct<(i32, f32)>'
-    debuginfo.value %m, #debuginfo.di_local_variable<"m" in #k, line = 4> : !llvm.struct<(i32, f32)> loc(#at)
+    // CHECK-NEXT: llvm.intr.dbg.value #[[N_VARIABLE:.*]] = %[[NONE]] : i32
+    // WARN: k.py:4:2: warning: no debug information for values of type '!llvm.struct<(i32, i4)>'
+    debuginfo.value %n, #debuginfo.di_local_variable<"n" in #k, line = 4> : !llvm.struct<(i32, i4)> loc(#at)
+    // One register is no part of its variable; parts that the variable has no room for are left out.
+    // CHECK: llvm.intr.dbg.value #[[ONE_VARIABLE:[a-z_0-9]*]] = %
+    debuginfo.value %one, #debuginfo.di_local_variable<"one" in #k, line = 4> : vector<1xf32> loc(#at)
+    // WARN: k.py:4:2: warning: no debug information for 'narrow': its type has 32 bits, its value 64
+    debuginfo.value %v, #debuginfo.di_local_variable<"narrow" in #k, line = 4, type = #int> : vector<2xf32> loc(#at)
+    llvm.return loc(#at)
+  } loc(#at)
+
+  // CHECK-LABEL: llvm.func @expressions
+  llvm.func @expressions(%i: i32, %f: f32, %p: !llvm.ptr<3>) {
+    // The documented form names the type of what is watched, and what is to be done with the value.
+    // CHECK: llvm.intr.dbg.value #[[E:.*]] expression #debuginfo.di_expression<[DW_OP_plus_uconst(8), DW_OP_deref]> = %
+    debuginfo.value %i, #debuginfo.di_local_variable<"e" in #k, line = 4>, #debuginfo.di_expression<[DW_OP_plus_uconst(8), DW_OP_deref]> : !debuginfo.value<i32> loc(#at)
+    // CHECK: llvm.intr.dbg.value #[[PART:[a-z_0-9]*]] fragment [16, 16] = %
+    debuginfo.value %i, #debuginfo.di_local_variable<"part" in #k, line = 4, type = #int>, #debuginfo.di_expression<[DW_OP_LLVM_fragment(16, 16)]> : i32 loc(#at)
+    // CHECK: %[[P:.*]] = nvvm.move %{{.*}} : !llvm.ptr<3>
+    // CHECK: llvm.intr.dbg.value #[[AT:.*]] expression #debuginfo.di_expression<[DW_OP_plus_uconst(4)]> deref = %[[P]] : !llvm.ptr<3>
+    debuginfo.addr %p, #debuginfo.di_local_variable<"at" in #k, line = 4, type = #int>, #debuginfo.di_expression<[DW_OP_plus_uconst(4)]> : !debuginfo.value<!llvm.ptr<3>> loc(#at)
+    // CHECK: llvm.intr.dbg.declare #{{.*}} expression #debuginfo.di_expression<[DW_OP_plus_uconst(4)]> = %
+    debuginfo.declare %p, #debuginfo.di_local_variable<"home" in #k, line = 4>, #debuginfo.di_expression<[DW_OP_plus_uconst(4)]> : !llvm.ptr<3> loc(#at)
+    // A variable has one type: that of its first value.
+    // CHECK: llvm.intr.dbg.value #[[TWICE:di_local_variable[0-9]*]] = %{{.*}} : i32
+    // CHECK: llvm.intr.dbg.value #[[TWICE]] = %{{.*}} : f32
+    debuginfo.value %i, #debuginfo.di_local_variable<"twice" in #k, line = 4, arg = 1> : i32 loc(#at)
+    debuginfo.value %f, #debuginfo.di_local_variable<"twice" in #k, line = 4, arg = 1> : f32 loc(#at)
     llvm.return loc(#at)
   } loc(#at)
 

@@ -5,8 +5,10 @@
                                           llvm.intr.fake.use %pin : i32
 
 The pin is a copy that LLVM neither looks through nor, being used, drops: the record's register holds the variable and
-nothing else.  Vectors, arrays and structs go leaf by leaf, each the fragment of the variable that it fills.  Pins and
-what takes leaves out of their whole are all that is added to what is executed.
+nothing else.  There are copies of integers and floats of 16 (as integers), 32 and 64 bits and of all pointers; narrower
+values are copied in 16 bits, wider integers in several words.  Vectors, arrays and structs go leaf by leaf, each the
+fragment of the variable that it fills.  Pins and what takes leaves out of their whole are all that is added to what is
+executed.
 
 A variable without a type gets its value's (`dialects/debuginfo/value_types.py`).
 
@@ -16,21 +18,30 @@ is in; without a scope in the function the operation goes, with a warning.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tileiras.dialects import debuginfo, llvm, nvvm
 from tileiras.dialects.cuda_tile.debug_info import subprogram_of
-from tileiras.dialects.debuginfo import DILocalVariableAttr, DIUnspecifiedTypeAttr
+from tileiras.dialects.debuginfo import (
+    DIExpressionAttr,
+    DILocalVariableAttr,
+    DIStructTypeAttr,
+    DIUnspecifiedTypeAttr,
+)
 from tileiras.dialects.debuginfo.value_types import BYTE, debug_type
 from tileiras.ir import (
     Attribute,
     DenseArrayAttr,
+    FloatType,
     IntegerAttr,
+    IntegerType,
     Operation,
     Pass,
     UnitAttr,
     Value,
     VectorType,
+    i16,
     i32,
     i64,
 )
@@ -45,30 +56,36 @@ class ConvertDebugInfoToLLVM(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         for function in [found for found in op.walk() if isinstance(found, llvm.LLVMFuncOp)]:
+            shown: dict[Any, Any] = {}
             for inner in [found for found in function.walk() if found.dialect == "debuginfo"]:
-                _convert(inner, function, context)
+                _convert(inner, function, shown, context)
                 inner.erase()
 
 
-def _convert(op: Any, function: Operation, context: PassContext) -> None:
+def _convert(op: Any, function: Operation, shown: dict[Any, Any], context: PassContext) -> None:
+    """`shown` has the variables of the function with their types: one has the type of its first value throughout."""
     variable = _resolved(op.variable, op, function, context)
     if variable is None:
         return
     if isinstance(op, debuginfo.DeclareOp):
-        _before(op, llvm.DbgDeclareOp(op.address, var_info=_typed(variable, BYTE)))
+        _before(op, llvm.DbgDeclareOp(op.address, var_info=_typed(variable, BYTE, shown), expression=op.expression))
     elif isinstance(op, debuginfo.AddrOp):
         pin = _pin(op.address, op)
-        _before(op, llvm.DbgValueOp(pin, var_info=_typed(variable, BYTE), deref=UnitAttr()))
-        _keep(pin, op.address, op)
+        record = llvm.DbgValueOp(
+            pin, var_info=_typed(variable, BYTE, shown), expression=_program(op), fragment=_fragment(op),
+            deref=UnitAttr(),
+        )  # fmt: skip
+        _before(op, record)
+        _keep(pin, op)
     else:
         found = debug_type(op.value.type)
         if found is None:
             context.engine.warning(op.location, f"no debug information for values of type '{op.value.type}'")
-            placeholder = _typed(variable, DIUnspecifiedTypeAttr(str(op.value.type)))
+            placeholder = _typed(variable, DIUnspecifiedTypeAttr(str(op.value.type)), shown)
             unknown = _before(op, llvm.PoisonOp(res=i32)).results[0]
             _before(op, llvm.DbgValueOp(unknown, var_info=placeholder))
             return
-        _value(op, _typed(variable, found))
+        _value(op, _typed(variable, found, shown), found, context)
 
 
 def _resolved(variable: Any, op: Operation, function: Operation, context: PassContext) -> Any:
@@ -89,58 +106,89 @@ def _resolved(variable: Any, op: Operation, function: Operation, context: PassCo
     return DILocalVariableAttr(name, own, variable.line, variable.arg, variable.type)
 
 
-def _typed(variable: Any, type: Attribute) -> Any:
+def _typed(variable: Any, type: Attribute, shown: dict[Any, Any]) -> Any:
     if variable.type is not None:
         return variable
-    return DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
+    typed = DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
+    return shown.setdefault(variable, typed)
 
 
-def _value(op: Any, variable: Any) -> None:
-    whole = op.value
-    leaves = _leaves(whole, op)
-    if len(leaves) == 1 and leaves[0] is whole:
-        pin = _pin(whole, op)
-        _before(op, llvm.DbgValueOp(pin, var_info=variable))
-        _keep(pin, whole, op)
+def _value(op: Any, variable: Any, found: Any, context: PassContext) -> None:
+    part = _fragment(op)
+    leaves = list(_leaves(op.value, found, part.elements[0] if part is not None else 0, op))
+    # A debugger reads of a register what the variable's type has.
+    whole = found.size if len(leaves) == 1 else variable.type.size
+    if len(leaves) > 1 and any(offset + size > whole for offset, size, _ in leaves):
+        context.engine.warning(
+            op.location,
+            f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value {found.size}",
+        )
         return
-    offset = 0
-    for leaf in leaves:
-        size = debug_type(leaf.type).size
+    for offset, size, leaf in leaves:
         pin = _pin(leaf, op)
-        _before(op, llvm.DbgValueOp(pin, var_info=variable, fragment=DenseArrayAttr(i64, (offset, size))))
-        _keep(pin, leaf, op)
-        offset += size
+        # LLVM drops the debug information of a module with a fragment that is all of its variable.
+        fragment = DenseArrayAttr(i64, (offset, size)) if size < whole else part
+        _before(op, llvm.DbgValueOp(pin, var_info=variable, expression=_program(op), fragment=fragment))
+        _keep(pin, op)
 
 
-def _leaves(value: Value, op: Operation) -> list[Value]:
-    """The scalars that a value is made of, taken out of it."""
-    type: Any = value.type
-    if isinstance(type, VectorType):
-        found = []
-        for number in range(type.shape[0]):
+def _program(op: Any) -> DIExpressionAttr | None:
+    """What an operation's expression does with the value, apart from naming a part of the variable."""
+    program = op.expression.program if op.expression is not None else ()
+    return DIExpressionAttr(program) if program else None
+
+
+def _fragment(op: Any) -> DenseArrayAttr | None:
+    """The part of the variable that an operation's expression names."""
+    fragment = op.expression.fragment if op.expression is not None else None
+    return DenseArrayAttr(i64, fragment) if fragment is not None else None
+
+
+def _leaves(value: Value, type: Any, offset: int, op: Operation) -> Iterator[tuple[int, int, Value]]:
+    """What a value of a debug type is made of, taken out of it: (offset in bits, size, a value for one register)."""
+    kind: Any = value.type
+    if isinstance(kind, VectorType):
+        for number in range(kind.shape[0]):
             position = _before(op, llvm.ConstantOp(IntegerAttr(number, i32), i32)).results[0]
-            found.append(_before(op, llvm.ExtractElementOp(value, position)).results[0])
-        return found
-    if isinstance(type, (llvm.LLVMArrayType, llvm.LLVMStructType)):
-        count = type.count if isinstance(type, llvm.LLVMArrayType) else len(type.elements)
-        found = []
-        for number in range(count):
+            element = _before(op, llvm.ExtractElementOp(value, position)).results[0]
+            yield from _leaves(element, type.element, offset + type.offset(number), op)
+    elif isinstance(kind, (llvm.LLVMArrayType, llvm.LLVMStructType)):
+        for number in range(kind.count if isinstance(kind, llvm.LLVMArrayType) else len(kind.elements)):
             member = llvm.ExtractValueOp(value, position=DenseArrayAttr(i64, (number,)))
-            found += _leaves(_before(op, member).results[0], op)
-        return found
-    return [value]
+            inner = type.members[number] if isinstance(type, DIStructTypeAttr) else type.element
+            yield from _leaves(_before(op, member).results[0], inner, offset + type.offset(number), op)
+    elif isinstance(kind, IntegerType) and kind.width > WORD:
+        # Several registers: the low bits first.
+        for start in range(0, kind.width, WORD):
+            bits = value
+            if start:
+                distance = _before(op, llvm.ConstantOp(IntegerAttr(start, kind), kind)).results[0]
+                bits = _before(op, llvm.LShrOp(value, distance)).results[0]
+            part = min(WORD, kind.width - start)
+            yield offset + start, part, _before(op, llvm.TruncOp(bits, res=IntegerType(part))).results[0]
+    else:
+        yield offset, type.size, value
+
+
+WORD = 64
+"""Bits of the widest register that a copy has."""
 
 
 def _pin(value: Value, op: Operation) -> Value:
-    """A copy of the value that is the variable's; the value itself where there is no copy of its type."""
-    if not nvvm.MoveOp.has(value.type):
-        return value
+    """A copy of the value that is the variable's, with the bits of the register that the value is in."""
+    type: Any = value.type
+    if isinstance(type, FloatType) and not nvvm.MoveOp.has(type):
+        value = _before(op, llvm.BitcastOp(value, res=IntegerType(type.width))).results[0]
+        type = value.type
+    if isinstance(type, IntegerType) and not nvvm.MoveOp.has(type):
+        # Predicates and bytes are shown by a register of 16 bits, other widths by the next one that there is.
+        wider = next(integer for integer in (i16, i32, i64) if integer.width > type.width)
+        value = _before(op, llvm.ZExtOp(value, res=wider)).results[0]
     return _before(op, nvvm.MoveOp(value)).results[0]
 
 
-def _keep(pin: Value, value: Value, op: Operation) -> None:
-    if pin is not value:
-        _before(op, llvm.FakeUseOp(pin))
+def _keep(pin: Value, op: Operation) -> None:
+    _before(op, llvm.FakeUseOp(pin))
 
 
 def _before(op: Operation, new: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tileiras.ir import Attribute, EnumAttr, StringAttr, VerifyError
@@ -20,10 +21,15 @@ class EncodingAttr(EnumAttr):
 
 
 class DebugTypeAttr(Attribute):
-    """Base of types; `size` in bits."""
+    """Base of types; `size` and `alignment` in bits."""
 
     name = "debuginfo.type"
     size: int
+
+    @property
+    def alignment(self) -> int:
+        """Its size, filled up to a power of two of at least a byte."""
+        return 1 << max(3, (self.size - 1).bit_length())
 
 
 class DIBasicTypeAttr(DebugTypeAttr):
@@ -85,6 +91,14 @@ class DIArrayTypeAttr(DebugTypeAttr):
     def size(self) -> int:  # type: ignore[override]
         return self.element.size * self.count
 
+    @property
+    def alignment(self) -> int:
+        return self.element.alignment
+
+    def offset(self, number: int) -> int:
+        """Where an element starts, in bits."""
+        return self.element.size * number
+
     def print_parameters(self, printer: Any) -> None:
         printer.write("<")
         printer.print_attribute(self.element)
@@ -98,6 +112,52 @@ class DIArrayTypeAttr(DebugTypeAttr):
         count = parser.parse_integer()
         parser.parse_punctuation(">")
         return cls(element, count)
+
+
+class DIStructTypeAttr(DebugTypeAttr):
+    """`<[#debuginfo.di_basic_type<...>, ...]>`: members of several types, each at its alignment.
+
+    Values have no names for their members: debuggers get their numbers, `m0`, `m1`.
+    """
+
+    name = "debuginfo.di_struct_type"
+    parameters = ("members",)
+    members: tuple[DebugTypeAttr, ...]
+
+    def __new__(cls, members: Iterable[DebugTypeAttr]) -> DIStructTypeAttr:
+        return cls.intern((tuple(members),))  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return -(-self.offset(len(self.members)) // self.alignment) * self.alignment
+
+    @property
+    def alignment(self) -> int:
+        return max((member.alignment for member in self.members), default=8)
+
+    def offset(self, number: int) -> int:
+        """Where a member starts, in bits; behind the last one, where that ends."""
+        end = 0
+        for at, member in enumerate((*self.members, None)):
+            start = -(-end // member.alignment) * member.alignment if member is not None else end
+            if at == number:
+                return start
+            end = start + member.size  # type: ignore[union-attr]
+        raise IndexError(number)
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<[")
+        for number, member in enumerate(self.members):
+            printer.write(", " if number else "")
+            printer.print_attribute(member)
+        printer.write("]>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        members = parser.parse_comma_separated(lambda: _type(parser), "[", "]")
+        parser.parse_punctuation(">")
+        return cls(members)
 
 
 class DIUnspecifiedTypeAttr(DebugTypeAttr):
@@ -174,3 +234,65 @@ def _type(parser: Any) -> DebugTypeAttr:
     if not isinstance(found, DebugTypeAttr):
         parser.error(at, f"expected a debug type, got {found}")
     return found
+
+
+EXPRESSION_OPERATIONS = {
+    "DW_OP_deref": 0, "DW_OP_plus_uconst": 1, "DW_OP_constu": 1, "DW_OP_plus": 0, "DW_OP_minus": 0, "DW_OP_mul": 0,
+    "DW_OP_and": 0, "DW_OP_or": 0, "DW_OP_xor": 0, "DW_OP_shl": 0, "DW_OP_shr": 0, "DW_OP_stack_value": 0,
+    "DW_OP_LLVM_fragment": 2,
+}  # fmt: skip
+"""Operation of an expression -> how many numbers it takes (DWARF 4, 2.5; LLVM language reference, DIExpression)."""
+
+FRAGMENT, STACK_VALUE = "DW_OP_LLVM_fragment", "DW_OP_stack_value"
+
+
+class DIExpressionAttr(Attribute):
+    """`<[DW_OP_plus_uconst(8), DW_OP_deref]>`: how the variable follows from the value, a stack machine's program.
+
+    `DW_OP_LLVM_fragment(offset, size)`, last, says which bits of the variable that is.
+    """
+
+    name = "debuginfo.di_expression"
+    parameters = ("operations",)
+    operations: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __new__(cls, operations: Iterable[tuple[str, Iterable[int]]] = ()) -> DIExpressionAttr:
+        return cls.intern((tuple((name, tuple(numbers)) for name, numbers in operations),))  # type: ignore[return-value]
+
+    @property
+    def fragment(self) -> tuple[int, ...] | None:
+        """(offset, size) in bits; None for all of the variable."""
+        return self.operations[-1][1] if self.operations and self.operations[-1][0] == FRAGMENT else None
+
+    @property
+    def program(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The operations without the fragment."""
+        return self.operations[:-1] if self.fragment is not None else self.operations
+
+    def verify(self) -> None:
+        for number, (name, numbers) in enumerate(self.operations):
+            taken = EXPRESSION_OPERATIONS.get(name)
+            if taken is None:
+                raise VerifyError(f"expressions have no operation '{name}'", prefix=False)
+            if len(numbers) != taken:
+                raise VerifyError(f"{name} takes {taken} numbers, got {len(numbers)}", prefix=False)
+            for value in numbers:
+                _check_number(name, value, 63)
+            last = number + 1 == len(self.operations)
+            if not last and (name == FRAGMENT or name == STACK_VALUE and self.fragment is None):
+                raise VerifyError(f"{name} must be the last operation", prefix=False)
+
+    def print_parameters(self, printer: Any) -> None:
+        words = (f"{name}({', '.join(map(str, numbers))})" if numbers else name for name, numbers in self.operations)
+        printer.write(f"<[{', '.join(words)}]>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        def operation() -> tuple[str, list[int]]:
+            name = parser.parse_any_keyword()
+            return name, parser.parse_comma_separated(parser.parse_integer, "(", ")") if parser.peek("(") else []
+
+        parser.parse_punctuation("<")
+        operations = parser.parse_comma_separated(operation, "[", "]")
+        parser.parse_punctuation(">")
+        return cls(operations)

@@ -1,15 +1,76 @@
-"""Operations that tie variables to values; they compute nothing and have no results."""
+"""Operations that tie variables to values; they compute nothing and have no results.
+
+    debuginfo.value %v, #variable : f32
+    debuginfo.value %v, #variable, #expression : !debuginfo.value<f32>
+"""
 
 from __future__ import annotations
 
-from tileiras.ir import MemoryWrite, Operation, attribute, operand
+from typing import Any
 
-from .attributes import DILocalVariableAttr
+from tileiras.ir import MemoryWrite, Operation, Type, VerifyError, attribute, operand
+
+from .attributes import STACK_VALUE, DIExpressionAttr, DILocalVariableAttr
+
+
+class ValueType(Type):
+    """`!debuginfo.value<f32>`: a value of this type as one that is watched.  Operations are written with it or with the
+    type itself, which is what their operand has."""
+
+    name = "debuginfo.value"
+    parameters = ("type",)
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_type(self.type)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        inner = parser.parse_type()
+        parser.parse_punctuation(">")
+        return cls(inner)
 
 
 class _VariableOp(Operation):
     # An effect that nothing else sees: it is not removed, and stays where it is among what it stands between.
     traits = (MemoryWrite,)
+    variable: DILocalVariableAttr
+    expression: DIExpressionAttr | None
+
+    def verify_op(self) -> None:
+        if self.expression is None or isinstance(self, ValueOp):
+            return
+        if self.expression.fragment is not None and isinstance(self, DeclareOp):
+            raise VerifyError("expects an expression of the whole variable")
+        if any(name == STACK_VALUE for name, _ in self.expression.operations):
+            raise VerifyError(f"expects an expression of an address, which {STACK_VALUE} does not leave")
+
+    def print_custom(self, printer: Any) -> None:
+        printer.write(" ")
+        printer.print_operand(self.operands[0])
+        for said in (self.variable, self.expression):
+            if said is not None:
+                printer.write(", ")
+                printer.print_attribute(said)
+        printer.print_optional_attr_dict(self.attributes, ("variable", "expression"))
+        printer.write(" : ")
+        printer.print_type(self.operands[0].type)
+
+    @classmethod
+    def parse_custom(cls, parser: Any) -> Any:
+        watched = parser.parse_operand()
+        attributes: dict[str, Any] = {}
+        for name in ("variable", "expression"):
+            if name == "variable" or parser.peek(","):
+                parser.parse_punctuation(",")
+                attributes[name] = parser.parse_attribute()
+        attributes.update(parser.parse_optional_attr_dict())
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        value = parser.resolve_operand(watched, type.type if isinstance(type, ValueType) else type)
+        return cls.create((value,), (), attributes, location=parser.location)
 
 
 class ValueOp(_VariableOp):
@@ -18,7 +79,7 @@ class ValueOp(_VariableOp):
     name = "debuginfo.value"
     value = operand()
     variable = attribute(DILocalVariableAttr)
-    assembly_format = "$value `,` qualified($variable) attr-dict `:` type($value)"
+    expression = attribute(DIExpressionAttr, "what to do with the value", optional=True)
 
 
 class AddrOp(_VariableOp):
@@ -27,7 +88,7 @@ class AddrOp(_VariableOp):
     name = "debuginfo.addr"
     address = operand()
     variable = attribute(DILocalVariableAttr)
-    assembly_format = "$address `,` qualified($variable) attr-dict `:` type($address)"
+    expression = attribute(DIExpressionAttr, "what to do with the address", optional=True)
 
 
 class DeclareOp(_VariableOp):
@@ -36,4 +97,4 @@ class DeclareOp(_VariableOp):
     name = "debuginfo.declare"
     address = operand()
     variable = attribute(DILocalVariableAttr)
-    assembly_format = "$address `,` qualified($variable) attr-dict `:` type($address)"
+    expression = attribute(DIExpressionAttr, "what to do with the address", optional=True)

@@ -8,7 +8,7 @@
 | narrower floats | unsigned, with the format's name: debuggers do not know how to read them |
 | pointer | pointer to bytes |
 | vector, array | array |
-| struct | array, when all members are alike |
+| struct | array, when all members are alike; else a struct of the members, at their alignments |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.ir import FloatType, IndexType, IntegerType, VectorType
 
-from .attributes import DIArrayTypeAttr, DIBasicTypeAttr, DIPointerTypeAttr, EncodingAttr
+from .attributes import DIArrayTypeAttr, DIBasicTypeAttr, DIPointerTypeAttr, DIStructTypeAttr, EncodingAttr
 
 BYTE = DIBasicTypeAttr("byte", 8, EncodingAttr("unsigned"))
 
@@ -47,7 +47,9 @@ def debug_type(type: Any) -> Any:
         element = debug_type(type.element_type)
         return DIArrayTypeAttr(element, type.count) if element is not None else None
     if isinstance(type, llvm.LLVMStructType):
-        members = {debug_type(member) for member in type.elements}
-        element = members.pop() if len(members) == 1 else None
-        return DIArrayTypeAttr(element, len(type.elements)) if element is not None else None
+        members = [debug_type(member) for member in type.elements]
+        if not members or None in members:
+            return None
+        alike = len(set(members)) == 1
+        return DIArrayTypeAttr(members[0], len(members)) if alike else DIStructTypeAttr(members)
     return None

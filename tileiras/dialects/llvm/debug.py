@@ -18,12 +18,18 @@ from .base import LLVMOp, llvm_type, pointer
 
 
 class DebugRecordOp(LLVMOp):
-    """Base of the records; `var_info` is a `#debuginfo.di_local_variable`."""
+    """Base of the records; `var_info` is a `#debuginfo.di_local_variable`, `expression` what is to be done with the
+    value, a `#debuginfo.di_expression` without a fragment."""
 
     __slots__ = ()
     var_info: Attribute
+    expression: Attribute | None
 
     def verify_op(self) -> None:
+        if self.expression is not None and self.expression.name != "debuginfo.di_expression":
+            raise VerifyError(f"expected an expression, got {self.expression}")
+        if self.expression is not None and self.expression.fragment is not None:  # type: ignore[attr-defined]
+            raise VerifyError("expected an expression without a fragment, which is an attribute of its own")
         if self.var_info.name != "debuginfo.di_local_variable":
             raise VerifyError(f"expected a local variable, got {self.var_info}")
         if self.var_info.type is None:  # type: ignore[attr-defined]
@@ -40,6 +46,7 @@ class DbgValueOp(DebugRecordOp):
     traits = (MemoryWrite,)
     value = operand(llvm_type)
     var_info = attribute(Attribute)
+    expression = attribute(Attribute, optional=True)
     fragment = attribute(TypedAttribute(DenseArrayAttr, i64, "i64 dense array attribute"), optional=True)
     deref = attribute(UnitAttr, optional=True)
 
@@ -57,7 +64,8 @@ class DbgValueOp(DebugRecordOp):
             )
 
     assembly_format = (
-        "qualified($var_info) (`fragment` $fragment^)? (`deref` $deref^)? `=` $value `:` type($value) attr-dict"
+        "qualified($var_info) (`expression` qualified($expression)^)? (`fragment` $fragment^)? (`deref` $deref^)?"
+        " `=` $value `:` type($value) attr-dict"
     )
 
 
@@ -68,7 +76,10 @@ class DbgDeclareOp(DebugRecordOp):
     traits = (MemoryWrite,)
     addr = operand(pointer)
     var_info = attribute(Attribute)
-    assembly_format = "qualified($var_info) `=` $addr `:` type($addr) attr-dict"
+    expression = attribute(Attribute, optional=True)
+    assembly_format = (
+        "qualified($var_info) (`expression` qualified($expression)^)? `=` $addr `:` type($addr) attr-dict"
+    )
 
 
 class FakeUseOp(LLVMOp):

@@ -45,11 +45,17 @@ PTX60, PTX62, PTX63, PTX65, PTX70, PTX71, PTX78, PTX80, PTX81, PTX86 = (
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 
+POINTER_SPACES = (0, 1, 3, 4, 5, 6, 7, 101)
+"""NVPTX's: generic, global, shared, constant, local, tensor memory, a cluster's shared memory, parameters."""
+
+
 def _moves() -> Iterator[Intrinsic]:
     """Copies that LLVM does not look through; there are none of other types."""
     for name, type in (("i16", "i16"), ("i32", "i32"), ("i64", "i64"), ("float", "float"), ("double", "double")):
         yield Intrinsic(f"move.{name}", type, (type,), "75", PTX60, "none")
-    yield Intrinsic("move.ptr.p1", "ptr addrspace(1)", ("p1",), "75", PTX60, "none")
+    for space in POINTER_SPACES:
+        pointer = f"ptr addrspace({space})" if space else "ptr"
+        yield Intrinsic(f"move.ptr.p{space}", pointer, (pointer,), "75", PTX60, "none")
 
 
 def _special_registers() -> Iterator[Intrinsic]:

@@ -9,7 +9,7 @@ from tileiras.ir import AllTypesMatch, Pure, VerifyError, f32, f64, i16, i32, i6
 from tileiras.ir.registry import GeneratedOperations
 
 from .base import EFFECT_TRAITS, NVVMOp, intrinsic
-from .intrinsics import INTRINSICS, Intrinsic
+from .intrinsics import INTRINSICS, POINTER_SPACES, Intrinsic
 
 _PREFIX = "read.ptx.sreg."
 
@@ -54,7 +54,7 @@ _MOVES = {
     i64: "move.i64",
     f32: "move.float",
     f64: "move.double",
-    LLVMPointerType(1): "move.ptr.p1",
+    **{LLVMPointerType(space): f"move.ptr.p{space}" for space in POINTER_SPACES},
 }
 
 

@@ -157,14 +157,17 @@ class DebugMetadata:
         if place is None:
             # LLVM wants a place in the variable's function; unlike an instruction's, nobody steps to it.
             place = self._node(f"!DILocation(line: {variable.line}, column: 0, scope: {self.scope(variable.scope)})")
-        expression = ""
+        words: list[Any] = []
+        for name, numbers in op.expression.operations if op.expression is not None else ():
+            words += (name, *numbers)
         if isinstance(op, llvm.DbgValueOp):
             if op.deref is not None:
-                expression = "DW_OP_deref"
+                words.append("DW_OP_deref")
             if op.fragment is not None:
-                expression = "DW_OP_LLVM_fragment, {}, {}".format(*op.fragment)
+                words += ("DW_OP_LLVM_fragment", *op.fragment)
         kind = "value" if isinstance(op, llvm.DbgValueOp) else "declare"
-        return f"#dbg_{kind}({operand}, {self._variable(variable)}, !DIExpression({expression}), {place})"
+        expression = f"!DIExpression({', '.join(map(str, words))})"
+        return f"#dbg_{kind}({operand}, {self._variable(variable)}, {expression}, {place})"
 
     def _variable(self, variable: Any) -> str:
         file = variable.scope.file
@@ -186,10 +189,19 @@ class DebugMetadata:
             elements = self._node("!{" + self._node(f"!DISubrange(count: {type.count})") + "}")
             shape = f"size: {type.size}, elements: {elements}"
             return self._node(f"!DICompositeType(tag: DW_TAG_array_type, baseType: {element}, {shape})")
+        if isinstance(type, debuginfo.DIStructTypeAttr):
+            members = ", ".join(self._member(type, number) for number in range(len(type.members)))
+            elements = self._node("!{" + members + "}")
+            return self._node(f"!DICompositeType(tag: DW_TAG_structure_type, size: {type.size}, elements: {elements})")
         name = escaped(type.type_name)
         if isinstance(type, debuginfo.DIUnspecifiedTypeAttr):
             return self._node(f'!DIBasicType(tag: DW_TAG_unspecified_type, name: "{name}")')
         return self._node(f'!DIBasicType(name: "{name}", size: {type.size}, encoding: DW_ATE_{type.encoding.value})')
+
+    def _member(self, struct: Any, number: int) -> str:
+        member = struct.members[number]
+        place = f"baseType: {self._type(member)}, size: {member.size}, offset: {struct.offset(number)}"
+        return self._node(f'!DIDerivedType(tag: DW_TAG_member, name: "m{number}", {place})')
 
     def scope(self, scope: Any) -> str:
         """The node of a subprogram or lexical block."""

@@ -32,4 +32,4 @@ def lower_variable(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> 
             type = DIPointerTypeAttr(pointee) if isinstance(op, ValueOp) else pointee
     if type is not variable.type:
         variable = DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
-    lowering.emit.insert(op.__class__(value, variable=variable))
+    lowering.emit.insert(op.__class__(value, variable=variable, expression=op.expression))
