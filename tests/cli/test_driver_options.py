@@ -82,6 +82,17 @@ def test_the_module_is_printed_after_every_pass(kernel, capsys):
     assert "nv_tileaa.func @k" in printed and "llvm.func @k" in printed
 
 
+def test_passes_of_debug_information_are_seen(kernel, capsys):
+    assert compile(kernel, "--mlir-print-ir-after-all", "--lineinfo") == 0
+    found = dumps(capsys.readouterr().err)
+    assert found[:3] == ["synthesize-debug-info-scopes", "convert-cudatile-to-tileaa", "tileir-insert-debug-scope"]
+    assert compile(kernel, "--mlir-timing", "-g", "-O0", "--sanitize=memcheck") == 0
+    names = [line.split()[-1] for line in capsys.readouterr().err.splitlines()]
+    passes = ["synthesize-debug-info-scopes", "instrument-memcheck", "convert-cudatile-to-tileaa"]
+    assert [name for name in names if name in passes] == passes
+    assert "debuginfo-describe-parameters" in names and "convert-debuginfo-to-llvm" in names
+
+
 def test_only_changes_are_printed(kernel, capsys):
     assert compile(kernel, "--mlir-print-ir-after-change") == 0
     found = dumps(capsys.readouterr().err)

@@ -27,6 +27,20 @@ def passes(options: StageOptions) -> list[Any]:
         from tileiras.passes.debuginfo_describe_parameters import DescribeParameters
 
         found.insert(2, DescribeParameters())
+    return [*source_passes(options), *found]
+
+
+def source_passes(options: StageOptions) -> list[Any]:
+    """Those before the conversion, on cuda_tile."""
+    found: list[Any] = []
+    if options.lineinfo or options.device_debug:
+        from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
+
+        found.append(SynthesizeDebugInfoScopes(located_only=True))
+    if options.sanitize == "memcheck":
+        from tileiras.passes.instrument_memcheck import InstrumentMemcheck
+
+        found.append(InstrumentMemcheck())
     return found
 
 
@@ -42,19 +56,14 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
 
     if options.lineinfo or options.device_debug:
         from tileiras.locations import settle
-        from tileiras.passes.synthesize_debug_info_scopes import SynthesizeDebugInfoScopes
 
         settle(source, context.source_name)
-        SynthesizeDebugInfoScopes(located_only=True).run(source, context)
     if not options.legalize_types:
         check_supported_types(source, gpu(options.gpu_name))
-    convert, *cleanup = passes(options)
     watchers = context.instrumentation
-    if options.sanitize == "memcheck":
-        from tileiras.passes.instrument_memcheck import InstrumentMemcheck
-
-        checks = PassManager([InstrumentMemcheck()], verify_each=False, instrumentation=watchers)
-        checks.run(source, PassContext(context.engine))
+    before = source_passes(options)
+    convert, *cleanup = passes(options)[len(before) :]
+    PassManager(before, verify_each=False, instrumentation=watchers).run(source, PassContext(context.engine))
     with instrumented(convert.name, source, watchers) as step:
         module = step.op = convert_to_tileaa(source, convert.target, context.engine)
     PassManager(cleanup, verify_each=False, instrumentation=watchers).run(module, PassContext(context.engine))
