@@ -157,5 +157,5 @@ def test_opcodes_that_the_lowering_spells_out():
 
 
 def test_an_unknown_instruction_is_refused():
-    assert "unsupported instruction" in refused("tcgen05.shift.cta_group::1.down [%r1];")
+    assert "unsupported instruction" in refused("tcgen05.shift.cta_group::1.up [%r1];")
     assert "unsupported instruction" in refused("add.warp.u32 %r1, %r2, %r3;")

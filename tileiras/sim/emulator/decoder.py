@@ -55,6 +55,7 @@ _FAMILIES = (
     "wgmma",
     "warpgroups",
     "launch_control",
+    "tcgen05",
 )
 
 # Poison that registers hold before they are written; the pattern is that of uninitialised memory.

@@ -61,6 +61,7 @@ class Program:
         self.dynamic_align = 0  # of .extern .shared; 0 when there is none
         self.dynamic_slots: list[tuple[int, int]] = []
         self.shared_slots: list[int] = []  # addresses of shared variables, which have the rank of their block in them
+        self.cta_group = 0  # of its `tcgen05` instructions, 0 when it has none
         self.local_bytes = 0
         self.shared_variables: dict[str, int] = {}
         self.register_requests: list[int] = []  # what `setmaxnreg.inc` asks for

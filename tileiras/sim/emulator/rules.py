@@ -42,6 +42,19 @@ RULES = {
         "kernels written with CUTLASS release a stage that they read with ldmatrix by an arrival alone, while "
         "tileiras 13.5.37 runs the fence: the arrival and its wait count as enough",
     ),
+    "tensor-fences": Rule(
+        "between a wait and what follows it on tensor memory there is tcgen05.fence::after_thread_sync, and before "
+        "whatever passes an order on, but for commit, tcgen05.fence::before_thread_sync (PTX ISA, Canonical "
+        "synchronization patterns of tcgen05)",
+        "tileiras 13.5.37 leaves them out around barriers and waits that acquire, by the ISA's own 'the standard memory "
+        "consistency model synchronization mechanisms also apply': acquire and release are enough",
+    ),
+    "tensor-pipeline": Rule(
+        "tcgen05.cp is not among what executes in the order of issue behind tcgen05.mma (PTX ISA, Pipelined tcgen05 "
+        "Instructions)",
+        "block-scaled kernels written with CUTLASS copy the next scales over those that a product in flight reads: "
+        "copies and shifts are in order with all that their thread has issued",
+    ),
 }
 
 

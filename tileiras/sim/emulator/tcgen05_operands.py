@@ -1,0 +1,191 @@
+"""Operands of `tcgen05.mma` and sources of `tcgen05.cp` in shared memory (PTX ISA, "Shared Memory Descriptor", "Shared
+Memory Layout and Swizzling", "Packing formats of elements in Tensor and Shared memory").
+
+The units of 16 bytes lie as those of `wgmma`, by rows and strides (`matrix_descriptor`), but for the swizzle of 128
+bytes by atoms of 32: MN-major, four rows of k make a pattern there instead of eight, and bits 5 and 6 of an address are
+changed by bits 7 and 8.  A base offset says at which row of eight a pattern begins.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from . import rounding
+from .accesses import RANK_SHIFT, Access, resolve_shared
+from .ptx_module import Instruction
+from .tensor_map import swizzled
+
+_UNIT = np.dtype(np.complex128)
+#: Bits 61 to 63 of a descriptor -> (bytes of a row, bytes of an atom).
+_SWIZZLES = {0: (16, 16), 1: (128, 32), 2: (128, 16), 4: (64, 16), 6: (32, 16)}
+
+
+class Format(NamedTuple):
+    """An element type: ``bits``, and ``group``, of how many 16 bytes of a row hold with their padding."""
+
+    bits: int
+    group: int
+
+
+#: Elements narrower than 8 bits have groups of 16 padded to 16 bytes, but those of `mxf4` and `mxf4nvf4`, "e2m1x2".
+FORMATS = {
+    "f16": Format(16, 8), "bf16": Format(16, 8), "tf32": Format(32, 4), "e4m3": Format(8, 16), "e5m2": Format(8, 16),
+    "u8": Format(8, 16), "s8": Format(8, 16), "e2m3": Format(6, 16), "e3m2": Format(6, 16), "e2m1": Format(4, 16),
+    "e2m1x2": Format(4, 32),
+}  # fmt: skip
+
+
+def _narrow(exponent_bits: int, mantissa_bits: int, bias: int) -> np.ndarray:
+    """The values of a format without infinities and NaN, by code."""
+    codes = np.arange(1 << 1 + exponent_bits + mantissa_bits)
+    exponent, mantissa = codes >> mantissa_bits & (1 << exponent_bits) - 1, codes & (1 << mantissa_bits) - 1
+    fraction = mantissa / (1 << mantissa_bits)
+    magnitude = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
+    return np.where(codes >> exponent_bits + mantissa_bits, -magnitude, magnitude)
+
+
+_NARROW = {"e2m3": _narrow(2, 3, 1), "e3m2": _narrow(3, 2, 3), "e2m1": _narrow(2, 1, 1), "e2m1x2": _narrow(2, 1, 1)}
+
+
+def decode_codes(codes: np.ndarray, name: str) -> np.ndarray:
+    """binary64 values of the codes of elements, each in an integer of its own."""
+    if name in _NARROW:
+        return _NARROW[name][codes]
+    if name in ("u8", "s8"):
+        return codes.view(np.int8 if name == "s8" else np.uint8).astype(np.float64)
+    if name == "tf32":
+        codes = codes & np.uint32(0xFFFFE000)  # the lower 13 bits are ignored
+    return rounding.decode(codes, name)
+
+
+def unpack(raw: np.ndarray, name: str) -> np.ndarray:
+    """(rows, bytes) of shared memory as (rows, elements) of binary64."""
+    bits, group = FORMATS[name]
+    if bits >= 8:
+        return decode_codes(np.ascontiguousarray(raw).view(f"u{bits // 8}"), name)
+    return decode_codes(narrow_codes(raw, bits, group), name)
+
+
+def narrow_codes(raw: np.ndarray, bits: int, group: int) -> np.ndarray:
+    """(rows, units of 16 bytes) of elements of 4 or 6 bits as codes, ``group`` in 16 bytes."""
+    units = raw.reshape(len(raw), -1, 16)[..., : group * bits // 8]
+    spread = np.unpackbits(units, axis=-1, bitorder="little").reshape(*units.shape[:2], group, bits)
+    codes = (spread << np.arange(bits, dtype=np.uint8)).sum(-1, dtype=np.uint8)
+    return codes.reshape(len(raw), -1)
+
+
+def unpack_words(words: np.ndarray, name: str) -> np.ndarray:
+    """(rows, columns) of tensor memory as (rows, elements): narrow ones have containers of 8 bits, that of e2m1 has two
+    bits of padding on either side, but for `mxf4`."""
+    bits, _ = FORMATS[name]
+    raw = np.ascontiguousarray(words).view(np.uint8)
+    if bits >= 8:
+        return decode_codes(raw.view(f"u{bits // 8}"), name)
+    if name == "e2m1x2":
+        return decode_codes(np.stack([raw & 15, raw >> 4], axis=-1).reshape(len(raw), -1), name)
+    return decode_codes(raw >> 2 & 15 if name == "e2m1" else raw & 63, name)
+
+
+class Descriptor(NamedTuple):
+    """Bytes all: where a matrix starts, its two strides, the rows and atoms of its swizzle, and how far after a
+    boundary of eight rows its pattern begins."""
+
+    address: int
+    leading: int
+    stride: int
+    row: int
+    atom: int
+    base: int
+
+
+def decode_descriptor(word: int) -> Descriptor:
+    """Raises ValueError for bits that are not as the ISA has them."""
+    if word >> 46 & 7 != 1:
+        raise ValueError("bits 46 to 48 are not 0b001")
+    if word >> 52 & 1:
+        raise ValueError("an absolute leading dimension, which K of 48 bytes alone has")
+    if word >> 53 & 0xFF or word >> 14 & 3 or word >> 30 & 3:
+        raise ValueError("bits that have to be zero are not")
+    mode = word >> 61
+    if mode not in _SWIZZLES:
+        raise ValueError(f"swizzling mode {mode}")
+    address, leading, stride = ((word >> bit & 0x3FFF) << 4 for bit in (0, 16, 32))
+    return Descriptor(address, leading, stride, *_SWIZZLES[mode], base=(word >> 49 & 7) << 7 if mode else 0)
+
+
+class Matrix(NamedTuple):
+    """A matrix in the shared memory of one block: ``rows`` of ``units`` times 16 bytes; MN-major (``transposed``), a
+    row has the elements of one k."""
+
+    made: Descriptor
+    rows: int
+    units: int
+    transposed: bool
+
+
+@functools.lru_cache(maxsize=1024)
+def unit_addresses(matrix: Matrix) -> np.ndarray:
+    """Offsets in shared memory of a matrix's units, uint64, row by row."""
+    made = matrix.made
+    line = np.arange(matrix.rows, dtype=np.int64)[:, None]
+    unit = np.arange(matrix.units, dtype=np.int64)
+    plain, across = made.row == 16, made.row // 16
+    if not matrix.transposed:
+        step = made.leading if plain else 16
+        places = line % 8 * made.row + line // 8 * made.stride + unit * step
+    elif plain:
+        places = line % 8 * 16 + line // 8 * made.leading + unit * made.stride
+    else:
+        period = 4 if made.atom == 32 else 8
+        places = line % period * made.row + line // period * made.stride
+        places = places + unit % across * 16 + unit // across * made.leading
+    places = places + made.address - made.base
+    if made.atom == 32:
+        places = places ^ (places >> 2 & 0x60)
+    else:
+        places = swizzled(places, 0 if plain else made.row)
+    return (places + made.base).reshape(-1).astype(np.uint64)
+
+
+class Source(NamedTuple):
+    """A matrix that ``thread`` of ``group`` has an instruction read of the shared memory of ``block``."""
+
+    group: object
+    item: Instruction
+    thread: int
+    block: int
+    matrix: Matrix
+
+    def _access(self) -> Access:
+        addresses = unit_addresses(self.matrix)
+        members = self.group.launch.members
+        if members > 1:
+            addresses = addresses | np.uint64(self.block % members) << RANK_SHIFT
+        threads = np.full(addresses.size, self.thread)
+        return resolve_shared(self.group, self.item, addresses, _UNIT, False, threads)
+
+    def begin(self) -> None:
+        """From now on the matrix may be read: it has to be there, and visible to the asynchronous proxy."""
+        access = self._access()
+        if (races := self.group.launch.races) is not None:
+            races.read(self.group, self.item, access, generic=False)
+            races.check_proxy(self.group, self.item, access)
+
+    def read(self) -> np.ndarray:
+        """(rows, bytes)."""
+        access = self._access()
+        if (races := self.group.launch.races) is not None:
+            races.read(self.group, self.item, access, generic=False)
+        return np.ascontiguousarray(access.data[access.index]).view(np.uint8).reshape(self.matrix.rows, -1)
+
+
+def matrix_at(group, item: Instruction, thread: int, word: int, rows: int, units: int, transposed: bool) -> Matrix:
+    """The matrix that a descriptor names; a fault when it is none."""
+    try:
+        made = decode_descriptor(word)
+    except ValueError as error:
+        group.fault(f"no matrix descriptor, {word:#x}: {error}", item, thread)
+    return Matrix(made, rows, units, transposed)

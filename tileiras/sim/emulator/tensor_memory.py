@@ -1,0 +1,240 @@
+"""Tensor memory (PTX ISA, "Tensor Memory", "Tensor Memory Allocation"): 128 lanes of 512 columns of 32 bits per block.
+
+Columns are allocated by one warp, in powers of two from 32 to 512, and all lanes of a column with it.  An address has
+the lane in its upper and the column in its lower half.  A block's allocations do not grow from one to the next, and
+none follows `relinquish_alloc_permit`; both warps of a pair of blocks allocate and free together.
+
+Allocations are made from the last column down, so that code which takes column 0 for granted shows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .errors import EmulationError
+from .ptx_module import Instruction
+from .waits import block_id
+
+LANES, COLUMNS = 128, 512
+#: Lanes that the warps of a warpgroup can each reach with `ld` and `st`.
+QUARTER = 32
+_UNIT = 32
+
+
+class Region(NamedTuple):
+    """Cells of one block (its position in the batch): a bit per lane, and columns from ``first`` to before ``last``."""
+
+    block: int
+    lanes: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Region) -> bool:
+        return self.first < other.last and other.first < self.last and self.lanes & other.lanes != 0
+
+    def covers(self, other: Region) -> bool:
+        return self.first <= other.first and other.last <= self.last and not other.lanes & ~self.lanes
+
+
+ALL_LANES = (1 << LANES) - 1
+
+
+def lane_bits(lanes: np.ndarray) -> int:
+    """The bits of lane numbers."""
+    mask = np.zeros(LANES, np.uint8)
+    mask[lanes] = 1
+    return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+
+
+def split_address(address: int) -> tuple[int, int]:
+    """(lane, column)."""
+    return address >> 16 & 0xFFFF, address & 0xFFFF
+
+
+class Cells:
+    """The tensor memory of one block: ``words`` and whether they are ``written``; ``owners`` has the number of a
+    column's allocation, 0 for none."""
+
+    __slots__ = ("allocations", "largest", "owners", "relinquished", "words", "written")
+
+    def __init__(self) -> None:
+        self.words = np.full((LANES, COLUMNS), 0xCDCDCDCD, np.uint32)
+        self.written = np.zeros((LANES, COLUMNS), bool)
+        self.owners = np.zeros(COLUMNS, np.int32)
+        self.allocations: dict[int, int] = {}  # first column -> columns
+        self.largest = COLUMNS  # columns that the next allocation may have
+        self.relinquished = False
+
+    def free_columns(self, count: int) -> list[int]:
+        """Where ``count`` columns are free, the last first."""
+        places = range(COLUMNS - count, -1, -count)
+        return [first for first in places if not self.owners[first : first + count].any()]
+
+    def allocate(self, first: int, count: int) -> None:
+        self.owners[first : first + count] = first + 1
+        self.written[:, first : first + count] = False
+        self.words[:, first : first + count] = 0xCDCDCDCD
+        self.allocations[first] = count
+        self.largest = count
+
+    def free(self, first: int) -> None:
+        count = self.allocations.pop(first)
+        self.owners[first : first + count] = 0
+
+
+class Request(NamedTuple):
+    """What a warp of ``block`` waits for: `alloc` or `dealloc` of ``count`` columns, from ``first`` on."""
+
+    kind: str
+    first: int
+    count: int
+
+
+class TensorMemory:
+    """The tensor memory of the blocks of a batch."""
+
+    def __init__(self, batch) -> None:
+        self.batch = batch
+        self.launch = batch.launch
+        self._cells: dict[int, Cells] = {}
+        self.requests: dict[tuple[int, int], Request] = {}  # (block, warp) -> what it waits for
+        self.granted: dict[tuple[int, int], int] = {}  # (block, warp) -> first column of what it has got
+
+    def cells(self, block: int) -> Cells:
+        if block not in self._cells:
+            self._cells[block] = Cells()
+        return self._cells[block]
+
+    def peer(self, block: int) -> int | None:
+        """The other block of the pair (PTX ISA, "CTA Pair"); None in a cluster of an odd number."""
+        members = self.launch.members
+        other = block // members * members + (block % members ^ 1)
+        return other if block % members ^ 1 < members else None
+
+    def pair(self, group, item: Instruction, block: int, cta_group: int, thread: int) -> list[int]:
+        """The blocks that an instruction works on, the even one first."""
+        if cta_group == 1:
+            return [block]
+        other = self.peer(block)
+        if other is None:
+            group.fault(".cta_group::2 needs a cluster with an even number of blocks", item, thread)
+        if not self.batch.live_threads[other]:
+            group.fault("the other block of the pair has ended", item, thread)
+        return sorted((block, other))
+
+    # -- allocation ------------------------------------------------------------------------------------------------
+
+    def check_count(self, group, item: Instruction, count: int, thread: int) -> None:
+        if count not in (32, 64, 128, 256, 512):
+            group.fault(f"{count} columns of tensor memory are no power of two from 32 to 512", item, thread)
+
+    def check_permit(self, group, item: Instruction, block: int, count: int, thread: int) -> None:
+        cells = self.cells(block)
+        if cells.relinquished:
+            group.fault("the block has given up its permit to allocate tensor memory", item, thread)
+        if count > cells.largest:
+            group.fault(f"{count} columns of tensor memory after {cells.largest}, and allocations may not grow", item,
+                        thread)  # fmt: skip
+
+    def check_allocated(self, group, item: Instruction, region: Region, thread: int) -> None:
+        """Every column has to be allocated, and all of one region by one allocation."""
+        if region.last > COLUMNS:
+            group.fault(f"column {region.last - 1} is outside of tensor memory", item, thread)
+        owners = self.cells(region.block).owners[region.first : region.last]
+        if not owners.all():
+            column = region.first + int((owners == 0).argmax())
+            group.fault(f"column {column} of tensor memory is not allocated", item, thread)
+        if (owners != owners[0]).any():
+            span = f"columns {region.first} to {region.last - 1}"
+            group.fault(f"{span} of tensor memory are of several allocations", item, thread)
+
+    def request(self, group, item: Instruction, thread: int, kind: str, first: int, count: int) -> None:
+        """The warp of ``thread`` begins to wait for an allocation or for a release."""
+        key = (int(group.cta[thread]), int(group.thread[thread]) // 32)
+        for (block, _), request in self.requests.items():
+            if group.program.cta_group == 2 and block == self.peer(key[0]) and request.kind == kind:
+                if request != Request(kind, first, count):
+                    group.fault(f"the blocks of a pair {kind} {request.count} and {count} columns", item, thread)
+        self.requests[key] = Request(kind, first, count)
+
+    def poll(self, key: tuple[int, int], cta_group: int) -> bool:
+        """Whether what the warp ``key`` asked for is done; with a pair, both ask for the same."""
+        block, _ = key
+        if key in self.granted:
+            return True
+        wanted = self.requests[key]
+        blocks = [block]
+        keys = [key]
+        if cta_group == 2:
+            other = self.peer(block)
+            match = [each for each, request in self.requests.items()
+                     if each[0] == other and request == wanted and each not in self.granted]  # fmt: skip
+            if not match:
+                return False
+            blocks.append(other)
+            keys.append(match[0])
+        if wanted.kind == "alloc":
+            places = [self.cells(each).free_columns(wanted.count) for each in blocks]
+            common = [first for first in places[0] if all(first in each for each in places)]
+            if not common:
+                return False
+            first = common[0]
+            for each in blocks:
+                self.cells(each).allocate(first, wanted.count)
+        else:
+            first = wanted.first
+            for each in blocks:
+                self.cells(each).free(first)
+        for each in keys:
+            self.granted[each] = first
+        return True
+
+    def waits_for(self, key: tuple[int, int]) -> str:
+        """What is missing for a request."""
+        request = self.requests[key]
+        other = self.peer(key[0])
+        taken = ", ".join(f"{count} from {first}" for first, count in sorted(self.cells(key[0]).allocations.items()))
+        if request.kind == "alloc" and taken:
+            return f"{request.count} free columns of tensor memory; allocated are {taken}"
+        return f"block {block_id(self.batch, other)}, to {request.kind} the same columns of tensor memory"
+
+    def finish(self, key: tuple[int, int]) -> int:
+        """The first column of what was done for a warp, once."""
+        del self.requests[key]
+        return self.granted.pop(key)
+
+    def check_end(self, blocks: np.ndarray) -> None:
+        """Blocks that have ended must have freed all.  Raises EmulationError."""
+        for block in blocks.tolist():
+            if block in self._cells and (left := self._cells[block].allocations):
+                first, count = next(iter(left.items()))
+                what = f"{count} columns of tensor memory allocated, from column {first} on"
+                raise EmulationError(f"block {block_id(self.batch, block)} ends with {what}")
+
+    # -- cells -----------------------------------------------------------------------------------------------------
+
+    def check_written(self, group, item: Instruction, region: Region, thread: int) -> None:
+        if not self.launch.check_uninitialised:
+            return
+        lanes = lanes_of(region.lanes)
+        known = self.cells(region.block).written[lanes, region.first : region.last]
+        if not known.all():
+            lane, column = np.argwhere(~known)[0].tolist()
+            group.fault(
+                f"lane {lanes[lane]}, column {region.first + column} of tensor memory is read before it is written",
+                item, thread,
+            )  # fmt: skip
+
+
+_LANES_OF: dict[int, np.ndarray] = {}
+
+
+def lanes_of(bits: int) -> np.ndarray:
+    """The lane numbers of a mask, ascending."""
+    found = _LANES_OF.get(bits)
+    if found is None:
+        raw = np.frombuffer(bits.to_bytes(LANES // 8, "little"), np.uint8)
+        found = _LANES_OF[bits] = np.flatnonzero(np.unpackbits(raw, bitorder="little"))
+    return found
