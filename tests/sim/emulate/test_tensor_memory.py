@@ -69,8 +69,6 @@ CELLS = ((np.arange(80) * 1000 + np.arange(128)[:, None]) * 65539).astype(np.uin
 @pytest.mark.parametrize("packed", [False, True])
 def test_loads_of_every_shape(kernel, shape, count, packed):
     number = registers_of(shape, count)
-    if number * 4 > 128:
-        pytest.skip("the same as with fewer registers")
     lane = 0 if shape == "32x32b" else 16
     stores = " ".join(f"st.global.u32 [%q9+{4 * n}], %v{n};" for n in range(number))
     main = f"""{CONTENT} mad.wide.u32 %q9, %r1, {4 * number}, %a1;

@@ -11,6 +11,7 @@ import numpy as np
 
 from .accesses import resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
+from .happens_before import CLUSTER
 from .loads import address_slot, note_granule
 from .mbarrier import barrier_cell, change_counts, complete, in_block, ranks_of
 from .tcgen05_order import Operation, Order
@@ -202,9 +203,13 @@ def _decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     decoder.operands(0)
 
     def step(group) -> None:
-        order = unit_of(group).order
+        order, races = unit_of(group).order, group.launch.races
         if before:
             order.fence_before(group, first_lanes(group))
+        if races is not None and order.strict:
+            # With them, relaxed accesses pass an order on; that it is one of tensor memory alone is not looked at.
+            races.clocks.fence(group, CLUSTER)
+        if before:
             return
         active = group.active()
         for warp in np.unique(active // 32).tolist():

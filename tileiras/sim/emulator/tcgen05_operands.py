@@ -150,14 +150,18 @@ def unit_addresses(matrix: Matrix) -> np.ndarray:
     return (places + made.base).reshape(-1).astype(np.uint64)
 
 
-class Source(NamedTuple):
+class Source:
     """A matrix that ``thread`` of ``group`` has an instruction read of the shared memory of ``block``."""
 
-    group: object
-    item: Instruction
-    thread: int
-    block: int
-    matrix: Matrix
+    __slots__ = ("block", "group", "item", "matrix", "thread", "units")
+
+    def __init__(self, group, item: Instruction, thread: int, block: int, matrix: Matrix) -> None:
+        self.group = group
+        self.item = item
+        self.thread = thread
+        self.block = block
+        self.matrix = matrix
+        self.units: np.ndarray | None = None  # as they were when the instruction was issued
 
     def _access(self) -> Access:
         addresses = unit_addresses(self.matrix)
@@ -173,13 +177,19 @@ class Source(NamedTuple):
         if (races := self.group.launch.races) is not None:
             races.read(self.group, self.item, access, generic=False)
             races.check_proxy(self.group, self.item, access)
+        self.units = access.data[access.index]
 
     def read(self) -> np.ndarray:
         """(rows, bytes)."""
         access = self._access()
         if (races := self.group.launch.races) is not None:
             races.read(self.group, self.item, access, generic=False)
-        return np.ascontiguousarray(access.data[access.index]).view(np.uint8).reshape(self.matrix.rows, -1)
+        units = access.data[access.index].view(np.uint64)
+        if (changed := units != self.units.view(np.uint64)).any():
+            offset = int(unit_addresses(self.matrix)[changed.argmax() // 2])
+            what = f"shared memory at {offset:#x}, which this reads, has been written before it has taken place"
+            self.group.fault(what, self.item, self.thread, offset)
+        return units.view(np.uint8).reshape(self.matrix.rows, -1)
 
 
 def matrix_at(group, item: Instruction, thread: int, word: int, rows: int, units: int, transposed: bool) -> Matrix:
