@@ -1,5 +1,8 @@
 """The argument language and the exit codes of tileiras-run."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -75,12 +78,163 @@ def test_file_is_read_and_reinterpreted(tmp_path):
         ("f32[4=zeros", "missing ']'"),
         ("f32[4]=fibonacci", "unknown contents 'fibonacci'"),
         ("f32[8:4]=zeros", "size 8 exceeds 4"),
+        ("f32[-4]=zeros", r"size -4 is negative in 'f32\[-4\]'"),
+        ("f32[4:-4]=zeros", "size -4 is negative"),
+        ("f32[-2:-1]=zeros", "size -2 is negative"),
+        ("f32[99999999999999]=zeros", "not enough memory"),
+        ("f32[99999999999999,99999999999999]=zeros", "not enough memory"),
         ("f32=x", "takes numbers"),
+        ("i8=300", "300 does not fit i8"),
+        ("i8=-129", "-129 does not fit i8"),
+        ("i1=7", "7 does not fit i1"),
+        ("i32=99999999999", "99999999999 does not fit i32"),
+        ("i64=18446744073709551616", "does not fit i64"),
+        ("i32=1.5", "i32 takes integers, got 1.5"),
+        ("i32=nan", "i32 takes integers, got nan"),
+        ("i8[4]=full(300)", "300 does not fit i8"),
+        ("i32[4]=full(1e400)", "i32 takes integers, got inf"),
+        ("i32[4]=full(0.5)", "i32 takes integers, got 0.5"),
+        ("i8[300]=arange", "299 does not fit i8"),
+        ("i8[4]=arange(-126,-1)", "-129 does not fit i8"),
+        ("i32[4]=arange(0,0.5)", "i32 takes integers, got 0.5"),
+        ("i8[400]=integers(1,0,1000)", "does not fit i8"),
+        ("i32[4]=integers(1,5,2)", "LOW is less than HIGH"),
+        ("i32[4]=integers(1,0,99999999999999999999)", "does not fit i64"),
+        ("i32[4]=integers(-1,0,4)", "a seed is an integer that is not negative, got -1"),
+        ("f32[4]=random(-1)", "a seed is an integer that is not negative, got -1"),
+        ("f32[4]=normal(0.5)", "a seed is an integer that is not negative, got 0.5"),
+        ("f32[4]=zeros(", r"missing '\)'"),
+        ("@absent.npy", "cannot read 'absent.npy': No such file or directory$"),
+        (f"@{__file__}", "it is no array of numbers"),
+        ("@/dev/null", "it is no array of numbers"),
+        ("&-1", "names no earlier argument"),
     ],
 )
 def test_mistakes_are_named(text, message):
     with pytest.raises(UsageError, match=message):
         parse_argument(text, [])
+
+
+def test_numbers_fit_in_either_sign():
+    assert parse_argument("i8=255", []).parameters == [255]
+    assert only_array("i8[2]=full(0xff)").tolist() == [-1, -1]
+    assert only_array("i64[1]=full(-9223372036854775808)").tolist() == [-(2**63)]
+    assert only_array("i1[2]=ones").tolist() == [True, True]
+    assert only_array("f16[2]=full(-inf)").tolist() == [-np.inf, -np.inf]
+    (nan,) = parse_argument("f32=nan", []).parameters
+    assert nan.dtype == np.float32 and np.isnan(nan)
+
+
+def test_a_pointer_stays_in_its_array():
+    first = parse_argument("f32[8]=arange", [])
+    assert parse_argument("&0+7", [first]).array.tolist() == [7]
+    for text, message in (("&0+8", "behind the 8 elements of argument 0"), ("&0+-1", "names no earlier argument")):
+        with pytest.raises(UsageError, match=message):
+            parse_argument(text, [first])
+
+
+TWO = """\
+cuda_tile.module @m {
+  entry @first(%p: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>, %q: tile<ptr<f32>>) {
+    %a = assume div_by<16>, %p : tile<ptr<f32>>
+    %b = assume div_by<8>, %s : tile<i32>
+    %c = assume div_by<16>, %q : tile<ptr<f32>>
+    %v, %t = load_ptr_tko weak %q : tile<ptr<f32>> -> tile<f32>, token
+    %u = store_ptr_tko weak %p, %v : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+  entry @second(%n: tile<i32>) {
+    return
+  }
+}
+"""
+
+
+@pytest.fixture
+def two(tmp_path):
+    path = tmp_path / "two.mlir"
+    path.write_text(TWO)
+    return str(path)
+
+
+@pytest.mark.parametrize("backend", ["interpret", "emulate"])
+def test_an_entry_that_is_not_named_is_asked_for(two, tmp_path, capsys, backend):
+    assert main([two, "--backend", backend, "i32=1"]) == 1
+    assert capsys.readouterr().err == "tileiras-run: error: --entry must be one of first, second\n"
+    if backend == "emulate":
+        ptx = tmp_path / "two.ptx"
+        ptx.write_text(tileiras.compile(two, gpu_name="sm_80").text)
+        assert main([str(ptx), "--backend", backend, "i32=1"]) == 1
+        assert "--entry must be one of first, second" in capsys.readouterr().err
+        ptx.write_bytes(b"\xff\xfe")
+        assert main([str(ptx), "--backend", backend, "i32=1"]) == 3
+        ptx.unlink()
+        assert main([str(ptx), "--backend", backend, "i32=1"]) == 1
+        assert f"unable to read input file '{ptx}': No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("backend", ["interpret", "emulate"])
+def test_arrays_of_cutile_python_are_suggested_where_arguments_are_missing(two, capsys, backend):
+    words = [two, "--backend", backend, "--entry", "first"]
+    assert main([*words, "f32[8]=ones", "f32[4]=ones"]) == 1
+    error, note = capsys.readouterr().err.splitlines()
+    assert error == "tileiras-run: error: the entry has 4 parameters, got 2 arguments"
+    assert note.startswith("note: ") and note.endswith("array:f32[64]=zeros") and "such an argument" in note
+    assert main([*words, "f32[8]=ones", "i32=3"]) == 1
+    assert "say array: in front of each" in capsys.readouterr().err
+    assert main([two, "--backend", backend, "--entry", "second", "i32=3", "i32=3"]) == 1
+    assert capsys.readouterr().err == "tileiras-run: error: the entry has 1 parameter, got 2 arguments\n"
+
+
+@pytest.mark.parametrize("assumed, said", [
+    ("%q", "it is argument 1"), ("%n", "it is size 0 of argument 0"), ("%s", "it is stride 0 of argument 0"),
+    ("%o", "it points into argument 0"), ("%p", ""),
+])  # fmt: skip
+def test_an_assumption_that_fails_says_of_which_argument(tmp_path, capsys, assumed, said):
+    """By the number of the ARG, not of the parameter."""
+    kind = "i32" if assumed in ("%n", "%s") else "ptr<f32>"
+    path = tmp_path / "k.mlir"
+    path.write_text(f"""cuda_tile.module @m {{
+      entry @k(%p: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>, %q: tile<ptr<f32>>) {{
+        %o = offset %q, %s : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+        %a = assume div_by<16>, {assumed} : tile<{kind}>
+        return
+      }} }}""")
+    assert main([str(path), "array:f32[20]=ones", "&0+1"]) == (6 if said else 0)
+    errors = capsys.readouterr().err
+    assert ("which does not hold: the value has element" in errors and said in errors) if said else errors == ""
+
+
+@pytest.mark.parametrize("backend", ["interpret", "emulate"])
+def test_messages_count_arguments_as_the_command_line_does(tmp_path, capsys, backend):
+    path = tmp_path / "k.mlir"
+    path.write_text(OUT_OF_BOUNDS.replace("@k(", "@k(%a: tile<ptr<i32>>, %n: tile<i32>, %s: tile<i32>, ")
+                    .replace("4000", "4"))  # fmt: skip
+    assert main([str(path), "--backend", backend, "array:i32[4]=zeros", "i32[4]=zeros"]) == 6
+    assert "past the end of argument 1 (16 bytes)" in capsys.readouterr().err
+    assert main([str(path), "--backend", backend, "array:i32[4]=zeros", "f32[4]=zeros"]) == 1
+    assert "argument 1 is an array of float32" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["pipe", "full", "closed"])
+def test_output_that_nobody_takes_is_no_traceback(target):
+    words = [sys.executable, "-m", "tileiras.cli.tileiras_run", SAXPY, "--print", "1", "f32[4]=ones", "f32[4]=ones",
+             "f32=1", "i32=4"]  # fmt: skip
+    path = str(Path(tileiras.__file__).resolve().parents[1])
+    how = {"env": {**os.environ, "PYTHONPATH": path}, "stderr": subprocess.PIPE, "text": True, "check": False}
+    if target == "pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(words, stdout=writing, **how)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (2, "")
+    elif target == "full":
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(words, stdout=full, **how)
+        assert (done.returncode, done.stderr) == (1, "tileiras-run: error: No space left on device\n")
+    else:
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], **how)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_grid():
@@ -117,10 +271,14 @@ def test_compiled_kernel_runs_in_the_emulator(tmp_path, capsys):
     ("arguments", "status", "message"),
     [
         (["--backend", "gpu"], 1, "invalid choice: 'gpu'"),
+        ([], 1, "the entry has 4 parameters, got 0 arguments"),
         (["--print", "3", "f32=1"], 1, "argument 3 is not an array"),
-        (["--entry", "nothing", "f32=1"], 6, "no entry 'nothing'; the module has saxpy"),
-        (["f32=1"], 6, "the entry has 4 parameters, got 1"),
-        (["--backend", "emulate", "f64[1]=ones", "f32[1]=ones", "f32=1", "i32=1"], 6, "the parameter points to f32"),
+        (["--entry", "nothing", "f32=1"], 1, "no entry 'nothing'; the module has saxpy"),
+        (["f32=1"], 1, "the entry has 4 parameters, got 1"),
+        (["--backend", "emulate", "f64[1]=ones", "f32[1]=ones", "f32=1", "i32=1"], 1, "the parameter points to f32"),
+        (["f32[1]=ones", "f32[1]=ones", "f32=1", "i64=99999999999"], 1, "argument 3: 99999999999 does not fit i32"),
+        (["f32[1]=ones", "f32[1]=ones", "f32=1", "i32=1", "--grid", "99999999"], 1, "a grid has one to three sizes"),
+        (["--gpu-name=sm_1", "--backend=emulate", "f32[1]=ones", "f32[1]=ones", "f32=1", "i32=1"], 2, "Supported: sm"),
     ],
 )
 def test_command_line_mistakes(capsys, arguments, status, message):

@@ -66,7 +66,8 @@ def run(main: Callable[[], int]) -> int:
     closed standard output is no failure to tell of."""
     try:
         code = main()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as where it was closed before the command started
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         import signal

@@ -13,10 +13,10 @@ entry, in order:
     &0  &0+128                   the same pointer as argument 0, or that many elements behind it
     array:f32[64,60:64]=zeros    the slots of a cuTile Python array: pointer, every size, every stride in elements
 
-`--print N` prints the array that ARG number N (from 0) left behind, `--save N=FILE.npy` writes it.
+`--print N` prints the array that ARG number N (from 0, as in messages) left behind, `--save N=FILE.npy` writes it.
 
-Exit status: 0; 1 bad command line; 2 configuration; 3 the input does not parse or verify; 5 it does not compile; 6 the
-kernel failed while it ran.
+Exit status: 0; 1 bad command line, or arguments that do not fit the entry; 2 configuration, or a file that cannot be
+written; 3 the input does not parse or verify; 5 it does not compile; 6 the kernel failed while it ran.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ from typing import IO, TYPE_CHECKING, Any
 from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.cli.run_arguments import Argument, file_of, parse_argument
+from tileiras.diagnostics import CompileError, ExitCode, counted
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.errors import SimulationError
+from tileiras.sim.errors import ArgumentMismatch, SimulationError
+from tileiras.units import Source
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from tileiras.sim import Memory
 
 KERNEL_FAILED = 6
 BACKENDS = ("interpret", "emulate", "cuda")
@@ -43,141 +47,6 @@ BACKENDS = ("interpret", "emulate", "cuda")
 
 class KernelFailed(Exception):
     """The emulator, or the GPU or its driver, refused the kernel or stopped it."""
-
-
-class Argument(NamedTuple):
-    """One ARG: the array to look at afterwards (None for a scalar) and the parameters it fills."""
-
-    array: np.ndarray | None
-    parameters: list[Any]
-
-
-# ---- the argument language ---------------------------------------------------------------------------------------
-
-
-def element_dtype(name: str) -> np.dtype:
-    """The NumPy type of an MLIR element type's memory: bf16 and f8 from ml_dtypes, i1 a byte."""
-    import ml_dtypes
-    import numpy as np
-
-    special = {
-        "i1": np.bool_,
-        "bf16": ml_dtypes.bfloat16,
-        "tf32": np.float32,
-        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-        "f8E5M2": ml_dtypes.float8_e5m2,
-        "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    }
-    plain = {f"i{w}": f"int{w}" for w in (8, 16, 32, 64)} | {f"f{w}": f"float{w}" for w in (16, 32, 64)}
-    if name in special:
-        return np.dtype(special[name])
-    if name in plain:
-        return np.dtype(plain[name])
-    raise UsageError(f"unknown element type '{name}'; known are {', '.join([*plain, *special])}")
-
-
-def _numbers(text: str, what: str, least: int, most: int) -> list[float]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        values = [float(part) if "." in part or "e" in part.lower() else int(part, 0) for part in parts]
-    except ValueError:
-        raise UsageError(f"{what} takes numbers, got '{text}'") from None
-    if not least <= len(values) <= most:
-        raise UsageError(f"{what} takes {least if least == most else f'{least} to {most}'} numbers, got {len(values)}")
-    return values
-
-
-def _filled(shape: tuple[int, ...], dtype: np.dtype, how: str) -> np.ndarray:
-    import numpy as np
-
-    name, _, rest = how.partition("(")
-    if rest and not rest.endswith(")"):
-        raise UsageError(f"missing ')' in '{how}'")
-    inner = rest[:-1]
-    count = int(np.prod(shape))
-    if name in ("zeros", "ones") and not rest:
-        return np.full(shape, float(name == "ones")).astype(dtype)
-    if name == "full":
-        return np.full(shape, _numbers(inner, "full", 1, 1)[0]).astype(dtype)
-    if name == "arange":
-        start, step = [*_numbers(inner, "arange", 0, 2), *(0, 1)[len(_numbers(inner, "arange", 0, 2)) :]]
-        return (start + step * np.arange(count)).reshape(shape).astype(dtype)
-    if name in ("random", "normal"):
-        generator = np.random.default_rng(int(_numbers(inner or "0", name, 1, 1)[0]))
-        draw = generator.random if name == "random" else generator.standard_normal
-        return draw(shape).astype(dtype)
-    if name == "integers":
-        seed, low, high = map(int, _numbers(inner, "integers", 3, 3))
-        return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
-    raise UsageError(f"unknown contents '{how}'; see --help for what an array can hold")
-
-
-def _array(text: str, how: str) -> np.ndarray:
-    """`f32[64,60:64]` and its contents; a size with a colon is the visible part of a larger one."""
-    name, _, rest = text.partition("[")
-    if not rest.endswith("]"):
-        raise UsageError(f"missing ']' in '{text}'")
-    visible, whole = [], []
-    for size in rest[:-1].split(","):
-        shown, _, full = size.partition(":")
-        try:
-            visible.append(int(shown))
-            whole.append(int(full) if full else int(shown))
-        except ValueError:
-            raise UsageError(f"'{size}' is not a size in '{text}'") from None
-        if not 0 <= visible[-1] <= whole[-1]:
-            raise UsageError(f"size {visible[-1]} exceeds {whole[-1]} in '{text}'")
-    return _filled(tuple(whole), element_dtype(name), how)[tuple(slice(size) for size in visible)]
-
-
-def _load_file(type_name: str, path: str) -> np.ndarray:
-    import numpy as np
-
-    try:
-        array = np.load(path)
-    except (OSError, ValueError) as problem:
-        raise UsageError(f"cannot read '{path}': {problem}") from None
-    if not type_name:
-        return array
-    dtype = element_dtype(type_name)
-    if dtype.itemsize != array.dtype.itemsize:
-        raise UsageError(f"'{path}' holds {array.dtype}, which has not the size of {type_name}")
-    return array.view(dtype)
-
-
-def parse_argument(text: str, earlier: list[Argument]) -> Argument:
-    """One ARG of the command line; raises UsageError."""
-    import numpy as np
-
-    if text.startswith("&"):
-        number, _, distance = text[1:].partition("+")
-        try:
-            array, skip = earlier[int(number)].array, int(distance or 0)
-        except (ValueError, IndexError):
-            raise UsageError(f"'{text}' names no earlier argument") from None
-        if array is None:
-            raise UsageError(f"argument {number} is not an array")
-        shifted = array.reshape(-1)[skip:] if skip else array
-        if not np.shares_memory(shifted, array) and shifted.size:
-            raise UsageError(f"argument {number} is not contiguous, so '{text}' has no meaning")
-        return Argument(shifted, [shifted])
-    described = text.removeprefix("array:")
-    type_name, at, path = described.partition("@")
-    head, equals, how = described.partition("=")
-    if at and not equals:
-        array = _load_file(type_name, path)
-    elif not equals:
-        raise UsageError(f"'{text}' is not an argument; expected TYPE=VALUE, TYPE[SIZES]=CONTENTS, @FILE.npy or &N")
-    elif "[" in head:
-        array = _array(head, how)
-    else:
-        dtype = element_dtype(head)
-        value = _numbers(how, head, 1, 1)[0]
-        return Argument(None, [int(value) if dtype.kind in "bi" else dtype.type(value)])
-    if described == text:
-        return Argument(array, [array])
-    strides = [stride // array.itemsize for stride in array.strides]
-    return Argument(array, [array, *array.shape, *strides])
 
 
 def parse_grid(text: str) -> tuple[int, ...]:
@@ -193,14 +62,43 @@ def parse_grid(text: str) -> tuple[int, ...]:
 # ---- back ends ---------------------------------------------------------------------------------------------------
 
 
-def _interpret(options: Any, arguments: list[Any]) -> None:
-    import tileiras
+class KernelRun(NamedTuple):
+    """What is run: the command line's options, the entry and its arguments.  `module` is None for PTX."""
+
+    options: Any
+    module: Any
+    entry: str
+    arguments: list[Argument]
+
+    @property
+    def parameters(self) -> list[Any]:
+        return [value for argument in self.arguments for value in argument.parameters]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for number, argument in enumerate(self.arguments) for name in argument.names(number)]
+
+    def memory(self) -> Memory:
+        """Memory with the arrays, by the names of their arguments, for whoever looks something up while it lives."""
+        from tileiras.sim import Memory
+
+        memory = Memory()
+        for number, argument in enumerate(self.arguments):
+            if argument.array is not None:
+                memory.allocate(argument.array, name=f"argument {number}")
+        return memory
+
+
+def _interpret(kernel: KernelRun) -> None:
     from tileiras.sim import interpret
 
-    undefined = interpret(tileiras.parse(options.input), options.entry, options.grid, arguments)
+    memory = kernel.memory()
+    undefined = interpret(
+        kernel.module, kernel.entry, kernel.options.grid, kernel.parameters, memory=memory, names=kernel.names
+    )
     for position, where in undefined.items():
         many = f"{where.sum()} of {where.size} elements"
-        print(f"warning: {many} of argument {position} are undefined by the specification", file=sys.stderr)
+        print(f"warning: {many} of {kernel.names[position]} are undefined by the specification", file=sys.stderr)
 
 
 class Compiled(NamedTuple):
@@ -211,51 +109,70 @@ class Compiled(NamedTuple):
     metadata: dict[str, Any] | None
 
 
-def _choose(entries: list[str], options: Any) -> str:
-    if options.entry is None and len(entries) == 1:
+def _choose(entries: list[str], entry: str | None) -> str:
+    """The entry to run; raises UsageError where that is not said, or is none."""
+    known = ", ".join(entries) or "none"
+    if entry is None and len(entries) == 1:
         return entries[0]
-    if options.entry not in entries:
-        raise UsageError(f"--entry must be one of {', '.join(entries) or 'no entries'}")
-    return options.entry
+    if entry is None and entries:
+        raise UsageError(f"--entry must be one of {known}")
+    if entry not in entries:
+        raise UsageError(f"no entry{f' {entry!r}' if entry is not None else ''}; the module has {known}")
+    return entry
 
 
-def compile_for(options: Any, gpu_name: str) -> Compiled:
+def _check_count(count: int, arguments: list[Argument]) -> None:
+    """Raises UsageError unless the arguments fill all parameters, with what to write where they are arrays of cuTile
+    Python."""
+    given = sum(len(argument.parameters) for argument in arguments)
+    if given == count:
+        return
+    message = f"the entry has {counted(count, 'parameter')}, got {counted(given, 'argument')}"
+    if given < count and any(each.array is not None and len(each.parameters) == 1 for each in arguments):
+        message += "\nnote: an array of cuTile Python fills a pointer, its sizes and its strides: "
+        described = sum(1 if each.array is None else 1 + 2 * each.array.ndim for each in arguments)
+        message += "say array: in front of each, as in " if described == count else "such an argument is "
+        message += "array:f32[64]=zeros"
+    raise UsageError(message)
+
+
+def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
     """The input as PTX for `--gpu-name`, `gpu_name` when that is not given; PTX itself is taken as it is."""
-    if options.input.endswith(".ptx"):
-        with open(options.input, encoding="utf-8") as file:
-            ptx = file.read()
-        entries = re.findall(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", ptx, re.MULTILINE)
-        return Compiled(ptx, _choose(entries, options), None)
+    options = kernel.options
+    if kernel.module is None:
+        return Compiled(Source.read(options.input).text, kernel.entry, None)
     import json
 
     import tileiras
 
-    level = options.opt_level
-    gpu = options.gpu_name or gpu_name
-    # Lines change no instruction, and tell where one that fails is from.
-    lines = options.backend == "emulate"
-    artifact = tileiras.compile(options.input, gpu_name=gpu, opt_level=level, entry=options.entry, lineinfo=lines)
-    kernels = {kernel.name: kernel for kernel in artifact.kernels}
-    entry = _choose(list(kernels), options)
-    metadata = kernels[entry].artifacts.get(".json")
-    return Compiled(artifact.text, entry, None if metadata is None else json.loads(metadata))
+    artifact = tileiras.compile(
+        options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
+        # Lines change no instruction, and tell where one that fails is from.
+        lineinfo=options.backend == "emulate",
+    )  # fmt: skip
+    (compiled,) = artifact.kernels
+    metadata = compiled.artifacts.get(".json")
+    return Compiled(artifact.text, kernel.entry, None if metadata is None else json.loads(metadata))
 
 
-def _emulate(options: Any, arguments: list[Any]) -> None:
+def _emulate(kernel: KernelRun) -> None:
     from tileiras.sim import emulate
     from tileiras.sim.emulator.errors import EmulationError
 
-    if not options.input.endswith(".ptx"):
+    options = kernel.options
+    if kernel.module is not None:
         # PTX knows sizes of parameters, the module their types.
-        import tileiras
         from tileiras.sim.interpreter import check_arguments
 
-        check_arguments(tileiras.parse(options.input), options.entry, arguments)
-    compiled = compile_for(options, "sm_80")
+        check_arguments(kernel.module, kernel.entry, kernel.parameters, kernel.names)
+    compiled = compile_for(kernel, "sm_80")
+    memory = kernel.memory()
     try:
-        result = emulate(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+        result = emulate(compiled.ptx, compiled.entry, options.grid, kernel.parameters, metadata=compiled.metadata)
     except EmulationError as error:
         raise KernelFailed(_with_source(error, compiled.ptx, os.path.dirname(options.input))) from None
+    finally:
+        del memory  # the emulator finds arrays in it
     print(result.output, end="")
 
 
@@ -284,7 +201,7 @@ def _with_source(error: Any, ptx: str, folder: str) -> str:
     return Diagnostic(Severity.ERROR, places[0], error.message, notes).render(sources)
 
 
-def _cuda(options: Any, arguments: list[Any]) -> None:
+def _cuda(kernel: KernelRun) -> None:
     from tileiras.runtime import ArgumentError, DriverError, launch
     from tileiras.runtime.driver import load_driver
 
@@ -293,9 +210,10 @@ def _cuda(options: Any, arguments: list[Any]) -> None:
     except DriverError as error:
         message = f"{error}; use --backend interpret or emulate"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION) from None
-    compiled = compile_for(options, f"sm_{device}")
+    compiled = compile_for(kernel, f"sm_{device}")
     try:
-        launch(compiled.ptx, compiled.entry, options.grid, arguments, metadata=compiled.metadata)
+        grid = kernel.options.grid
+        launch(compiled.ptx, compiled.entry, grid, kernel.parameters, metadata=compiled.metadata)
     except ArgumentError as error:
         raise UsageError(str(error)) from None
     except DriverError as error:
@@ -334,12 +252,6 @@ def _result(arguments: list[Argument], number: int) -> np.ndarray:
     return arguments[number].array
 
 
-def _file_argument(text: str) -> str | None:
-    """The file that an ARG reads its array from."""
-    _, at, path = text.partition("@")
-    return path if at and "=" not in text else None
-
-
 def _saved(outputs: Outputs, text: str) -> tuple[int, Output]:
     """The argument that `--save N=FILE` writes, and its file, which ends in `.npy` unless it is a device or a pipe."""
     number, equals, path = text.partition("=")
@@ -359,6 +271,25 @@ def _save(array: np.ndarray) -> Callable[[IO[bytes]], None]:
     return lambda file: np.save(types.SimpleNamespace(write=file.write), array)
 
 
+def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
+    """The entry that is to be run, of a source that has been verified, and its arguments.
+
+    Raises UsageError for arguments that are not as many as its parameters, and CompileError.
+    """
+    if options.input.endswith(".ptx"):
+        text = Source.read(options.input).text
+        names = re.findall(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", text, re.MULTILINE)
+        return KernelRun(options, None, _choose(names, options.entry), arguments)
+    import tileiras
+    from tileiras.units import entries_of, entry_name
+
+    module = tileiras.parse(options.input)
+    entries = {entry_name(op): op for op in entries_of(module)}
+    chosen = _choose(list(entries), options.entry)
+    _check_count(len(entries[chosen].regions[0].block.arguments), arguments)
+    return KernelRun(options, module, chosen, arguments)
+
+
 def run(argv: list[str]) -> None:
     """Parse the command line, run the kernel, print and save; raises UsageError and what the back end raises."""
     import numpy as np
@@ -367,7 +298,7 @@ def run(argv: list[str]) -> None:
     options.grid = parse_grid(options.grid)
     outputs = Outputs()
     outputs.reads(options.input, "the input")
-    for path in filter(None, map(_file_argument, options.arguments)):
+    for path in filter(None, map(file_of, options.arguments)):
         outputs.reads(path, f"the argument '@{path}'")
     saved = [_saved(outputs, text) for text in options.save]
     arguments: list[Argument] = []
@@ -377,7 +308,7 @@ def run(argv: list[str]) -> None:
     files = [(output, _save(_result(arguments, number))) for number, output in saved]
     if options.input.endswith(".ptx") and options.backend == "interpret":
         raise UsageError("PTX is run with --backend emulate or cuda")
-    _RUN[options.backend](options, [value for argument in arguments for value in argument.parameters])
+    _RUN[options.backend](_kernel(options, arguments))
     for number, array in shown:
         # ml_dtypes' numbers print as their f32 values, which are exact.
         printable = array if array.dtype.kind in "biuf" else array.astype(np.float32)
@@ -390,14 +321,19 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     try:
         run(argv)
-    except UsageError as problem:
-        print(f"tileiras-run: error: {problem}", file=sys.stderr)
+    except (UsageError, ArgumentMismatch) as problem:
+        process.tell("tileiras-run: error", problem if isinstance(problem, UsageError) else UsageError(str(problem)))
         return ExitCode.USAGE
     except CompileError as problem:
-        print(problem.render(), file=sys.stderr)
+        process.complain(problem.render())
         return problem.code
+    except BrokenPipeError:
+        raise
     except OSError as problem:
-        print(f"tileiras-run: error: {problem}", file=sys.stderr)
+        process.tell("tileiras-run: error", UsageError(problem.strerror or str(problem)))
+        return ExitCode.USAGE
+    except MemoryError:
+        process.tell("tileiras-run: error", UsageError("not enough memory"))
         return ExitCode.USAGE
     except (KernelFailed, SimulationError) as problem:
         text = str(problem)

@@ -26,7 +26,7 @@ from ..memory import Memory
 
 # Importing a family registers the meanings of its operations.
 from . import arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views
-from .arguments import ArgumentMismatch, bind_arguments
+from .arguments import ArgumentMismatch, bind_arguments, parameter_names
 from .machine import MEANINGS, InterpreterError, Machine
 from .undefined import RUN, STAND_INS, Run
 from .values import elements_of, width_of
@@ -78,8 +78,11 @@ def _entry(module: Operation, name: str | None) -> Operation:
     entries = {op.attributes["sym_name"].value: op for op in _items(module, "cuda_tile.entry")}
     if name is None and len(entries) == 1:
         return next(iter(entries.values()))
+    known = ", ".join(entries) or "none"
+    if name is None and entries:
+        raise ArgumentMismatch(f"one of the module's entries has to be named: {known}")
     if name not in entries:
-        raise ArgumentMismatch(f"no entry '{name}'; the module has {', '.join(entries) or 'none'}")
+        raise ArgumentMismatch(f"no entry{f' {name!r}' if name is not None else ''}; the module has {known}")
     return entries[name]
 
 
@@ -111,18 +114,19 @@ def _is_text(source: str) -> bool:
     return "\n" in source or "{" in source and not source.endswith((".mlir", ".tileirbc"))
 
 
-def check_arguments(source: Any, entry: str | None, args: Sequence[Any]) -> None:
+def check_arguments(source: Any, entry: str | None, args: Sequence[Any], names: Sequence[str] = ()) -> None:
     """Raise ArgumentMismatch unless ``args`` fit the parameters of an entry: count, element types, ranges.
 
-    For launches that do not know the parameters' types, such as the emulator's.
+    For launches that do not know the parameters' types, such as the emulator's.  ``names`` is what messages call the
+    arguments, instead of their numbers.
     """
     block = _entry(load_module(source), entry).regions[0].block
-    bind_arguments(Memory.scratch(), [argument.type for argument in block.arguments], args)
+    bind_arguments(Memory.scratch(), [argument.type for argument in block.arguments], args, names)
 
 
 def interpret(
     source: Any, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
-    memory: Memory | None = None, output=None, random_runs: int = 1,
+    memory: Memory | None = None, output=None, random_runs: int = 1, names: Sequence[str] = (),
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
@@ -130,6 +134,7 @@ def interpret(
     is a pointer to its first element (views of one base array point into one allocation); bf16 and f8 data may come as
     unsigned integers of the same size.  An integer for a pointer is an address that a :class:`tileiras.sim.Memory`
     gave out.  Python and NumPy numbers are scalars.  ``output`` is where the kernel prints, standard output by default.
+    ``names`` is what messages call the arguments, instead of their numbers.
 
     Returns where the kernel left undefined elements: position of an argument -> array of bool of its shape, only for
     arguments that have some.  These are elements that came out differently in runs with other values in place of what
@@ -144,12 +149,15 @@ def interpret(
     sizes = _grid(grid)
     memory = memory if memory is not None else Memory.scratch()
     block = function.regions[0].block
-    bound = bind_arguments(memory, [argument.type for argument in block.arguments], args)
+    bound = bind_arguments(memory, [argument.type for argument in block.arguments], args, names)
+    called = dict(zip(block.arguments, parameter_names(len(args), names)))
     globals_ = _load_globals(module, memory)
     before = memory.contents()
     first = Run(0)
     place = memory.cursor
-    _run(first, Machine(memory, sizes, globals_, output if output is not None else sys.stdout), block, bound)
+    machine = Machine(memory, sizes, globals_, output if output is not None else sys.stdout)
+    machine.names = called
+    _run(first, machine, block, bound)
     if not first.used:
         return {}
     after = memory.contents()
@@ -160,6 +168,7 @@ def interpret(
             memory.restore(before)
             memory.cursor = place
             again = Machine(memory, sizes, globals_, io.StringIO())
+            again.names = called
             _run(Run(number, first.seen), again, block, bound)
             for position, (result, arg) in enumerate(zip(results, args)):
                 if result is not None and (differs := (_bits(result) != _bits(arg)).any(-1)).any():

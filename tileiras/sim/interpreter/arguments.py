@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tileiras.diagnostics import counted
 from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
 
 from ..errors import ArgumentMismatch
@@ -29,52 +31,58 @@ def _is_memory_for(array: np.ndarray, element) -> bool:
     return array.dtype.kind in "iu" and (isinstance(element, IntegerType) or wanted.itemsize <= 2)
 
 
-def _scalar(value: Any, element, position: int):
+def _scalar(value: Any, element, name: str):
     if isinstance(element, IntegerType):
         try:
             number = operator.index(value.item() if isinstance(value, np.generic | np.ndarray) else value)
         except TypeError as problem:
-            raise ArgumentMismatch(f"argument {position} must be an integer for {element}, got {value!r}") from problem
+            raise ArgumentMismatch(f"{name} must be an integer for {element}, got {value!r}") from problem
         width = element.width
         if not -(1 << (width - 1)) <= number < 1 << width and width > 1:
-            raise ArgumentMismatch(f"argument {position}: {number} does not fit {element}")
+            raise ArgumentMismatch(f"{name}: {number} does not fit {element}")
         number &= (1 << width) - 1
         return wrap(np.array(number, np.uint64), width)
     if isinstance(element, FloatType):
         if element.keyword not in FLOAT_DTYPES:
-            raise ArgumentMismatch(f"argument {position}: cannot pass a value of type {element.keyword}")
+            raise ArgumentMismatch(f"{name}: cannot pass a value of type {element.keyword}")
         if getattr(value, "dtype", None) == FLOAT_DTYPES[element.keyword]:
             return np.asarray(value)
         try:
             number = float(value)
         except (TypeError, ValueError) as problem:
-            raise ArgumentMismatch(f"argument {position} must be a number for {element}, got {value!r}") from problem
+            raise ArgumentMismatch(f"{name} must be a number for {element}, got {value!r}") from problem
         saturate = not FLOAT_SEMANTICS[element.keyword].has_infinity
         return round_to(np.array(number), element.keyword, saturate=saturate)
-    raise ArgumentMismatch(f"argument {position}: cannot pass a value of type {element}")
+    raise ArgumentMismatch(f"{name}: cannot pass a value of type {element}")
 
 
-def bind_arguments(memory: Memory, types, args) -> list[np.ndarray]:
+def parameter_names(count: int, names: Sequence[str] = ()) -> list[str]:
+    """What messages call the parameters of a run: `names`, or where there are none their numbers."""
+    return list(names) or [f"argument {position}" for position in range(count)]
+
+
+def bind_arguments(memory: Memory, types, args, names: Sequence[str] = ()) -> list[np.ndarray]:
     """One rank-0 tile per parameter.  Arrays become allocations of ``memory``; see the package docstring."""
     if len(types) != len(args):
-        raise ArgumentMismatch(f"the entry has {len(types)} parameters, got {len(args)} arguments")
+        message = f"the entry has {counted(len(types), 'parameter')}, got {counted(len(args), 'argument')}"
+        raise ArgumentMismatch(message)
     bound = []
-    for position, (type, value) in enumerate(zip(types, args)):
+    for name, type, value in zip(parameter_names(len(args), names), types, args):
         element = type.element_type
         pointee = getattr(element, "pointee_type", None)
         if pointee is None:
             if isinstance(value, np.ndarray) and value.ndim:
-                raise ArgumentMismatch(f"argument {position} is an array, but the parameter is a scalar {element}")
-            bound.append(_scalar(value, element, position))
+                raise ArgumentMismatch(f"{name} is an array, but the parameter is a scalar {element}")
+            bound.append(_scalar(value, element, name))
         elif isinstance(value, np.ndarray):
             if not _is_memory_for(value, pointee):
-                message = f"argument {position} is an array of {value.dtype}, the parameter points to {pointee}"
+                message = f"{name} is an array of {value.dtype}, the parameter points to {pointee}"
                 raise ArgumentMismatch(message)
-            bound.append(np.array(memory.allocate(value, name=f"argument {position}"), np.int64))
+            bound.append(np.array(memory.allocate(value, name=name), np.int64))
         else:
             try:
                 bound.append(np.array(operator.index(value), np.uint64).astype(np.int64))
             except TypeError as problem:
-                message = f"argument {position} must be a NumPy array or an address, got {value!r}"
+                message = f"{name} must be a NumPy array or an address, got {value!r}"
                 raise ArgumentMismatch(message) from problem
     return bound

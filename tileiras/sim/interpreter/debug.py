@@ -59,13 +59,33 @@ _PREDICATES = {
 }
 
 
+#: Operations whose result has the elements of their first operand.
+_SAME_VALUE = ("cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast")
+
+
+def _origin(machine, value) -> str:
+    """What a value of the kernel is: an argument, or a pointer into one; empty where nothing says so."""
+    source = value
+    while source.defining_op is not None and source.defining_op.name in _SAME_VALUE:
+        source = source.defining_op.operands[0]
+    if source in machine.names:
+        return f"; it is {machine.names[source]}"
+    found = machine[value]
+    if not isinstance(found, TensorView) and isinstance(value.type.element_type, (IntegerType, FloatType)):
+        return ""
+    address = found.address if isinstance(found, TensorView) else int(np.ravel(found)[0])
+    allocation = machine.memory.find(address)
+    return "" if allocation is None else f"; it points into {allocation.name}"
+
+
 @meaning("assume")
 def assume(machine, op):
     value = machine[op.operands[0]]
     predicate = op.attributes["predicate"]
     broken = _PREDICATES[predicate.name](predicate, value, op.operands[0].type)
     if broken is not None:
-        raise Undefined(f"assumes {predicate}, which does not hold: the value has {broken}")
+        origin = _origin(machine, op.operands[0])
+        raise Undefined(f"assumes {predicate}, which does not hold: the value has {broken}{origin}")
     return value
 
 

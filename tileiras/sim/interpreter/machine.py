@@ -89,6 +89,8 @@ class Machine:
         self.values: dict[Value, Any] = {}
         self.allocated: list[int] = []
         """Addresses of what `alloca` gave in the blocks that are being executed."""
+        self.names: dict[Value, str] = {}
+        """What messages call the parameters of the entry."""
         self._plans: dict[int, list] = {}
 
     # -- values ----------------------------------------------------------------------------------------------------
