@@ -8,6 +8,8 @@ What is in flight to a barrier lands when somebody looks for the second time for
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from . import proxies
@@ -141,6 +143,7 @@ def complete(group, thread: int, cell: int) -> None:
 def barrier_cell(group, item: Instruction, space: str, address: int, thread: int) -> int:
     """The element of shared memory that holds a barrier."""
     (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
+    _check_initialised(group, item, int(access.index[0]), thread)
     return int(access.index[0])
 
 
@@ -220,6 +223,49 @@ def _put(group, item: Instruction, cells: np.ndarray, element: int, thread: int,
     cells[element] = state.bits()
 
 
+class Initialised(NamedTuple):
+    """Who initialised a barrier: thread, its clock, the instruction, and the phase of the cluster's barrier then."""
+
+    thread: int
+    clock: int
+    item: Instruction
+    phase: int
+
+
+def _note_init(group, item: Instruction, element: int, thread: int) -> None:
+    races = group.launch.races
+    if races is None:
+        return
+    number = int(group.numbers[thread])
+    clock = int(races.clocks.own[(number >> 5) - races.clocks.first])
+    barriers = group.batch.cluster_barriers
+    phase = int(barriers.phase[int(group.cta[thread]) // barriers.members])
+    group.batch.initialised[element] = Initialised(number, clock, item, phase)
+    group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
+
+
+def _check_initialised(group, item: Instruction, element: int, thread: int) -> None:
+    """A barrier is used by threads that are after its initialisation; by way of the cluster's barrier even where
+    arrivals are relaxed, as `fence.mbarrier_init` releases it."""
+    races, batch = group.launch.races, group.batch
+    known = batch.initialised.get(element)
+    if races is None or known is None:
+        return
+    number = int(group.numbers[thread])
+    key = (element, number)
+    if number == known.thread or key in batch.known_initialised:
+        return
+    barriers = batch.cluster_barriers
+    cluster = int(group.cta[thread]) // barriers.members
+    met = group.cluster_phase is not None and known.phase <= group.cluster_phase[thread] < barriers.phase[cluster]
+    if not met and races.clocks.unordered(np.array([number]), np.array([known.thread]), np.array([known.clock])).any():
+        group.fault(
+            f"this barrier was initialised at line {known.item.line} ({known.item.text}) by another thread, and no "
+            "barrier between", item, thread,
+        )  # fmt: skip
+    batch.known_initialised.add(key)
+
+
 def _synchronise(group, elements: list[int], threads: list[int], order: Order) -> None:
     """Arrivals release to a barrier object, waits that succeed acquire from it."""
     races = group.launch.races
@@ -290,6 +336,10 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 if "mbarrier-inval" not in group.launch.waived:
                     _state(group, item, cells, element, thread)
                 continue
+            if operation == "init":
+                _note_init(group, item, element, thread)
+            else:
+                _check_initialised(group, item, element, thread)
             state = None if operation == "init" else _state(group, item, cells, element, thread)
             if state is not None:
                 tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
@@ -386,6 +436,8 @@ class _Look:
         phases = group.full(self.phase)
         wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
         _deliver(group.batch, cells, wanted)
+        for element, thread in zip(elements, threads):
+            _check_initialised(group, self.item, element, thread)
         parities = {element: _state(group, self.item, cells, element, threads[0]).parity for element in wanted}
         done = np.zeros(group.n, bool)
         done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]

@@ -18,7 +18,7 @@ from .barrier import Barriers
 from .cluster import ClusterBarriers
 from .errors import EmulationError
 from .map_proxy import MapProxy
-from .mbarrier import check_end
+from .mbarrier import Initialised, check_end
 from .program import Program
 from .races import RaceChecker, SharedCells
 from .warps import WarpGroup
@@ -176,6 +176,8 @@ class Batch:
         self.waits: list[waits.Wait] = []
         self.arrivals = waits.Arrivals()
         self.moved = False  # something in flight has come closer, though no warp has issued anything
+        self.initialised: dict[int, Initialised] = {}  # transaction barriers, by their element of shared memory
+        self.known_initialised: set[tuple[int, int]] = set()  # (barrier, thread) of which that is known to be before
         self.units: dict[str, object] = {}
         """State of units of the machine that some instructions alone use, by name."""
         self.ended_warps = np.zeros((self.count, warps), bool)

@@ -1,0 +1,301 @@
+"""PTX with something of what holds it together changed: the emulator gives the right result or an error.
+
+    python tests/conformance/mutated_ptx.py COUNT [--seed FIRST] [--kernels NAME,...] [--jobs N] [--limit SECONDS]
+
+Takes kernels whose threads depend on each other, written by hand, and changes one or two places of each: a barrier, a
+fence, a wait, a commit or an arrival is left out, doubled or moved, a count, a phase or a number of bytes is another,
+a scope, an order or a state space is weaker.  A mutant has to end with the right result, or with an error of the
+emulator's own: a wrong result, an exception of Python's or a run that goes on for ever is a mistake.  Mutant N is the
+same on every machine.  Prints the mistakes and a table; ends with 1 when there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import re
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "sim" / "emulate")]
+
+import handwritten_matmul  # noqa: E402
+import numpy as np  # noqa: E402
+import warp_specialised  # noqa: E402
+
+from tileiras.sim import emulate  # noqa: E402
+from tileiras.sim.errors import SimulationError  # noqa: E402
+
+STEP_LIMIT = 200_000
+
+#: Statements that order threads or proxies, or wait.
+_ORDERING = re.compile(
+    r"\b(bar(rier)?\.|membar|fence|mbarrier|cp\.async\.(bulk\.)?(commit|wait)|wgmma\.(fence|commit|wait)|setmaxnreg"
+    r"|cp\.async\.mbarrier)"
+)
+#: Modifiers and what is weaker than each.
+_WEAKER = [
+    (".acquire", ".relaxed"), (".release", ".relaxed"), (".cluster", ".cta"), (".wait_group ", ".wait_group.read "),
+    (".parity.", ".parity.relaxed.cta."), ("fence.proxy.async.shared::cta", "fence.proxy.async.global"),
+    ("fence.proxy.async", "fence.acq_rel.cta"), ("try_wait", "test_wait"), ("arrive.expect_tx", "expect_tx.relaxed.cta"),
+    ("st.", "st.volatile."), ("arrive", "arrive_drop"),
+]  # fmt: skip
+
+
+class Subject(NamedTuple):
+    """A kernel: ``run(ptx, seed)`` says whether its result is right."""
+
+    name: str
+    ptx: str
+    run: Callable[[str, int | None], bool]
+
+
+def _specialised(ptx: str, seed: int | None) -> bool:
+    given, product, _memory = warp_specialised.arguments()
+    emulate(ptx, "k", 1, given, seed=seed, step_limit=STEP_LIMIT)
+    return bool((given[2] == product).all())
+
+
+def _buffered(ptx: str, seed: int | None) -> bool:
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-3, 4, (64, 96)).astype(np.float16) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    emulate(ptx, "k", 1, [a, b, c], seed=seed, step_limit=STEP_LIMIT)
+    return bool((c == a.astype(np.float32) @ b.astype(np.float32).T).all())
+
+
+def _summed(ptx: str, seed: int | None) -> bool:
+    data, out = np.random.default_rng(0).integers(0, 1000, 1024).astype(np.uint32), np.zeros(1, np.uint32)
+    emulate(ptx, "k", 1, [data, out], seed=seed, step_limit=STEP_LIMIT)
+    return bool(out[0] == data.sum(dtype=np.uint32))
+
+
+def _exchanged(ptx: str, seed: int | None) -> bool:
+    out = np.zeros((2, 64), np.uint32)
+    emulate(ptx, "k", 2, [out], cluster=(2, 1, 1), seed=seed, step_limit=STEP_LIMIT)
+    return bool((out == np.arange(64) + np.array([[1100], [1000]])).all())
+
+
+_HEAD = """
+.version 8.8
+.target sm_90a
+.address_size 64
+.visible .entry k({parameters})
+.reqntid {threads}
+{{
+.reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %q<12>;
+"""
+
+#: Two warps: one copies four pieces, the other sums them.
+PIPELINE = _HEAD.format(parameters=".param .u64 k_0, .param .u64 k_1", threads=64) + """
+.shared .align 128 .b8 tile[1024]; .shared .align 8 .b8 full[8]; .shared .align 8 .b8 empty[8];
+ld.param.u64 %q2, [k_0]; ld.param.u64 %q3, [k_1];
+mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, full; mov.u32 %r4, empty; mov.u32 %r10, 0;
+setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+mbarrier.init.shared.b64 [%r3], 1;
+mbarrier.init.shared.b64 [%r4], 32;
+fence.mbarrier_init.release.cluster;
+READY:
+bar.sync 0;
+shr.u32 %r5, %r1, 5; setp.ne.u32 %p2, %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, 0; @%p2 bra CONSUME;
+setp.ne.u32 %p3, %r1, 0; @%p3 bra DONE;
+PRODUCE: xor.b32 %r8, %r7, 1;
+P_WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r4], %r8;
+@!%p4 bra P_WAIT;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 1024;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%q2], 1024, [%r3];
+add.u64 %q2, %q2, 1024; xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p5, %r6, 4; @%p5 bra PRODUCE;
+bra DONE;
+CONSUME:
+mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r3], %r7;
+@!%p4 bra CONSUME;
+and.b32 %r9, %r1, 31; mad.lo.u32 %r9, %r9, 32, %r2;
+ld.shared.v4.u32 {%r20, %r21, %r22, %r23}, [%r9]; ld.shared.v4.u32 {%r24, %r25, %r26, %r27}, [%r9+16];
+add.u32 %r20, %r20, %r21; add.u32 %r22, %r22, %r23; add.u32 %r24, %r24, %r25; add.u32 %r26, %r26, %r27;
+add.u32 %r20, %r20, %r22; add.u32 %r24, %r24, %r26; add.u32 %r20, %r20, %r24; add.u32 %r10, %r10, %r20;
+fence.proxy.async.shared::cta;
+mbarrier.arrive.shared.b64 %q5, [%r4];
+xor.b32 %r7, %r7, 1; add.u32 %r6, %r6, 1; setp.lt.u32 %p5, %r6, 4; @%p5 bra CONSUME;
+redux.sync.add.u32 %r10, %r10, -1;
+st.global.u32 [%q3], %r10;
+DONE:
+ret;
+}
+"""
+
+#: Two blocks: each thread gives its neighbour in the other block a value, by two ways.
+EXCHANGE = _HEAD.format(parameters=".param .u64 k_0", threads=64) + """
+.shared .align 16 .b8 box[256]; .shared .align 16 .b8 mail[256]; .shared .align 8 .b8 full[8];
+ld.param.u64 %q1, [k_0];
+mov.u32 %r1, %tid.x; mov.u32 %r2, box; mov.u32 %r3, full; mov.u32 %r4, mail; mov.u32 %r5, %cluster_ctarank;
+setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+mbarrier.init.shared.b64 [%r3], 1;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 256;
+fence.mbarrier_init.release.cluster;
+READY:
+shl.b32 %r6, %r1, 2; add.u32 %r7, %r2, %r6; add.u32 %r8, %r4, %r6; mad.lo.u32 %r9, %r5, 100, %r1;
+st.shared.u32 [%r7], %r9;
+barrier.cluster.arrive.release.aligned;
+barrier.cluster.wait.acquire.aligned;
+xor.b32 %r10, %r5, 1; mapa.shared::cluster.u32 %r11, %r7, %r10; mapa.shared::cluster.u32 %r12, %r8, %r10;
+mapa.shared::cluster.u32 %r13, %r3, %r10;
+ld.shared::cluster.u32 %r14, [%r11];
+mov.u32 %r15, 1000;
+st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r12], %r15, [%r13];
+WAIT:
+mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r3], 0;
+@!%p2 bra WAIT;
+ld.shared.u32 %r16, [%r8];
+add.u32 %r16, %r16, %r14; mad.lo.u32 %r17, %r5, 64, %r1; mad.wide.u32 %q2, %r17, 4, %q1;
+st.global.u32 [%q2], %r16;
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+ret;
+}
+"""
+
+
+def subjects() -> list[Subject]:
+    return [
+        Subject("warp-specialised", warp_specialised.matmul_ptx(), _specialised),
+        Subject("double-buffered", handwritten_matmul.matmul_ptx(96, 64), _buffered),
+        Subject("pipeline", PIPELINE, _summed),
+        Subject("exchange", EXCHANGE, _exchanged),
+    ]
+
+
+# -- mutations -------------------------------------------------------------------------------------------------------
+
+
+def _statements(ptx: str) -> list[tuple[int, int]]:
+    """(start, end) in the text of the statements that order something, with their guards."""
+    found = []
+    for match in re.finditer(r"[^;{}]*;", ptx):
+        text = match.group()
+        lead = re.match(r"\s*(?:[A-Z_]+:\s*)?", text).end()
+        if _ORDERING.search(text) and not text.strip().startswith("."):
+            found.append((match.start() + lead, match.end()))
+    return found
+
+
+def mutate(ptx: str, draw: random.Random) -> str:
+    """One change."""
+    statements = _statements(ptx)
+    start, end = draw.choice(statements)
+    text = ptx[start:end]
+    kind = draw.choice(("drop", "double", "move", "number", "number", "number", "weaker", "unguard", "guard"))
+    if kind == "drop":
+        return ptx[:start] + ptx[end:]
+    if kind == "double":
+        return ptx[:end] + "\n" + text + ptx[end:]
+    if kind == "move":
+        # At the end of another line of the entry's body.
+        rest = ptx[:start] + ptx[end:]
+        lines = [match.end() for match in re.finditer(r";(?=\n)", rest)]
+        at = draw.choice([place for place in lines if place > rest.index("{")] or lines)
+        return rest[:at] + "\n" + text + rest[at:]
+    if kind == "weaker":
+        fitting = [(old, new) for old, new in _WEAKER if old in text]
+        if not fitting:
+            return ptx
+        return ptx[:start] + text.replace(*draw.choice(fitting), 1) + ptx[end:]
+    if kind in ("guard", "unguard"):
+        guard = re.match(r"@!?%p\d+\s*", text)
+        changed = text[guard.end() :] if guard else f"@{draw.choice(('', '!'))}%p{draw.randrange(1, 5)} {text}"
+        return ptx[:start] + changed + ptx[end:]
+    # A count, a phase or a number of bytes, here or wherever a literal stands.
+    numbers = [match.span() for match in re.finditer(r"(?<![\w%.$:])\d+(?![\w.:])", text)]
+    if not numbers:
+        spans = [match.span() for match in re.finditer(r"(?<=, )\d+(?=[;\]])", ptx)]
+        numbers = [(a - start, b - start) for a, b in spans]
+    if not numbers:
+        return ptx
+    a, b = (start + place for place in draw.choice(numbers))
+    value = int(ptx[a:b])
+    changed = draw.choice((value + 1, max(0, value - 1), 0, 1, value * 2, value // 2, value ^ 1, value + 16, value + 32))
+    return ptx[:a] + str(changed) + ptx[b:]
+
+
+def mutant(number: int, chosen: list[Subject]) -> tuple[Subject, str, int | None]:
+    """(kernel, its changed text, the seed of the order that warps run in)."""
+    draw = random.Random(number)
+    subject = chosen[number % len(chosen)]
+    ptx = subject.ptx
+    for _ in range(draw.choice((1, 1, 2))):
+        ptx = mutate(ptx, draw)
+    return subject, ptx, draw.choice((None, 0, 1, 2))
+
+
+class _TooLong(BaseException):
+    pass
+
+
+def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str, str]:
+    """(kernel, "right", "error" or a mistake, what was said)."""
+    subject, ptx, seed = mutant(number, chosen)
+
+    def stop(*_: object) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(limit)
+    try:
+        return subject.name, "right" if subject.run(ptx, seed) else "wrong result", ""
+    except SimulationError as error:
+        return subject.name, "error", str(error)
+    except _TooLong:
+        return subject.name, "goes on", f"for {limit} s"
+    except Exception as error:  # whatever it is, it is a mistake of the emulator's
+        return subject.name, "exception", f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_chosen: list[Subject] = []
+_limit = 60
+
+
+def _numbered(number: int) -> tuple[int, tuple[str, str, str]]:
+    return number, judge(number, _chosen, _limit)
+
+
+def main() -> int:
+    global _chosen, _limit
+    parser = argparse.ArgumentParser(prog="mutated_ptx.py", description=__doc__.split("\n\n")[0])
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="number of the first mutant")
+    parser.add_argument("--kernels", default="", help="only these, separated by commas")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=int, default=60, help="seconds for a mutant")
+    given = parser.parse_args()
+    wanted = [name for name in given.kernels.split(",") if name]
+    _chosen = [subject for subject in subjects() if not wanted or subject.name in wanted]
+    _limit = given.limit
+    counts: dict[str, Counter[str]] = {subject.name: Counter() for subject in _chosen}
+    outcomes = ("right", "error", "wrong result", "exception", "goes on")
+    begin = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        numbers = range(given.seed, given.seed + given.count)
+        for number, (name, outcome, said) in pool.imap_unordered(_numbered, numbers, chunksize=16):
+            counts[name][outcome] += 1
+            if outcome not in ("right", "error"):
+                print(f"mutant {number} of {name}: {outcome} {said}"[:300], flush=True)
+    total = sum(counts.values(), Counter())
+    print(f"| kernel | {' | '.join(outcomes)} |\n|---|{'---|' * len(outcomes)}")
+    for name, counter in {**counts, "all": total}.items():
+        print(f"| {name} | {' | '.join(f'{counter[outcome]:,}' for outcome in outcomes)} |")
+    print(f"{time.monotonic() - begin:.0f} s")
+    return int(any(total[outcome] for outcome in outcomes[2:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
