@@ -44,17 +44,20 @@ _ORDERING = re.compile(
 _WEAKER = [
     (".acquire", ".relaxed"), (".release", ".relaxed"), (".cluster", ".cta"), (".wait_group ", ".wait_group.read "),
     (".parity.", ".parity.relaxed.cta."), ("fence.proxy.async.shared::cta", "fence.proxy.async.global"),
-    ("fence.proxy.async", "fence.acq_rel.cta"), ("try_wait", "test_wait"), ("arrive.expect_tx", "expect_tx.relaxed.cta"),
+    ("fence.proxy.async", "fence.acq_rel.cta"), ("try_wait", "test_wait"),
+    ("arrive.expect_tx", "expect_tx.relaxed.cta"),
     ("st.", "st.volatile."), ("arrive", "arrive_drop"),
 ]  # fmt: skip
 
 
 class Subject(NamedTuple):
-    """A kernel: ``run(ptx, seed)`` says whether its result is right."""
+    """A kernel: ``run(ptx, seed)`` says whether its result is right; ``phase``: the register of the phases that its
+    threads wait for, if there is one."""
 
     name: str
     ptx: str
     run: Callable[[str, int | None], bool]
+    phase: str | None = None
 
 
 def _specialised(ptx: str, seed: int | None) -> bool:
@@ -165,9 +168,9 @@ ret;
 
 def subjects() -> list[Subject]:
     return [
-        Subject("warp-specialised", warp_specialised.matmul_ptx(), _specialised),
+        Subject("warp-specialised", warp_specialised.matmul_ptx(), _specialised, "%phase"),
         Subject("double-buffered", handwritten_matmul.matmul_ptx(96, 64), _buffered),
-        Subject("pipeline", PIPELINE, _summed),
+        Subject("pipeline", PIPELINE, _summed, "%r7"),
         Subject("exchange", EXCHANGE, _exchanged),
     ]
 
@@ -175,20 +178,21 @@ def subjects() -> list[Subject]:
 # -- mutations -------------------------------------------------------------------------------------------------------
 
 
-def _statements(ptx: str) -> list[tuple[int, int]]:
-    """(start, end) in the text of the statements that order something, with their guards."""
+def _statements(ptx: str, phase: str | None) -> list[tuple[int, int]]:
+    """(start, end) in the text of the statements that order something, or set a phase, with their guards."""
     found = []
     for match in re.finditer(r"[^;{}]*;", ptx):
         text = match.group()
         lead = re.match(r"\s*(?:[A-Z_]+:\s*)?", text).end()
-        if _ORDERING.search(text) and not text.strip().startswith("."):
+        sets_phase = phase is not None and re.search(rf"(mov|xor)\.\w+ {phase}\b", text)
+        if (_ORDERING.search(text) or sets_phase) and not text.strip().startswith("."):
             found.append((match.start() + lead, match.end()))
     return found
 
 
-def mutate(ptx: str, draw: random.Random) -> str:
+def mutate(ptx: str, phase: str | None, draw: random.Random) -> str:
     """One change."""
-    statements = _statements(ptx)
+    statements = _statements(ptx, phase)
     start, end = draw.choice(statements)
     text = ptx[start:end]
     kind = draw.choice(("drop", "double", "move", "number", "number", "number", "weaker", "unguard", "guard"))
@@ -211,16 +215,16 @@ def mutate(ptx: str, draw: random.Random) -> str:
         guard = re.match(r"@!?%p\d+\s*", text)
         changed = text[guard.end() :] if guard else f"@{draw.choice(('', '!'))}%p{draw.randrange(1, 5)} {text}"
         return ptx[:start] + changed + ptx[end:]
-    # A count, a phase or a number of bytes, here or wherever a literal stands.
-    numbers = [match.span() for match in re.finditer(r"(?<![\w%.$:])\d+(?![\w.:])", text)]
-    if not numbers:
-        spans = [match.span() for match in re.finditer(r"(?<=, )\d+(?=[;\]])", ptx)]
-        numbers = [(a - start, b - start) for a, b in spans]
-    if not numbers:
-        return ptx
-    a, b = (start + place for place in draw.choice(numbers))
+    # A count, a phase or a number of bytes.
+    numbers = [
+        (start + match.start(), start + match.end())
+        for start, end in statements
+        for match in re.finditer(r"(?<![\w%.$:+])\d+(?![\w.:])", ptx[start:end])
+    ]
+    a, b = draw.choice(numbers)
     value = int(ptx[a:b])
-    changed = draw.choice((value + 1, max(0, value - 1), 0, 1, value * 2, value // 2, value ^ 1, value + 16, value + 32))
+    near = (value + 1, max(0, value - 1), 0, 1, value * 2, value // 2, value ^ 1, value + 16, value + 32)
+    changed = draw.choice(near)
     return ptx[:a] + str(changed) + ptx[b:]
 
 
@@ -230,7 +234,7 @@ def mutant(number: int, chosen: list[Subject]) -> tuple[Subject, str, int | None
     subject = chosen[number % len(chosen)]
     ptx = subject.ptx
     for _ in range(draw.choice((1, 1, 2))):
-        ptx = mutate(ptx, draw)
+        ptx = mutate(ptx, subject.phase, draw)
     return subject, ptx, draw.choice((None, 0, 1, 2))
 
 

@@ -62,6 +62,6 @@ def test_a_deadlock_names_who_waits_for_whom():
     assert "deadlock: no warp can go on" in message
     assert re.search(rf"block \(0, 0, 0\) warp 4 waiting at line {load}: mbarrier.try_wait", message)
     assert re.search(r"the phase of parity 0 of the barrier at shared address 0x\w+ .* lacks 1 of 125 arr", message)
-    assert re.search(rf"arrivals came from line \d+ \(.*mbarrier.arrive.*\) by .*warps 0-3, now waiting at line {loaded}",
-                     message)  # fmt: skip
+    waiting = rf"now waiting at line {loaded}"
+    assert re.search(rf"arrivals came from line \d+ \(.*mbarrier.arrive.*\) by .*warps 0-3, {waiting}", message)
     assert re.search(rf"warps 0-3 waiting at line {loaded}: mbarrier.try_wait", message)

@@ -302,10 +302,14 @@ class Decoder:
             raise self.unsupported()
         self.block.instructions.append(item)
         modifiers = Modifiers(item.modifiers)
-        if item.guard is None or item.opcode in ("bra", "ret", "exit"):
-            decode(self, item, modifiers)
-        else:
-            self._guarded(item, decode, modifiers)
+        try:
+            if item.guard is None or item.opcode in ("bra", "ret", "exit"):
+                decode(self, item, modifiers)
+            else:
+                self._guarded(item, decode, modifiers)
+        except (AttributeError, IndexError, ValueError) as error:
+            # Decoders take operands and types apart as their instruction has them.
+            raise self.error("the operands or types do not fit the instruction") from error
         if modifiers.names:
             raise self.unsupported(f"modifier .{modifiers.names[0]}")
 
