@@ -46,15 +46,18 @@ def free_port() -> int:
 
 
 class Server:
-    def __init__(self, folder) -> None:
+    """nginx with a configuration whose port is `{port}`; `store` is where below `folder` it keeps /ac and /cas."""
+
+    def __init__(self, folder, configuration: str = CONFIGURATION, prefix: str = "/team", store: str = "root") -> None:
         self.folder = folder
-        self.url = f"http://127.0.0.1:{(port := free_port())}/team"
-        for name in ("root/team", "body"):
-            (folder / name).mkdir(parents=True)
+        self.store = folder / (store + prefix)
+        self.url = f"http://127.0.0.1:{(port := free_port())}{prefix}"
+        for path in (self.store, folder / "body", folder / "upload"):
+            path.mkdir(parents=True)
         # nginx as root serves as a user of its own, who must reach the files.
         subprocess.run(["chmod", "-R", "a+rwX", str(folder)], check=True)
         user = "user root;\n" if os.geteuid() == 0 else ""
-        (folder / "nginx.conf").write_text(user + CONFIGURATION.format(folder=folder, port=port))
+        (folder / "nginx.conf").write_text(user + configuration.format(folder=folder, port=port))
         self.process = subprocess.Popen([SERVER, "-p", str(folder), "-c", "nginx.conf"], stderr=subprocess.PIPE)
         for _ in range(200):
             with socket.socket() as probe:
@@ -65,7 +68,7 @@ class Server:
         raise AssertionError("the server does not answer")
 
     def files(self, kind: str) -> dict[str, bytes]:
-        folder = self.folder / "root" / "team" / kind
+        folder = self.store / kind
         return {path.name: path.read_bytes() for path in folder.glob("*")} if folder.is_dir() else {}
 
     def requests(self) -> list[str]:
@@ -295,6 +298,30 @@ def test_a_team_builds_once(server, tmp_path, jobs):
 
 
 # ---- bad servers -----------------------------------------------------------------------------------------------------
+
+
+def test_the_configuration_of_the_page_serves_readers_and_lets_who_has_the_token_write(tmp_path):
+    if SERVER is None:
+        pytest.skip("no nginx")
+    with open(os.path.join(CHECKOUT, "examples", "remote_cache", "nginx.conf"), encoding="utf-8") as file:
+        text = file.read()
+    assert "listen 8080;" in text and "sudo" not in text
+    text = text.replace("{", "{{").replace("}", "}}").replace("listen 8080;", "listen 127.0.0.1:{port};")
+    server = Server(tmp_path / "server", text, prefix="", store="store")
+    try:
+        writer = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
+        one, two, three = (Project(tmp_path / name) for name in ("one", "two", "three"))
+        for made in (one, two, three):
+            made.write("kernels/k.mlir", module(axpy("first")))
+        refused = one.scons(**writer, TILEIRAS_REMOTE_TOKEN="guessed")
+        assert server.files("ac") == server.files("cas") == {} and "403" in refused.errors
+        two.scons(**writer, TILEIRAS_REMOTE_TOKEN="change-this-token")
+        assert server.files("ac") and server.files("cas")
+        reader = three.scons(TILEIRAS_REMOTE_CACHE=server.url)
+        assert reader.stages == [] and reader.errors == "" and three.artifacts() == two.artifacts()
+    finally:
+        server.process.terminate()
+        server.process.wait()
 
 
 def test_a_server_that_is_not_there_costs_one_warning(tmp_path):
