@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 def test_the_examples_run(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"```python\n(.*?)```", Path("docs/library.md").read_text(), re.DOTALL)
-    assert len(examples) == 7
+    assert len(examples) == 9
     names: dict[str, object] = {}
     for example in examples:
         exec(compile(example, "docs/library.md", "exec"), names)
@@ -18,3 +18,21 @@ def test_the_examples_run(monkeypatch, capsys):
     assert "define" in printed
     assert "3 <input>:1:46: error: " in printed
     assert "addf" in names["print_op"](names["module"])  # what was built
+    assert "instructions, 0 lines with bank conflicts" in printed
+
+
+def test_what_results_carry_is_all_on_the_page():
+    import json
+
+    from tileiras import api
+    from tileiras.sim.emulator import EmulationResult
+
+    page = (ROOT / "docs/library.md").read_text()
+    made = api.compile(ROOT / "examples/saxpy.mlir", gpu_name="sm_90", emit="cubin")
+    (kernel,) = made.kernels
+    resources = json.loads(kernel.artifacts[".resources.json"])["kernels"]["saxpy"]
+    carried = [
+        *api.Artifact.__slots__, *api.Kernel.__slots__, *EmulationResult.__slots__, *kernel.artifacts,
+        *kernel.metadata, *kernel.metadata["parameters"][0], *resources, *resources["occupancy"],
+    ]  # fmt: skip
+    assert [name for name in carried if f"`{name}`" not in page] == []
