@@ -65,6 +65,14 @@ def content_digest(path: str) -> str:
         return xxhash.xxh3_128_hexdigest(file.read())
 
 
+def digest_if_there(path: str) -> str | None:
+    """The same; None when the file cannot be read."""
+    try:
+        return content_digest(path)
+    except OSError:
+        return None
+
+
 @functools.lru_cache(64)
 def _digest(path: str, *state: int) -> str:
     """The same, known as long as the file stays as it is."""

@@ -106,8 +106,8 @@ def test_an_imported_module_is_an_input(project, tmp_path):
     (tmp_path / "kernels" / "helper.py").write_text("x = 1\n")
     manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
     inputs = [str(path), str(tmp_path / "kernels" / "helper.py")]
-    manifest.set("k", "s", manifest.observe(inputs), [], ["k.ptx"])
-    assert manifest.clean("k", "s", inputs) == ["k.ptx"]
+    manifest.set("k", "s", manifest.observe(inputs), {}, ["k.ptx"])
+    assert manifest.clean("k", "s", inputs)["products"] == ["k.ptx"]
     assert manifest.clean("k", "another signature", inputs) is None
     assert manifest.clean("k", "s", [*inputs, str(tmp_path / "kernels" / "new.py")]) is None
     (tmp_path / "kernels" / "helper.py").write_text("x = 2\n")
@@ -119,10 +119,10 @@ def test_a_change_that_left_size_and_time_as_they_were_is_seen_when_it_is_young(
     path.write_text("first")
     stamp = os.stat(path).st_mtime_ns
     manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
-    manifest.set("k", "s", manifest.observe([str(path)]), [], ["k.ptx"])
+    manifest.set("k", "s", manifest.observe([str(path)]), {}, ["k.ptx"])
     manifest.save()
     again = Manifest(str(tmp_path / "build"), str(tmp_path))
-    assert again.clean("k", "s") == ["k.ptx"]
+    assert again.clean("k", "s")["products"] == ["k.ptx"]
     with open(path, "r+") as file:
         file.write("other")
     os.utime(path, ns=(stamp, stamp))
@@ -135,7 +135,7 @@ def test_a_source_edited_while_it_was_built_gets_no_row(tmp_path):
     manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
     before = manifest.observe([str(path)])
     path.write_text("second")
-    manifest.set("k", "s", before, [], ["k.ptx"])
+    manifest.set("k", "s", before, {}, ["k.ptx"])
     assert manifest.clean("k", "s") is None
 
 

@@ -187,3 +187,44 @@ env.TileKernel("kernels/k.mlir")
     assert project.scons().stages == []
     project.write("kernels/k.mlir", "// a comment\n" + project.read("kernels/k.mlir").decode())
     assert project.scons().stages == ["read"]
+
+
+@pytest.mark.parametrize("where", ["../out", "#/../out", "{absolute}", "build"])
+def test_a_build_directory_outside_the_project_is_built_by_default(tmp_path, where):
+    project = Project(tmp_path / "project")
+    project.write("kernels/k.mlir", module(axpy("k")))
+    project.write("kernels/own.mlir", module(axpy("own")))
+    folder = where.format(absolute=tmp_path / "absolute")
+    project.write("SConstruct", f"""\
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ, TILE_BUILDDIR={folder!r}, TILE_EMIT="tileaa")
+env.TileTree("kernels", sm="sm_80")
+env.TileKernel("kernels/own.mlir", sm="sm_90")
+env.Command("copy.mlir", "kernels/k.mlir", Copy("$TARGET", "$SOURCE"))
+""")  # fmt: skip
+    first = project.scons()
+    assert (first.stages.count("tileaa"), len(first.stages) + len(first.cached)) == (3, 6)
+    assert os.path.isfile(project.path("copy.mlir"))
+    assert project.scons().stages == []
+    project.write("kernels/k.mlir", module(axpy("k", operation="mulf")))
+    assert project.scons().stages == ["read", "tileaa"]
+    # What the user names is what is built.
+    project.write("kernels/k.mlir", module(axpy("k", operation="subf")))
+    assert project.scons("copy.mlir").stages == []
+    assert len(project.artifacts(folder.replace("#/", ""))) == 18
+    project.scons("-c")
+    assert project.artifacts(folder.replace("#/", "")) == {} and not os.path.exists(project.path("copy.mlir"))
+
+
+def test_default_targets_are_the_users_choice(tmp_path):
+    project = Project(tmp_path / "project")
+    project.write("kernels/k.mlir", module(axpy("k")))
+    project.write("SConstruct", """\
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ, TILE_BUILDDIR="../out")
+env.TileTree("kernels")
+env.Default(env.Command("copy.mlir", "kernels/k.mlir", Copy("$TARGET", "$SOURCE")))
+""")  # fmt: skip
+    assert project.scons().stages == []

@@ -101,7 +101,7 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
                 continue  # an editor's lock file among others
             kind = SUFFIXES.get(os.path.splitext(name)[1])
             if kind is not None and entry.is_file():
-                if kind != PYTHON or _exports(entry.path):
+                if kind != PYTHON or exports(entry.path):
                     found.append(below + name)
             elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
                 folders.append((entry.path, below + name + os.sep))
@@ -110,7 +110,7 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
             _find_kernels(folder, prefix, found)
 
 
-def _exports(path: str) -> bool:
+def exports(path: str) -> bool:
     with open(path, "rb") as file:
         return re.search(rb"^" + EXPORT_NAME.encode() + rb"\b", file.read(), re.MULTILINE) is not None
 

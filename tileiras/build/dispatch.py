@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from tileiras.build.execute import Report, Session, Step, perform_here, report
+from tileiras.build.execute import Report, Session, Step, lie_there, perform_here, report
 
 if TYPE_CHECKING:
     from tileiras.build.worker import Pool
@@ -29,7 +29,7 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
     if jobs < 2 and session.cluster is None:
         return perform_here(session, step)
     ready = _ahead.pop((step.stem, step.stage.name), None)
-    if ready is not None and ready.key == session.key(step) and (ready.code or all(map(os.path.isfile, step.outputs))):
+    if ready is not None and ready.key == session.key(step) and (ready.code or lie_there(step, ready.made)):
         return ready
     outcome = session.answer(step)
     if outcome is not None:

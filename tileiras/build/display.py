@@ -78,6 +78,12 @@ class Display:
                 self._say(report.text, self._error)
             self._draw()
 
+    def note(self, line: str) -> None:
+        """A line about the build itself."""
+        with self._lock:
+            if not self.silent:
+                self._say(line, self._out)
+
     def _say(self, text: str, file: Any) -> None:
         # As one write: print() writes the end of the line by itself, and another thread may come between.
         file.write(("\r\x1b[K" if self._terminal else "") + text + "\n")

@@ -19,7 +19,7 @@ from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.bytecode.versions import is_bytecode
 from tileiras.diagnostics import CompileError, Diagnostic
-from tileiras.files import read_if_there, remove_left_over, write_atomically
+from tileiras.files import digest_if_there, read_if_there, remove_left_over, write_atomically
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
@@ -101,7 +101,7 @@ class Step:
 class Outcome:
     """How a step went: `error` is None when its artifacts were written."""
 
-    __slots__ = ("cached", "diagnostics", "error", "dependencies", "key", "seconds")
+    __slots__ = ("cached", "diagnostics", "error", "dependencies", "key", "made", "seconds")
 
     def __init__(
         self,
@@ -119,6 +119,8 @@ class Outcome:
         """What running the stage took; of a cached one, when it ran."""
         self.key: str | None = None
         """What the artifacts are named by; None when the step's inputs could not be read."""
+        self.made: dict[str, str] = {}
+        """The digests of the artifacts that were written, by suffix."""
 
 
 class Report(NamedTuple):
@@ -132,6 +134,25 @@ class Report(NamedTuple):
     text: str
     dependencies: tuple[str, ...]
     seconds: float
+    made: Mapping[str, str] = {}
+    """The digests of the artifacts that were written, by suffix."""
+
+
+class Standing(NamedTuple):
+    """How the artifacts of a step stand to what is noted of its last run."""
+
+    made: Mapping[str, str] | None
+    """Their digests by suffix, when the step need not be performed; else None."""
+    damaged: str | None = None
+    """An artifact that is not as the same step made it."""
+
+
+class _Accepted(NamedTuple):
+    """A run of a stage whose artifacts are to be written."""
+
+    key: str
+    made: dict[str, str]
+    """The digests of the artifacts by suffix."""
 
 
 class _Found(NamedTuple):
@@ -143,6 +164,10 @@ class _Found(NamedTuple):
     key: str
     full_key: str | None
     record: Record | None
+
+
+_OF_FILES = ("beside", "locations", "files")
+"""Parts of a key that files besides the input decide about."""
 
 
 class Session:
@@ -157,8 +182,11 @@ class Session:
         self.code = code
         self._tools: dict[tuple, str] = {}
         self._cleaned = False
+        self._variants: dict[tuple[str, int], tuple[str, CompileOptions]] = {}
         self.cluster: Cluster | None = None
         """Other machines that stages run on, where the user named some."""
+        self.known: dict[str, str] = {}
+        """Digests of artifacts, by absolute path, that this run made or found to be what a run of their step made."""
         self.keep_equal = False
         """Whether a file that is as it should be is left alone, with its times."""
 
@@ -228,8 +256,8 @@ class Session:
 
     def _serve(self, step: Step, found: _Found) -> Outcome:
         assert found.record is not None
-        self._remember(step, found.parts, "served from the store")
-        return self._finish(step, found.record, self._said(step, found.record), found.full_key, cached=True)
+        made = self._remember(step, found.parts, "served from the store", found.record)
+        return self._finish(step, found.record, made, self._said(step, found.record), found.full_key, cached=True)
 
     def _find(self, step: Step, data: bytes) -> _Found:
         beside = read_beside(step)
@@ -250,12 +278,12 @@ class Session:
 
     def _make(self, step: Step, found: _Found) -> Outcome:
         try:
-            record, said, key = self._run_and_store(step, found)
+            record, said, accepted = self._run_and_store(step, found)
         except CompileError as error:
             return self._failed(step, error, [])
-        return self._finish(step, record, said, key, cached=False)
+        return self._finish(step, record, accepted.made, said, accepted.key, cached=False)
 
-    def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], str]:
+    def _run_and_store(self, step: Step, found: _Found) -> tuple[Record, list[Diagnostic], _Accepted]:
         """Runs the stage: what it made, what it said, and the key; raises CompileError with all that it said."""
         from tileiras.build.produce import produce
 
@@ -276,17 +304,18 @@ class Session:
                 self._remember(step, found.parts, "failed")
                 raise made
             said = self._said(step, made)
-            return self._finish(step, made, said, self._accept(step, found, made, said), cached=False)
+            accepted = self._accept(step, found, made, said)
+            return self._finish(step, made, accepted.made, said, accepted.key, cached=False)
         except CompileError as error:
             return self._failed(step, error, [])
 
-    def _accept(self, step: Step, found: _Found, record: Record, said: list[Diagnostic]) -> str:
-        """Keeps what a stage made; its key.  Raises CompileError when the store is to be verified and differs."""
+    def _accept(self, step: Step, found: _Found, record: Record, said: list[Diagnostic]) -> _Accepted:
+        """Keeps what a stage made.  Raises CompileError when the store is to be verified and differs."""
         full_key = found.full_key
         if step.stage.reads_files:
             self.store.publish(found.key + ":files", "\n".join(record.dependencies).encode())
             full_key = self._with_dependencies(step, found.key, found.parts, record.dependencies)
-        self._remember(step, found.parts, "ran")
+        made = self._remember(step, found.parts, "ran", record)
         if found.record is not None:
             stored = found.record.artifacts
             differing = [suffix for suffix in step.wanted if stored[suffix] != record.artifacts[suffix]]
@@ -298,20 +327,39 @@ class Session:
                 raise after(said, CompileError.at(unit_location(self._table(step)), message))
         if full_key is not None:
             self.store.put_record(full_key, record)
-        return full_key or found.key
+        return _Accepted(full_key or found.key, made)
 
     def fail(self, step: Step, message: str) -> Outcome:
         """The outcome of a step that came to nothing for a reason outside its stage."""
         return self._failed(step, CompileError.at(None, f"{step.source_name}: {message}"), [])
 
-    def _remember(self, step: Step, parts: dict[str, Any], outcome: str) -> None:
-        if self.history is not None:
-            self.history.add(step.stem, step.stage.name, step.source_name, outcome, parts)
-            if not self.history.knows_code(parts["code"]):
-                self.history.add_code(parts["code"], self.code.digests(step.stage))
+    def _remember(
+        self, step: Step, parts: dict[str, Any], outcome: str, record: Record | None = None
+    ) -> dict[str, str]:
+        """Notes a run of a step before its artifacts are written; their digests by suffix."""
+        import xxhash
+
+        made: dict[str, str] = {}
+        if record is not None:
+            made = {suffix: xxhash.xxh3_128_hexdigest(record.artifacts[suffix]) for suffix in step.wanted}
+        if self.history is None:
+            return made
+        self.history.add(
+            step.stem, step.stage.name, step.source_name, step.source_path, self.variant(step.stage, step.options),
+            outcome, parts, made,
+        )  # fmt: skip
+        if not self.history.knows_code(parts["code"]):
+            self.history.add_code(parts["code"], self.code.digests(step.stage))
+        return made
 
     def _finish(
-        self, step: Step, record: Record, said: list[Diagnostic], key: str | None, cached: bool
+        self,
+        step: Step,
+        record: Record,
+        made: dict[str, str],
+        said: list[Diagnostic],
+        key: str | None,
+        cached: bool,
     ) -> Outcome:
         try:
             for suffix in step.wanted:
@@ -324,6 +372,7 @@ class Session:
             return self._failed(step, CompileError.at(None, message), said)
         outcome = Outcome(cached, said, None, record.dependencies, record.seconds)
         outcome.key = key
+        outcome.made = made
         return outcome
 
     def _temporary(self, path: str) -> str | None:
@@ -348,6 +397,64 @@ class Session:
 
         whole = after(said, error)
         return Outcome(False, whole.diagnostics, whole)
+
+    # ---- artifacts that lie there ------------------------------------------------------------------------------------
+
+    def standing(self, step: Step) -> Standing:
+        """Whether the artifacts of a step are what performing it would write.
+
+        They are when the row of its last run has the step's key and the digests of their content: who wrote them, and
+        what was built here meanwhile, makes no difference.
+        """
+        entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
+        data = read_if_there(step.input) if entry is not None else None
+        if entry is None or data is None or not set(step.wanted) <= entry.made.keys():
+            return Standing(None)
+        parts = self.parts(step, data, read_beside(step))
+        if step.stage.reads_files:
+            known = entry.parts.get("files")
+            parts["files"] = _digests_of(step, known if isinstance(known, dict) else ())
+        if parts != entry.parts:
+            return Standing(None)
+        whole = True
+        for suffix in step.wanted:
+            digest = digest_if_there(step.stem + suffix)
+            if digest is not None and digest != entry.made[suffix]:
+                # What a build that was killed left of a run before is nothing that anybody did to it.
+                known = digest in entry.earlier.get(suffix, ())
+                return Standing(None, None if known else step.stem + suffix)
+            whole &= digest is not None
+        if not whole:
+            return Standing(None)
+        variant = self.variant(step.stage, step.options)
+        if entry.variant != variant and self.history is not None:
+            self.history.set_variant(entry, variant)
+        return Standing({suffix: entry.made[suffix] for suffix in step.wanted})
+
+    def depends_on_input(self, step: Step) -> bool:
+        """Whether the artifacts of a step stay as they are if its input is what they were made from."""
+        entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
+        if entry is None or not lie_there(step, entry.made):
+            return False
+        now = self.parts(step, b"", {})
+        return all(now.get(name) == entry.parts.get(name) for name in {*now, *entry.parts} - {"input", *_OF_FILES})
+
+    def know(self, step: Step, made: Mapping[str, str]) -> None:
+        """Notes the digests of a step's artifacts."""
+        self.known.update((os.path.abspath(step.stem + suffix), digest) for suffix, digest in made.items())
+
+    def variant(self, stage: Stage, options: CompileOptions) -> str:
+        """A digest of all options that decide about a stage's artifacts: its own, and those of the stages before it."""
+        found = self._variants.get((stage.name, id(options)))
+        if found is None:
+            import xxhash
+
+            rows = pipeline.STAGES[: [row.name for row in pipeline.STAGES].index(stage.name) + 1]
+            names = {name for row in rows for name in row.options}
+            digest = xxhash.xxh3_64_hexdigest(options.canonical(names))
+            # The options are kept, so that their identity stays their own.
+            found = self._variants[stage.name, id(options)] = (digest, options)
+        return found[0]
 
     # ---- keys --------------------------------------------------------------------------------------------------------
 
@@ -394,14 +501,7 @@ class Session:
                 known = tuple(stored.decode().split("\n")) if stored else ()
             except UnicodeDecodeError:
                 return None  # what another program has put there
-        import xxhash
-
-        base = os.path.dirname(os.path.realpath(step.source_path))
-        files: dict[str, str] = {}
-        for name in known:
-            content = read_if_there(os.path.join(base, name))
-            files[name] = xxhash.xxh3_128_hexdigest(content) if content is not None else "absent"
-        parts["files"] = files
+        parts["files"] = _digests_of(step, known)
         return f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
 
     def _table(self, step: Step) -> LocationTable | None:
@@ -417,6 +517,17 @@ def read_beside(step: Step) -> dict[str, bytes]:
     return {suffix: content for suffix, content in found.items() if content is not None}
 
 
+def _digests_of(step: Step, names: Iterable[str]) -> dict[str, str]:
+    """The content of files that a stage reads besides its input; `names` are relative to the source's folder."""
+    base = os.path.dirname(os.path.realpath(step.source_path))
+    return {name: digest_if_there(os.path.join(base, name)) or "absent" for name in names}
+
+
+def lie_there(step: Step, made: Mapping[str, str]) -> bool:
+    """Whether the artifacts of a step have the digests that it made them with."""
+    return all(digest_if_there(step.stem + suffix) == made.get(suffix, "") for suffix in step.wanted)
+
+
 def perform_here(session: Session, step: Step) -> Report:
     """Makes the artifacts of a step in this process."""
     return report(session.perform(step), step)
@@ -427,8 +538,9 @@ def report(outcome: Outcome, step: Step) -> Report:
     code = int(outcome.error.code) if outcome.error is not None else 0
     text = render(outcome.diagnostics, step) if outcome.diagnostics else ""
     return Report(
-        step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.dependencies, outcome.seconds
-    )
+        step.stem, step.stage.name, outcome.key, outcome.cached, code, text, outcome.dependencies, outcome.seconds,
+        outcome.made,
+    )  # fmt: skip
 
 
 def render(diagnostics: Iterable[Diagnostic], step: Step) -> str:

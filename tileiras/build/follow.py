@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 _LEFT_OUT = ("scons: `", "tileiras: ")
 """Beginnings of lines that say nothing new: the watch has told what the stages did."""
@@ -18,10 +19,18 @@ _LEFT_OUT = ("scons: `", "tileiras: ")
 class Follower:
     """Runs a command in a folder whenever it is asked to, one at a time."""
 
-    def __init__(self, command: Sequence[str], folder: str, out: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: str,
+        out: Callable[[str], None],
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`turn` keeps builds of others out of the build directories while the command runs."""
         self._command = list(command)
         self._folder = folder
         self._out = out
+        self._turn = turn
         self._asked = threading.Event()
         self._closed = False
         self._process: subprocess.Popen[str] | None = None
@@ -46,7 +55,8 @@ class Follower:
             self._asked.clear()
             if self._closed:
                 return
-            self._once()
+            with self._turn():
+                self._once()
 
     def _once(self) -> None:
         start = time.perf_counter()

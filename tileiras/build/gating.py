@@ -38,7 +38,7 @@ class Kernel(NamedTuple):
 
     @property
     def key(self) -> str:
-        return f"{self.stem}:{self.emit}".removeprefix("#").replace(os.sep, "/")
+        return f"{self.stem}:{self.emit}".replace(os.sep, "/")
 
 
 class _Declared(NamedTuple):
@@ -47,6 +47,17 @@ class _Declared(NamedTuple):
     products: list[Any]
     nodes: list[Any]
     signature: str
+    entries: Sequence[str]
+
+
+class Clean(NamedTuple):
+    """A kernel whose files are all as the manifest says."""
+
+    products: list[list[str]]
+    """Each as its path from the top and SCons' signature of its content."""
+    entries: list[str]
+    declared: bool
+    """Whether its stages are to be declared all the same."""
 
 
 class Gate:
@@ -57,6 +68,7 @@ class Gate:
         self._session = session
         self._closed = closed
         """Whether every kernel is declared whatever the manifest says."""
+        self._abandoned = False
         self._signatures: dict[tuple, str] = {}
         self._options: dict[int, CompileOptions] = {}
         self._declared: list[_Declared] = []
@@ -70,51 +82,69 @@ class Gate:
         option = SCons.Script.GetOption
         if option("no_exec") or option("clean") or option("interactive"):
             return None
-        directory = env.subst("$TILE_BUILDDIR")
-        build = env.Dir(directory if directory.startswith("#") or os.path.isabs(directory) else "#" + directory).abspath
+        assert session.history is not None
+        build = session.history.build
         found = _gates.get(build)
         if found is None:
             full = flag(FULL, SCons.Script.ARGUMENTS.get(FULL, "0"))
             closed = full or bool(option("tree_printers")) or "explain" in (option("debug") or ())
             found = _gates[build] = Gate(Manifest(build, env.Dir("#").abspath), session, closed)
-            import atexit
+            if not option("question"):
+                import atexit
 
-            atexit.register(found.finish)
+                atexit.register(found.finish)
         return found
 
-    def clean(self, kernel: Kernel) -> list[list[str]] | None:
-        """The products of a kernel that needs no stage to run, None when it has to be declared.
-
-        Each is its path from the top and SCons' signature of its content.
-        """
-        # Remarks are told of kernels that were declared.
-        if self._closed or kernel.options["emit-remarks"]:
-            return None
+    def clean(self, kernel: Kernel) -> Clean | None:
+        """What is known of a kernel that needs no stage to run, None when the manifest cannot tell."""
         inputs = None
         if kernel.path.endswith(".py"):
             # A module that appears beside the source can take the place of one that was imported from elsewhere.
             inputs = [kernel.path, *discover.imported_files(kernel.path)]
-        return self.manifest.clean(kernel.key, self._signature(kernel), inputs)
+        row = self.manifest.clean(kernel.key, self._signature(kernel), inputs)
+        if row is None:
+            return None
+        # Remarks are told of kernels that were declared.
+        declared = self._closed or bool(kernel.options["emit-remarks"])
+        if declared:
+            self._session.known.update((self.manifest.absolute(state[0]), state[5]) for state in row["files"])
+        return Clean(row["products"], row["entries"], declared)
+
+    def entries(self, kernel: Kernel) -> list[str] | None:
+        """The entries of a kernel when it was last built whole; None when it was not."""
+        return self.manifest.entries(kernel.key)
 
     def observe(self, kernel: Kernel) -> list[FileState] | None:
         """A kernel's inputs as they are before the build reads them."""
         inputs = [kernel.path, *(discover.imported_files(kernel.path) if kernel.path.endswith(".py") else ())]
         return self.manifest.observe(inputs)
 
-    def declared(self, kernel: Kernel, before: list[FileState] | None, products: list[Any], nodes: list[Any]) -> None:
+    def declared(
+        self,
+        kernel: Kernel,
+        before: list[FileState] | None,
+        products: list[Any],
+        nodes: list[Any],
+        entries: Sequence[str],
+    ) -> None:
         """Notes a kernel whose stages were declared; the build's end decides whether it becomes a row."""
         if before is not None:
-            self._declared.append(_Declared(kernel, before, products, nodes, self._signature(kernel)))
+            self._declared.append(_Declared(kernel, before, products, nodes, self._signature(kernel), entries))
+
+    def abandon(self) -> None:
+        """Leaves the manifest to others from now on."""
+        self._abandoned = True
 
     def finish(self) -> None:
         """After the build: rows for the kernels that it brought up to date, unless something failed."""
-        if SCons.Script.GetBuildFailures():
+        if SCons.Script.GetBuildFailures() or self._abandoned:
             return
+        known = self._session.known
         for item in self._declared:
             if all(node.get_state() in DONE for node in item.nodes):
-                made = [node.abspath for node in item.nodes]
+                made = {node.abspath: known.get(node.abspath) for node in item.nodes}
                 products = [[self.manifest.relative(node.abspath), node.get_csig()] for node in item.products]
-                self.manifest.set(item.kernel.key, item.signature, item.before, made, products)
+                self.manifest.set(item.kernel.key, item.signature, item.before, made, products, item.entries)
         self.manifest.save()
 
     def _signature(self, kernel: Kernel) -> str:
@@ -155,6 +185,12 @@ def settled(top: Any, products: list[list[str]]) -> list[Any]:
             node.set_state(SCons.Node.up_to_date)
         nodes.append(node)
     return nodes
+
+
+def abandon() -> None:
+    """Leaves all manifests as they are from now on."""
+    for gate in _gates.values():
+        gate.abandon()
 
 
 _gates: dict[str, Gate] = {}

@@ -1,14 +1,17 @@
-"""What the keys of the last run of every step were made of, so that one can say why a stage ran again.
+"""What every step of a build directory last made, and of what: which artifacts may be kept, and why a stage ran again.
 
-One small file a step below `BUILD/.tileiras/keys`, and one a version of the compiler's code.  Nothing here decides
-about a build: a file that is missing or damaged only makes an answer poorer.
+One small file a step below `BUILD/.tileiras/keys`, and one a version of the compiler's code.  A row holds what the
+step's key was made of and the digests of the artifacts that it gave.  It is written before the artifacts, and is true
+whatever happens afterwards: an artifact may be kept when its content and the step's key are those of the row, whoever
+wrote it and whenever.  Without its row, or with a damaged one, a step is performed again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tileiras.files import read_json_object, write_atomically
@@ -18,6 +21,12 @@ SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
 FOLDER = os.path.join(".tileiras", "keys")
 """In a build directory; its name is hidden so that nobody takes it for artifacts."""
+
+ELSEWHERE = ".elsewhere"
+"""In that folder: the rows of stage builders whose targets are outside the build directory."""
+
+EARLIER = 4
+"""Digests that are kept of what earlier runs gave for one artifact."""
 
 
 def key_of(version: int, parts: Mapping[str, Any]) -> str:
@@ -31,36 +40,77 @@ class Entry(NamedTuple):
     """The last run of one step: `before` are the parts of the run before it, None for the first."""
 
     stem: str
+    """Relative to the build directory."""
     stage: str
     source: str
+    """What messages call the source."""
+    path: str
+    """The source's file, relative to the build directory."""
+    variant: str
+    """A digest of the options that this stage and those before it read; see `Session.variant`."""
     outcome: str
     parts: dict[str, Any]
     before: dict[str, Any] | None
+    made: dict[str, str]
+    """The digests of the artifacts by suffix; empty after a failure."""
+    earlier: dict[str, list[str]]
+    """Digests of what earlier runs gave, also under suffixes that this run has not."""
 
 
 class History:
-    """The records of one build directory."""
+    """The records of one build directory; without `noting` they are only read."""
 
-    def __init__(self, build: str) -> None:
+    def __init__(self, build: str, noting: bool = True) -> None:
         self.build = os.path.abspath(build)
+        self._noting = noting
         self.folder = os.path.join(self.build, FOLDER)
         self._known_code: set[str] = set()
 
-    def add(self, stem: str, stage: str, source: str, outcome: str, parts: Mapping[str, Any]) -> None:
-        name = os.path.relpath(os.path.abspath(stem), self.build)
-        if name.split(os.sep)[0] == os.pardir:
-            return  # a stage builder whose target is elsewhere
-        path = os.path.join(self.folder, f"{name}.{stage}.json")
-        earlier = read_json_object(path)
+    def add(
+        self,
+        stem: str,
+        stage: str,
+        source: str,
+        path: str,
+        variant: str,
+        outcome: str,
+        parts: Mapping[str, Any],
+        made: Mapping[str, str],
+    ) -> None:
+        """Notes a run, in the row of the run before it.  `stem` and `path` may be relative to the working directory."""
+        file = self._row_path(stem, stage)
+        last = read_json_object(file)
         row = {
-            "stem": name.replace(os.sep, "/"),
+            "stem": self.relative(stem),
             "stage": stage,
             "source": source,
+            "path": self.relative(path),
+            "variant": variant,
             "outcome": outcome,
             "parts": parts,
-            "before": earlier.get("parts"),
+            "before": last.get("parts"),
+            "made": made,
+            "earlier": _earlier(last, made),
         }
-        self._write(path, row)
+        self._write(file, row)
+
+    def set_variant(self, entry: Entry, variant: str) -> None:
+        """Notes that what a row tells of was found to be as another variant needs it."""
+        self._write(self._row_path(self.absolute(entry.stem), entry.stage), {**entry._asdict(), "variant": variant})
+
+    def relative(self, path: str) -> str:
+        return os.path.relpath(os.path.abspath(path), self.build).replace(os.sep, "/")
+
+    def absolute(self, name: str) -> str:
+        return os.path.normpath(os.path.join(self.build, name))
+
+    def _row_path(self, stem: str, stage: str) -> str:
+        name = self.relative(stem)
+        if name.split("/")[0] == os.pardir:
+            import xxhash
+
+            name = f"{ELSEWHERE}/{xxhash.xxh3_64_hexdigest(name.encode())}"
+        return os.path.join(self.folder, f"{name}.{stage}.json")
 
     def knows_code(self, fingerprint: str) -> bool:
         if fingerprint not in self._known_code and os.path.isfile(self._code_path(fingerprint)):
@@ -72,20 +122,30 @@ class History:
         self._known_code.add(fingerprint)
         self._write(self._code_path(fingerprint), digests)
 
-    def entries(self) -> Iterator[Entry]:
-        """All steps, by file name and in no order of stages."""
-        for folder, folders, files in os.walk(self.folder):
+    def entries(self, below: str = "") -> Iterator[Entry]:
+        """All steps, or those whose stems are in a folder of the build directory, by file and in no order of stages."""
+        for folder, folders, files in os.walk(os.path.join(self.folder, below)):
             folders.sort()
             for name in sorted(files):
-                row = read_json_object(os.path.join(folder, name)) if name.endswith(".json") else {}
-                if set(Entry._fields) <= row.keys() and isinstance(row["parts"], dict):
-                    yield Entry(*(row[field] for field in Entry._fields))
+                entry = _entry(os.path.join(folder, name)) if name.endswith(".json") else None
+                if entry is not None:
+                    yield entry
 
     def entry(self, stem: str, stage: str) -> Entry | None:
         """The last run of one step, when it is known."""
-        name = os.path.relpath(os.path.abspath(stem), self.build)
-        row = read_json_object(os.path.join(self.folder, f"{name}.{stage}.json"))
-        return Entry(*(row[field] for field in Entry._fields)) if set(Entry._fields) <= row.keys() else None
+        return _entry(self._row_path(stem, stage))
+
+    def forget(self, entry: Entry) -> None:
+        """Removes the row of a step, and the folders that it leaves empty."""
+        path = self._row_path(self.absolute(entry.stem), entry.stage)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        remove_empty_folders(os.path.dirname(path), self.folder)
+
+    def forget_earlier(self, entry: Entry, suffixes: Iterable[str]) -> None:
+        """Removes from a row what it knows of earlier artifacts under some suffixes."""
+        earlier = {suffix: digests for suffix, digests in entry.earlier.items() if suffix not in set(suffixes)}
+        self._write(self._row_path(self.absolute(entry.stem), entry.stage), {**entry._asdict(), "earlier": earlier})
 
     def differences(self, entry: Entry) -> list[str]:
         """What of an entry's key was not as before, a line each; none when it was the same key."""
@@ -119,7 +179,44 @@ class History:
         return os.path.join(self.folder, ".code", fingerprint)
 
     def _write(self, path: str, row: Mapping[str, Any]) -> None:
+        if not self._noting:
+            return
         try:
             write_atomically(path, json.dumps(row, sort_keys=True).encode())
         except OSError:
             pass  # A build directory that cannot be written is told of by the stage itself.
+
+
+def _entry(path: str) -> Entry | None:
+    """The row in a file; None without one, and for one that is damaged or of another version."""
+    row = read_json_object(path)
+    if not set(Entry._fields) <= row.keys():
+        return None
+    if not all(isinstance(row[name], dict) for name in ("parts", "made", "earlier")):
+        return None
+    return Entry(*(row[field] for field in Entry._fields))
+
+
+def _earlier(last: Mapping[str, Any], made: Mapping[str, str]) -> dict[str, list[str]]:
+    """What is to be remembered of earlier artifacts: an artifact may lie there still, of this run or one before."""
+    given, known = last.get("made"), last.get("earlier")
+    found: dict[str, list[str]] = {}
+    if isinstance(known, dict):
+        found = {suffix: [*digests] for suffix, digests in known.items() if isinstance(digests, list)}
+    for suffix, digest in given.items() if isinstance(given, dict) else ():
+        digests = found.setdefault(suffix, [])
+        if digest not in digests:
+            digests.append(digest)
+    for suffix, digests in found.items():
+        found[suffix] = [digest for digest in digests if digest != made.get(suffix)][-EARLIER:]
+    return {suffix: digests for suffix, digests in found.items() if digests}
+
+
+def remove_empty_folders(folder: str, top: str) -> None:
+    """Removes a folder that is empty, and those above it that become so, below `top`."""
+    while folder.startswith(top + os.sep):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
+        folder = os.path.dirname(folder)

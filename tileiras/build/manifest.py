@@ -4,21 +4,27 @@ A row is one source for one target: a signature over everything its stages depen
 every file that it reads or makes with size, time of change, inode and digest.  A kernel whose files are all as the row
 says is clean.  A file whose times differ is compared by content, and so is one that was changed so shortly before the
 manifest was written that a later change may have got the same time.
+
+Digests of artifacts are those of what the build made, or found to be what the same step made before: a row is only
+written when the files have them as it is written.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tileiras.files import RACY_NS, content_digest, write_atomically
 
-FORMAT = 3
+FORMAT = 4
 
 PATH = os.path.join(".tileiras", "manifest.json")
 """In a build directory."""
+
+Row = dict[str, Any]
+"""`signature`, `products` and `entries` as `set` was given them, the states of `files`, the names of the `inputs`."""
 
 FileState = list[Any]
 """[path relative to the top, size, mtime in ns, ctime in ns, inode, xxh3_128 of the content].
@@ -44,8 +50,8 @@ class Manifest:
         except (OSError, ValueError, KeyError, TypeError):
             pass  # nothing is known to be clean
 
-    def clean(self, key: str, signature: str, inputs: Iterable[str] | None = None) -> list[Any] | None:
-        """The products, as `set` was given them, of a row of which nothing changed, else None.
+    def clean(self, key: str, signature: str, inputs: Iterable[str] | None = None) -> Row | None:
+        """The row of a kernel of which nothing changed, else None.
 
         `inputs` are the files that the source reads, where they can be others than last time.
         """
@@ -77,7 +83,7 @@ class Manifest:
                     # Worth writing when a manifest of now would spare the next build this look.
                     state[2:5] = _times(status)
                     self._changed |= max(state[2:4]) < settled
-            return row["products"]
+            return row
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -94,15 +100,26 @@ class Manifest:
         return states
 
     def set(
-        self, key: str, signature: str, inputs: list[FileState], made: Iterable[str], products: Iterable[Any]
+        self,
+        key: str,
+        signature: str,
+        inputs: list[FileState],
+        made: Mapping[str, str | None],
+        products: Iterable[Any],
+        entries: Sequence[str] = (),
     ) -> None:
-        """Makes a row of what was built.  `inputs` are as `observe` saw them before the build.
+        """Makes a row of what was built.
 
-        Without a row when an input has changed since: what was made may be of either content.
+        `inputs` are as `observe` saw them before the build, `made` are the digests of what it made or verified, by
+        path.  Without a row when an input has changed since, for what was made may be of either content, and when an
+        artifact is another one, or None for it is known.
         """
         made_states = self.observe(made)
-        unchanged = made_states is not None and all(self._is_as(state) for state in inputs)
-        if made_states is None or not unchanged:
+        if (
+            made_states is None
+            or any(state[5] != digest for state, digest in zip(made_states, made.values(), strict=True))
+            or self.observe(self._prefix + state[0] for state in inputs) != inputs
+        ):
             self._changed |= self._rows.pop(key, None) is not None
             return
         self._rows[key] = {
@@ -110,21 +127,24 @@ class Manifest:
             "products": list(products),
             "inputs": sorted(state[0] for state in inputs),
             "files": [*inputs, *made_states],
+            "entries": list(entries),
         }
         self._changed = True
 
-    def _is_as(self, state: FileState) -> bool:
-        try:
-            status = os.stat(self._prefix + state[0])
-        except OSError:
-            return False
-        return [status.st_size, *_times(status)] == state[1:5]
+    def entries(self, key: str) -> list[str] | None:
+        """The entries of a kernel as its row has them; None without one."""
+        row = self._rows.get(key)
+        return row["entries"] if row is not None else None
 
     def relative(self, path: str) -> str:
         """A file's path from the top; one that is elsewhere as a path through `..`."""
         if path.startswith(self._prefix):
             return path[len(self._prefix) :]
         return os.path.relpath(path, self._prefix)
+
+    def absolute(self, name: str) -> str:
+        """The path of a file that `relative` gave the name of."""
+        return os.path.normpath(self._prefix + name)
 
     def save(self) -> None:
         """Writes the manifest when anything in it is new; rows of sources that are gone are left out."""

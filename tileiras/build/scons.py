@@ -37,7 +37,9 @@ from tileiras.build import (
     gating,
     plan,
     remark_files,
+    standing,
     taskmaster,
+    tidying,
     watch,
 )
 from tileiras.build.display import Display
@@ -45,9 +47,11 @@ from tileiras.build.execute import Session, Step, warn_on_stderr
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.follow import Follower
 from tileiras.build.history import SAME_KEY, History
+from tileiras.build.lock import BuildLock, lock_of, turn
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_directory, default_mode, size_limit
 from tileiras.build.variables import OWN_NAMES, BadVariable, scheduler_address, words
-from tileiras.diagnostics import CompileError
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.files import digest_if_there
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import GPU_NAMES, CompileOptions, lookup
 from tileiras.pipeline import Stage
@@ -95,7 +99,7 @@ class StageAction(SCons.Action.FunctionAction):
 
     def strfunction(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | None:
         # The line is printed by the action, which knows whether the stage ran; SCons prints it under -n only.
-        return self._line(target) if SCons.Script.GetOption("no_exec") else None
+        return self._line(target) + _asked.mark(target[0]) if SCons.Script.GetOption("no_exec") else None
 
     def _line(self, target: Any) -> str:
         return f"  {LABELS[self.stage.name]:<8} {target[0]}"
@@ -105,6 +109,10 @@ class StageAction(SCons.Action.FunctionAction):
         display.silent = bool(SCons.Script.GetOption("silent"))
         display.started()
         done = _perform(session(env), step, source[0])
+        if done.code:
+            done = _blamed(session(env), step, done)
+        else:
+            session(env).know(step, done.made)
         lines = [self._line(target) + (f" {CACHED}" if done.cached else "")]
         if "explain" in (SCons.Script.GetOption("debug") or ()):
             lines += [f"           {reason}" for reason in _reasons(session(env), step)]
@@ -134,6 +142,15 @@ def _perform(session: Session, step: Step, source: Any) -> dispatch.Report:
         source.get_ninfo().csig = now
 
 
+def _blamed(session: Session, step: Step, done: dispatch.Report) -> dispatch.Report:
+    """The report of a failure, which is none of the source when somebody has changed the artifact that was read."""
+    known = session.known.get(os.path.abspath(step.input))
+    if known is None or known == digest_if_there(step.input):
+        return done
+    message = f"error: {step.input} is not as it was made any more: something else wrote it during the build"
+    return done._replace(text=message, code=int(ExitCode.CONFIGURATION))
+
+
 def _reasons(session: Session, step: Step) -> list[str]:
     """What of a step's key was not as it was when it last ran."""
     entry = session.history.entry(step.stem, step.stage.name) if session.history is not None else None
@@ -142,7 +159,30 @@ def _reasons(session: Session, step: Step) -> list[str]:
     return session.history.differences(entry) or [SAME_KEY]
 
 
-display = Display(lambda node: node.get_state() in gating.DONE)
+def _is_done(node: Any) -> bool:
+    return node.get_state() in gating.DONE
+
+
+display = Display(_is_done)
+
+_declared_steps: dict[Any, standing.Own] = {}
+"""The steps of the pseudo-builders by their nodes."""
+
+
+def _own(targets: Sequence[Any]) -> standing.Own | None:
+    """The step that a task performs; None for a task that is none of ours."""
+    found = _declared_steps.get(targets[0])
+    if found is None:
+        executor = targets[0].get_executor()
+        for action in executor.get_action_list() if executor is not None else ():
+            if isinstance(action, StageAction):
+                env = executor.get_build_env()
+                step = _step(action.stage, targets, executor.get_all_sources(), env)
+                found = _declared_steps[targets[0]] = standing.Own(session(env), step, False)
+    return found
+
+
+_asked = standing.Asked(_own, display)
 
 
 _sessions: dict[tuple[str, str, str], Session] = {}
@@ -153,7 +193,7 @@ def session(env: Any) -> Session:
     directory = env.subst("$TILE_CACHE")
     if directory.startswith("#"):
         directory = env.Dir(directory).abspath
-    build = env.Dir(_top(env.subst("$TILE_BUILDDIR"))).abspath
+    build = env.Dir(_top(_build_folder(env))).abspath
     executor = env.subst("$TILE_EXECUTOR")
     if executor:
         try:
@@ -168,15 +208,55 @@ def session(env: Any) -> Session:
             raise SCons.Errors.UserError(str(error)) from None
         idle = _builds_nothing()
         code = CodeBase(memo=store.memo_path) if idle else None
-        found = _sessions[directory, build, executor] = Session(store, code, History(build))
+        history = History(build, noting=not _reads_only())
+        found = _sessions[directory, build, executor] = Session(store, code, history)
         if executor and not idle:
             found.cluster = _cluster(executor)
     return found
 
 
 def _builds_nothing() -> bool:
-    """Whether this run of SCons only answers or removes; it writes nothing into the build directory."""
-    return any(SCons.Script.GetOption(name) for name in ("no_exec", "help", "clean", "question"))
+    """Whether this run of SCons only answers or removes; it makes nothing in the build directory."""
+    return _reads_only() or bool(SCons.Script.GetOption("clean"))
+
+
+_READING = ("no_exec", "help", "question")
+"""Options of runs that leave a build directory as it is."""
+
+_locks: dict[str, BuildLock] = {}
+"""The build directories that this process writes in."""
+
+
+def _reads_only() -> bool:
+    return any(SCons.Script.GetOption(name) for name in _READING)
+
+
+def _take_turns(env: Any) -> None:
+    """Waits until no other process writes in an environment's build directory, and keeps others out from now on.
+
+    To be called before anything is read there, SCons' own signatures included, which it reads for the first target.
+    """
+    build = env.Dir(_top(_build_folder(env))).abspath
+    if build not in _locks and not _reads_only():
+        _locks[build] = lock_of(build, lambda line: print(line, file=sys.stderr))
+        _locks[build].acquire()
+
+
+_tidyings: dict[Session, tidying.Tidying] = {}
+
+
+def _tidy(session: Session, listing: tidying.Listing) -> None:
+    """Has what gone kernels left removed; not in interactive sessions, which declare once and build often."""
+    if SCons.Script.GetOption("interactive") or SCons.Script.GetOption("question"):
+        return
+    if session not in _tidyings:
+        _tidyings[session] = tidying.Tidying(session, _is_done, display.note)
+    _tidyings[session].add(listing)
+
+
+def _asked_for(targets: Sequence[Any]) -> None:
+    for found in _tidyings.values():
+        found.asked_for(targets)
 
 
 def _cluster(executor: str) -> Any:
@@ -285,15 +365,33 @@ def tile_kernel(
     session(env)
     variants = _variants(env, sm, opt, emit, options)
     only = arguments.entry_names(entries)
+    _take_turns(env)
     for node in _sources(env, source):
         if only is not None and not node.has_builder():
             _check_entries(node, only)
         for values, product in variants:
             path = node.srcnode().abspath
             _note(watch.Single(path, _name(node), values, product, _build_folder(env), only))
-            nodes += _declare(env, node, values, product, only).products
-    _products.update(nodes)
+            declared = _declare(env, node, values, product, only)
+            nodes += declared.products
+            listing = tidying.Listing(None, _absolute(env, _folder(env, values)), values)
+            known = declared.entries if only is None else None
+            listing.add(path, _absolute(env, declared.stem), known, declared.products, declared.nodes)
+            _tidy(session(env), listing)
+    _add_products(env, nodes)
     return nodes
+
+
+def _add_products(env: Any, nodes: list[Any]) -> None:
+    """Notes what TileKernel and TileTree return.
+
+    Without Default() and targets SCons builds the top folder.  What is elsewhere belongs to it all the same.
+    """
+    _products.update(nodes)
+    top = env.Dir("#")
+    outside = [node for node in nodes if not node.is_under(top)]
+    if outside:
+        env.Depends(top, outside)
 
 
 def _sources(env: Any, source: Any) -> list[Any]:
@@ -362,11 +460,12 @@ def tile_tree(
     top = _existing_folder(env, directory)
     variants = _variants(env, sm, opt, emit, options)
     only = arguments.entry_names(entries)
+    _take_turns(env)
     base = top.srcnode()
     _note(watch.Tree(base.abspath, _named(base.path), variants, _build_folder(env), only))
     with _collector_off():
         nodes = _declare_tree(env, top, variants, only)
-    _products.update(nodes)
+        _add_products(env, nodes)
     return nodes
 
 
@@ -398,7 +497,9 @@ def _note(item: watch.Tree | watch.Single) -> None:
 
 
 def _build_folder(env: Any) -> str:
-    return _top(env.subst("$TILE_BUILDDIR")).removeprefix("#")
+    """The build directory, absolute or from the top, which SCons writes as `#build` or `#/build` as well."""
+    folder = env.subst("$TILE_BUILDDIR")
+    return folder[1:].lstrip("/") if folder.startswith("#") else folder
 
 
 @arguments.located
@@ -425,7 +526,12 @@ def tile_watch(env: Any, name: str = "watch") -> list[Any]:
             follower = None
             if _has_consumers(env):
                 rest = [word for word in command if word != name]
-                follower = Follower([*rest, "-Q"], SCons.Script.GetLaunchDir(), _write_line)
+                follower = Follower(
+                    [*rest, "-Q"], SCons.Script.GetLaunchDir(), _write_line, lambda: turn(_locks, _write_line)
+                )
+            gating.abandon()
+            for lock in _locks.values():
+                lock.release()  # taken again for as long as something is built
             watching = watch.Watch(_watched, session(env), list(_scripts), jobs, follower=follower)
             return watch.forever(watching, SCons.Script.GetLaunchDir(), command)
         finally:
@@ -468,34 +574,51 @@ def _collector_off() -> Iterator[None]:
 def _declare_tree(
     env: Any, top: Any, variants: Sequence[tuple[CompileOptions, str]], entries: Sequence[str] | None
 ) -> list[Any]:
-    gate = gating.Gate.of(env, session(env))
+    own = session(env)
+    gate = gating.Gate.of(env, own)
     folders = [_folder(env, values) for values, _ in variants]
     root = env.Dir("#")
     base = top.srcnode()
+    listings = [
+        tidying.Listing(base.abspath, _absolute(env, folder), values)
+        for (values, _), folder in zip(variants, folders, strict=True)
+    ]
     nodes: list[Any] = []
     left_out = LeftOut(str(top))
     for path in discover.kernel_files(base.abspath):
+        full = os.path.join(base.abspath, path)
         left_out.sources += 1
         if path.endswith(".py") and not discover.has_front_end():
             left_out.python += 1
+            for listing in listings:
+                listing.add(full, "", None)
             continue
-        full = os.path.join(base.abspath, path)
         name = _named(os.path.join(base.path, path))
         least = discover.required_target(full) if path.endswith(".py") else None
-        for (values, product), folder in zip(variants, folders, strict=True):
+        for (values, product), folder, listing in zip(variants, folders, listings, strict=True):
+            stem = plan.stem(folder, full, name)
+            absolute = os.path.join(listing.variant_folder, stem[len(folder) + 1 :])
             if least is not None and not find_target(values["gpu-name"]).meets(str(least)):
                 left_out.too_old.setdefault(values["gpu-name"], []).append(f"{top.File(path)} (sm_{least})")
+                listing.add(full, absolute, None)
                 continue
-            kernel = gating.Kernel(full, plan.stem(folder, full, name), values, product, entries)
+            kernel = gating.Kernel(full, stem, values, product, entries)
             clean = gate.clean(kernel) if gate is not None else None
-            if clean is not None:
-                nodes += gating.settled(root, clean)
+            if clean is not None and not clean.declared:
+                products = gating.settled(root, clean.products)
+                nodes += products
+                listing.add(full, absolute, clean.entries if entries is None else None, products)
                 continue
             before = gate.observe(kernel) if gate is not None else None
-            declared = _declare(env, top.File(path), values, product, entries)
+            declared = _declare(env, top.File(path), values, product, entries, settled=clean is not None)
             nodes += declared.products
             if gate is not None:
-                gate.declared(kernel, before, declared.products, declared.nodes)
+                listing.has_new_entries |= gate.entries(kernel) != declared.entries
+                gate.declared(kernel, before, declared.products, declared.nodes, declared.entries)
+            known = declared.entries if entries is None else None
+            listing.add(full, absolute, known, declared.products, declared.nodes)
+    for listing in listings:
+        _tidy(own, listing)
     left_out.say()
     return nodes
 
@@ -525,19 +648,27 @@ class _Declared(NamedTuple):
     products: list[Any]
     nodes: list[Any]
     """All nodes of the chain, the products among them."""
+    stem: str
+    entries: list[str]
 
 
-def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None) -> _Declared:
+def _declare(
+    env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, settled: bool = False
+) -> _Declared:
+    """Declares the stages of one source; `settled` when the manifest shows all of its artifacts to be as made."""
     name = _name(node)
     path = node.srcnode().abspath
     entries = list(only) if only is not None else _entries(path, name)
-    stem = plan.stem(_folder(env, options), path, name).removeprefix("#")
+    stem = plan.stem(_folder(env, options), path, name)
     source = str(node.rfile())
     planned = plan.plan(path, name, source, stem, options, emit, entries)
     made = {source: node}
     every: list[Any] = []
+    here = session(env)
     for step in planned.steps:
         nodes = _declare_step(env, made[step.input], step)
+        known = _declared_steps.get(nodes[0])
+        _declared_steps[nodes[0]] = standing.Own(here, step, settled and (known is None or known.settled))
         made.update(zip(step.outputs, nodes, strict=True))
         every += nodes
     if SCons.Script.GetOption("clean"):
@@ -547,7 +678,7 @@ def _declare(env: Any, node: Any, options: CompileOptions, emit: str, only: Sequ
     if not display.idle:
         remark_files.remove_remarks(planned.steps)
     display.declared(planned.steps, made, [made[product] for product in planned.products])
-    return _Declared([made[product] for product in planned.products], every)
+    return _Declared([made[product] for product in planned.products], every, stem, entries)
 
 
 _steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
@@ -577,7 +708,12 @@ def _declare_step(env: Any, source: Any, step: Step) -> list[Any]:
 
 def _folder(env: Any, options: CompileOptions) -> str:
     """Where the artifacts of one variant are, from the top."""
-    return plan.folder(env.subst("$TILE_BUILDDIR"), options)
+    return plan.folder(_build_folder(env), options)
+
+
+def _absolute(env: Any, path: str) -> str:
+    """The absolute path of what `_folder` and `plan.stem` name from the top."""
+    return env.Dir("#").abspath if path in ("", "#") else env.Dir(_top(path)).abspath
 
 
 def _top(path: str) -> str:
@@ -622,6 +758,7 @@ def _entries(path: str, name: str) -> list[str]:
 def _side_targets(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
     """Emitter of the stage builders when they are called alone: what else the stage writes, and is given."""
     if env.get("TILE_STEP") is None:
+        _take_turns(env)
         main = str(target[0])
         for row in pipeline.STAGES:
             if main.endswith(row.suffix):
@@ -640,7 +777,7 @@ def _imported_modules(node: Any, env: Any, path: Any) -> list[Any]:
 
 def generate(env: Any, **keywords: Any) -> None:
     """Sets an environment up; SCons calls it for a tool."""
-    taskmaster.install()
+    taskmaster.install(_asked_for, _asked.is_stale, _asked.may_run)
     env.SetDefault(
         TILE_SM="sm_90",
         TILE_OPT=3,

@@ -21,7 +21,9 @@ from tileiras.build import discover, dispatch, plan, remark_files
 from tileiras.build.execute import Report, Session, Step, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
-from tileiras.diagnostics import CompileError
+from tileiras.build.leftovers import Evaluated, Leftovers, Removed
+from tileiras.build.lock import turn
+from tileiras.diagnostics import CompileError, counted
 from tileiras.files import content_digest
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
@@ -105,8 +107,10 @@ class Watch:
         self._files: dict[str, tuple[tuple[int, int, int], str]] = {}
         self._imports: dict[str, tuple[str, list[str]]] = {}
         self._kernels: dict[tuple[str, str], tuple[Single, tuple[str, ...]]] = {}
-        self._keys: dict[tuple[str, str], str] = {}
-        self._plans: dict[tuple[str, str], tuple[str, plan.Plan]] = {}
+        self._builds = {item.build for item in watched}
+        self._leftovers = Leftovers(session) if session.history is not None else None
+        self._plans: dict[tuple[str, str], tuple[str, plan.Plan, Sequence[str]]] = {}
+        """The digest of the source, the steps and the entries."""
         self._scripts = {path: self._digest(path) for path in scripts}
         self._script_files = self._find_scripts()
         self._package = os.path.join(session.code.root, "tileiras")
@@ -214,6 +218,8 @@ class Watch:
                 self._error(text)
             if not many:
                 self._out(_line(kernel, done, time.perf_counter() - start))
+            if not any(report.code for report in done.reports):
+                self._tell(self._removed_of(kernel, gone=False))
         if many:
             ran = sum(not report.cached for report in reports)
             words = [f"{ran} stages run", f"{len(reports) - ran} from the store"]
@@ -249,20 +255,18 @@ class Watch:
             if step.input in broken:
                 broken.update(step.outputs)
                 continue
-            place = (step.stem, step.stage.name)
-            key = self._session.key(step)
-            if key is not None and self._keys.get(place) == key and all(map(os.path.isfile, step.outputs)):
+            standing = self._session.standing(step)
+            if standing.made is not None:
                 cut = cut or step
                 continue
+            if standing.damaged is not None:
+                self._out(f"{os.path.relpath(standing.damaged)} is not as it was made: making it again")
             cut = None
             # One kernel is built before a request would have reached another process.
             made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)
             reports.append(made)
             if made.code:
                 broken.update(step.outputs)
-                self._keys.pop(place, None)
-            elif made.key is not None:
-                self._keys[place] = made.key
         return Done(reports, cut)
 
     def _plan(self, kernel: Single) -> plan.Plan:
@@ -279,7 +283,7 @@ class Watch:
                 entries = []  # its own stages say what is wrong
         made = plan.plan(kernel.path, kernel.name, kernel.path, stem, kernel.options, kernel.emit, entries)
         remark_files.remove_remarks(made.steps)
-        self._plans[stem, kernel.emit] = (digest, made)
+        self._plans[stem, kernel.emit] = (digest, made, entries)
         return made
 
     def _remarks(self, kernel: Single) -> str:
@@ -298,20 +302,69 @@ class Watch:
         folders = _outermost([*folders, self._package])
         scripts = {os.path.realpath(os.path.dirname(path)) for path in self._scripts}
         with _observed(folders, sorted(scripts), events, self._error, poll) as observing:
-            changed, _ = self.scan()
-            whole = self.build(changed)
+            with turn(self._builds, self._out):
+                changed, _ = self.scan()
+                self._expect_leftovers()
+                whole = self.build(changed)
+                if whole:
+                    self._remove_from_trees()
             self._load()
             self._out(f"watching {len(self._kernels)} kernels" + ("" if whole else ", of which some failed"))
             while True:
                 self._settle(events, SWEEP if observing else POLL)
                 start = time.perf_counter()
                 changed, gone = self.scan()
-                for kernel in gone:
-                    self._out(f"{_named(kernel)}: deleted")
-                if changed:
-                    self.build(changed, start)
-                elif gone and self._follower is not None:
-                    self._follower.ask()
+                if not changed and not gone:
+                    continue
+                with turn(self._builds, self._out):
+                    for kernel in gone:
+                        count = sum(len(removed.files) for removed in self._removed_of(kernel, gone=True))
+                        self._out(f"{_named(kernel)}: deleted" + (f"  {counted(count, 'artifact')}" if count else ""))
+                    if changed:
+                        self.build(changed, start)
+                    elif self._follower is not None:
+                        self._follower.ask()
+
+    # ---- artifacts of what is gone -----------------------------------------------------------------------------------
+
+    def _trees(self) -> Iterator[Evaluated]:
+        """Every folder and variant with its kernels, as the last scan found them."""
+        for item in self._watched:
+            for options, emit in item.variants if isinstance(item, Tree) else ():
+                folder = plan.folder(os.path.abspath(item.build), options)
+                kernels = {}
+                for kernel, _ in self._kernels.values():
+                    if kernel.options is options and kernel.emit == emit and kernel.build == item.build:
+                        kernels[kernel.path] = (os.path.abspath(self._stem(kernel)), self._entries(kernel))
+                yield Evaluated(item.directory, folder, options, kernels)
+
+    def _expect_leftovers(self) -> None:
+        """Has the next build of SCons look for what this watch may not live to remove."""
+        for evaluated in self._trees() if self._leftovers is not None else ():
+            self._leftovers.may_come(evaluated)
+
+    def _remove_from_trees(self) -> None:
+        for evaluated in self._trees() if self._leftovers is not None else ():
+            self._tell(self._leftovers.remove(evaluated))
+
+    def _removed_of(self, kernel: Single, gone: bool) -> list[Removed]:
+        """Removes the artifacts of a kernel that is gone, or of entries that it has no more."""
+        if self._leftovers is None:
+            return []
+        stem = os.path.abspath(self._stem(kernel))
+        variant_folder = plan.folder(os.path.abspath(kernel.build), kernel.options)
+        folder = os.path.dirname(kernel.path)
+        kernels = {} if gone else {kernel.path: (stem, self._entries(kernel))}
+        return self._leftovers.remove(Evaluated(folder, variant_folder, kernel.options, kernels, [stem]))
+
+    def _tell(self, removed: Sequence[Removed]) -> None:
+        for one in removed:
+            self._out(f"removed {one}")
+
+    def _entries(self, kernel: Single) -> Sequence[str] | None:
+        """The entries of a kernel, None where only some are asked for."""
+        known = self._plans.get((self._stem(kernel), kernel.emit))
+        return known[2] if known is not None and kernel.entries is None else None
 
     def close(self) -> None:
         """Ends what runs beside the watch."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from tileiras.build.execute import Report, Session, Step, report
 from tileiras.build.history import History
+from tileiras.build.lock import working
 from tileiras.build.remote import DRAIN_SECONDS
 from tileiras.build.store import ArtifactStore
 from tileiras.codegen import isolation
@@ -110,8 +111,11 @@ def serve(connection: Any) -> None:
             remote.warn = _say_nothing
             if request.remote_failure is not None:
                 remote.turn_off(request.remote_failure)
-        # There is nothing to receive meanwhile but the end of a build that was killed.
-        reports = perform_chain(session, request.step, lambda: not connection.poll())
+        with working(place.build):
+            # There is nothing to receive meanwhile but the end of a build that was killed.
+            if connection.poll():
+                continue
+            reports = perform_chain(session, request.step, lambda: not connection.poll())
         failure = remote.failure if remote is not None else None
         try:
             connection.send(Reply(reports, list(warnings), failure))

@@ -1,0 +1,174 @@
+"""Artifacts that are damaged or edited are made again, with a line that says so, and no source is blamed for them."""
+
+import os
+
+import pytest
+from project import Project, axpy, module
+
+from tileiras.build.manifest import Manifest
+
+LINE = "is not as it was made: making it again"
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.write("kernels/k.mlir", module(axpy("first"), axpy("second")))
+    return made
+
+
+def append(path: str) -> None:
+    with open(path, "ab") as file:
+        file.write(b"by hand\n")
+
+
+def cut(path: str) -> None:
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def edit_and_keep_the_times(path: str) -> None:
+    status = os.stat(path)
+    with open(path, "r+b") as file:
+        file.write(b"~")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("damage", [append, cut, edit_and_keep_the_times])
+@pytest.mark.parametrize("mode", ["read-write", "off"])
+def test_every_kind_of_artifact_is_repaired(project, damage, mode):
+    project.scons(TILEIRAS_CACHE_MODE=mode)
+    whole = project.artifacts()
+    names = [name for name in whole if "second" not in name]
+    assert {name.partition(".")[2] for name in names} >= {
+        "cuda_tile.mlir", "cuda_tile.loc", "tileaa.mlir", "tileas.mlir", "ll", "llvm.mlir", "ptx", "json"
+    }  # fmt: skip
+    for name in names:
+        damage(project.path(f"build/{name}"))
+    said = project.scons(TILEIRAS_CACHE_MODE=mode)
+    assert project.artifacts() == whole
+    # A line for each stage, and none about the source; entries that are whole stay.
+    assert said.output.count(LINE) == len(said.ran) + len(said.cached) == 5
+    assert (said.ran == []) == (mode == "read-write")
+    assert "k.mlir:" not in said.output + said.errors
+    again = project.scons("tile_full=1")
+    assert (again.ran, again.cached, LINE in again.output) == ([], [], False)
+
+
+@pytest.mark.parametrize("arguments", [["tile_full=1"], ["-j2"], ["build/sm_90/O3/kernels/k/first.ptx"]])
+def test_whatever_the_build_looks_at(project, arguments):
+    project.scons()
+    whole = project.artifacts()
+    cut(project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir"))
+    assert project.scons(*arguments).output.count(LINE) == 1
+    assert project.artifacts() == whole
+
+
+def test_a_kernel_of_its_own_and_a_stage_of_its_own_are_repaired(project):
+    project.write("SConstruct", """\
+import os
+from tileiras.build import tool
+env = Environment(tools=[tool], ENV=os.environ)
+env.TileKernel("kernels/k.mlir", emit="tileaa")
+env.TileRead("kernels/k", "kernels/k.mlir")
+""")  # fmt: skip
+    project.scons()
+    for name in ("kernels/k.cuda_tile.mlir", "build/sm_90/O3/kernels/k/first.tileaa.mlir"):
+        whole = project.read(name)
+        append(project.path(name))
+        done = project.scons()
+        assert done.output.count(LINE) == 1
+        assert (project.read(name), len(done.cached)) == (whole, 1)
+    assert project.scons().cached == []
+
+
+def test_nothing_is_repaired_where_nothing_is_to_be_built(project):
+    project.scons()
+    path = project.path("build/sm_90/O3/kernels/k/first.ll")
+    append(path)
+    assert "LLVM     build/sm_90/O3/kernels/k/first.ll" in project.scons("-n").output
+    project.scons("-q", expect=1)
+    with open(path, "rb") as file:
+        assert file.read().endswith(b"by hand\n")
+
+
+def test_what_another_set_of_options_left_is_not_taken_for_damage(project):
+    project.scons()
+    whole = project.artifacts()
+    # As a build that is killed: artifacts of other options, and SCons' notes of the ones before.
+    with open(project.path(".sconsign.dblite"), "rb") as file:
+        signatures = file.read()
+    project.scons("num_warps=8")
+    assert project.artifacts() != whole
+    with open(project.path(".sconsign.dblite"), "wb") as file:
+        file.write(signatures)
+    assert LINE not in project.scons().output
+    assert project.artifacts() == whole
+
+
+def test_notes_of_stages_that_are_damaged_cost_time_only(project):
+    project.scons()
+    whole = project.artifacts()
+    rows = project.path("build/.tileiras/keys/sm_90/O3/kernels/k")
+    for name, text in zip(sorted(os.listdir(rows)), ("", "{", "[]", '{"stem": 3}'), strict=False):
+        with open(os.path.join(rows, name), "w") as file:
+            file.write(text)
+    done = project.scons("tile_full=1")
+    assert (done.ran, project.artifacts()) == ([], whole)
+    os.unlink(project.path("build/.tileiras/manifest.json"))
+    done = project.scons()
+    assert (done.ran, len(done.cached), LINE in done.output, project.artifacts()) == ([], 4, False, whole)
+
+
+def test_the_manifest_vouches_for_no_other_bytes_than_those_that_were_made(tmp_path):
+    (tmp_path / "k.mlir").write_text("source")
+    artifact = tmp_path / "k.ptx"
+    artifact.write_text("made")
+    manifest = Manifest(str(tmp_path / "build"), str(tmp_path))
+    digest = manifest.observe([str(artifact)])[0][5]
+    inputs = manifest.observe([str(tmp_path / "k.mlir")])
+    manifest.set("k", "s", inputs, {str(artifact): digest}, [])
+    assert manifest.clean("k", "s") is not None
+    # Another build writes between the stage and the note.
+    artifact.write_text("else")
+    manifest.set("k", "s", inputs, {str(artifact): digest}, [])
+    assert manifest.clean("k", "s") is None
+    manifest.set("k", "s", inputs, {str(artifact): None}, [])
+    assert manifest.clean("k", "s") is None
+
+
+def test_an_artifact_that_something_writes_during_the_build_is_told_of(project):
+    # An action between two stages writes over what the first made.
+    with open(project.path("SConstruct"), "a", encoding="utf-8") as file:
+        file.write("""\
+def spoil(target, source, env):
+    with open("build/sm_90/O3/kernels/k/first.tileaa.mlir", "w") as file:
+        file.write("nonsense")
+env.AddPostAction("build/sm_90/O3/kernels/k/first.tileaa.mlir", spoil)
+""")
+    done = project.scons(expect=2)
+    assert "first.tileaa.mlir is not as it was made any more" in done.errors
+    assert "nonsense" not in done.errors
+
+
+def test_a_watch_repairs_what_it_builds_on(project, monkeypatch):
+    from tileiras.build.execute import Session
+    from tileiras.build.history import History
+    from tileiras.build.store import OFF, ArtifactStore
+    from tileiras.build.watch import Tree, Watch
+    from tileiras.options import CompileOptions
+
+    monkeypatch.chdir(project.folder)
+    said: list[str] = []
+    tree = Tree(project.path("kernels"), "kernels", [(CompileOptions({"gpu-name": "sm_90"}), "tileas")], "build")
+    session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
+    watching = Watch([tree], session, out=said.append, error=said.append)
+    assert watching.build(watching.scan()[0])
+    whole = project.artifacts()
+    cut(project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir"))
+    project.write("kernels/k.mlir", "// a comment\n" + module(axpy("first"), axpy("second")))
+    assert watching.build(watching.scan()[0])
+    assert [line for line in said if LINE in line] == [f"build/sm_90/O3/kernels/k/first.tileaa.mlir {LINE}"]
+    found = project.artifacts()
+    assert {name for name in whole if whole[name] != found[name]} == {
+        f"sm_90/O3/kernels/k{name}.cuda_tile.loc" for name in ("", "/first", "/second")
+    }

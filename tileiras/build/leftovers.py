@@ -1,0 +1,239 @@
+"""Artifacts of kernels and entries that are gone: removed by the build that notices.
+
+A build that has listed a folder of kernels and brought every one of them up to date for one variant (target, level and
+options) knows what belongs there.  What the rows of earlier runs name besides, of the same variant and of sources in
+that folder, is removed: artifacts of a source that does not exist any more, or of an entry that its source has no more.
+A file goes only when its content is one that a build gave it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from tileiras import pipeline, units
+from tileiras.build.execute import Session
+from tileiras.build.history import Entry, History, remove_empty_folders
+from tileiras.diagnostics import counted
+from tileiras.files import content_digest, read_json_object, write_atomically
+from tileiras.named_tuple import NamedTuple
+from tileiras.options import CompileOptions
+
+NOTES = os.path.join(".tileiras", "trees.json")
+"""In a build directory, by folder and then by variant: the kernels after whose build nothing was left over."""
+
+
+class Evaluated(NamedTuple):
+    """The kernels that a build knows of one variant."""
+
+    folder: str | None
+    """The absolute path of a folder all of whose kernels are among them, if there is one."""
+    variant_folder: str
+    """Where the artifacts of the variant are."""
+    options: CompileOptions
+    kernels: Mapping[str, tuple[str, Collection[str] | None]]
+    """By the absolute path of the source: the stem of its artifacts and its entries, None where these are not known."""
+    stems: Collection[str] | None = None
+    """Where to look, if not in the whole folder of the variant: the stems of sources, absolute."""
+
+
+class Removed(NamedTuple):
+    """What was, or is to be, removed of one source or entry."""
+
+    source: str
+    entry: str | None
+    """The entry's artifact name, None where the whole source is gone."""
+    files: list[str]
+    edited: list[str]
+    """Files at the places of artifacts that no build made like this; they stay, and are not looked for again."""
+
+    def __str__(self) -> str:
+        what = self.source if self.entry is None else f"entry {self.entry} of {self.source}"
+        left = f"; left {', '.join(map(os.path.relpath, self.edited))}, not as it was made" if self.edited else ""
+        return f"{counted(len(self.files), 'artifact')} of {what}, which is gone{left}"
+
+
+class Leftovers:
+    """The artifacts in one build directory that no kernel has any more."""
+
+    def __init__(self, session: Session, is_made: Callable[[str], bool] = lambda path: False) -> None:
+        """`is_made` tells of a path whether this very run makes it, for whatever source."""
+        assert session.history is not None
+        self._session = session
+        self._history: History = session.history
+        self._is_made = is_made
+
+    # ---- whether there may be any ------------------------------------------------------------------------------------
+
+    def are_none(self, evaluated: Evaluated) -> bool:
+        """Whether these are the very kernels after whose build nothing was left over."""
+        return self._notes_of(self._notes(), evaluated).get(self._variant(evaluated)) == _listed(evaluated)
+
+    def may_come(self, evaluated: Evaluated) -> None:
+        """Before a build that may make, or leave behind, artifacts of kernels or entries that the notes do not cover.
+
+        Notes of all variants go: of what this one leaves behind, the others may have made some.
+        """
+        notes = self._notes()
+        if notes.pop(self._place(evaluated), None) is not None:
+            self._save(notes)
+
+    def note(self, evaluated: Evaluated) -> None:
+        """After a build that has removed what was left over."""
+        notes = self._notes()
+        own = self._notes_of(notes, evaluated)
+        notes[self._place(evaluated)] = {**own, self._variant(evaluated): _listed(evaluated)}
+        self._save(notes)
+
+    def _notes_of(self, notes: Mapping[str, Any], evaluated: Evaluated) -> Mapping[str, str]:
+        found = notes.get(self._place(evaluated))
+        return found if isinstance(found, dict) else {}
+
+    def _place(self, evaluated: Evaluated) -> str:
+        folders = (evaluated.variant_folder, evaluated.folder or "")
+        return " ".join(map(self._history.relative, folders))
+
+    def _variant(self, evaluated: Evaluated) -> str:
+        return self._session.variant(pipeline.STAGES[-1], evaluated.options)
+
+    def _notes(self) -> dict[str, Any]:
+        return read_json_object(os.path.join(self._history.build, NOTES))
+
+    def _save(self, notes: Mapping[str, Any]) -> None:
+        try:
+            write_atomically(os.path.join(self._history.build, NOTES), json.dumps(notes, sort_keys=True).encode())
+        except OSError:
+            pass  # looked for again by the next build
+
+    # ---- removal -----------------------------------------------------------------------------------------------------
+
+    def remove(self, evaluated: Evaluated, only_list: bool = False) -> list[Removed]:
+        """Removes what is left over in the folder of a variant, or lists it; the rows of what is removed go as well."""
+        found: dict[tuple[str, str | None], Removed] = {}
+        stems = self._stems(evaluated)
+        for entry in list(self._rows(evaluated)):
+            if entry.variant != self._session.variant(pipeline.stage(entry.stage), evaluated.options):
+                continue
+            path = self._history.absolute(entry.path)
+            live = stems.get(path)
+            removal = _Removal(self._history, self._is_made, only_list)
+            if live is None:
+                if path not in evaluated.kernels and _is_in(path, evaluated.folder) and not _is_kernel(path):
+                    removal.of_row(entry, None)
+            elif self._history.absolute(entry.stem) not in live:
+                removal.of_row(entry, os.path.basename(entry.stem))
+            else:
+                removal.of_entries(entry, live)
+            for removed in removal.done:
+                known = found.setdefault(
+                    (removed.source, removed.entry), Removed(removed.source, removed.entry, [], [])
+                )
+                known.files.extend(removed.files)
+                known.edited.extend(removed.edited)
+        for removed in found.values():
+            removed.files.sort()
+            removed.edited.sort()
+        told = [removed for removed in found.values() if removed.files or removed.edited]
+        return sorted(told, key=lambda removed: (removed.source, removed.entry or ""))
+
+    def _stems(self, evaluated: Evaluated) -> dict[str, set[str]]:
+        """The stems of every source whose entries are known, absolute."""
+        found = {}
+        for path, (stem, entries) in evaluated.kernels.items():
+            if entries is not None:
+                stem = os.path.abspath(stem)
+                found[path] = {stem, *(os.path.join(stem, units.file_stem(name)) for name in entries)}
+        return found
+
+    def _rows(self, evaluated: Evaluated) -> Iterable[Entry]:
+        """The rows that may be of what is gone."""
+        if evaluated.stems is None:
+            yield from self._history.entries(self._history.relative(evaluated.variant_folder))
+            return
+        for stem in evaluated.stems:
+            for row in pipeline.STAGES:
+                entry = self._history.entry(stem, row.name) if row.unit == pipeline.FILE or row.reads_files else None
+                if entry is not None:
+                    yield entry
+            yield from self._history.entries(self._history.relative(stem))
+
+
+class _Removal:
+    """Removes what one row names; `done` is what came of it."""
+
+    def __init__(self, history: History, is_made: Callable[[str], bool], only_list: bool) -> None:
+        self._history = history
+        self._is_made = is_made
+        self._only_list = only_list
+        self.done: list[Removed] = []
+
+    def of_row(self, entry: Entry, unit: str | None) -> None:
+        """Removes the artifacts that a row names, and the row; `unit` is the entry that they are of."""
+        self._remove(entry, unit, _digests(entry))
+        if not self._only_list:
+            self._history.forget(entry)
+
+    def of_entries(self, entry: Entry, live: Collection[str]) -> None:
+        """Removes what a stage of a whole file wrote for entries that the file has no more."""
+        found: dict[str, dict[str, list[str]]] = {}
+        stage = pipeline.stage(entry.stage)
+        for suffix, digests in _digests(entry).items():
+            for own in (stage.suffix, stage.location_suffix) if suffix.startswith("/") else ():
+                unit = suffix[1:].removesuffix(own)
+                if suffix.endswith(own) and self._history.absolute(f"{entry.stem}/{unit}") not in live:
+                    found.setdefault(unit, {})[suffix] = digests
+                    break
+        for unit, known in found.items():
+            self._remove(entry, unit, known)
+        if found and not self._only_list:
+            self._history.forget_earlier(entry, [suffix for known in found.values() for suffix in known])
+
+    def _remove(self, entry: Entry, unit: str | None, known: Mapping[str, Collection[str]]) -> None:
+        """Removes files that have one of the digests known of them, and folders that they leave empty."""
+        removed = Removed(entry.source, unit, [], [])
+        for suffix, digests in known.items():
+            path = self._history.absolute(entry.stem + suffix)
+            try:
+                if self._is_made(path):
+                    continue
+                if os.path.islink(path) or content_digest(path) not in digests:
+                    removed.edited.append(path)
+                    continue
+                if not self._only_list:
+                    os.unlink(path)
+                    remove_empty_folders(os.path.dirname(path), self._history.build)
+            except OSError:
+                continue  # not there any more
+            removed.files.append(path)
+        self.done.append(removed)
+
+
+def _digests(entry: Entry) -> dict[str, list[str]]:
+    """The digests that a step's artifacts have had, by suffix."""
+    found = {suffix: [digest] for suffix, digest in entry.made.items()}
+    for suffix, digests in entry.earlier.items():
+        found[suffix] = [*found.get(suffix, ()), *digests]
+    return found
+
+
+def _listed(evaluated: Evaluated) -> str:
+    """A digest of the kernels."""
+    import xxhash
+
+    return xxhash.xxh3_128_hexdigest("\n".join(sorted(evaluated.kernels)).encode())
+
+
+def _is_in(path: str, folder: str | None) -> bool:
+    return folder is not None and path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _is_kernel(path: str) -> bool:
+    """Whether there is a file that may be a kernel, whatever the build took it for."""
+    from tileiras.build import discover
+
+    try:
+        return os.path.isfile(path) and (not path.endswith(".py") or discover.exports(path))
+    except OSError:
+        return True

@@ -1,0 +1,118 @@
+"""What a run of SCons knows of the kernels in its folders, and what it removes at its end: see `leftovers`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import SCons.Node.FS
+import SCons.Script
+
+from tileiras.build.execute import Session
+from tileiras.build.leftovers import Evaluated, Leftovers
+from tileiras.options import CompileOptions
+
+
+class Listing:
+    """The kernels of one folder (or one kernel) for one variant, as they are declared."""
+
+    def __init__(self, folder: str | None, variant_folder: str, options: CompileOptions) -> None:
+        self.folder = folder
+        self.variant_folder = variant_folder
+        self.options = options
+        self.kernels: dict[str, tuple[str, Sequence[str] | None]] = {}
+        self.nodes: list[Any] = []
+        """The nodes of all stages that were declared."""
+        self.products: list[Any] = []
+        self.has_new_entries = False
+        """Whether a kernel has other entries than when its artifacts were last found complete."""
+
+    def add(
+        self,
+        path: str,
+        stem: str,
+        entries: Sequence[str] | None,
+        products: Sequence[Any] = (),
+        nodes: Sequence[Any] = (),
+    ) -> None:
+        """A kernel; `entries` are None where they are not all known, `stem` is absolute."""
+        self.kernels[path] = (stem, entries)
+        self.products += products
+        self.nodes += nodes
+
+    def evaluated(self) -> Evaluated:
+        stems = None if self.folder is not None else [stem for stem, _ in self.kernels.values()]
+        return Evaluated(self.folder, self.variant_folder, self.options, self.kernels, stems)
+
+
+class Tidying:
+    """The listings of one build directory in one run."""
+
+    def __init__(self, session: Session, is_done: Callable[[Any], bool], note: Callable[[str], None]) -> None:
+        self._session = session
+        self._is_done = is_done
+        self._note = note
+        self._listings: list[Listing] = []
+        self._only_lists = bool(SCons.Script.GetOption("no_exec"))
+        self._cleans = bool(SCons.Script.GetOption("clean"))
+        self._leftovers = Leftovers(session, self._is_made)
+        self._made: set[str] | None = None
+        atexit.register(self.finish)
+
+    def add(self, listing: Listing) -> None:
+        """A listing that is complete; what it may leave behind is looked for until a run has found nothing."""
+        self._listings.append(listing)
+        if listing.folder is None or self._only_lists:
+            return
+        evaluated = listing.evaluated()
+        if listing.has_new_entries or not self._leftovers.are_none(evaluated):
+            self._leftovers.may_come(evaluated)
+
+    def finish(self) -> None:
+        """After the build: removes what is left over where the run has brought every kernel up to date."""
+        for listing in self._listings:
+            if not all(map(self._is_done, listing.nodes)):
+                continue
+            evaluated = listing.evaluated()
+            known = listing.folder is not None and self._leftovers.are_none(evaluated)
+            if known and not self._cleans:
+                continue
+            for removed in self._leftovers.remove(evaluated, self._only_lists):
+                if self._cleans:
+                    for path in removed.files:
+                        self._note(f"Removed {os.path.relpath(path)}")
+                else:
+                    self._note(f"tileiras: {'would remove' if self._only_lists else 'removed'} {removed}")
+            if listing.folder is not None and not self._only_lists and not known:
+                self._leftovers.note(evaluated)
+
+    def asked_for(self, targets: Sequence[Any]) -> None:
+        """What the run builds.  A listing that is not all among it is none that the run evaluates completely."""
+        if not SCons.Script.COMMAND_LINE_TARGETS:
+            return
+        reached, folders = _reached(targets)
+        self._listings = [
+            listing
+            for listing in self._listings
+            if all(node in reached or any(map(node.is_under, folders)) for node in listing.products)
+        ]
+
+    def _is_made(self, path: str) -> bool:
+        """Whether a node of this run is made at a path."""
+        if self._made is None:
+            self._made = {node.abspath for listing in self._listings for node in listing.nodes}
+        return path in self._made
+
+
+def _reached(targets: Sequence[Any]) -> tuple[set[Any], list[Any]]:
+    """The nodes that some are made from, themselves among them, and the folders among these."""
+    found: set[Any] = set()
+    stack = list(targets)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += [*node.sources, *node.depends]
+    return found, [node for node in found if isinstance(node, SCons.Node.FS.Dir)]
