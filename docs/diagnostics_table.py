@@ -387,19 +387,22 @@ read: `severity`, `message`, `file`, `line`, `column`, `notes`, and for remarks 
 
 Severities have the numbers 1 (note), 2 (warning), 3 (error) and 4 (remark) in the low byte of their word; bit 8 says
 that the message starts with an operation's name, bit 9 that it hangs off another one. Only errors change the exit code.
+A failure as a whole has the word of its exit code (`ExitCode.word`, `CompileError.word`), in the table below; bit 10 is
+that of a rejection. The documentation has 0x503 for these on one page and 2563, 0xA03, on another, which says that the
+diagnostic hangs off one that there is not: ours is the first. Nothing prints these words.
 
 An engine (`tileiras.diagnostics.DiagnosticEngine`) asks the handlers registered with it, in their order; the first that
 returns True keeps a diagnostic for itself, others are collected. Threads may share an engine: it handles one diagnostic
 at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where in the compiler a diagnostic was made.
 
-| exit code | class |
-|---|---|
-| 0 | success; warnings and remarks do not change it |
-| 1 | a command line that cannot be read, an input that cannot be opened, no memory |
-| 2 | a configuration that is refused |
-| 3 | input that does not parse or verify |
-| 4 | a program handle in the wrong state |
-| 5 | a compilation that fails: a pass, a verifier, LLVM or ptxas |
+| exit code | class | severity word |
+|---|---|---|
+| 0 | success; warnings and remarks do not change it | |
+| 1 | a command line that cannot be read, an input that cannot be opened, no memory | 0x103 |
+| 2 | a configuration that is refused | 0x503 |
+| 3 | input that does not parse or verify | 0x104 |
+| 4 | a program handle in the wrong state | 0x503 |
+| 5 | a compilation that fails: a pass, a verifier, LLVM or ptxas | 0x103 |
 
 ## Verifiers
 

@@ -10,8 +10,10 @@ import pytest
 
 import tileiras
 import tileiras.api
-from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, Severity, render, to_json
+from tileiras import api
+from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Severity, render, to_json
 from tileiras.ir import FileLineColLoc
+from tileiras.program import Program
 
 SAXPY = Path(__file__).parents[1] / "examples" / "saxpy.mlir"
 
@@ -59,6 +61,24 @@ def test_severity_words_have_the_class_and_the_flags():
         ]
     ]
     assert words == [0x101, 0x103, 0x204, 0x002]
+
+
+def test_a_failure_has_the_severity_word_of_its_exit_code():
+    def of(call):
+        with pytest.raises(CompileError) as error:
+            call()
+        return error.value.code, error.value.word
+
+    kernel = "cuda_tile.module @m {\n  entry @k() {\n    return\n  }\n}\n"
+    launch = kernel.replace("()", "(%v: tensor_view<8xf32, strides=[1]>)")
+    assert of(lambda: api.compile("/no/such/file.mlir", gpu_name="sm_90")) == (1, 0x103)
+    assert of(lambda: api.compile(kernel, gpu_name="sm_42")) == (2, 0x503)
+    assert of(lambda: api.compile(kernel + "}", gpu_name="sm_90")) == (3, 0x104)
+    program = Program.create(kernel.encode(), gpu_name="sm_90")
+    program.release()
+    assert of(program.compile) == (4, 0x503)
+    assert of(lambda: api.compile(launch, gpu_name="sm_90", emit="ptx")) == (5, 0x103)
+    assert ExitCode.SUCCESS.word == 0
 
 
 def test_handlers_are_asked_in_order_and_the_first_that_accepts_keeps_the_diagnostic():

@@ -30,6 +30,15 @@ class ExitCode(enum.IntEnum):
     HANDLE = 4
     COMPILE_FAILURE = 5
 
+    @property
+    def word(self) -> int:
+        """The severity word with which the driver reports a failure of this code; 0 for success.
+
+        The documentation has 0x503 for rejections on one page and 2563, 0xA03, on another; the first has the bits that
+        it describes.
+        """
+        return _WORDS.get(self, 0)
+
 
 class Severity(enum.Enum):
     ERROR = "error"
@@ -50,6 +59,17 @@ OPERATION_PREFIX = 0x100
 
 CHILD = 0x200
 """Bit of a severity word: the diagnostic hangs off another one."""
+
+REJECTION = 0x400
+"""Bit of a severity word: what the user asked for is refused before there is a program, or without one."""
+
+_WORDS = {
+    ExitCode.USAGE: 0x103,
+    ExitCode.CONFIGURATION: REJECTION | 0x103,
+    ExitCode.INVALID_INPUT: 0x104,  # the class of a remark, as documented: the error itself was said before
+    ExitCode.HANDLE: REJECTION | 0x103,
+    ExitCode.COMPILE_FAILURE: 0x103,
+}
 
 TRACE = "diagnostic emitted with trace:\n"
 """How the child starts that says where in the compiler a diagnostic was made."""
@@ -251,6 +271,11 @@ class CompileError(Exception):
         notes: Iterable[Diagnostic] = (),
     ) -> "CompileError":
         return cls([Diagnostic(Severity.ERROR, location, message, notes)], code)
+
+    @property
+    def word(self) -> int:
+        """The severity word of the failure as a whole, by its code; `Diagnostic.word` has those of its parts."""
+        return ExitCode(self.code).word
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         return render(self.diagnostics, sources)
