@@ -81,6 +81,6 @@ def run(kernel, main: str, out: np.ndarray, image: np.ndarray | None = None, see
     """Emulate one block, or a pair of blocks with the images of both (``group=2``)."""
     group = options.get("group", 1)
     given = np.zeros(2048 * group, np.uint8) if image is None else np.ascontiguousarray(image)
-    checks = {name: options.pop(name) for name in ("check_tensor_order", "check_races") if name in options}
+    checks = {name: options.pop(name) for name in ("waive", "check_races") if name in options}
     ptx = text(kernel, main, size=given.nbytes // group, **options)
     emulate(ptx, "k", group, [given, out], cluster=(group, 1, 1), seed=seed, **checks)

@@ -486,6 +486,8 @@ def missing(group, cells: np.ndarray, element: int, parity: int) -> list[str]:
 def check_end(batch, ended: np.ndarray) -> None:
     """Blocks have ended, and with them their shared memory: nothing may be in flight from or to it."""
     gone = set(ended.tolist())
+    # What has nothing left to do but to arrive at its own block's barrier ends with the block.
+    batch.bulk_copies = [copy for copy in batch.bulk_copies if not gone & getattr(copy, "settled_in", set())]
     for copy in batch.bulk_copies:
         blocks = copy.uses(batch.shared_stride) if isinstance(copy, BulkCopy) else set()
         if copy.cell is not None:

@@ -17,7 +17,7 @@ from .mbarrier import barrier_cell, change_counts, complete, in_block, ranks_of
 from .tcgen05_order import Operation, Order
 from .tensor_memory import ALL_LANES, Region, TensorMemory
 from .types import U16, U32
-from .waits import block_id, suspend
+from .waits import suspend
 
 _WORD = np.dtype(np.uint32)
 
@@ -249,12 +249,15 @@ class Commit:
     def land(self, batch) -> None:
         for operation in self.operations:
             self.order.land(operation)
-        block = self.cell * 8 // batch.shared_stride
-        if block != self.group.cta[self.thread] and not batch.live_threads[block]:
-            where = block_id(batch, block)
-            self.group.fault(f"an arrival at a barrier of block {where}, which has ended", self.item, self.thread)
         change_counts(self.group, self.item, self.thread, self.cell, pending=-1)
         complete(self.group, self.thread, self.cell)
+
+    @property
+    def settled_in(self) -> set[int]:
+        """The block whose barrier alone is still to be told that the operations have taken place."""
+        block = int(self.group.cta[self.thread])
+        local = self.cell * 8 // self.group.batch.shared_stride == block
+        return {block} if local and all(operation.complete for operation in self.operations) else set()
 
     def describe(self) -> str:
         waiting = sum(not operation.complete for operation in self.operations)

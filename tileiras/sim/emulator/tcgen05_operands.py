@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import rounding
-from .accesses import RANK_SHIFT, Access, resolve_shared
+from . import proxies, rounding
+from .accesses import RANK_BIT, Access, resolve_shared
 from .ptx_module import Instruction
 from .tensor_map import swizzled
 
@@ -167,7 +167,7 @@ class Source:
         addresses = unit_addresses(self.matrix)
         members = self.group.launch.members
         if members > 1:
-            addresses = addresses | np.uint64(self.block % members) << RANK_SHIFT
+            addresses = addresses | np.uint64(self.block % members << RANK_BIT)
         threads = np.full(addresses.size, self.thread)
         return resolve_shared(self.group, self.item, addresses, _UNIT, False, threads)
 
@@ -176,7 +176,7 @@ class Source:
         access = self._access()
         if (races := self.group.launch.races) is not None:
             races.read(self.group, self.item, access, generic=False)
-            races.check_proxy(self.group, self.item, access)
+            proxies.check_read(races, self.group, self.item, access)
         self.units = access.data[access.index]
 
     def read(self) -> np.ndarray:

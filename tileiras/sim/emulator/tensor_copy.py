@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import tensor_map
-from .accesses import resolve
+from .accesses import RANK_BIT, resolve
 from .atomics import operation_of
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot, note_granule
@@ -89,7 +89,10 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
             begin_reading(group, item, loaded)
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
                 stored = _units(group, item, made, in_block(base, number), thread, True)
-                cell = barrier_cell(group, item, "shared", in_block(int(group.full(barrier)[thread]), number), thread)
+                signalled = int(group.full(barrier)[thread])
+                if pair and number is not None:  # in the pair of each block, the one that the address names
+                    number = number & ~1 | signalled >> RANK_BIT & 1
+                cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread)
                 check_places(group, item, stored, cell, thread, pair=pair)
                 begin_landing(group, item, stored)
                 copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(made, chosen))
