@@ -119,6 +119,11 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("invalid or missing --compute-capability option", "`convert-cudatile-to-tileaa` for no GPU", 5),
         Row("failed to convert cuda_tile to nv_tileaa", "an operation without a rule", 5),
         Row("failed to convert nv_tileaa to nv_tileas", "a function that is converted in part", 5),
+        Row("failed to assign layouts", "a function in part of which tiles have layouts", 5),
+        Row("'nv_tileaa.func' op is in state '<state>', pass '<pass>' needs '<state>': run '<pass>' first",
+            "a pass on nv_tileas without the one before it", 5),
+        Row("'nv_tileaa.func' op has no number of warps, which pass '<pass>' needs: "
+            "run 'tileas-assign-num-warps' first", "a pass that slices without the one before it", 5),
         Row("failed to get the target spec", "a function for no GPU", 3),
         Row("Kernel functions do not support return with operands", "a kernel with a result", 3),
         Row("missing source layout", "a conversion of a tensor without a layout", 3),

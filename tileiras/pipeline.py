@@ -244,8 +244,19 @@ def _located(error: CompileError, context: StageContext) -> CompileError:
     return error
 
 
+def _passes(row: Stage) -> list[tuple[str, str]]:
+    """The passes of a stage as they run for sm_90 without options, and why they stand there."""
+    import importlib
+
+    module = importlib.import_module(row.module_name)
+    options = row.select(CompileOptions({"gpu-name": "sm_90"}))
+    if hasattr(module, "explained"):
+        return module.explained(options)
+    return [(item.name, "") for item in module.passes(options)] if hasattr(module, "passes") else []
+
+
 def describe() -> str:
-    """The pipeline as `--print-pipeline` shows it."""
+    """The pipeline as `--print-pipeline` shows it: the stages, what they make and read, and their passes."""
     lines = []
     for number, row in enumerate(STAGES, 1):
         made = ", ".join("NAME" + suffix for suffix in (row.suffix, *row.side_suffixes))
@@ -253,4 +264,5 @@ def describe() -> str:
         lines.append(f"           one {row.unit} -> {made}")
         if row.options:
             lines.append(f"           reads {', '.join(row.options)}")
+        lines += [f"           {name:<50} {why}".rstrip() for name, why in _passes(row)]
     return "\n".join(lines) + "\n"

@@ -59,7 +59,7 @@ OPTIONS: dict[str, PipelineOption] = {
         PipelineOption("index-bitwidth", "int", 32, "convert-tileas-to-llvm, convert-to-llvm, convert-memref-to-llvm",
                        "nothing: indices in a tile have 32 bits, addresses 64"),
         PipelineOption("unspecialized-pipeline-num-stages", "int", 4, "unspecialized-pipeline",
-                       "`tileas-unspecialized-pipeline`; chosen for each loop when nobody says",
+                       "`tileas-generate-schedule`; chosen for each loop when nobody says",
                        "unspecialized-pipeline-num-stages", unset=True),
         PipelineOption("approx", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "approx"),
         PipelineOption("ftz", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "ftz"),
@@ -101,7 +101,10 @@ ROWS: tuple[Row, ...] = (
     Row(1, "snapshot printer", ("snapshot printer",), "with emit-line-info=frontend"),
     Row(1, "tileir-insert-debug-scope", ("tileir-insert-debug-scope",), "with line or debug information"),
     Row(1, "canonicalize", ("canonicalize", "cse")),
-    Row(2, "convert-tileaa-to-tileas", ("convert-tileaa-to-tileas", "cse", "dce")),
+    Row(2, "convert-tileaa-to-tileas", (
+        "tileas-plan-cta", "tileas-legalize-scaled-dot", "tileas-assign-num-warps", "tileas-slice-dots",
+        "tileas-slicing", "convert-tileaa-to-tileas", "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts",
+        "tileas-remove-layout-conversions", "cse", "dce"), "what TileAS decides is listed in `stages/tileas.py`"),
     Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; the stage cubin adds callbacks"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),
     Row(2, "cse", (), "LLVM does that to its own IR"),
@@ -113,8 +116,10 @@ ROWS: tuple[Row, ...] = (
     Row(3, "tileir-gpu-module-prepare", (), "cluster and occupancy stand in kernel_spec; one entry is one module"),
     Row(3, "canonicalize", (), "the conversion folds what it emits"),
     Row(3, "cse", (), "LLVM does that to its own IR"),
-    Row(3, "unspecialized-pipeline", ("tileas-unspecialized-pipeline", "cse", "tileas-legalize-fma-dot"),
-        "on nv_tileas, from level 2 on"),
+    Row(3, "unspecialized-pipeline", (
+        "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops", "tileas-smem-operands",
+        "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
+        "tileas-legalize-fma-dot"), "on nv_tileas, from level 2 on"),
     Row(3, "test-convert-to-llvm", (), "a test pass"),
     Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
     Row(3, "tileir-finalize-llvm-kernel", (), "as the row before"),
@@ -255,17 +260,52 @@ def build(options: TileIRPipelineOptions) -> list[Pass]:
     return passes
 
 
+STAGE_KEYS = {"compute-capability": "gpu-name", "num-stages": "unspecialized-pipeline-num-stages"}
+
+
+def tileas_passes(braces: str) -> list[Pass]:
+    """The passes of `tileas{key=value ...}`: decisions of the stage `tileas` from the row `from` to the row `to`, the
+    first and the last one without these; other keys are options of the stage.
+
+    Raises CompileError (code 2) for an option or a row that there is not.
+    """
+    from tileiras.options import CompileOptions, lookup, parse_value
+    from tileiras.pipeline import stage
+    from tileiras.stages import tileas
+
+    row = stage("tileas")
+    given = dict(item.partition("=")[::2] for item in re.split(r"[\s,]+", braces.strip()) if item)
+    first_name, last_name = given.pop("from", ""), given.pop("to", "")
+    values: dict[str, Any] = {"gpu-name": "sm_90"}
+    for key, text in given.items():
+        name = STAGE_KEYS.get(key, key)
+        if name not in row.options:
+            raise _bad(f"'tileas' has no option '{key}'")
+        values[name] = parse_value(lookup(name), text)
+    found = tileas.passes(row.select(CompileOptions(values)))
+    for name in (first_name, last_name):
+        if name and all(item.name != name for item in found):
+            raise _bad(f"'tileas' has no row '{name}'; it has: {', '.join(dict.fromkeys(p.name for p in found))}")
+    first = next(number for number, item in enumerate(found) if first_name in ("", item.name))
+    last = next((number for number, item in enumerate(found) if number >= first and item.name == last_name), len(found))
+    return found[first : last + 1]
+
+
+OURS_WIDTH = 66
+"""Columns of the names of our passes, which may take several lines."""
+
+
 def describe(level: int = 3) -> str:
     """The documented pass list up to a level beside ours, as `--print-pipeline` shows it."""
+    import textwrap
+
     rows = [row for row in ROWS if row.level <= level]
     left = max(len(row.documented) for row in rows)
-    ours = [", ".join(row.ours) or "-" for row in rows]
-    right = max(map(len, ours))
     lines = ["tileir: the documented passes, ours, and what there is to say", ""]
-    lines += [
-        f"O{row.level}  {row.documented:<{left}}  {names:<{right}}  {row.remark}".rstrip()
-        for row, names in zip(rows, ours)
-    ]
+    for row in rows:
+        ours = textwrap.wrap(", ".join(row.ours) or "-", OURS_WIDTH, break_on_hyphens=False)
+        lines.append(f"O{row.level}  {row.documented:<{left}}  {ours[0]:<{OURS_WIDTH}}  {row.remark}".rstrip())
+        lines += [f"{'':<{left + 6}}{more}" for more in ours[1:]]
     return "\n".join(lines) + "\n"
 
 

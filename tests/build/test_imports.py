@@ -1,6 +1,6 @@
-"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- passes, lowering, schedule, codegen
-<- stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir, dialects and bytecode, `sim.emulator` nothing of
-the compiler."""
+"""Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- resources <- slicing, assignment,
+schedule, rewrites, lowering, codegen <- passes <- stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir,
+dialects and bytecode, `sim.emulator` nothing of the compiler."""
 
 from tileiras.build.fingerprint import CodeBase
 
@@ -12,11 +12,16 @@ LAYERS = [
     {"ir"},
     {"dialects"},
     {"bytecode", "analysis", "targets", "layout"},
-    {"passes", "lowering", "schedule", "codegen", "units", "locations", "options", "stages_interface"},
+    {"resources"},
+    {
+        "slicing", "assignment", "schedule", "rewrites", "lowering", "codegen",
+        "units", "locations", "options", "stages_interface",
+    },
+    {"passes"},
     {"stages"},
     {"pipeline", "tileir_pipeline", "api", "program"},
     {"cli", "build", "runtime"},
-]
+]  # fmt: skip
 
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -70,8 +70,13 @@ def dumps(text: str) -> list[str]:
 
 
 PASSES = [
-    "convert-cudatile-to-tileaa", "canonicalize", "cse", "convert-tileaa-to-tileas", "cse", "dce",
-    "tileas-unspecialized-pipeline", "cse", "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
+    "convert-cudatile-to-tileaa", "canonicalize", "cse", "tileas-plan-cta", "tileas-legalize-scaled-dot",
+    "tileas-assign-num-warps", "tileas-slice-dots", "tileas-slicing", "convert-tileaa-to-tileas",
+    "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts", "tileas-remove-layout-conversions", "cse", "dce",
+    "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy", "tileas-mark-short-loops",
+    "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-smem-operands",
+    "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-legalize-fma-dot",
+    "tileir-verify-ops-analysis", "convert-tileas-to-llvm",
 ]  # fmt: skip
 
 

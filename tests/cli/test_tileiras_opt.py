@@ -154,7 +154,7 @@ def test_what_does_not_verify_is_printed_in_the_generic_form(tmp_path, capsys, f
     [
         ("--convert-tileaa-to-tileas=compute-capability=sm_42", 5, "invalid or missing --compute-capability option"),
         ("--nvvm-ir-verifier=compute-capability=", 5, "invalid or missing --compute-capability option"),
-        ("--convert-tileaa-to-tileas=num-warps=four", 2, "'four' value invalid for option 'num-warps'"),
+        ("--tileas-assign-num-warps=num-warps=four", 2, "'four' value invalid for option 'num-warps'"),
         ("--canonicalize=unique-constants=3", 2, "expected true or false"),
         ("--convert-tileaa-to-tileas=compute-capability", 2, "expected text"),
     ],

@@ -165,9 +165,9 @@ def test_the_verifier_names_the_pass_after_which_the_ir_is_broken() -> None:
 
 def test_pipelines_nest_and_carry_options() -> None:
     passes = parse_pipeline(
-        "builtin.module(cse,convert-tileaa-to-tileas{compute-capability=sm_80 num-warps=2})", lookup_pass
+        "builtin.module(cse,tileas-assign-num-warps{compute-capability=sm_80 num-warps=2})", lookup_pass
     )
-    assert [p.name for p in passes] == ["cse", "convert-tileaa-to-tileas"]
+    assert [p.name for p in passes] == ["cse", "tileas-assign-num-warps"]
     assert (passes[1].compute_capability, passes[1].num_warps) == ("sm_80", 2)
 
 

@@ -67,21 +67,22 @@ TEXT_COMMANDS = (
     ("tileiras_opt", "-", "--canonicalize", "--cse", "--loop-split", "--fuse-fma", "--dce"),
     ("tileiras_opt", "-", "--synthesize-debug-info-scopes", "--mlir-print-debuginfo"),
     ("tileiras_opt", "-", "--split-input-file", "--verify-diagnostics"),
-    ("tileiras_opt", "-", "--convert-cudatile-to-tileaa", "--convert-tileaa-to-tileas", "--convert-tileas-to-llvm"),
+    ("tileiras_opt", "-", "--convert-cudatile-to-tileaa", "--tileas", "--convert-tileas-to-llvm"),
     ("tileiras_translate", "--mlir-to-cudatilebc", "-"),
     ("tileiras_translate", "--mlir-to-cudatilebc", "--bytecode-version=13.1", "-"),
 )
 LOWERED_COMMANDS = {
     ".tileaa.mlir": (
-        ("tileiras_opt", "-", "--convert-tileaa-to-tileas=compute-capability=GPU", "--verify-roundtrip"),
-        ("tileiras_opt", "-", "--convert-tileaa-to-tileas=compute-capability=GPU",
-         "--tileas-unspecialized-pipeline=compute-capability=GPU", "--convert-tileas-to-llvm=compute-capability=GPU"),
+        ("tileiras_opt", "-", "--tileas=compute-capability=GPU to=dce", "--verify-roundtrip"),
+        ("tileiras_opt", "-", "--tileas=compute-capability=GPU to=dce",
+         "--tileas=compute-capability=GPU from=tileas-lower-occupancy",
+         "--convert-tileas-to-llvm=compute-capability=GPU"),
         ("tileiras_opt", "-", "--canonicalize", "--cse", "--dce", "--mlir-print-op-generic"),
         ("tileiras", "-", "--emit", "llvm", "--gpu-name", "GPU", "-o", "-"),
     ),
     ".tileas.mlir": (
         ("tileiras_opt", "-", "--convert-tileas-to-llvm=compute-capability=GPU"),
-        ("tileiras_opt", "-", "--tileas-unspecialized-pipeline=compute-capability=GPU",
+        ("tileiras_opt", "-", "--tileas=compute-capability=GPU from=tileas-lower-occupancy",
          "--convert-tileas-to-llvm=compute-capability=GPU"),
         ("tileiras_opt", "-", "--canonicalize", "--cse", "--dce", "--convert-tileas-to-llvm=compute-capability=GPU"),
         ("tileiras", "-", "--emit", "llvm", "--gpu-name", "GPU", "-o", "-"),

@@ -58,9 +58,9 @@ def _printed() -> list[str]:
     return [text for text in texts if len(text) < 12000]
 
 
-LOWERING = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")
+LOWERING = ("convert-cudatile-to-tileaa", "tileas{to=dce}", "convert-tileas-to-llvm")
 ONE_LEVEL = (LOWERING[:1], LOWERING[:2], LOWERING)
-SCHEDULED = (*LOWERING[:2], "tileas-unspecialized-pipeline")
+SCHEDULED = (LOWERING[0], "tileas")
 
 
 @cache
@@ -76,10 +76,11 @@ def _lowered(levels: tuple[tuple[str, ...], ...]) -> list[str]:
     from tileiras.ir import print_op
     from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
     from tileiras.passes import lookup_pass
+    from tileiras.tileir_pipeline import tileas_passes
 
     found = []
     for number, kernel in enumerate(_kernels()):
-        passes = parse_pipeline(",".join(levels[number % len(levels)]), lookup_pass)
+        passes = parse_pipeline(",".join(levels[number % len(levels)]), lookup_pass, {"tileas": tileas_passes})
         module = anchored(kernel, passes)
         try:
             PassManager(passes, verify_each=False).run(module, PassContext())

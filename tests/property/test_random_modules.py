@@ -18,9 +18,10 @@ from tile_kernels import Tile, kernel_text  # noqa: E402
 from tileiras import bytecode, passes  # noqa: E402
 from tileiras.diagnostics import DiagnosticEngine  # noqa: E402
 from tileiras.ir import Block, Region, parse_module, print_op, verify  # noqa: E402
-from tileiras.ir.pass_manager import PassContext, PassManager  # noqa: E402
+from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline  # noqa: E402
 from tileiras.ir.registry import lookup_operation  # noqa: E402
 from tileiras.sim import interpret  # noqa: E402
+from tileiras.tileir_pipeline import tileas_passes  # noqa: E402
 
 SEEDS = range(100, 112)
 LOWERINGS = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")
@@ -114,9 +115,10 @@ def test_lowered_modules_verify_and_read_back(seed):
     inner = module(seed)
     top = lookup_operation("builtin.module").create((), (), {}, [Region([Block()])], (), inner.location)
     top.regions[0].block.append(inner)
-    for name in LOWERINGS:
+    for name in (LOWERINGS[0], "tileas{to=dce}", LOWERINGS[-1]):
         engine = DiagnosticEngine()
-        PassManager([passes.lookup_pass(name)()], verify_each=False).run(top, PassContext(engine))
+        manager = PassManager(parse_pipeline(name, passes.lookup_pass, {"tileas": tileas_passes}), verify_each=False)
+        manager.run(top, PassContext(engine))
         verify(top)
         text = print_op(top)
         assert print_op(parse_module(text, "lowered.mlir")) == text

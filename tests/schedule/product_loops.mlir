@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s "--pass-pipeline=builtin.module(convert-tileaa-to-tileas{compute-capability=sm_90},tileas-legalize-fma-dot{compute-capability=sm_90})" | FileCheck %s
+// RUN: tileiras-opt %s "--pass-pipeline=builtin.module(tileas{compute-capability=sm_90 to=tileas-remove-layout-conversions},tileas-legalize-fma-dot{compute-capability=sm_90})" | FileCheck %s
 
 // Both products read the factors, which are stored once, together; of one slices are permuted.
 

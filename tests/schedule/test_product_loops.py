@@ -13,8 +13,8 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import parse_module
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import in_whole, load_access
-from tileiras.schedule.large_products import MATRIX_INSTRUCTIONS
-from tileiras.schedule.product_loops import BODY, MATRIX_BODY
+from tileiras.rewrites.dot_k_loops import BODY, MATRIX_BODY
+from tileiras.rewrites.large_dots import MATRIX_INSTRUCTIONS
 from tileiras.sim import emulate, interpret
 
 DTYPES = {
@@ -169,7 +169,7 @@ def test_factors_go_through_little_shared_memory_in_parts(transposed):
 
 def test_products_without_room_are_written_out(monkeypatch):
     tiles = (64, 64, 32)
-    monkeypatch.setattr("tileiras.schedule.product_loops.shared_budget", lambda func, target: 1024)
+    monkeypatch.setattr("tileiras.rewrites.dot_k_loops.shared_budget", lambda func, target: 1024)
     artifact = tileiras.compile(product(tiles, tiles), gpu_name="sm_75")
     assert "nounroll" not in artifact.text
     assert ["the product is written out: no shared memory is left for its factors"] == [

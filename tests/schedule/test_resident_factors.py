@@ -97,7 +97,7 @@ def test_what_does_not_run_ahead_is_copied_where_it_is_used(gpu_name, element, d
     artifact = tileiras.compile(text, gpu_name=gpu_name, num_warps=8)
     said = [d.message for d in artifact.diagnostics]
     assert ("Failed to pipeline loop" not in said) is stages, said
-    assert f"{directly} of them go to shared memory where they are used" in said, said
+    assert f"{directly} of the loads that do not run ahead go to shared memory where they are used" in said, said
     random = np.random.default_rng(1)
     dtype = {"f16": np.float16, "f32": np.float32}[element]
     a, b = (random.integers(-4, 5, shape).astype(dtype) for shape in ((M * steps, depth), (depth * steps, N)))

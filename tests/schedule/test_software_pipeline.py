@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tests.lowering.tileas_to_llvm.harness import SPEC, ptx
+from tests.tileas_stage import LAYOUTS, PIPELINED, through
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import parse_module
-from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
-from tileiras.schedule.software_pipeline import pipeline_loops
+from tileiras.schedule.materialize.software_pipeline import materialize_loops
+from tileiras.schedule.plain import generate_schedule
 from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target
 
@@ -68,11 +69,7 @@ builtin.module {{
 
 def pipelined(text, stages=None, gpu="sm_80"):
     """The function of nv_tileas after pipelining."""
-    module = parse_module(text, "test.mlir")
-    convert_tileaa_to_tileas(module, target(gpu))
-    for func in [op for op in module.walk() if op.name == "nv_tileaa.func"]:
-        pipeline_loops(func, target(gpu), stages)
-    return module
+    return through(parse_module(text, "test.mlir"), PIPELINED, gpu, num_stages=stages)
 
 
 def names(module):
@@ -224,10 +221,11 @@ def test_targets_without_asynchronous_copies_keep_the_loop():
 def test_stages_shrink_to_what_fits():
     small = target("sm_80")._replace(shared_per_cta=8 * 1024)
     module = parse_module(matmul(), "test.mlir")
-    convert_tileaa_to_tileas(module, small)
+    through(module, LAYOUTS, "sm_80")
     engine = DiagnosticEngine()
     (func,) = [op for op in module.walk() if op.name == "nv_tileaa.func"]
-    pipeline_loops(func, small, 8, engine)
+    generate_schedule(func, small, 8, engine)
+    materialize_loops(func, small, engine)
     (remark,) = engine.diagnostics
     assert remark.message == "2 pipeline stages instead of 8: no shared memory is left"
     assert {op.result.type.stages for op in module.walk() if op.name == "nv_tileas.alloc_tensor"} == {2}
@@ -280,11 +278,7 @@ def test_masks_may_end_within_a_vector(m, k, pitch):
 
 def test_the_bound_that_counters_are_compared_with_is_no_smaller_than_the_first():
     # So LLVM, which makes the loop end there, has the same number in one register for the copies and for the loop.
-    module = parse_module(matmul(), "test.mlir")
-    convert_tileaa_to_tileas(module, target("sm_90"))
-    (func,) = [op for op in module.walk() if op.name == "nv_tileaa.func"]
-    pipeline_loops(func, target("sm_90"), 3)
-    (loop,) = [op for op in func.walk() if op.name == "scf.for"]
+    (loop,) = [op for op in pipelined(matmul(), 3, "sm_90").walk() if op.name == "scf.for"]
     bound = loop.upper_bound.defining_op
     assert bound.name == "arith.maxsi"
     assert bound.operands[0] is loop.lower_bound

@@ -87,3 +87,8 @@ def _same(first: Origin, second: Origin) -> bool:
 def address_of(op: Operation) -> Value:
     """The pointer or view that a memory operation accesses memory through."""
     return op.view if hasattr(op, "view") else op.pointer  # type: ignore[attr-defined]
+
+
+def data_of(op: Operation) -> Value:
+    """The value that a memory operation moves."""
+    return op.value if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data  # type: ignore[attr-defined]

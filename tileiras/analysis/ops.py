@@ -52,7 +52,9 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
             atom = op.attributes.get("atom")
-            if atom is not None and (type(op), atom) not in accepted:
+            if atom is None and isinstance(op, _WITH_ATOM):
+                wrong = "has no atom"
+            elif atom is not None and (type(op), atom) not in accepted:
                 wrong = _atom_error(op, atom, gpu)
                 if not wrong:
                     accepted.add((type(op), atom))
@@ -130,6 +132,9 @@ _MOVES: Mapping[type[Operation], _Movement] = {
     tileas.StoreOp: _STORE,
     tileas.TiledAtomicRMWOp: _Movement("register", "global", "expect an atom that updates memory", combines=True),
 }
+
+
+_WITH_ATOM = (*_MOVES, *tileas.PRODUCTS)
 
 
 def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:

@@ -5,6 +5,8 @@
 IN is a file, standard input without it or for `-`.  Passes run in the order in which they are given.
 
     --pass-pipeline=P              a textual pipeline, `builtin.module(canonicalize,cse{key=value})`
+                                   besides passes it may name `tileir{...}`, all passes of the compiler, and
+                                   `tileas{compute-capability=sm_90 from=PASS to=PASS}`, those of the stage tileas
     --split-input-file             handle the parts between `// -----` lines one by one
     --verify-diagnostics           compare diagnostics with `// expected-error {{...}}` comments instead of printing
     --verify-roundtrip             check that the printed forms read back as the same module
@@ -102,6 +104,11 @@ def parse_arguments(argv: list[str]) -> Options:
         options.pipeline_options = dict(given)
         return build(given)
 
+    def tileas(braces: str) -> list[Any]:
+        from tileiras.tileir_pipeline import tileas_passes
+
+        return tileas_passes(braces)
+
     seen_input = False
     arguments = iter(argv)
     for argument in arguments:
@@ -127,7 +134,7 @@ def parse_arguments(argv: list[str]) -> Options:
             options.list_passes = True
         else:
             text = value if name == "pass-pipeline" else name + ("{" + value + "}" if value else "")
-            options.passes += parse_pipeline(text, lookup_pass, {"tileir": tileir})
+            options.passes += parse_pipeline(text, lookup_pass, {"tileir": tileir, "tileas": tileas})
     return options
 
 

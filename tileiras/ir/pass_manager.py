@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
 
@@ -28,6 +28,8 @@ from .attributes import VerifyError
 from .operation import Operation
 from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
 from .traits import IsolatedFromAbove
+
+AnalysisT = TypeVar("AnalysisT")
 
 
 class Pass:
@@ -41,6 +43,9 @@ class Pass:
     """... what holds after it, ..."""
     keeps: ClassVar[str] = ""
     """... and what it does not change: for `docs/passes.md`."""
+
+    preserves_analyses: ClassVar[bool] = False
+    """Whether what was found out about operations and values before the pass holds after it."""
 
     SOFT_FAILURE = 4
     """Bit of `state`: the pass has left undone what it is for."""
@@ -58,8 +63,13 @@ class Pass:
     @classmethod
     def options(cls) -> dict[str, Any]:
         """Option name -> default."""
-        names = [n for base in reversed(cls.__mro__) for n in base.__dict__.get("__annotations__", ())]
-        return {n: getattr(cls, n) for n in names if n not in ("name", "anchor", "needs", "establishes", "keeps")}
+        annotations = [base.__dict__.get("__annotations__", {}) for base in reversed(cls.__mro__)]
+        return {
+            name: getattr(cls, name)
+            for each in annotations
+            for name, type in each.items()
+            if not str(type).startswith("ClassVar")
+        }
 
     def spelled(self) -> str:
         """The pass in a textual pipeline, with the options that have not their defaults."""
@@ -104,15 +114,27 @@ def _fitting(name: str, key: str, value: Any, default: Any) -> Any:
 
 
 class PassContext:
-    """What passes share: diagnostics, and whatever the pipeline's owner hands through (target, options)."""
+    """What passes share: diagnostics, analyses, and whatever the pipeline's owner hands through (target, options)."""
 
-    __slots__ = ("engine", "data", "soft_failures")
+    __slots__ = ("engine", "data", "soft_failures", "_analyses")
 
     def __init__(self, engine: DiagnosticEngine | None = None, data: Any = None) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
         self.data = data
         self.soft_failures: set[str] = set()
         """Passes of this run that failed softly."""
+        self._analyses: dict[tuple[type, Operation], Any] = {}
+
+    def analysis(self, kind: type[AnalysisT], op: Operation, make: Callable[[], AnalysisT]) -> AnalysisT:
+        """The analysis of this kind of `op`, made unless an earlier pass made it and it still holds."""
+        found = self._analyses.get((kind, op))
+        if found is None:
+            found = self._analyses[kind, op] = make()
+        return found
+
+    def forget_analyses(self) -> None:
+        """The IR has changed."""
+        self._analyses.clear()
 
 
 class PassManager:
@@ -132,6 +154,7 @@ class PassManager:
         """Raises CompileError (code 5) when a pass fails or leaves invalid IR behind."""
         context = context if context is not None else PassContext()
         context.soft_failures.clear()
+        context.forget_analyses()
         for item in self.passes:
             item.state = 0
         for item in self.passes:
@@ -155,6 +178,8 @@ class PassManager:
                         error.add_note(f"in pass '{item.name}'")
                         raise
                 context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
+            if not item.preserves_analyses:
+                context.forget_analyses()
             if item.state & Pass.SOFT_FAILURE:
                 context.soft_failures.add(item.name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 ARENA_ALIGNMENT = 1024
 """Of the array, in bytes: after so many the widest swizzle of the hardware repeats (PTX ISA, "Tensor swizzling
 modes")."""
@@ -17,3 +19,8 @@ runs.  What needs more goes through them in rounds."""
 def aligned(size: int) -> int:
     """Where the next area may begin, behind `size` bytes."""
     return -(-size // AREA_ALIGNMENT) * AREA_ALIGNMENT
+
+
+def stored_bits(type: Any) -> int:
+    """What an element takes in shared memory."""
+    return max(8, getattr(type, "width", 64))

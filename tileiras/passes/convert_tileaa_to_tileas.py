@@ -1,22 +1,25 @@
-"""`convert-tileaa-to-tileas`: a layout for every tensor, an atom for every movement and dot, a number of warps."""
+"""`convert-tileaa-to-tileas`: one operation for another; nothing is chosen here.  Tiles have no encoding yet."""
 
 from __future__ import annotations
 
-from tileiras.ir import Operation, Pass
-from tileiras.ir.pass_manager import PassContext
-from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
-from tileiras.passes import gpu_of
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 
-class ConvertTileAAToTileAS(Pass):
+class ConvertTileAAToTileAS(FunctionPass):
     name = "convert-tileaa-to-tileas"
-    anchor = "builtin.module"
+    leaves = "NO_LAYOUTS"
     needs = "`nv_tileaa` functions"
-    establishes = "a number of warps, a layout for every tensor, an atom for every access and product"
+    establishes = "the same operations in `nv_tileas`, without layouts and atoms"
     keeps = "values, token order, locations"
 
-    compute_capability: str = "sm_90"
-    num_warps: int = 0
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.lowering.tileaa_to_tileas import convert_function
 
-    def run(self, op: Operation, context: PassContext) -> None:
-        convert_tileaa_to_tileas(op, gpu_of(self.compute_capability), self.num_warps or None, context.engine)
+        convert_function(func, context.engine)

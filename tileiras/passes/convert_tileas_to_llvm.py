@@ -5,8 +5,7 @@ from __future__ import annotations
 from tileiras.ir import Operation, Pass
 from tileiras.ir.pass_manager import PassContext
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
-from tileiras.passes import gpu_of
-from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
+from tileiras.passes import check_state, functions_of, gpu_of
 from tileiras.targets import Target
 
 
@@ -25,7 +24,8 @@ class ConvertTileASToLLVM(Pass):
 
     def verify_input(self, op: Operation, context: PassContext) -> None:
         self._gpu()
-        VerifyOpsAnalysis(compute_capability=self.compute_capability).run(op, context)
+        for func in functions_of(op):
+            check_state(self.name, func, "LAYOUTS", self.compute_capability, context)
 
     def _gpu(self) -> Target:
         return gpu_of(self.compute_capability, "Failed to get ComputeCapability")

@@ -6,31 +6,28 @@ stored there first, and a product whose factors find no room stays as it is, wit
 
 from __future__ import annotations
 
-from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Operation, Pass
-from tileiras.ir.pass_manager import PassContext
-from tileiras.passes import gpu_of
-from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
-from tileiras.schedule.large_products import is_large
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
 
 
-class LegalizeFmaDot(Pass):
+class LegalizeFmaDot(FunctionPass):
     name = "tileas-legalize-fma-dot"
-    anchor = "builtin.module"
+    requires = "LAYOUTS"
     needs = "layouts and atoms; loads that run ahead are in buffers already"
-    establishes = "loops over K for large products, as far as shared memory goes"
-    keeps = "values, the order of additions, other products"
+    establishes = "loops over K for large dots, as far as shared memory goes"
+    keeps = "values, the order of additions, other dots"
 
-    compute_capability: str = "sm_90"
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.rewrites.large_dots import is_large
 
-    def verify_input(self, op: Operation, context: PassContext) -> None:
-        VerifyOpsAnalysis(compute_capability=self.compute_capability).run(op, context)
+        if any(is_large(op, gpu) for op in func.walk()):
+            # Loaded for such kernels only.
+            from tileiras.rewrites.dot_k_loops import loop_products
 
-    def run(self, op: Operation, context: PassContext) -> None:
-        target = gpu_of(self.compute_capability)
-        for func in [inner for inner in op.walk() if isinstance(inner, aa.FuncOp)]:
-            if any(is_large(inner, target) for inner in func.walk()):
-                # Loaded for such kernels only.
-                from tileiras.schedule.product_loops import loop_products
-
-                loop_products(func, target, context.engine)
+            loop_products(func, gpu, context.engine)

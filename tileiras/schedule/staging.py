@@ -7,11 +7,11 @@ loop.  It is worth it when what it brings goes through shared memory anyway, on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_product, leaves_of, operand_layout, refused
 from tileiras.analysis.incoming import incoming
-from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
@@ -19,8 +19,6 @@ from tileiras.ir import (
     BlockArgument,
     Builder,
     Convergent,
-    FloatType,
-    IntegerType,
     MemoryWrite,
     NoMemoryEffect,
     Operation,
@@ -29,25 +27,10 @@ from tileiras.ir import (
     Value,
 )
 from tileiras.layout import LinearLayout
-from tileiras.layout.convert import plan_conversion
 from tileiras.layout.encoding import encode, encode_offsets, layout_of, with_layout
-from tileiras.layout.memory import contiguous_registers
-from tileiras.layout.shared import SharedPlan
 from tileiras.layout.staging import buffer_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
-
-from .shared_memory import stored_bits
-
-LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
-
-
-class Leaf(NamedTuple):
-    """Where the data of a staged load leaves for other threads: a conversion, and the layout in which the load's own
-    tile has to be read so that the conversion becomes nothing."""
-
-    convert: Operation
-    layout: LinearLayout
 
 
 class StagedLoad(NamedTuple):
@@ -73,34 +56,6 @@ def buffer_type(load: Any, offsets: tuple[int, ...], stages: int) -> tileas.Buff
     return tileas.BufferType(stages, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
 
 
-def _refused(why: list[str] | None, reason: str) -> None:
-    if why is not None:
-        why.append(reason)
-
-
-def copied_vector(load: Any, atom: CopyAtom, why: list[str] | None = None) -> tuple[int, ...] | None:
-    """The tile positions of the bits within one copy when `atom` can bring what a load brings; None, with the reason in
-    `why`, when it cannot."""
-    type = load.data.type
-    if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
-        return _refused(why, "it is ordered after other accesses" if isinstance(type, TensorType) else "it is a scalar")
-    if getattr(load, "reduction", None) is not None:
-        return _refused(why, "no asynchronous copy combines the copies of multicast memory")
-    element = type.element_type
-    if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
-        return _refused(why, f"no asynchronous copy brings elements of {element}")
-    width = load.atom.vector_size * element.width // 8
-    if width not in atom.widths:
-        return _refused(why, f"its accesses are {width} bytes wide, asynchronous copies {_spelled(atom.widths)}")
-    if not _pads_with_zero(load):
-        return _refused(why, "elements that are not loaded are not zero")
-    return _vector_positions(load, layout_of(type))
-
-
-def _spelled(widths: tuple[int, ...]) -> str:
-    return ", ".join(map(str, widths[:-1])) + f" or {widths[-1]}"
-
-
 def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
     """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
     not."""
@@ -108,48 +63,17 @@ def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = No
     if vector is None:
         return None
     if not addresses_follow(load, loop):
-        return _refused(why, "its addresses depend on what an iteration computes")
+        return refused(why, "its addresses depend on what an iteration computes")
     tokens = tokens_from_outside(load.token, loop)
     if tokens is None:
-        return _refused(why, "it is ordered after a write in the loop")
+        return refused(why, "it is ordered after a write in the loop")
     element, writer = load.data.type.element_type, layout_of(load.data.type)
     leaves = tuple(leaves_of(load.data, loop.body.block))
     if not feeds_product(load, leaves):
-        return _refused(why, "its elements do not go through shared memory to a product")
+        return refused(why, "its elements do not go through shared memory to a product")
     readers = dict.fromkeys(leaf.layout for leaf in leaves)
     offsets = buffer_offsets(writer, vector, tuple(readers), element.width)
     return StagedLoad(load, writer, leaves, offsets, tokens)
-
-
-def _pads_with_zero(load: Any) -> bool:
-    if isinstance(load, tileas.TiledLoadOp):
-        view = load.view.type
-        return view.sparse_dim is None and (view.padding is None or view.padding.value == "zero")
-    return load.other is None or _is_zero(load.other)
-
-
-def _is_zero(value: Value) -> bool:
-    op = value.defining_op
-    if isinstance(op, tileas.SplatOp):
-        return _is_zero(op.operand)
-    if not isinstance(op, arith.ConstantOp):
-        return False
-    data = getattr(op.value, "data", None)
-    if data is not None:
-        return not any(data)
-    return getattr(op.value, "bits", getattr(op.value, "value", None)) == 0
-
-
-def _vector_positions(load: Any, layout: LinearLayout) -> tuple[int, ...] | None:
-    """The tile positions of the bits within one copy, lowest first: layouts of memory accesses have them in the lowest
-    registers."""
-    bits = load.atom.vector_size.bit_length() - 1
-    registers = layout.bases("register")
-    for axis in reversed(range(len(layout.shape))):
-        inside = contiguous_registers(layout, axis)[:bits]
-        if inside == tuple(range(bits)):
-            return tuple(registers[i] for i in inside)
-    return None
 
 
 def addresses_follow(load: Any, loop: Any) -> bool:
@@ -260,60 +184,6 @@ def _owner(value: Value) -> Any:
 
 
 # ---- consumers ------------------------------------------------------------------------------------------------------
-
-
-def moves_with_conversion(op: Operation) -> bool:
-    """Whether an operation does the same to each element wherever it is, so that a conversion may come before it."""
-    if isinstance(op, tileas.RENAMING):
-        return True
-    if not op.has_trait(Pure) or op.regions or len(op.results) != 1 or len(op.operands) != 1:
-        return False
-    types = op.operands[0].type, op.results[0].type
-    tensors = all(isinstance(t, TensorType) for t in types)
-    return tensors and types[0].shape == types[1].shape and types[0].encoding is types[1].encoding
-
-
-def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
-    """The layout of the operand of an operation that moves with conversions when its result is to be in `layout`."""
-    shape = op.operands[0].type.shape
-    if isinstance(op, tileas.ViewOp):
-        return layout.reshape(shape)
-    if isinstance(op, tileas.PermuteOp):
-        return layout.unpermute(op.permutation.elements)
-    return layout
-
-
-def leaves_of(value: Value, block: Block) -> list[Leaf]:
-    """The conversions that the data of a load reaches, directly or through operations that move with conversions."""
-    found = []
-    for user in value.users:
-        if user.parent is not block:
-            continue
-        if isinstance(user, tileas.ConvertLayoutOp):
-            found.append(Leaf(user, layout_of(user.result.type)))
-        elif moves_with_conversion(user):
-            found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves_of(user.results[0], block)]
-    return found
-
-
-def feeds_product(load: Any, leaves: Iterable[Leaf]) -> bool:
-    """Whether what a load brings goes through shared memory to a product."""
-    type = load.data.type
-    return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
-
-
-def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
-    """Whether a conversion that goes through shared memory feeds a dot."""
-    return isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan) and _reaches_dot(leaf.convert)
-
-
-def _reaches_dot(op: Operation) -> bool:
-    for user in op.results[0].users:
-        if isinstance(user, tileas.PRODUCTS):
-            return True
-        if moves_with_conversion(user) and _reaches_dot(user):
-            return True
-    return False
 
 
 def read_in(value: Value, layout: LinearLayout, load: Any, read: Any, before: Operation | None = None) -> Value:

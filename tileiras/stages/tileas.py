@@ -1,38 +1,128 @@
-"""nv_tileaa -> nv_tileas: number of warps, layouts, atoms, loads that run ahead.
+"""nv_tileaa -> nv_tileas: layouts, atoms, schedules, memory.
 
-In: one function of nv_tileaa with the globals that it uses.  Out: the same in nv_tileas; every tensor has a layout.
+In: one function of nv_tileaa with the globals that it uses.  Out: the same in nv_tileas; every tensor has a layout,
+every loop a schedule.
+
+`DECISIONS` is the stage: a decision a row, in order, each a pass of its own in `tileiras/passes/`.  What a later row
+needs from an earlier one stands in nv_tileas itself (types, attributes, operations), never beside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from tileiras.ir import Operation, Pass, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.named_tuple import NamedTuple
 from tileiras.passes.convert_tileaa_to_tileas import ConvertTileAAToTileAS
 from tileiras.passes.cse import CommonSubexpressionElimination
 from tileiras.passes.dce import DeadCodeElimination
+from tileiras.passes.tileas_assign_dot_layouts import AssignDotLayouts
+from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
+from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
+from tileiras.passes.tileas_generate_schedule import GenerateSchedule
 from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
+from tileiras.passes.tileas_legalize_scaled_dot import LegalizeScaledDot
+from tileiras.passes.tileas_lower_occupancy import LowerOccupancy
+from tileiras.passes.tileas_mark_short_loops import MarkShortLoops
+from tileiras.passes.tileas_plan_cta import PlanCta
+from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
+from tileiras.passes.tileas_sink_loads import SinkLoads
+from tileiras.passes.tileas_slice_dots import SliceDots
+from tileiras.passes.tileas_slicing import Slicing
+from tileiras.passes.tileas_smem_operands import SharedMemoryOperands
+from tileiras.passes.tileas_spill_loop_carried import SpillLoopCarried
 from tileiras.passes.tileas_unspecialized_pipeline import UnspecializedPipeline
 from tileiras.stages import StageContext, StageOptions, StageResult
 
 
-def passes(options: StageOptions) -> list[Pass]:
-    found: list[Pass] = [
-        ConvertTileAAToTileAS(compute_capability=options.gpu_name, num_warps=options.num_warps or 0),
-        # A value may have been made in one layout by several users.
-        CommonSubexpressionElimination(),
-        DeadCodeElimination(),
-    ]
-    if options.pipeline_strategy != "none" and options.opt_level > 0:
-        stages = options.unspecialized_pipeline_num_stages or 0
-        schedule = UnspecializedPipeline(compute_capability=options.gpu_name, num_stages=stages)
-        if options.pipeline_strategy == "warp-specialize":
-            schedule.instead_of = "light" if options.rrt_size_threshold == 0 else "heavy"
-        found += [schedule, CommonSubexpressionElimination().after(schedule.name)]
-        if options.pipeline_strategy == "warp-specialize":
-            from tileiras.passes.tileaa_agent_verifier import AgentVerifier
+class Decision(NamedTuple):
+    """One row: a pass, why it stands where it stands, and the values of its options that the row fixes.
 
-            found.append(AgentVerifier(compute_capability=options.gpu_name))
-    return [*found, LegalizeFmaDot(compute_capability=options.gpu_name)]
+    `optional`: without it the result is as right, but slower.  `schedules`: left out where loads are not to run ahead.
+    `after`: skipped when that pass failed softly.
+    """
+
+    made: type[Pass]
+    why: str
+    options: Mapping[str, str] = {}
+    optional: bool = False
+    schedules: bool = False
+    after: str = ""
+
+
+REGISTERS, SHARED_MEMORY = {"resource": "registers"}, {"resource": "shared-memory"}
+INVARIANT, IN_LOOPS, OUTSIDE_LOOPS = ({"where": each} for each in ("loop-invariant", "in-loops", "outside-loops"))
+
+DECISIONS: tuple[Decision, ...] = (
+    # How the work is cut.
+    Decision(PlanCta, "first: all that follows is about what one CTA does", optional=True),
+    Decision(LegalizeScaledDot, "dots are what the rows below count and choose atoms for"),
+    Decision(AssignNumWarps, "of whole tiles: slices are cut for a number of threads"),
+    Decision(SliceDots, "loops over K make the tiles of operands smaller, which the next row sees", optional=True),
+    Decision(Slicing, "before layouts, which are chosen for tiles that fit", optional=True),
+    # Atoms and layouts.
+    Decision(ConvertTileAAToTileAS, "nothing: one operation for another"),
+    Decision(AssignDotLayouts, "dots are what kernels with dots are for: the rest follows them"),
+    Decision(AssignLoadStoreLayouts, "after dots: a store may stay in the layout in which a result comes to it"),
+    Decision(RemoveLayoutConversions, "layouts flow from what the two rows above have chosen"),
+    Decision(CommonSubexpressionElimination, "users of one layout each had the value rematerialized", optional=True),
+    Decision(DeadCodeElimination, "what was rematerialized everywhere has no user where it was", optional=True),
+    # What changes the registers and the shared memory that schedules spend.
+    Decision(LowerOccupancy, "first, since it says how many registers there are", REGISTERS, True, True),
+    Decision(SinkLoads, "frees registers that the rows below count", {}, True, True),
+    Decision(LowerOccupancy, "before shared memory is spent: rings have two stages", SHARED_MEMORY, True, True),
+    Decision(MarkShortLoops, "counts tiles before operands leave registers", {}, True, True),
+    Decision(SharedMemoryOperands, "operands that stay get shared memory before rings", INVARIANT, True, True),
+    # Schedules.
+    Decision(GenerateSchedule, "spends the registers and the shared memory that are left", {}, False, True),
+    Decision(UnspecializedPipeline, "makes of every loop what its schedule says", {}, True, True),
+    # What may use only what schedules have left over.
+    Decision(SharedMemoryOperands, "operands whose loads found no room in a ring", IN_LOOPS, True, True),
+    Decision(SpillLoopCarried, "counts registers when all operands are where they will be", {}, True, True),
+    Decision(SharedMemoryOperands, "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
+    Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
+    Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
+)
+"""The decisions of TileAS in order."""
+
+GIVEN = {
+    "compute_capability": "gpu-name",
+    "num_warps": "num-warps",
+    "num_stages": "unspecialized-pipeline-num-stages",
+}
+"""Options of passes that are options of the stage."""
+
+
+def decisions(options: StageOptions) -> list[Decision]:
+    """The rows that run."""
+    schedules = options.pipeline_strategy != "none" and options.opt_level > 0
+    return [row for row in DECISIONS if schedules or not row.schedules]
+
+
+def passes(options: StageOptions) -> list[Pass]:
+    found = [_pass(row, options) for row in decisions(options)]
+    if options.pipeline_strategy == "warp-specialize" and options.opt_level > 0:
+        from tileiras.passes.tileaa_agent_verifier import AgentVerifier
+
+        found.append(AgentVerifier(compute_capability=options.gpu_name))
+    return found
+
+
+def explained(options: StageOptions) -> list[tuple[str, str]]:
+    """Each pass as it runs, and why it stands there."""
+    return [(_pass(row, options).spelled(), row.why) for row in decisions(options)]
+
+
+def _pass(row: Decision, options: StageOptions) -> Pass:
+    fields = row.made.options()
+    given: dict[str, Any] = dict(row.options)
+    given.update((field, value) for field, name in GIVEN.items() if field in fields and (value := options[name]))
+    if "instead_of" in fields and options.pipeline_strategy == "warp-specialize":
+        given["instead_of"] = "light" if options.rrt_size_threshold == 0 else "heavy"
+    item = row.made(**given)
+    return item.after(row.after) if row.after else item
 
 
 def run(source: Operation, options: StageOptions, context: StageContext) -> StageResult:

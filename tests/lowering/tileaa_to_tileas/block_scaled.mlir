@@ -1,6 +1,6 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas=compute-capability=sm_120 --verify-roundtrip | FileCheck %s
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas=compute-capability=sm_90 | FileCheck %s --check-prefix=RUNS
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas=compute-capability=sm_80 | FileCheck %s --check-prefix=HALVES
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_120 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_90 to=tileas-remove-layout-conversions" | FileCheck %s --check-prefix=RUNS
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_80 to=tileas-remove-layout-conversions" | FileCheck %s --check-prefix=HALVES
 
 // One instruction where the target has it; elsewhere a plain one, of whose type the factors are or become.
 

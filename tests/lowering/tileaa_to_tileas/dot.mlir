@@ -1,5 +1,5 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas=compute-capability=sm_80 --verify-roundtrip | FileCheck %s
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas=compute-capability=sm_75 | FileCheck %s --check-prefix=TURING
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_80 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_75 to=tileas-remove-layout-conversions" | FileCheck %s --check-prefix=TURING
 
 // The accumulator keeps the fragment layout around the loop; only what the loads bring and the result that is stored
 // move between layouts.

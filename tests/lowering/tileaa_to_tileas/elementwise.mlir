@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --split-input-file --convert-tileaa-to-tileas --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --split-input-file --tileas=to=tileas-remove-layout-conversions --verify-roundtrip | FileCheck %s
 
 // Accesses of one shape share a layout, whatever their element types: no conversion, and the narrowest element decides
 // how many a thread holds in a row (eight halves fill 16 bytes).

@@ -1,5 +1,5 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas="compute-capability=sm_90 num-warps=1" --verify-roundtrip | FileCheck %s
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas="compute-capability=sm_80 num-warps=1" | FileCheck %s --check-prefix=SINGLE
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_90 num-warps=1 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_80 num-warps=1 to=tileas-remove-layout-conversions" | FileCheck %s --check-prefix=SINGLE
 
 // Each of four CTAs has the rows of its number; what belongs to no row is everybody's.
 // CHECK: @rows

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas="compute-capability=sm_80 num-warps=4" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_80 num-warps=4 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s
 
 // Factors of 64x512 and 512x64 f16 are 256 registers of each of 128 threads; an eighth of both is 32.
 

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas=to=tileas-remove-layout-conversions --verify-roundtrip | FileCheck %s
 
 // A row reduction leaves its result with every thread that held a part of the row; putting it back beside the row moves
 // nothing.

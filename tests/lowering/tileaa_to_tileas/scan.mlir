@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas="compute-capability=sm_90 num-warps=4" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_90 num-warps=4 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s
 
 // A scanned dimension runs through registers, lanes and warps in this order: as an aligned row is loaded, four elements
 // of each of 128 threads, and as columns are not.

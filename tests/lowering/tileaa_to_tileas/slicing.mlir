@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas="compute-capability=sm_90 num-warps=1" --verify-roundtrip | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_90 num-warps=1 to=tileas-remove-layout-conversions" --verify-roundtrip | FileCheck %s
 
 // 8,192 elements are 256 registers of each of 32 threads; four slices at a time are 64.
 

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --convert-tileaa-to-tileas="compute-capability=sm_90 num-warps=1" | FileCheck %s
+// RUN: tileiras-opt %s --tileas="compute-capability=sm_90 num-warps=1 to=tileas-remove-layout-conversions" | FileCheck %s
 
 // A tile that is multiplied with itself is wanted whole as the second factor, and so is not cut as the first.
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tileiras.lowering.tileaa_to_tileas.dot import fma_block
+from tileiras.assignment.dot_plans import fma_block
 
 SIZES = [1 << n for n in range(8)]
 

@@ -1,12 +1,11 @@
 """From nv_tileas text to PTX that the emulator runs, without the stages in between that have tests of their own."""
 
+from tests.tileas_stage import LAYOUTS, PIPELINED, through
 from tileiras.codegen import admission, llvm_pipeline
 from tileiras.codegen.target_machine import processor
 from tileiras.ir import parse_module, print_op, verify
 from tileiras.lowering.llvm_to_ir import translate_module
-from tileiras.lowering.tileaa_to_tileas import convert_tileaa_to_tileas
 from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
-from tileiras.schedule.software_pipeline import pipeline_loops
 from tileiras.targets import target
 
 SPEC = '{kernel_spec = #nv_tileaa.kernel_spec<numWarps = %d, numCtas = 1>, target_spec = "sm_90"}'
@@ -17,11 +16,9 @@ def lower(text: str, gpu: str = "sm_90", stages: int = 1, **options):
     `stages` its loops are pipelined."""
     module = parse_module(text, "test.mlir")
     if "tensor<" in text and "nv_tileas.linear" not in text:
-        convert_tileaa_to_tileas(module, target(gpu))
+        through(module, LAYOUTS, gpu)
     if stages > 1:
-        for func in [op for op in module.walk() if op.name == "nv_tileaa.func"]:
-            pipeline_loops(func, target(gpu), stages)
-        verify(module)
+        through(module, PIPELINED, gpu, from_="tileas-mark-short-loops", num_stages=stages)
     convert_tileas_to_llvm(module, target(gpu), **options)
     verify(module)
     return module

@@ -7,7 +7,7 @@ encoding, memory and dot operations name the atom that executes them, and a chan
 
 from tileiras.lazy import lazy_names
 
-from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
+from .attributes import PLAIN, PREFETCH, SERIAL, CopyAtomAttr, LinearLayoutAttr, LoopScheduleAttr, MmaAtomAttr
 from .buffers import (
     AllocTensorOp,
     AsyncCommitGroupOp,
@@ -23,9 +23,12 @@ from .buffers import (
 )
 from .ops import (
     COUNTERPARTS,
+    LOOP_SCHEDULE,
+    NO_ROOM,
     NO_UNROLL,
     PRODUCTS,
     RENAMING,
+    RUNS_AHEAD,
     SHORT_OF_REGISTERS,
     AddFOp,
     AddPtrOp,
@@ -103,9 +106,15 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 __all__ = [
     "COUNTERPARTS",
+    "LOOP_SCHEDULE",
+    "NO_ROOM",
     "NO_UNROLL",
+    "PLAIN",
+    "PREFETCH",
     "PRODUCTS",
     "RENAMING",
+    "RUNS_AHEAD",
+    "SERIAL",
     "SHORT_OF_REGISTERS",
     "cut_axis",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),

@@ -124,3 +124,35 @@ class MmaAtomAttr(Attribute):
         atom = parser.parse_string()
         parser.parse_punctuation(">")
         return cls(atom)
+
+
+SERIAL, PLAIN, PREFETCH = "serial", "plain", "prefetch"
+"""What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
+the next iteration into registers."""
+
+
+class LoopScheduleAttr(Attribute):
+    """How a loop is scheduled, and tiles of how many iterations there are at a time for each load that runs ahead."""
+
+    name = "nv_tileas.loop_schedule"
+    parameters = ("kind", "stages")
+    kind: str
+    stages: int
+
+    def verify(self) -> None:
+        if self.kind not in (SERIAL, PLAIN, PREFETCH):
+            raise VerifyError(f"expected serial, plain or prefetch, got {self.kind}", prefix=False)
+        if self.stages < 1 or (self.stages == 1) != (self.kind == SERIAL):
+            raise VerifyError(f"{self.stages} stages are none of a {self.kind} schedule", prefix=False)
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write(f"<{self.kind}, {self.stages}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "LoopScheduleAttr":
+        parser.parse_punctuation("<")
+        kind = parser.parse_any_keyword()
+        parser.parse_punctuation(",")
+        stages = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(kind, stages)

@@ -6,7 +6,7 @@ Most are those of nv_tileaa at another stage: same fields, same rules, same text
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import AllShapesMatch, Operation, Pure, TensorType, VerifyError, attribute, operand, result
+from tileiras.ir import AllShapesMatch, ArrayAttr, Operation, Pure, TensorType, VerifyError, attribute, operand, result
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 
@@ -16,6 +16,15 @@ COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
 SHORT_OF_REGISTERS = "nv_tileas.short_of_registers"
 """Discardable unit attribute of a loop whose tiles take about all the registers that a thread has."""
 
+
+LOOP_SCHEDULE = "nv_tileas.loop_schedule"
+"""Discardable attribute of a loop: the schedule chosen for it, a `#nv_tileas.loop_schedule`."""
+
+RUNS_AHEAD = "nv_tileas.runs_ahead"
+"""Discardable unit attribute of a load of a loop with a schedule: it is for later iterations."""
+
+NO_ROOM = "nv_tileas.no_room"
+"""Discardable unit attribute of a load that could run ahead but for shared memory."""
 
 NO_UNROLL = "nv_tileas.no_unroll"
 """Discardable unit attribute of a loop of which nobody behind this dialect is to repeat the body."""
@@ -137,47 +146,54 @@ class BlockTileOp(aa.BlockTileOp):
     name = "nv_tileas.block_tile"
 
 
-# ---- memory operations: with the atom that moves the data ------------------------------------------------------------
+# ---- memory operations: the atom that moves the data; its layout, until types have one -------------------------------
 
 
 @_counterpart
 class TiledLoadOp(aa.TiledLoadOp):
     name = "nv_tileas.tiled_load"
-    atom = attribute(CopyAtomAttr)
+    atom = attribute(CopyAtomAttr, optional=True)
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 @_counterpart
 class TiledStoreOp(aa.TiledStoreOp):
     name = "nv_tileas.tiled_store"
-    atom = attribute(CopyAtomAttr)
+    atom = attribute(CopyAtomAttr, optional=True)
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 @_counterpart
 class TiledAtomicRMWOp(aa.TiledAtomicRMWOp):
     name = "nv_tileas.tiled_atomic_rmw"
-    atom = attribute(CopyAtomAttr)
+    atom = attribute(CopyAtomAttr, optional=True)
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 @_counterpart
 class LoadOp(aa.LoadOp):
     name = "nv_tileas.load"
-    atom = attribute(CopyAtomAttr)
+    atom = attribute(CopyAtomAttr, optional=True)
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 @_counterpart
 class StoreOp(aa.StoreOp):
     name = "nv_tileas.store"
-    atom = attribute(CopyAtomAttr)
+    atom = attribute(CopyAtomAttr, optional=True)
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 @_counterpart
 class AtomicRMWOp(aa.AtomicRMWOp):
     name = "nv_tileas.atomic_rmw"
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 @_counterpart
 class AtomicCASOp(aa.AtomicCASOp):
     name = "nv_tileas.atomic_cas"
+    layout = attribute(LinearLayoutAttr, optional=True)
 
 
 # ---- tensors ---------------------------------------------------------------------------------------------------------
@@ -254,13 +270,15 @@ COUNTERPARTS[aa.ScanOp] = ScanOp
 @_counterpart
 class DotOp(aa.DotOp):
     name = "nv_tileas.dot"
-    atom = attribute(MmaAtomAttr)
+    atom = attribute(MmaAtomAttr, optional=True)
+    operand_layouts = attribute(ArrayAttr, optional=True)
 
 
 @_counterpart
 class BlockScaledMmaOp(aa.BlockScaledMmaOp):
     name = "nv_tileas.block_scaled_mma"
-    atom = attribute(MmaAtomAttr)
+    atom = attribute(MmaAtomAttr, optional=True)
+    operand_layouts = attribute(ArrayAttr, optional=True)
 
 
 PRODUCTS = (DotOp, BlockScaledMmaOp)

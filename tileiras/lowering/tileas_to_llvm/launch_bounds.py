@@ -27,8 +27,8 @@ def least_ctas(func: Any) -> int | None:
     if _elements(func) <= of_two * threads:
         return None
     # Several modules, for kernels with large tiles only.
-    from tileiras.schedule.registers import OTHER_REGISTERS, loop_registers, tile_registers, words
-    from tileiras.schedule.shared_memory import takes_rounds
+    from tileiras.resources.registers import OTHER_REGISTERS, loop_registers, tile_registers, words
+    from tileiras.resources.shared_memory import takes_rounds
 
     # Sums of products stay in registers, whereas ptxas makes some of what goes into other tiles again.
     loops = (

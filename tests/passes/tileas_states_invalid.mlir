@@ -1,0 +1,71 @@
+// RUN: not tileiras-opt %s --split-input-file --tileas-assign-load-store-layouts 2>&1 | FileCheck %s --check-prefix=ACCESSES
+// RUN: not tileiras-opt %s --split-input-file --tileas-remove-layout-conversions 2>&1 | FileCheck %s --check-prefix=LAYOUTS
+// RUN: not tileiras-opt %s --split-input-file --tileas-smem-operands 2>&1 | FileCheck %s --check-prefix=OPERANDS
+// RUN: not tileiras-opt %s --split-input-file --tileas-unspecialized-pipeline 2>&1 | FileCheck %s --check-prefix=LOOPS
+// RUN: not tileiras-opt %s --split-input-file --convert-tileas-to-llvm 2>&1 | FileCheck %s --check-prefix=LLVM
+// RUN: not tileiras-opt %s --split-input-file --tileas-slicing 2>&1 | FileCheck %s --check-prefix=WARPS
+
+// A pass that is given a function in an earlier state than it needs says which pass is missing, once, at the function.
+
+builtin.module {
+  // ACCESSES: tileas_states_invalid.mlir:[[@LINE+5]]:3: error: 'nv_tileaa.func' op is in state 'tileaa', pass 'tileas-assign-load-store-layouts' needs 'dot atoms': run 'convert-tileaa-to-tileas' first
+  // LAYOUTS: :[[@LINE+4]]:3: error: {{.*}} is in state 'tileaa', pass 'tileas-remove-layout-conversions' needs 'atoms': run 'convert-tileaa-to-tileas' first
+  // OPERANDS: :[[@LINE+3]]:3: error: {{.*}} is in state 'tileaa', pass 'tileas-smem-operands' needs 'layouts': run 'convert-tileaa-to-tileas' first
+  // LLVM: :[[@LINE+2]]:3: error: {{.*}} is in state 'tileaa', pass 'convert-tileas-to-llvm' needs 'layouts': run 'convert-tileaa-to-tileas' first
+  // WARPS: :[[@LINE+1]]:3: error: 'nv_tileaa.func' op has no number of warps, which pass 'tileas-slicing' needs: run 'tileas-assign-num-warps' first
+  nv_tileaa.func @of_nv_tileaa() attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+    %0 = nv_tileaa.make_range : tensor<32xi32>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+builtin.module {
+  // ACCESSES: :[[@LINE+3]]:3: error: {{.*}} is in state 'no layouts', pass 'tileas-assign-load-store-layouts' needs 'dot atoms': run 'tileas-assign-dot-layouts' first
+  // LAYOUTS: :[[@LINE+2]]:3: error: {{.*}} is in state 'no layouts', pass 'tileas-remove-layout-conversions' needs 'atoms': run 'tileas-assign-dot-layouts' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'no layouts', pass 'convert-tileas-to-llvm' needs 'layouts': run 'tileas-assign-dot-layouts' first
+  nv_tileaa.func @dots() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    %0 = arith.constant dense<1.0> : tensor<16x16xf32>
+    %1 = nv_tileas.dot %0, %0, %0 : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+builtin.module {
+  // LAYOUTS: :[[@LINE+3]]:3: error: {{.*}} is in state 'dot atoms', pass 'tileas-remove-layout-conversions' needs 'atoms': run 'tileas-assign-load-store-layouts' first
+  // OPERANDS: :[[@LINE+2]]:3: error: {{.*}} is in state 'dot atoms', {{.*}}: run 'tileas-assign-load-store-layouts' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'dot atoms', {{.*}}: run 'tileas-assign-load-store-layouts' first
+  nv_tileaa.func @accesses(%p: !nv_tileaa.ptr<i32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    %t = nv_tileas.create_mem_token : !nv_tileaa.mem_token
+    %x, %u = nv_tileas.load %p token = %t : !nv_tileaa.ptr<i32> -> i32, !nv_tileaa.mem_token
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+builtin.module {
+  // OPERANDS: :[[@LINE+3]]:3: error: {{.*}} is in state 'atoms', {{.*}}: run 'tileas-remove-layout-conversions' first
+  // LOOPS: :[[@LINE+2]]:3: error: {{.*}} is in state 'atoms', pass 'tileas-unspecialized-pipeline' needs 'scheduled': run 'tileas-remove-layout-conversions' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'atoms', {{.*}}: run 'tileas-remove-layout-conversions' first
+  nv_tileaa.func @tiles() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    %0 = nv_tileas.make_range : tensor<32xi32>
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+builtin.module {
+  // LOOPS: :[[@LINE+1]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-unspecialized-pipeline' needs 'scheduled': run 'tileas-generate-schedule' first
+  nv_tileaa.func @loops() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
+    %0 = arith.constant 0 : i32
+    %1 = arith.constant 1 : i32
+    scf.for %i = %0 to %1 step %1 : i32 {
+    }
+    nv_tileaa.return
+  }
+}

@@ -1,0 +1,149 @@
+"""Loads that an asynchronous copy can do, and where what they bring goes: through views and conversions to dots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorType, Value
+from tileiras.layout import LinearLayout
+from tileiras.layout.arena import stored_bits
+from tileiras.layout.convert import plan_conversion
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.memory import contiguous_registers
+from tileiras.layout.shared import SharedPlan
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets import CopyAtom
+
+LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
+
+
+def loads_of(loop: Any) -> list[Any]:
+    """The loads of a loop's own block."""
+    return [op for op in loop.body.block.operations if isinstance(op, LOADS)]
+
+
+class Leaf(NamedTuple):
+    """Where the data of a staged load leaves for other threads: a conversion, and the layout in which the load's own
+    tile has to be read so that the conversion becomes nothing."""
+
+    convert: Operation
+    layout: LinearLayout
+
+
+def refused(why: list[str] | None, reason: str) -> None:
+    if why is not None:
+        why.append(reason)
+
+
+def copied_vector(load: Any, atom: CopyAtom, why: list[str] | None = None) -> tuple[int, ...] | None:
+    """The tile positions of the bits within one copy when `atom` can bring what a load brings; None, with the reason in
+    `why`, when it cannot."""
+    type = load.data.type
+    if not isinstance(type, TensorType) or load.mem_semantic.value != "weak":
+        return refused(why, "it is ordered after other accesses" if isinstance(type, TensorType) else "it is a scalar")
+    if getattr(load, "reduction", None) is not None:
+        return refused(why, "no asynchronous copy combines the copies of multicast memory")
+    element = type.element_type
+    if not isinstance(element, (IntegerType, FloatType)) or element.width < 8:
+        return refused(why, f"no asynchronous copy brings elements of {element}")
+    width = load.atom.vector_size * element.width // 8
+    if width not in atom.widths:
+        return refused(why, f"its accesses are {width} bytes wide, asynchronous copies {_spelled(atom.widths)}")
+    if not _pads_with_zero(load):
+        return refused(why, "elements that are not loaded are not zero")
+    return _vector_positions(load, layout_of(type))
+
+
+def _spelled(widths: tuple[int, ...]) -> str:
+    return ", ".join(map(str, widths[:-1])) + f" or {widths[-1]}"
+
+
+def _pads_with_zero(load: Any) -> bool:
+    if isinstance(load, tileas.TiledLoadOp):
+        view = load.view.type
+        return view.sparse_dim is None and (view.padding is None or view.padding.value == "zero")
+    return load.other is None or _is_zero(load.other)
+
+
+def _is_zero(value: Value) -> bool:
+    op = value.defining_op
+    if isinstance(op, tileas.SplatOp):
+        return _is_zero(op.operand)
+    if not isinstance(op, arith.ConstantOp):
+        return False
+    data = getattr(op.value, "data", None)
+    if data is not None:
+        return not any(data)
+    return getattr(op.value, "bits", getattr(op.value, "value", None)) == 0
+
+
+def _vector_positions(load: Any, layout: LinearLayout) -> tuple[int, ...] | None:
+    """The tile positions of the bits within one copy, lowest first: layouts of memory accesses have them in the lowest
+    registers."""
+    bits = load.atom.vector_size.bit_length() - 1
+    registers = layout.bases("register")
+    for axis in reversed(range(len(layout.shape))):
+        inside = contiguous_registers(layout, axis)[:bits]
+        if inside == tuple(range(bits)):
+            return tuple(registers[i] for i in inside)
+    return None
+
+
+# ---- consumers ------------------------------------------------------------------------------------------------------
+
+
+def moves_with_conversion(op: Operation) -> bool:
+    """Whether an operation does the same to each element wherever it is, so that a conversion may come before it."""
+    if isinstance(op, tileas.RENAMING):
+        return True
+    if not op.has_trait(Pure) or op.regions or len(op.results) != 1 or len(op.operands) != 1:
+        return False
+    types = op.operands[0].type, op.results[0].type
+    tensors = all(isinstance(t, TensorType) for t in types)
+    return tensors and types[0].shape == types[1].shape and types[0].encoding is types[1].encoding
+
+
+def operand_layout(op: Operation, layout: LinearLayout) -> LinearLayout:
+    """The layout of the operand of an operation that moves with conversions when its result is to be in `layout`."""
+    shape = op.operands[0].type.shape
+    if isinstance(op, tileas.ViewOp):
+        return layout.reshape(shape)
+    if isinstance(op, tileas.PermuteOp):
+        return layout.unpermute(op.permutation.elements)
+    return layout
+
+
+def leaves_of(value: Value, block: Block) -> list[Leaf]:
+    """The conversions that the data of a load reaches, directly or through operations that move with conversions."""
+    found = []
+    for user in value.users:
+        if user.parent is not block:
+            continue
+        if isinstance(user, tileas.ConvertLayoutOp):
+            found.append(Leaf(user, layout_of(user.result.type)))
+        elif moves_with_conversion(user):
+            found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves_of(user.results[0], block)]
+    return found
+
+
+def feeds_product(load: Any, leaves: Iterable[Leaf]) -> bool:
+    """Whether what a load brings goes through shared memory to a product."""
+    type = load.data.type
+    return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
+
+
+def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
+    """Whether a conversion that goes through shared memory feeds a dot."""
+    return isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan) and _reaches_dot(leaf.convert)
+
+
+def _reaches_dot(op: Operation) -> bool:
+    for user in op.results[0].users:
+        if isinstance(user, tileas.PRODUCTS):
+            return True
+        if moves_with_conversion(user) and _reaches_dot(user):
+            return True
+    return False

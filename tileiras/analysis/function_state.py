@@ -1,0 +1,97 @@
+"""How far a function is on its way through the stage `tileas`: computed from its operations, kept nowhere."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, TensorType
+
+WITHOUT_ATOM = (aa.AtomicRMWOp, aa.AtomicCASOp)
+"""Accesses that are of single elements, one instruction each."""
+
+ACCESSES = (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp, aa.LoadOp, aa.StoreOp, *WITHOUT_ATOM)
+
+KEPT = (aa.FuncOp, aa.ReturnOp, aa.GlobalOp)
+"""Operations of nv_tileaa that nv_tileas has as well."""
+
+
+class State(IntEnum):
+    """Each state has what those before it have."""
+
+    TILEAA = 0
+    """Operations of nv_tileaa."""
+    NO_LAYOUTS = 1
+    """Operations of nv_tileas, tiles without an encoding."""
+    DOT_ATOMS = 2
+    """An atom for every dot, and the layouts in which it takes its operands."""
+    ATOMS = 3
+    """An atom for every movement as well, and the layout in which it moves."""
+    LAYOUTS = 4
+    """An encoding on every tile."""
+    SCHEDULED = 5
+    """A schedule on every loop."""
+
+    @property
+    def spelled(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+LEFT_BY = {
+    State.NO_LAYOUTS: "convert-tileaa-to-tileas",
+    State.DOT_ATOMS: "tileas-assign-dot-layouts",
+    State.ATOMS: "tileas-assign-load-store-layouts",
+    State.LAYOUTS: "tileas-remove-layout-conversions",
+    State.SCHEDULED: "tileas-generate-schedule",
+}
+"""The pass that brings a function to a state."""
+
+
+def function_state(func: Operation) -> State:
+    """The latest state for which every operation of a function is ready."""
+    state = State.SCHEDULED
+    for op in func.walk():
+        if op is not func and (found := _state_of(op, state)) < state:
+            state = found
+            if state is State.TILEAA:
+                break
+    return state
+
+
+def is_nv_tileas(func: Operation) -> bool:
+    """Whether a function has been converted to nv_tileas: its first operation of either dialect says so."""
+    for op in func.walk():
+        if op.dialect == "nv_tileas":
+            return True
+        if op.dialect == "nv_tileaa" and not isinstance(op, KEPT):
+            return False
+    return False
+
+
+def _state_of(op: Any, most: State) -> State:
+    if op.dialect == "nv_tileaa" and not isinstance(op, KEPT):
+        return State.TILEAA
+    if isinstance(op, tileas.PRODUCTS):
+        if op.atom is None:
+            return State.NO_LAYOUTS
+    elif isinstance(op, ACCESSES):
+        if op.attributes.get("atom") is None and op.attributes.get("layout") is None and _wants_atom(op):
+            return State.DOT_ATOMS
+    elif isinstance(op, scf.ForOp) and tileas.LOOP_SCHEDULE not in op.attributes:
+        most = min(most, State.LAYOUTS)
+    tensors = (value.type for value in (*op.results, *_arguments(op)) if isinstance(value.type, TensorType))
+    return State.ATOMS if any(type.encoding is None for type in tensors) else most
+
+
+def _wants_atom(op: Any) -> bool:
+    """Whether an access is to be told how it moves its data: all but updates of scalars, which have one way."""
+    if not isinstance(op, WITHOUT_ATOM):
+        return True
+    return isinstance(op.value.type, TensorType) and op.value.type.encoding is None
+
+
+def _arguments(op: Operation) -> list[Any]:
+    return [argument for region in op.regions for block in region.blocks for argument in block.arguments]

@@ -1,0 +1,89 @@
+"""Which atom moves the data of each access, how much at once, and in which layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.alias import data_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import TensorType, element_type_of
+from tileiras.ir.pass_manager import PassContext
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import encode
+from tileiras.remarks import Remark
+from tileiras.targets import CopyAtom, Target, find_copy_atom
+
+from .anchors import MEMORY_OPS
+from .propagation import LayoutAssignment
+
+_READS = (aa.TiledLoadOp, aa.LoadOp)
+_WRITES = (aa.TiledStoreOp, aa.StoreOp)
+
+
+def _atom(op: Any, target: Target) -> CopyAtom | None:
+    """What moves the data of an access; None for updates of single elements, whose old values are wanted."""
+    if isinstance(op, _READS):
+        return find_copy_atom(target, "global", "register")
+    if isinstance(op, (*_WRITES, aa.TiledAtomicRMWOp)):
+        return find_copy_atom(target, "register", "global", combines=not isinstance(op, _WRITES))
+    return None
+
+
+_STORES = (*_WRITES, aa.TiledAtomicRMWOp)
+
+
+def assign_load_store_layouts(func: aa.FuncOp, target: Target, context: PassContext) -> None:
+    """Gives accesses of a function of nv_tileas their `atom`, and those of tiles a `layout`."""
+    engine = context.engine
+    accesses = [op for op in func.walk() if isinstance(op, MEMORY_OPS)]
+    if not accesses or all(op.attributes.get("atom") or op.attributes.get("layout") for op in accesses):
+        return
+    assignment = LayoutAssignment.of(func, context)
+    for op in accesses:
+        layout, vector_size = None, 1
+        if isinstance(data_of(op).type, TensorType):
+            layout = assignment.store_layout(op) if isinstance(op, _STORES) else assignment.memory.layout(op)
+            vector_size = assignment.memory.vector_size(op, layout)
+            op.attributes["layout"] = encode(layout)
+        atom = _atom(op, target)
+        if atom is not None:
+            op.attributes["atom"] = tileas.CopyAtomAttr(atom.name, vector_size)
+        if engine.remarks:
+            _remark(op, atom, vector_size, layout, assignment, func.sym_name.value, engine)
+
+
+UPDATE = "atom.global"
+
+
+def _remark(
+    op: Any,
+    atom: CopyAtom | None,
+    vector_size: int,
+    layout: LinearLayout | None,
+    assignment: LayoutAssignment,
+    function: str,
+    engine: DiagnosticEngine,
+) -> None:
+    """Says how an operation reaches memory, and what keeps its accesses narrow."""
+    type = data_of(op).type
+    instruction = UPDATE if atom is None else atom.instruction
+    kind = "Load" if isinstance(op, _READS) else "Store" if isinstance(op, _WRITES) else "Atomic"
+    if atom is None:
+        vector_size = 1
+    bits = max(8, element_type_of(type).width) * vector_size
+    arguments = {"Instruction": instruction, "Width": f"{bits // 8} bytes"}
+    reason = ""
+    if layout is not None:
+        arguments |= {"Shape": list(type.shape), "Elements per access": vector_size}
+        if atom is None:
+            reason = "an update is of one element"
+        else:
+            reason = assignment.memory.why_not_wider(op, layout)
+    engine.emit(
+        Remark(
+            "passed", f"RemarkMemory{kind}InstructionSelected", op.location,
+            arguments=arguments, reason=reason, function=function,
+        )
+    )  # fmt: skip

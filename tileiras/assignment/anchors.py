@@ -1,0 +1,239 @@
+"""Layouts where they matter most: at memory operations and at dots.
+
+All accesses of one shape and one order of dimensions share a layout, so that an element-wise kernel needs no conversion
+whatever its mix of element types; the narrowest element decides how many a thread holds in a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.alias import data_of
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.mask_runs import mask_runs
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import DYNAMIC, Operation, TensorType, element_type_of
+from tileiras.layout import LinearLayout
+from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
+from tileiras.named_tuple import NamedTuple
+
+MEMORY_OPS = (
+    aa.TiledLoadOp,
+    aa.TiledStoreOp,
+    aa.TiledAtomicRMWOp,
+    aa.LoadOp,
+    aa.StoreOp,
+    aa.AtomicRMWOp,
+    aa.AtomicCASOp,
+)
+
+
+class Access(NamedTuple):
+    """How one operation walks memory: its tile, fastest dimension first, and the run that is surely aligned."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    element_bits: int
+    aligned_elements: int
+    """Elements along the fastest dimension that start at a multiple of their joint size, a power of two."""
+
+
+BRANCH_ELEMENTS = 4
+"""Elements of a vector, where that is less than 16 bytes, for which an access is written twice."""
+
+def access_of(
+    op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[str] | None = None
+) -> Access | None:
+    """The access of a memory operation by so many threads; None when it moves a scalar.  What bounds the aligned run,
+    the tightest bound last, goes to `why`."""
+    type = data_of(op).type
+    if not isinstance(type, TensorType):
+        return None
+    if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp)):
+        return _tiled_access(op, type, facts, why)
+    return _pointer_access(op, type, facts, threads, why)
+
+
+def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
+    view = op.view.type
+    source = view.source
+    memref = op.view.defining_op.source.defining_op
+    bits = _element_bits(type)
+    strides = [source.strides[view.dim_map[d]] for d in range(type.rank)]
+    order = dimension_order([None if stride == DYNAMIC else stride for stride in strides])
+    inner = order[0]
+    if strides[inner] != 1 or view.sparse_dim == view.dim_map[inner]:
+        if why is not None:
+            gathers = strides[inner] == 1
+            why.append("elements are gathered" if gathers else "no dimension is known to have a stride of 1")
+        return Access(type.shape, tuple(order), bits, 1)
+    # Every address in the tile is base + sum(coordinate * stride): aligned as far as the base and each outer step are.
+    # Tiles begin at multiples of their extent (or traversal stride), a run of which along the inner dimension is one.
+    aligned_bytes = facts.divisor(memref.base)
+    if why is not None:
+        known = _power(aligned_bytes)
+        why.append(
+            f"the base address is known to be a multiple of {known} bytes only"
+            if known > 1
+            else "nothing is known of the alignment of the base address"
+        )
+    element_bytes = max(1, bits // 8)
+    for d in order:
+        stride = memref.stride(view.dim_map[d])
+        step = stride if isinstance(stride, int) else facts.divisor(stride)
+        steps = view.traversal_strides[d] if d == inner else 1
+        narrowed = _gcd_power_of_two(aligned_bytes, step * steps * element_bytes)
+        if why is not None and narrowed < aligned_bytes:
+            what = "the tile's extent" if d == inner else f"the stride of dimension {view.dim_map[d]}"
+            why.append(f"{what} is known to be a multiple of {narrowed} bytes only")
+        aligned_bytes = narrowed
+    return Access(type.shape, tuple(order), bits, max(1, aligned_bytes // element_bytes))
+
+
+def _pointer_access(
+    op: Any, type: TensorType, facts: DivisibilityAnalysis, threads: int, why: list[str] | None
+) -> Access:
+    bits = _element_bits(type)
+    contiguity = facts.contiguity(op.pointer)
+    order = sorted(range(type.rank), key=lambda d: (-contiguity[d], -d))
+    run = contiguity[order[0]]
+    # Runs start at multiples of the divisor along their own dimension; what the others say is about single elements.
+    divisor = facts.facts(op.pointer).divisor[order[0]]
+    aligned = min(run, max(1, divisor // max(1, bits // 8)))
+    if why is not None:
+        runs = f"addresses are known to follow each other in runs of {run} only"
+        why.append(
+            (runs if run > 1 else "addresses are not known to follow each other")
+            if aligned == run
+            else f"runs of addresses are known to start at multiples of {_power(divisor)} bytes only"
+        )
+    mask = getattr(op, "mask", None)
+    if mask is not None:
+        # A vector access is executed or not as a whole.  Where its ends say whether it is, a branch finds that out.
+        constancy = facts.constancy(mask)[order[0]]
+        if constancy < aligned and _may_branch(op):
+            run = mask_runs(mask, facts)[order[0]].together
+            held = min(run, aligned, max(1, type.num_elements // threads))
+            if held >= BRANCH_ELEMENTS or held * bits >= ACCESS_BITS:
+                constancy = max(constancy, run)
+        if why is not None and constancy < aligned:
+            same = f"the mask is known to be the same for {constancy} elements in a row only"
+            why.append(same if constancy > 1 else "the mask may be another one for each element")
+        aligned = min(aligned, constancy)
+    return Access(type.shape, tuple(order), bits, aligned)
+
+
+def _may_branch(op: Any) -> bool:
+    """Whether an access with a mask can be written twice: by whole vectors, and element by element."""
+    return (
+        isinstance(op, (aa.LoadOp, aa.StoreOp))
+        and op.mem_semantic.value == "weak"
+        and getattr(element_type_of(data_of(op).type), "width", 64) != 4
+    )
+
+
+def _element_bits(type: TensorType) -> int:
+    element = element_type_of(type)
+    return max(8, element.width)
+
+
+def _gcd_power_of_two(a: int, b: int) -> int:
+    both = a | b
+    return both & -both if both else 1 << 62
+
+
+def _power(number: int) -> int:
+    """The largest power of two in a number."""
+    return number & -number
+
+
+class MemoryLayouts:
+    """The anchor layout of every memory operation of a function."""
+
+    def __init__(
+        self, func: Operation, facts: DivisibilityAnalysis, num_warps: int, remarks: bool = False
+    ) -> None:
+        self.accesses: dict[Operation, Access] = {}
+        self.bounds: dict[Operation, list[str]] = {}
+        """With `remarks`: what bounds the aligned run of each access, the tightest bound last."""
+        for op in func.walk():
+            if isinstance(op, MEMORY_OPS):
+                why: list[str] | None = [] if remarks else None
+                access = access_of(op, facts, 32 * num_warps, why)
+                if access is not None:
+                    self.accesses[op] = access
+                    if why is not None:
+                        self.bounds[op] = why
+        narrowest: dict[tuple, tuple[int, int]] = {}
+        for access in self.accesses.values():
+            key = (access.shape, access.order)
+            # Most elements per access first: a wider element then takes several accesses of the same layout.
+            run = min(access.aligned_elements, ACCESS_BITS // access.element_bits)
+            narrowest[key] = max(narrowest.get(key, (0, 0)), (run, access.element_bits))
+        self._layouts = {
+            (shape, order): _coalesced(shape, order, run, bits, num_warps)
+            for (shape, order), (run, bits) in narrowest.items()
+        }
+        self._num_warps = num_warps
+
+    def layout(self, op: Operation) -> LinearLayout:
+        access = self.accesses[op]
+        return self._layouts[access.shape, access.order]
+
+    def vector_size(self, op: Operation, layout: LinearLayout) -> int:
+        """Elements per access of a thread when the operation runs in `layout`."""
+        access = self.accesses[op]
+        run = access.aligned_elements
+        divisibility = run * max(1, access.element_bits // 8)
+        axis = access.order[0]
+        return 1 << len(vector_registers(layout, axis, access.element_bits, contiguous=run, divisibility=divisibility))
+
+    def why_not_wider(self, op: Operation, layout: LinearLayout) -> str:
+        """What keeps the accesses of an operation in `layout` below 16 bytes; empty when nothing does."""
+        access = self.accesses[op]
+        vector = self.vector_size(op, layout)
+        if vector * access.element_bits >= ACCESS_BITS:
+            return ""
+        if vector >= access.aligned_elements:
+            return self.bounds[op][-1] if self.bounds.get(op) else ""
+        held = 1 << len(contiguous_registers(layout, access.order[0]))
+        if held <= vector:
+            return f"a thread holds {held} of the tile's elements in a row"
+        return "other elements of the tile lie between those of a wider access"
+
+    def sectors(self, op: Operation, layout: LinearLayout) -> int:
+        """32-byte sectors that a warp touches when the operation runs in `layout`, summed over its accesses.
+
+        The memory system moves whole sectors (CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory").
+        """
+        access = self.accesses[op]
+        axis = access.order[0]
+        element_bytes = max(1, access.element_bits // 8)
+        vector = self.vector_size(op, layout)
+        lanes = layout.coordinate_columns("lane", axis)
+        rest = [v & ~layout.dim_mask(axis) for v in layout.bases("lane")]
+        touched = set()
+        for lane in range(32):
+            along = other = 0
+            for bit in range(5):
+                if lane >> bit & 1:
+                    along ^= lanes[bit]
+                    other ^= rest[bit]
+            first = along * element_bytes
+            touched.update(
+                (other, sector) for sector in range(first // 32, (first + vector * element_bytes - 1) // 32 + 1)
+            )
+        return len(touched) * max(1, layout.registers // vector)
+
+    def default(self, shape: tuple[int, ...]) -> LinearLayout:
+        """A layout for a tile that no memory operation of this shape anchors: row-major."""
+        order = tuple(range(len(shape) - 1, -1, -1))
+        found = self._layouts.get((shape, order))
+        if found is None:
+            found = self._layouts[shape, order] = _coalesced(shape, order, 4, 32, self._num_warps)
+        return found
+
+
+def _coalesced(shape: tuple[int, ...], order: tuple[int, ...], run: int, bits: int, num_warps: int) -> LinearLayout:
+    divisibility = run * max(1, bits // 8)
+    return coalesced(shape, bits, order, num_warps, contiguous=run, divisibility=divisibility)

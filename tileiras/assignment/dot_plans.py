@@ -1,0 +1,194 @@
+"""The atom that could execute a dot, and the layouts that it demands of the operands."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import TensorType, Value
+from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets import (
+    UNIVERSAL_FMA,
+    MmaAtom,
+    ScaledMmaAtom,
+    Target,
+    element_name,
+    find_mma_atoms,
+    find_scaled_mma_atom,
+    product_types,
+)
+
+FMA_SIDES = (4, 2, 1)
+"""Neighbouring rows or columns of the result that a thread of the multiply-add form has: four are 16 bytes of f32."""
+
+FMA_LANES = (8, 16, 4, 32, 2, 1)
+"""Lanes of a warp along the columns, the rest along the rows: eight read 128 bytes of a row, all banks, at once."""
+
+
+class FmaBlock(NamedTuple):
+    """Rows and columns of neighbours in a thread, of threads in a warp, and of warps."""
+
+    thread: tuple[int, int]
+    lanes: tuple[int, int]
+    warps: tuple[int, int]
+
+    def share(self, m: int, n: int) -> tuple[int, int]:
+        """Rows and columns of an m x n result that a thread computes in all."""
+        sides = zip(self.thread, self.lanes, self.warps, (m, n))
+        rows, columns = (own * max(1, size // (own * lanes * warps)) for own, lanes, warps, size in sides)
+        return rows, columns
+
+
+@functools.lru_cache(maxsize=256)
+def fma_block(m: int, n: int, num_warps: int) -> FmaBlock:
+    """How a result is shared out over threads: as few multiply-adds for each as possible, none of them made by several
+    threads if there are enough elements, and as square a share, which uses each value that it reads most often."""
+
+    def cost(block: FmaBlock) -> int:
+        rows, columns = block.share(m, n)
+        return rows * columns + rows + columns
+
+    def blocks() -> Iterator[FmaBlock]:
+        for lanes, *thread in itertools.product(FMA_LANES, FMA_SIDES, FMA_SIDES):
+            rows, columns = min(m, thread[0]), min(n, thread[1])
+            unit = rows * (32 // lanes), columns * lanes
+            yield FmaBlock((rows, columns), (32 // lanes, lanes), split_warps(num_warps, (m, n), unit))
+
+    return min(blocks(), key=cost)
+
+
+class DotPlan(NamedTuple):
+    """How a dot runs: an atom's name in the target tables, and the layouts of A, B, the accumulator, and of the scales
+    of a block-scaled one."""
+
+    atom: str
+    a: LinearLayout
+    b: LinearLayout
+    c: LinearLayout
+    scales: tuple[LinearLayout, ...] = ()
+
+
+class DotPlans:
+    """The plan of every dot of a function, made on first use."""
+
+    def __init__(self, target: Target, num_warps: int) -> None:
+        self.target = target
+        self._num_warps = num_warps
+        self._plans: dict[aa.DotOp, DotPlan] = {}
+
+    def plan(self, op: Any) -> DotPlan:
+        found = self._plans.get(op)
+        if found is None:
+            found = self._plans[op] = self._make(op)
+        return found
+
+    def scaled_atom(self, op: Any) -> ScaledMmaAtom | None:
+        """The instruction for a block-scaled product, None when the target has none for it."""
+        types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
+        if op.scale_b.type.element_type is not types[2]:
+            return None
+        return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
+
+    def run_atom(self, op: Any, factor: Any = None) -> MmaAtom | None:
+        """The instruction for the factors of a block-scaled product, of which each run of K is scaled afterwards; None
+        when the target has none that runs are multiples of.  `factor` is a type that they are to have instead."""
+        a, b = (element_name(factor or v.type.element_type) for v in (op.a, op.b))
+        m, n = op.c.type.shape[-2:]
+        atoms = find_mma_atoms(self.target, a, b, "f32", m, n, op.block)
+        return atoms[0] if atoms else None
+
+    def _make_scaled(self, op: Any) -> DotPlan:
+        shape, depth = op.c.type.shape, op.a.type.shape[-1]
+        batch = shape[0] if len(shape) == 3 else None
+        m, n = shape[-2:]
+        runs = depth // op.block
+        atom = self.scaled_atom(op)
+        if atom is not None:
+            warps = split_warps(self._num_warps, (m, n), atom.c.shape)
+            scales = scale_layouts(atom, m, n, runs, warps, batch)
+            return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
+        plain = self.run_atom(op)
+        if plain is None:
+            name, a, b, c, _ = self._fma(m, n, depth, batch)
+            return DotPlan(name, a, b, c, fma_operands(c, runs))
+        warps = split_warps(self._num_warps, (m, n), plain.c.shape)
+        a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
+        return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
+
+    def _make(self, op: Any) -> DotPlan:
+        if isinstance(op, aa.BlockScaledMmaOp):
+            return self._make_scaled(op)
+        a, c = op.a.type, op.c.type
+        batch = c.shape[0] if c.rank == 3 else None
+        m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
+        atoms = find_mma_atoms(self.target, *product_types(op), m, n, k)
+        if not atoms:
+            return self._fma(m, n, k, batch)
+        atom = atoms[0]
+        split = split_rows if _is_linked(op) else split_warps
+        warps = split(self._num_warps, (m, n), atom.c.shape)
+        return DotPlan(atom.name, *mma_layouts(atom, m, n, k, warps, batch))
+
+    def _fma(self, m: int, n: int, k: int, batch: int | None) -> DotPlan:
+        lead = () if batch is None else (batch,)
+        ones = (1,) * len(lead)
+        block = fma_block(m, n, self._num_warps)
+        order = tuple(range(len(lead) + 1, -1, -1))
+        c = blocked((*lead, m, n), *((*ones, *counts) for counts in block), order)
+        return DotPlan(UNIVERSAL_FMA, *fma_operands(c, k), c)
+
+
+def split_warps(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
+    """Warps along M and N, where a warp computes multiples of `unit`: as square a share of the tile as that allows.
+
+    Warps beyond what the tile has room for go along M, where they repeat work.
+    """
+    share_m, share_n = tile
+    along_m = along_n = 1
+    while along_m * along_n < num_warps:
+        if share_n > unit[1] and (share_n > share_m or share_m <= unit[0]):
+            along_n *= 2
+            share_n //= 2
+        else:
+            along_m *= 2
+            share_m //= 2
+    return along_m, along_n
+
+
+def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> tuple[int, int]:
+    """Warps along M as far as there are rows for them: each then has whole rows of the result."""
+    along_m = min(num_warps, max(1, tile[0] // unit[0]))
+    return along_m, num_warps // along_m
+
+
+def _is_linked(op: Any) -> bool:
+    """Whether the result of one dot becomes a factor of another, and `op` is either: rows then stay in their warp on
+    the way, and what is computed of whole rows in between does as well."""
+    return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
+
+
+def _becomes_factor(value: Value, seen: set[Value]) -> bool:
+    if value in seen:
+        return False
+    seen.add(value)
+    for user in value.users:
+        if isinstance(user, aa.DotOp):
+            if value is user.a or value is user.b:
+                return True
+        elif not user.regions and any(_becomes_factor(r, seen) for r in user.results if isinstance(r.type, TensorType)):
+            return True
+    return False
+
+
+def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
+    op = value.defining_op
+    if value in seen or op is None or op.regions:
+        return False
+    seen.add(value)
+    if isinstance(op, aa.DotOp):
+        return True
+    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))

@@ -1,0 +1,117 @@
+"""Values in layouts: conversions, and flexible values rematerialized where they are wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, BlockArgument, ConversionRewriter, Operation, TensorType, Value
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import encode, with_layout
+
+from .propagation import LayoutAssignment
+
+
+class Flexible:
+    """Stands for the result of a flexible operation until somebody wants it in a layout."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+class Layouts:
+    """What the patterns of this lowering share; `as_layout` is how they read tensor operands."""
+
+    def __init__(self, assignment: LayoutAssignment, rewriter: ConversionRewriter) -> None:
+        self.assignment = assignment
+        self.rewriter = rewriter
+        self._made: dict[tuple[Value, LinearLayout], Value] = {}
+
+    @staticmethod
+    def typed(type: TensorType, layout: LinearLayout) -> TensorType:
+        return with_layout(type, layout)
+
+    def as_layout(self, old: Value, layout: LinearLayout) -> Value:
+        """The converted value of `old` in `layout`; scalars pass through.
+
+        A conversion is placed right after the definition, a flexible value at its definition, so that either is there
+        for every use and stays outside the loops that use it.
+        """
+        if not isinstance(old.type, TensorType):
+            return self.rewriter.value(old)
+        key = (old, layout)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self._make(old, layout)
+        return found
+
+    def concrete(self, old: Value) -> Value:
+        """The converted value of `old` in the layout that it has, or would have."""
+        if not isinstance(old.type, TensorType):
+            return self.rewriter.value(old)
+        return self.as_layout(old, self.assignment.concrete(old))
+
+    def _make(self, old: Value, layout: LinearLayout) -> Value:
+        new = self.rewriter.value(old)
+        if isinstance(new, Flexible):
+            return self._remake(old.defining_op, layout)
+        if new.type.encoding is encode(layout):
+            return new
+        block, before = _after(new)
+        convert = tileas.ConvertLayoutOp.create((new,), (with_layout(new.type, layout),))
+        convert.location = new.defining_op.location if new.defining_op is not None else old.location  # type: ignore[union-attr]
+        block.insert_before(convert, before)
+        return convert.results[0]
+
+    def _remake(self, op: Any, layout: LinearLayout) -> Value:
+        """A flexible operation again, with its result in `layout`."""
+        rewriter = self.rewriter
+        type = with_layout(op.results[0].type, layout)
+        if isinstance(op, aa.BroadcastOp):
+            operands: list[Any] = [self.as_layout(op.operand, layout.shrink(op.operand.type.shape))]
+        elif isinstance(op, aa.ViewOp):
+            operands = [self.as_layout(op.operand, layout.reshape(op.operand.type.shape))]
+        elif isinstance(op, aa.PermuteOp):
+            operands = [self.as_layout(op.operand, layout.unpermute(op.permutation.elements))]
+        else:
+            operands = [self.as_layout(operand, layout) for operand in op.operands]
+        new = op.__class__.create(operands, (type,), dict(op.attributes), location=op.location)
+        with rewriter.at(op.parent, op):
+            rewriter.insert(new)
+        return new.results[0]
+
+
+def _after(value: Value) -> tuple[Block, Operation | None]:
+    if isinstance(value, BlockArgument):
+        return value.block, value.block.first
+    op = value.defining_op
+    assert op is not None and op.parent is not None
+    return op.parent, op.next
+
+
+def plain(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
+    """An operation whose layout follows the rules of the assignment and whose operands share the result's layout.
+
+    Covers element-wise operations of every dialect, and everything on scalars.
+    """
+    layouts: Layouts = rewriter.data
+    if any(isinstance(result.type, TensorType) for result in op.results):
+        layout = layouts.assignment.layout(op.results[0])
+        if layout is None:
+            return [Flexible(result) for result in op.results]
+        operands = [layouts.as_layout(operand, layout) for operand in op.operands]
+        types = [with_layout(result.type, layout) for result in op.results]
+    else:
+        operands = [layouts.concrete(operand) for operand in op.operands]
+        types = [result.type for result in op.results]
+    return rewriter.insert(type(op).create(operands, types, dict(op.attributes)))
+
+
+def constant(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+    if isinstance(op.result.type, TensorType):
+        return [Flexible(op.result)]
+    return rewriter.insert(arith.ConstantOp.create((), (op.result.type,), dict(op.attributes)))

@@ -1,0 +1,61 @@
+"""How many warps execute a tile block, when nobody asked for a number."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tileiras.diagnostics import DiagnosticEngine, counted
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, TensorType
+from tileiras.remarks import Remark
+
+# Elements of the largest tile that a thread should hold: enough for 16-byte accesses and some instruction-level
+# parallelism, few enough that several tiles fit in registers.
+ELEMENTS_PER_THREAD = 8
+
+# An accumulator may take more registers, since it is the reason for the kernel.
+ACCUMULATORS_PER_THREAD = 64
+
+# A factor waits in registers until all of it has gone to shared memory, unless a loop copies it there.
+FACTORS_PER_THREAD = 128
+
+MAX_WARPS = 8
+
+
+def choose_num_warps(func: Operation) -> int:
+    """A power of two from 1 to 8, from the tiles that the function loads, stores, reduces and multiplies.
+
+    >>> choose_num_warps(vector_add_of_1024_elements)   # doctest: +SKIP
+    4
+    """
+    largest = accumulators = 1
+    for op in func.walk():
+        if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp)):
+            accumulators = max(accumulators, prod(op.result.type.shape))
+            continue
+        for value in op.results:
+            if isinstance(value.type, TensorType):
+                largest = max(largest, prod(value.type.shape))
+    if accumulators > 1:
+        least = max(min(4, accumulators // 256), largest // (32 * FACTORS_PER_THREAD))
+        return _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
+    return _warps(largest, ELEMENTS_PER_THREAD)
+
+
+def _warps(elements: int, per_thread: int, least: int = 1) -> int:
+    wanted = max(least, elements // (32 * per_thread))
+    return min(MAX_WARPS, 1 << (wanted.bit_length() - 1)) if wanted > 1 else 1
+
+
+def assign_num_warps(func: aa.FuncOp, asked: int, engine: DiagnosticEngine | None = None) -> None:
+    """Writes the number of warps into `kernel_spec`: `asked` unless that is 0, the kernel's own, or the one chosen."""
+    spec = func.kernel_spec
+    warps = asked or spec.num_warps or choose_num_warps(func)
+    if engine is not None and engine.remarks:
+        reason = "as an option says" if asked else "as the kernel says" if spec.num_warps else "chosen from its tiles"
+        engine.emit(
+            Remark("analysis", "RemarkKernelLaunch", func.location,
+                   counted(warps, "warp"), counted(spec.num_ctas or 1, "CTA"),
+                   reason=reason, function=func.sym_name.value)
+        )  # fmt: skip
+    func.attributes["kernel_spec"] = spec.with_num_warps(warps)

@@ -1,0 +1,204 @@
+"""Layout assignment: which layout every tensor of a function has.
+
+Memory operations and dots are anchors (see `anchors`).  From there layouts flow forward: an element-wise result takes
+the layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  What depends on no
+anchor (constants, ranges, splats, broadcasts and arithmetic on these) is *flexible*: it has no layout of its own and is
+made in whatever layout a user wants, since remaking it is cheaper than moving data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from tileiras.analysis.alias import data_of
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Block, BlockArgument, Operation, TensorType, Value
+from tileiras.ir.pass_manager import PassContext
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.reduce import mixes_axes, plan_reduction
+from tileiras.layout.scan import is_scannable, scan_layout
+
+from .anchors import MEMORY_OPS, MemoryLayouts
+
+_MAKERS = (aa.SplatOp, aa.MakeRangeOp, aa.BroadcastOp)
+
+
+class LayoutAssignment:
+    """`layout(value)` of tensors without an encoding; None for flexible ones.  Decided on demand and kept."""
+
+    def __init__(self, memory: MemoryLayouts) -> None:
+        self.memory = memory
+        self._known: dict[Value, LinearLayout | None] = {}
+        self._asking: set[Value] = set()
+        self._met_itself = False
+        self._rules: dict[type[Operation], Callable[[Any, Any], LinearLayout | None]] = {
+            tileas.DotOp: lambda op, result: operand_layouts(op)[2],
+            tileas.BlockScaledMmaOp: lambda op, result: operand_layouts(op)[2],
+            tileas.ReduceOp: lambda op, result: plan_reduction(self.input_layout(op), op.dim.value).result,
+            tileas.ScanOp: lambda op, result: self.input_layout(op),
+            tileas.ViewOp: lambda op, result: _then(self.layout(op.operand), lambda x: x.reshape(result.type.shape)),
+            tileas.PermuteOp: lambda op, result: _then(
+                self.layout(op.operand), lambda x: x.permute(op.permutation.elements)
+            ),
+            tileas.CatOp: lambda op, result: self.cat_layout(op).doubled(op.dim.value),
+            tileas.ExtractSliceOp: lambda op, result: self.memory.default(result.type.shape),
+            tileas.InsertSliceOp: lambda op, result: self.concrete(op.dest),
+            scf.ForOp: lambda op, result: self._carried(op.yield_op.operands[result.index], op.init_args[result.index]),
+            scf.IfOp: lambda op, result: self._first(
+                [region.block.last.operands[result.index] for region in op.regions], result.type.shape
+            ),
+            scf.WhileOp: lambda op, result: self._first([op.before.block.last.args[result.index]], result.type.shape),
+        }
+
+    @classmethod
+    def of(cls, func: aa.FuncOp, context: PassContext) -> LayoutAssignment:
+        """That of a function of nv_tileas whose dots have their layouts."""
+
+        def make() -> LayoutAssignment:
+            facts, warps = DivisibilityAnalysis(func), func.kernel_spec.num_warps
+            made = cls(MemoryLayouts(func, facts, warps, context.engine.remarks))
+            made._settle(func.body.block)
+            return made
+
+        return context.analysis(cls, func, make)
+
+    def _settle(self, block: Block) -> None:
+        """Decides in the order of the program: where values depend on each other around a loop, the first one that is
+        asked for decides for the others."""
+        for op in block.operations:
+            regions = [region.block for region in op.regions if region.blocks]
+            asked = list(op.results) or list(op.operands)
+            if isinstance(op, scf.WhileOp):
+                # What the second part yields goes to the first one, whose arguments are asked for here.
+                asked = [*op.before.block.arguments, *op.after.block.arguments, *op.results]
+                regions.reverse()
+            elif isinstance(op, (tileas.ReduceOp, tileas.ScanOp)):
+                asked = [op.inputs[0], *op.results]
+            for value in asked:
+                if isinstance(value.type, TensorType):
+                    self.layout(value)
+            for inner in regions:
+                self._settle(inner)
+
+    def layout(self, value: Value) -> LinearLayout | None:
+        if value in self._known:
+            return self._known[value]
+        if value in self._asking:  # a loop-carried value that depends on itself says nothing
+            self._met_itself = True
+            return None
+        outer, self._met_itself = self._met_itself, False
+        self._asking.add(value)
+        found = self._decide(value)
+        self._asking.discard(value)
+        if found is None and not self._asking and _is_carried(value):
+            found = self.memory.default(value.type.shape)
+        # "Flexible" found on the way round a loop is not final: the loop-carried value may yet get a layout.
+        if found is not None or not self._met_itself or not self._asking:
+            self._known[value] = found
+        self._met_itself = (self._met_itself or outer) and bool(self._asking)
+        return found
+
+    def concrete(self, value: Value) -> LinearLayout:
+        """The layout of a value that must have one even when it is flexible."""
+        return self.layout(value) or self.memory.default(value.type.shape)
+
+    def input_layout(self, op: Any) -> LinearLayout:
+        """The layout in which a reduce or scan reads its inputs."""
+        first = op.inputs[0]
+        current = self.concrete(first)
+        if isinstance(op, aa.ScanOp):
+            axis = op.dim.value
+            return current if is_scannable(current, axis) else scan_layout(first.type.shape, axis, current.warps)
+        # A basis that moves along the reduced dimension and another at once cannot be reduced bit by bit.
+        return self.memory.default(first.type.shape) if mixes_axes(current, op.dim.value) else current
+
+    def cat_layout(self, op: Any) -> LinearLayout:
+        """The layout in which a concatenation reads both of its operands."""
+        return self._first([op.lhs, op.rhs], op.lhs.type.shape) or self.memory.default(op.lhs.type.shape)
+
+    def _decide(self, value: Value) -> LinearLayout | None:
+        if isinstance(value, BlockArgument):
+            return self._argument(value)
+        op = value.defining_op
+        assert op is not None
+        if isinstance(op, MEMORY_OPS):
+            return access_layout(op) or self.memory.layout(op)
+        if isinstance(op, _MAKERS):
+            return None
+        rule = self._rules.get(type(op))
+        if rule is not None:
+            return rule(op, value)
+        # Element-wise.
+        for operand in op.operands:
+            if isinstance(operand.type, TensorType):
+                found = self.layout(operand)
+                if found is not None:
+                    return found
+        return None
+
+    def _argument(self, argument: BlockArgument) -> LinearLayout | None:
+        op = argument.block.parent_op
+        shape = argument.type.shape
+        if isinstance(op, scf.ForOp):
+            number = argument.index - 1
+            return self._carried(op.yield_op.operands[number], op.init_args[number])
+        if isinstance(op, scf.WhileOp):
+            if argument.block is op.before.block:
+                sources = [op.after.block.last.operands[argument.index], op.inits[argument.index]]
+            else:
+                sources = [op.before.block.last.args[argument.index]]
+            return self._first(sources, shape)
+        return self.memory.default(shape)
+
+    def _carried(self, yielded: Value, initial: Value) -> LinearLayout | None:
+        return self._first([yielded, initial], initial.type.shape)
+
+    def _first(self, values: list[Value], shape: tuple[int, ...]) -> LinearLayout | None:
+        """The first layout that one of the values has, the default one if all are flexible; None while that is not
+        known, on the way round a loop."""
+        for value in values:
+            found = self.layout(value)
+            if found is not None:
+                return found
+        return None if self._met_itself else self.memory.default(shape)
+
+    # ---- stores ------------------------------------------------------------------------------------------------------
+
+    def store_layout(self, op: Operation) -> LinearLayout:
+        """Where the data of a store should be: as it is, unless rearranging it first saves much traffic."""
+        anchor = self.memory.layout(op)
+        current = self.layout(data_of(op))
+        if current is None or current == anchor:
+            return anchor
+        access = self.memory.accesses[op]
+        tile_bytes = data_of(op).type.num_elements * access.element_bits // 8
+        # A trip through shared memory costs two barriers and a store and a load of every element; it pays once it
+        # halves the traffic of a tile that is not small.
+        wasteful = self.memory.sectors(op, current) >= 2 * self.memory.sectors(op, anchor)
+        return anchor if wasteful and tile_bytes >= SMALL_TILE_BYTES else current
+
+
+SMALL_TILE_BYTES = 4096
+
+
+def operand_layouts(op: Any) -> list[LinearLayout]:
+    """The layouts in which a dot takes its operands, the accumulator's being that of the result."""
+    return [layout_of(v.type.with_encoding(each)) for v, each in zip(op.operands, op.operand_layouts)]
+
+
+def access_layout(op: Any) -> LinearLayout | None:
+    """The layout in which an access moves its tile; None where that is not chosen yet, or it moves a scalar."""
+    return None if op.layout is None else layout_of(data_of(op).type.with_encoding(op.layout))
+
+
+def _is_carried(value: Value) -> bool:
+    """Whether control flow passes the value on, so that it has to have one layout."""
+    return isinstance(value, BlockArgument) or isinstance(value.defining_op, (scf.ForOp, scf.IfOp, scf.WhileOp))
+
+
+def _then(layout: LinearLayout | None, change: Callable[[LinearLayout], LinearLayout]) -> LinearLayout | None:
+    return None if layout is None else change(layout)

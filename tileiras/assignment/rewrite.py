@@ -1,0 +1,109 @@
+"""Gives every tile of a function of nv_tileas an encoding."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tileiras.analysis.alias import data_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, math
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import ConversionRewriter, ConversionTarget, Operation, TensorType, TypeConverter, apply_conversion
+from tileiras.ir.pass_manager import PassContext
+from tileiras.layout.encoding import with_layout
+
+from . import control_flow, tensor
+from .layouts import Layouts, constant, plain
+from .propagation import LayoutAssignment, access_layout, operand_layouts
+
+FAILURE = "failed to assign layouts"
+
+
+def put_into_layouts(func: aa.FuncOp, context: PassContext) -> None:
+    """Puts every tile into the layout that follows from those of dots and accesses, in place.
+
+    Raises CompileError (code 5), located, for operations whose layouts nothing says, and for functions in part of which
+    tiles have encodings already.
+    """
+    encoded = _encoded(func)
+    if not encoded:
+        return
+    assignment = LayoutAssignment.of(func, context)
+    kept = ConversionTarget([], {cls: lambda op: True for cls in (aa.ReturnOp, aa.GlobalOp)})
+    apply_conversion(
+        func,
+        _patterns(),
+        kept,
+        TypeConverter({}),
+        make_data=lambda rewriter: Layouts(assignment, rewriter),
+        failure=FAILURE,
+        engine=context.engine,
+    )
+
+
+def _encoded(func: aa.FuncOp) -> bool:
+    """Whether tiles of a function lack an encoding.  Raises CompileError where others have one."""
+    having = lacking = None
+    for op in func.walk():
+        for value in op.results:
+            if isinstance(value.type, TensorType):
+                having, lacking = (having, op) if value.type.encoding is None else (op, lacking)
+    if having is not None and lacking is not None:
+        engine = DiagnosticEngine()
+        engine.error(having.location, f"failed to legalize operation '{having.name}'")
+        engine.error(having.location, FAILURE)
+        engine.raise_if_errors()
+    return lacking is not None
+
+
+def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
+    """Operands in the layouts that the atom wants."""
+    layouts: Layouts = rewriter.data
+    wanted = operand_layouts(op)
+    operands = [layouts.as_layout(value, layout) for value, layout in zip(op.operands, wanted)]
+    attributes = {name: value for name, value in op.attributes.items() if name != "operand_layouts"}
+    return rewriter.insert(type(op).create(operands, (with_layout(op.result.type, wanted[2]),), attributes))
+
+
+def convert_access(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
+    """Loads, stores and atomics, through views or through pointers."""
+    layouts: Layouts = rewriter.data
+    if isinstance(data_of(op).type, TensorType):
+        layout = access_layout(op)
+        assert layout is not None
+        operands = [layouts.as_layout(operand, layout) for operand in op.operands]
+        types = [with_layout(r.type, layout) if isinstance(r.type, TensorType) else r.type for r in op.results]
+    else:
+        operands = [layouts.concrete(operand) for operand in op.operands]
+        types = [result.type for result in op.results]
+    attributes = {name: value for name, value in op.attributes.items() if name != "layout"}
+    return rewriter.insert(type(op).create(operands, types, attributes))
+
+
+ACCESSES = (
+    tileas.TiledLoadOp,
+    tileas.TiledStoreOp,
+    tileas.TiledAtomicRMWOp,
+    tileas.LoadOp,
+    tileas.StoreOp,
+    tileas.AtomicRMWOp,
+    tileas.AtomicCASOp,
+)
+
+
+def _patterns() -> dict[type[Operation], Any]:
+    table: dict[type[Operation], Any] = {op: plain for op in tileas.COUNTERPARTS.values()}
+    for dialect in (arith, math):
+        table.update({op: plain for op in vars(dialect).values() if isinstance(op, type) and issubclass(op, Operation)})
+    table[arith.ConstantOp] = constant
+    table.update(tensor.PATTERNS)
+    table.update(control_flow.PATTERNS)
+    table.update(dict.fromkeys(tileas.PRODUCTS, convert_dot))
+    table.update(dict.fromkeys(ACCESSES, convert_access))
+    debuginfo = sys.modules.get("tileiras.dialects.debuginfo")
+    if debuginfo is not None:
+        # No module can hold operations of a dialect that nobody has loaded.
+        table.update(dict.fromkeys((debuginfo.ValueOp, debuginfo.AddrOp, debuginfo.DeclareOp), plain))
+    return table

@@ -1,0 +1,31 @@
+"""`tileas-assign-dot-layouts`: an atom for every dot, and the layouts in which it takes its operands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class AssignDotLayouts(FunctionPass):
+    name = "tileas-assign-dot-layouts"
+    requires = "NO_LAYOUTS"
+    leaves = "DOT_ATOMS"
+    needs = "`nv_tileas` operations and a number of warps"
+    establishes = "`atom` and `operand_layouts` on every dot"
+    keeps = "types, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+
+        dots = [op for op in func.walk() if isinstance(op, tileas.PRODUCTS) and op.atom is None]
+        if dots:
+            # Loaded for such kernels only.
+            from tileiras.assignment.dots import assign_dot_layouts
+
+            assign_dot_layouts(dots, func, gpu, context.engine)

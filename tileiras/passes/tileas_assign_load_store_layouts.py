@@ -1,0 +1,27 @@
+"""`tileas-assign-load-store-layouts`: an atom for every movement of a tile, and the layout in which it moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class AssignLoadStoreLayouts(FunctionPass):
+    name = "tileas-assign-load-store-layouts"
+    requires = "DOT_ATOMS"
+    leaves = "ATOMS"
+    preserves_analyses = True
+    needs = "atoms of dots: what is stored may stay in the layout in which a dot leaves it"
+    establishes = "`atom` and `layout` on every access"
+    keeps = "types, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.assignment.accesses import assign_load_store_layouts
+
+        assign_load_store_layouts(func, gpu, context)

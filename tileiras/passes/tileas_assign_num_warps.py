@@ -1,0 +1,28 @@
+"""`tileas-assign-num-warps`: how many warps compute a tile block: what the option or the kernel says, else as its tiles
+and dots want."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class AssignNumWarps(FunctionPass):
+    name = "tileas-assign-num-warps"
+    of_nv_tileaa = True
+    needs = "whole tiles: functions that are not sliced yet"
+    establishes = "`num_warps` in `kernel_spec`"
+    keeps = "operations"
+
+    num_warps: int = 0
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.assignment.num_warps import assign_num_warps
+
+        assign_num_warps(func, self.num_warps, context.engine)

@@ -1,0 +1,57 @@
+"""`tileas-generate-schedule`: a schedule for every loop.
+
+Serial: what is written, in its order.  Plain: loads run ahead, through shared memory, of the dots that consume them,
+all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
+how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
+and by what fits.  `instead-of` names the variant of warp specialization, `light` or `heavy`, whose place this schedule
+takes.
+
+Fails softly when loads could have run ahead and no loop has the room.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import Operation
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class GenerateSchedule(FunctionPass):
+    name = "tileas-generate-schedule"
+    requires = "LAYOUTS"
+    leaves = "SCHEDULED"
+    needs = "layouts and atoms"
+    establishes = "`nv_tileas.loop_schedule` on loops, marks on loads that run ahead; fails softly without room"
+    keeps = "operations"
+
+    num_stages: int = 0
+    instead_of: str = ""
+
+    def run(self, op: Operation, context: PassContext) -> None:
+        self._pipelined = self._refused = 0
+        super().run(op, context)
+        if self._refused and not self._pipelined:
+            self.signal_soft_failure(context)
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import scf
+
+        if self.instead_of:
+            context.engine.remark(
+                func.location,
+                f"warp-specialize ({self.instead_of}): the warps of this kernel are not specialized, its loops get "
+                "the unspecialized pipeline",
+            )
+        if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
+            # A dozen modules, for kernels with loops only.
+            from tileiras.schedule.plain import generate_schedule
+
+            done = generate_schedule(func, gpu, self.num_stages or None, context.engine)
+            self._pipelined += done.pipelined
+            self._refused += done.refused

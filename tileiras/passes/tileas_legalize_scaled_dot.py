@@ -1,0 +1,29 @@
+"""`tileas-legalize-scaled-dot`: block-scaled dots that the target has no instruction for get operands of types that are
+multiplied run by run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class LegalizeScaledDot(FunctionPass):
+    name = "tileas-legalize-scaled-dot"
+    of_nv_tileaa = True
+    needs = "`nv_tileaa` functions"
+    establishes = "block-scaled dots whose operands the target multiplies"
+    keeps = "values, other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects.nv_tileaa import BlockScaledMmaOp
+
+        if any(type(op) is BlockScaledMmaOp for op in func.walk()):
+            from tileiras.rewrites.scaled_dot import expand_scaled_products
+
+            expand_scaled_products(func, gpu)

@@ -1,0 +1,42 @@
+"""`tileas-lower-occupancy`: fewer CTAs on an SM than a kernel asks for, where as many would leave it too little.
+
+`resource` says of what: `registers` of a thread for its tiles, or `shared-memory` of a CTA for two stages of the loads
+that could run ahead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class LowerOccupancy(FunctionPass):
+    name = "tileas-lower-occupancy"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "an occupancy in `kernel_spec` that leaves a thread its registers, or a CTA its shared memory"
+    keeps = "operations"
+
+    resource: str = "registers"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if self.resource not in ("registers", "shared-memory"):
+            message = f"pass '{self.name}': expected resource=registers or shared-memory, got '{self.resource}'"
+            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+        if (func.kernel_spec.occupancy or 1) == 1:
+            return
+        if self.resource == "registers":
+            from tileiras.resources.registers import lower_occupancy
+
+            lower_occupancy(func, gpu, context.engine)
+        else:
+            from tileiras.schedule.plain import stages_leave_room
+
+            stages_leave_room(func, gpu, context.engine)

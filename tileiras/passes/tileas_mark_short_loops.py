@@ -1,0 +1,40 @@
+"""`tileas-mark-short-loops`: which loops have too few registers to keep parts of addresses and conditions beside their
+tiles, so that these are rematerialized in every iteration.
+
+What is decided stands on the loop as `nv_tileas.short_of_registers`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class MarkShortLoops(FunctionPass):
+    name = "tileas-mark-short-loops"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "`nv_tileas.short_of_registers` on loops that rematerialize what depends on the thread"
+    keeps = "operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+        from tileiras.dialects import scf
+        from tileiras.ir import UnitAttr
+        from tileiras.targets import find_copy_atom
+
+        loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
+        # Elsewhere loads go through registers, which are counted only when they run ahead.
+        if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
+            return
+        from tileiras.resources.registers import is_short
+
+        for loop in loops:
+            if is_short(loop, func):
+                loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()

@@ -1,0 +1,29 @@
+"""`tileas-sink-loads`: loads outside of loops move down to the first use of their tiles, when these take more registers
+until then than a thread has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class SinkLoads(FunctionPass):
+    name = "tileas-sink-loads"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "loads where their tiles are used, in kernels without the registers to wait"
+    keeps = "values, the order of loads and writes"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.resources.loaded_tiles import loads_much
+
+        if loads_much(func):
+            from tileiras.rewrites.sink_loads import load_late
+
+            load_late(func, context.engine)

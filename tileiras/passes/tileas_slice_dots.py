@@ -1,0 +1,36 @@
+"""`tileas-slice-dots`: dots whose operands take more registers than a thread has become loops over K, with a slice of
+each operand in an iteration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass, check_num_warps
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import Operation
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class SliceDots(FunctionPass):
+    name = "tileas-slice-dots"
+    of_nv_tileaa = True
+    needs = "a number of warps"
+    establishes = "loops over K around dots with large operands"
+    keeps = "values, the order of additions"
+
+    def verify_input(self, op: Operation, context: PassContext) -> None:
+        check_num_warps(self.name, op, context)
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.slicing.sizes import has_large_factors
+
+        warps = func.kernel_spec.num_warps
+        if has_large_factors(func, 32 * warps):
+            # Loaded for such kernels only.
+            from tileiras.assignment.dot_plans import DotPlans
+            from tileiras.slicing.dot_k_slices import slice_products
+
+            slice_products(func, warps, DotPlans(gpu, warps), context.engine)

@@ -1,0 +1,35 @@
+"""`tileas-slicing`: tiles that the registers of a block cannot hold are worked on slice by slice, in loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass, check_num_warps
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import Operation
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class Slicing(FunctionPass):
+    name = "tileas-slicing"
+    of_nv_tileaa = True
+    needs = "a number of warps"
+    establishes = "loops over slices of tiles that take too many registers"
+    keeps = "values, the order of writes"
+
+    def verify_input(self, op: Operation, context: PassContext) -> None:
+        check_num_warps(self.name, op, context)
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.slicing.sizes import has_large_tiles
+
+        warps = func.kernel_spec.num_warps
+        if has_large_tiles(func, 32 * warps):
+            # Loaded for such kernels only.
+            from tileiras.assignment.dot_plans import DotPlans
+            from tileiras.slicing.tile_slices import slice_tiles
+
+            slice_tiles(func, warps, DotPlans(gpu, warps), context.engine)

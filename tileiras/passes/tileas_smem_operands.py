@@ -1,0 +1,59 @@
+"""`tileas-smem-operands`: dot operands that are copied straight to shared memory and read from there step by step.
+
+`where` says which: `loop-invariant` ones of loops that take more registers than a thread has; those `in-loops` whose
+loads found no room to run ahead; large ones `outside-loops` that a thread has no registers for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+WHERE = ("loop-invariant", "in-loops", "outside-loops")
+
+
+class SharedMemoryOperands(FunctionPass):
+    name = "tileas-smem-operands"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms; with `where=in-loops`, schedules"
+    establishes = "buffers with asynchronous copies for dot operands, within what shared memory has left"
+    keeps = "values, token order"
+
+    where: str = "loop-invariant"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if self.where not in WHERE:
+            message = f"pass '{self.name}': expected where={', '.join(WHERE)}, got '{self.where}'"
+            raise CompileError.at(None, message, ExitCode.CONFIGURATION)
+        if not _may_have_operands(func, self.where):
+            return
+        from tileiras.rewrites import smem_operands
+
+        chosen = {
+            "loop-invariant": smem_operands.keep_loop_invariant,
+            "in-loops": smem_operands.copy_refused,
+            "outside-loops": smem_operands.copy_large,
+        }
+        chosen[self.where](func, gpu, context.engine)
+
+
+def _may_have_operands(func: aa.FuncOp, where: str) -> bool:
+    """Whether it is worth to load what looks closer."""
+    from tileiras.dialects import nv_tileas as tileas
+    from tileiras.dialects import scf
+
+    if where == "outside-loops":
+        from tileiras.resources.loaded_tiles import loads_much
+
+        return any(isinstance(op, tileas.PRODUCTS) for op in func.body.blocks[0].operations) and loads_much(func)
+    if where == "in-loops":
+        return any(tileas.NO_ROOM in op.attributes for op in func.walk())
+    return any(isinstance(op, scf.ForOp) for op in func.walk())

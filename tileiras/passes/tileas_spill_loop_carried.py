@@ -1,0 +1,29 @@
+"""`tileas-spill-loop-carried`: small loop-carried tiles wait in shared memory while a loop multiplies, where its tiles
+take more registers than a thread has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class SpillLoopCarried(FunctionPass):
+    name = "tileas-spill-loop-carried"
+    requires = "SCHEDULED"
+    needs = "schedules, and buffers for what runs ahead: only what they leave is used"
+    establishes = "loop-carried tiles in buffers of shared memory, in loops marked short of registers"
+    keeps = "values, token order"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+
+        if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
+            from tileiras.rewrites.spill_loop_carried import keep_carried
+
+            keep_carried(func, gpu, context.engine)

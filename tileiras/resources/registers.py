@@ -1,0 +1,209 @@
+"""How many registers of a thread the tiles of a loop take, from their layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileiras.analysis.copied_loads import LOADS, copied_vector
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, Operation, Pure, TensorType, Value
+from tileiras.layout.encoding import layout_of
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, registers_per_thread
+
+OTHER_REGISTERS = 40
+"""Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
+
+LEAST_OTHER_REGISTERS = 20
+"""The same where all that can be made again is: then ptxas spills a few at most."""
+
+_MOVED = (*tileas.PRODUCTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
+
+_UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
+"""Made of fewer registers than elements."""
+
+
+def words(value: Value) -> int:
+    """32-bit registers of a thread's fragment of a tensor; 0 for scalars, truth values and what takes few."""
+    type = value.type
+    if not isinstance(type, TensorType) or type.encoding is None:
+        return 0
+    width = getattr(type.element_type, "width", 64)
+    count = layout_of(type).registers
+    if width == 1 or count > 1 and _is_made_at_use(value):
+        return 0
+    return -(-count * width // 32)
+
+
+def _is_made_at_use(value: Value, depth: int = 6) -> bool:
+    """Whether elements of a tile are made, one by one, of what takes fewer registers: ptxas does so where they are
+    used.  Of long computations, more than `depth` operations, that is not believed."""
+    op = value.defining_op
+    if isinstance(op, _UNIFORM):
+        return True
+    if op is None or op.regions or not depth or not op.has_trait(Pure) or isinstance(op, _MOVED):
+        return False
+    return all(not isinstance(v.type, TensorType) or _is_made_at_use(v, depth - 1) for v in op.operands)
+
+
+def is_read_in_steps(value: Value) -> bool:
+    """Whether a tile from shared memory only goes into products, which read a part of it at a time."""
+    source = value.defining_op
+    while isinstance(source, tileas.RENAMING):
+        source = source.operand.defining_op
+    return isinstance(source, (tileas.CopyOp, tileas.ConvertLayoutOp)) and _feeds_products(value)
+
+
+def _feeds_products(value: Value) -> bool:
+    for user in value.users:
+        if isinstance(user, tileas.PRODUCTS):
+            if user.operands[2] is value:
+                return False
+        elif not isinstance(user, tileas.RENAMING) or not _feeds_products(user.results[0]):
+            return False
+    return True
+
+
+def loop_registers(loop: Any) -> int:
+    """Most registers that tiles take at a time while the loop runs, those included that wait for its end."""
+    inside = {id(op) for op in loop.walk()}
+    used = (v for op in loop.body.block.operations for inner in op.walk() for v in inner.operands)
+    through = {v for v in used if _from_outside(v, inside)}
+    return sum(map(words, through)) + _most_live(loop.body.block)
+
+
+def tile_registers(func: Any) -> int:
+    """Most registers of a thread that the tiles of a kernel take at a time."""
+    return _most_live(func.body.blocks[0])
+
+
+def _from_outside(value: Value, inside: set[int]) -> bool:
+    owner = value.owner
+    op = owner.parent_op if isinstance(owner, Block) else owner
+    return id(op) not in inside
+
+
+def _most_live(block: Block, words: Callable[[Value], int] = words) -> int:
+    """Most registers that tiles of a block take at a time; `words(value)` those of one."""
+    last: dict[Value, Operation] = {}
+    for op in block.operations:
+        for inner in op.walk():
+            for value in inner.operands:
+                last[value] = op
+    live = sum(words(v) for v in block.arguments if v in last)
+    most = live
+    for op in block.operations:
+        ending = {v for inner in op.walk() for v in inner.operands if last[v] is op and v.parent_block is block}
+        nested = max((_most_live(b, words) for region in op.regions for b in region.blocks), default=0)
+        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+            inside = {v for inner in op.walk() if inner is not op for v in inner.operands}
+            handed_over = sum(words(v) for v in ending if v not in inside)
+            most = max(most, live - handed_over + nested)
+        live -= sum(0 if is_read_in_steps(v) else words(v) for v in ending)
+        live += sum(0 if is_read_in_steps(v) else words(v) for v in op.results)
+        most = max(most, live)
+    return most
+
+
+def _available(func: Any) -> int:
+    spec = func.kernel_spec
+    return registers_per_thread(32 * (spec.num_warps or 1), spec.occupancy or 1) - OTHER_REGISTERS
+
+
+def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Has fewer CTAs on an SM than a kernel asks for, in place, when its tiles need the registers of more; a remark
+    says so."""
+    spec = func.kernel_spec
+    threads, asked = 32 * (spec.num_warps or 1), spec.occupancy or 1
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+
+    def held(value: Value) -> int:
+        """As words(), without tiles that are loaded for products only: these can wait in shared memory."""
+        source = value
+        while isinstance(source.defining_op, tileas.RENAMING):
+            source = source.defining_op.operand
+        load = source.defining_op
+        if atom is None or not isinstance(load, LOADS) or copied_vector(load, atom) is None:
+            return words(value)
+        return 0 if _goes_to_products(source) else words(value)
+
+    needed = _most_live(func.body.blocks[0], held) + LEAST_OTHER_REGISTERS
+    ctas = asked
+    while ctas > 1 and registers_per_thread(threads, ctas) < needed:
+        ctas -= 1
+    if ctas == asked:
+        return
+    func.attributes["kernel_spec"] = spec.with_occupancy(ctas)
+    if engine is not None:
+        engine.remark(
+            func.location,
+            f"{ctas} CTAs to an SM instead of {asked}: a thread needs {needed} registers",
+        )
+
+
+def _goes_to_products(value: Value) -> bool:
+    """Whether a tile is a factor of products only, perhaps in another layout or under another shape."""
+    for user in value.users:
+        if isinstance(user, tileas.PRODUCTS):
+            if user.operands[2] is value:
+                return False
+        elif not isinstance(user, (*tileas.RENAMING, tileas.ConvertLayoutOp)) or not _goes_to_products(user.results[0]):
+            return False
+    return True
+
+
+def lacks(func: Any, more: int) -> bool:
+    """Whether a thread has no room for so many registers beside the tiles that a kernel has at a time."""
+    return tile_registers(func) + more > _available(func)
+
+
+def lacks_registers(func: Any) -> bool:
+    """Whether the tiles of a kernel may take more registers at a time than a thread has."""
+    return _most_live(func.body.blocks[0], _apart) > _available(func)
+
+
+def _apart(value: Value) -> int:
+    """As words(), where each element of 16 bits has a register of its own, as after accesses of single ones."""
+    taken = words(value)
+    apart = taken and getattr(value.type.element_type, "width", 64) == 16
+    return layout_of(value.type).registers if apart else taken
+
+
+def exceeds(loop: Any, func: Any) -> int:
+    """By how many registers a loop is above what a thread has; negative when some are left."""
+    return loop_registers(loop) - _available(func)
+
+
+def is_short(loop: Any, func: Any) -> bool:
+    """Whether registers are too few for what could be kept through a loop beside its tiles: parts of addresses and
+    conditions of its loads.  Where an inner loop has too few, there are none for what an outer one could keep."""
+    own = list(loop.body.block.operations)
+    if any(is_short(op, func) for op in own if isinstance(op, scf.ForOp)):
+        return True
+    kept = sum(map(_unchanging, own))
+    beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.PRODUCTS)), default=0)
+    return loop_registers(loop) + kept + beside > _available(func)
+
+
+def _unchanging(op: Any) -> int:
+    """Registers for what a load computes of values from outside of the loop: the distance of a row and a condition for
+    each access."""
+    if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType):
+        return 0
+    return 3 * (layout_of(op.data.type).registers // op.atom.vector_size)
+
+
+def _beside_tiles(op: Any) -> int:
+    """Registers that a product takes beside its result: fragments of two steps, and where each run of K is scaled by
+    itself, its scales, and for each element its sum and the two numbers that this is multiplied by."""
+    atom = MMA_ATOMS.get(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
+    if atom is None:
+        return 0
+    depth = op.a.type.shape[-1]
+    taken = 2 * (words(op.a) + words(op.b)) * atom.shape[2] // depth
+    if isinstance(op, tileas.BlockScaledMmaOp) and op.atom.atom in MMA_ATOMS:
+        scales = sum(layout_of(v.type).registers for v in (op.scale_a, op.scale_b))
+        taken += 3 * words(op.result) + 2 * scales * op.block // depth
+    return taken

@@ -1,0 +1,91 @@
+"""How much shared memory a schedule may use, and what the rest of a kernel needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Operation
+from tileiras.layout.arena import SCRATCH_LIMIT, aligned, stored_bits
+from tileiras.layout.convert import plan_conversion
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.reduce import plan_reduction
+from tileiras.layout.shared import SharedPlan, plan_shared
+from tileiras.targets import Target
+
+SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
+"""Least and most that is left to what needs shared memory for itself, which goes in rounds when it is little."""
+
+SCRATCH_USERS = (
+    tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp, tileas.ExtractSliceOp, tileas.InsertSliceOp,
+    tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.LoadOp, tileas.TiledLoadOp, tileas.PrintOp,
+)  # fmt: skip
+"""Operations that may need some: loads with an order are made once and spread."""
+
+
+def shared_budget(func: Any, target: Target) -> int:
+    """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
+    if not func.kernel_spec.occupancy:
+        return target.shared_per_cta
+    return min(target.shared_per_cta, target.shared_per_sm // func.kernel_spec.occupancy - target.shared_reserved)
+
+
+def buffer_bytes(op: Operation) -> int:
+    """By how much the buffers that live take more behind an operation than before."""
+    if isinstance(op, tileas.AllocTensorOp):
+        return op.result.type.bytes
+    if isinstance(op, tileas.DeallocTensorOp):
+        return -op.buffer.type.bytes
+    return 0
+
+
+def ring_bytes(loop: Any) -> int:
+    """What the buffers take that live where a loop is."""
+    total = 0
+    current = loop
+    while current is not None and current.parent is not None:
+        for op in current.parent.operations:
+            if isinstance(op, tileas.DeallocTensorOp) and current.is_before_in_block(op):
+                if op.buffer.defining_op.is_before_in_block(current):
+                    total += op.buffer.type.bytes
+        current = current.parent_op
+    return total
+
+
+def scratch_beside(loop: Any, gone: Collection[Operation]) -> int:
+    """Bytes left to operations of a loop that need shared memory for themselves, without those that are `gone`."""
+    users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in gone]
+    if not users:
+        return 0
+    least, most = SCRATCH_BYTES
+    return min(most, max(least, *(conversion_bytes(op) for op in users if isinstance(op, tileas.ConvertLayoutOp)), 0))
+
+
+def conversion_bytes(op: Any) -> int:
+    """What a conversion of layout takes of shared memory when it is made at once."""
+    element = op.result.type.element_type
+    layouts = (layout_of(v.type) for v in (op.operand, op.result))
+    plan = plan_conversion(*layouts, stored_bits(element))
+    return plan.bytes if isinstance(plan, SharedPlan) else 0
+
+
+def takes_rounds(op: Any) -> bool:
+    """Whether a conversion of layout goes through shared memory in rounds, however much of it is left."""
+    return conversion_bytes(op) > SCRATCH_LIMIT
+
+
+def scratch_bytes(op: Operation, budget: int) -> int:
+    """What is left for an operation while it runs, of a kernel that has so much in all."""
+    least, most = SCRATCH_BYTES
+    if isinstance(op, tileas.ConvertLayoutOp):
+        return min(conversion_bytes(op), most, budget // 4)
+    if isinstance(op, tileas.ReduceOp):
+        stage = plan_reduction(layout_of(op.inputs[0].type), op.dim.value).shared
+        if stage is None:
+            return 0
+        plans = (plan_shared(stage.source, stage.target, stored_bits(v.type.element_type)) for v in op.inputs)
+        return sum(aligned(plan.bytes) for plan in plans)
+    if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
+        return 0
+    return least if isinstance(op, SCRATCH_USERS) else 0

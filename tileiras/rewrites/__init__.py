@@ -1,0 +1,1 @@
+"""What a shortage of registers or shared memory asks for: sinking, spilling, shared-memory operands, loops over K."""

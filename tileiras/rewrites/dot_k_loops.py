@@ -1,0 +1,522 @@
+"""Large products become loops over K: a step holds a few rows of one factor and columns of the other, read from shared
+memory just before their use.
+
+    %b = convert_layout %y                      %q = alloc_tensor;  store_tensor %y into %q
+    %d = dot %a, %b, %c                  ->     %d = for %i = 0 to K / 4 carrying %c:
+                                                  %s = copy %p[0] slice = %i : tensor<Mx4>
+                                                  %t = copy %q[0] slice = %i : tensor<4xN>
+                                                  dot %s, %t, %c
+
+Unrolled, the product by multiply-adds of a thread's 64 sums over a K of 128 is 8192 instructions, on which ptxas works
+for seconds, and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as it
+is; of those there is a loop where both factors are in shared memory already.  The additions keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import (
+    Block,
+    Builder,
+    DenseElementsAttr,
+    FloatType,
+    IntegerAttr,
+    Operation,
+    Region,
+    TensorType,
+    UnitAttr,
+    Value,
+    i32,
+)
+from tileiras.layout import LinearLayout, fma_operands
+from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
+from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
+from tileiras.schedule.induction_variable import binary, integer
+from tileiras.targets import Target, mma_atom
+
+from .large_dots import is_large, is_multiply_add, matrix_instructions
+
+BODY = 256
+"""Multiply-adds of a thread in an iteration: enough to hide that the next factors are on their way."""
+
+LEAST_STEP = 4
+"""Steps of K in an iteration at least: what one access of 16 bytes brings of the types that have no instruction."""
+
+MATRIX_BODY = 64
+"""Matrix instructions of a warp in an iteration: hundreds of cycles, in which what begins the next one is hidden."""
+
+FEWEST_ITERATIONS = 2
+
+
+class Factor(NamedTuple):
+    """A factor of a product of which slices along K can be made.
+
+    `source` is the tile, of whose dimensions `axis` is K.  `path` has the views, permutations and broadcasts that make
+    the factor of it, the last first, each with the dimension of its result that is K.  `stored` is what is to be in
+    shared memory for that, None when the source is there already or is all the same.
+    """
+
+    source: Value
+    axis: int
+    path: tuple[tuple[Any, int], ...]
+    stored: Value | None
+
+    def slice_types(self, layout: LinearLayout, step: int) -> list[TensorType]:
+        """Of slices of `step` of K: the source's type, those of the path, the factor's last, which is in `layout`."""
+        types = []
+        for op, axis in self.path:
+            types.append(_slice_type(op.result, axis, step, layout))
+            layout = _operand_layout(op, layout, types[-1].shape)
+        return [_slice_type(self.source, self.axis, step, layout), *reversed(types)]
+
+
+class Product(NamedTuple):
+    """A product and how it is cut: `step` of K at a time.  Where shared memory is short, its factors go there a part
+    after the other, of which there are `parts`, and each has a loop."""
+
+    op: Any
+    factors: tuple[Factor, Factor]
+    step: int
+    parts: int = 1
+
+    @property
+    def iterations(self) -> int:
+        """Of the loop for a part."""
+        return self.op.a.type.shape[-1] // self.step // self.parts
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes of shared memory for a part of the factors."""
+        return 0 if self.parts == 1 else sum(map(_bytes, self.stored)) // self.parts
+
+    @property
+    def stored(self) -> list[Value]:
+        return [factor.stored for factor in self.factors if factor.stored is not None]
+
+    def cut(self) -> Iterator[Product]:
+        """The same with more and more parts."""
+        parts = 1
+        while self.op.a.type.shape[-1] // parts > self.step:
+            parts *= 2
+            stored = (factor for factor in self.factors if factor.stored is not None)
+            if all(part_of(layout_of(f.stored.type), f.axis, parts, 0) is not None for f in stored):
+                yield self._replace(parts=parts)
+
+    def slice_types(self) -> list[list[TensorType]]:
+        if is_multiply_add(self.op):
+            layouts: Any = fma_operands(layout_of(self.op.c.type), self.step)
+        else:
+            layouts = (part.layout for part in _first_parts(self.op, self.step) if part is not None)
+        return [factor.slice_types(layout, self.step) for factor, layout in zip(self.factors, layouts)]
+
+
+def loop_products(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Rewrites the products of a function of nv_tileas, in place; a remark says which found no shared memory."""
+    products = [found for op in func.walk() if (found := _product(op, target)) is not None]
+    if not products:
+        return
+    plan = _Plan(func, shared_budget(func, target))
+    for product in products:
+        if not any(map(plan.add, (product, *product.cut()))) and engine is not None:
+            engine.remark(product.op.location, "the product is written out: no shared memory is left for its factors")
+    plan.run()
+
+
+# ---- what can be cut ------------------------------------------------------------------------------------------------
+
+
+def _first_parts(op: Any, step: int) -> list[Part | None]:
+    """Of the factors of a product by matrix instructions, the first `step` of K, as a thread has them."""
+    parts, rank = op.a.type.shape[-1] // step, op.a.type.rank
+    return [part_of(layout_of(v.type), axis, parts, 0) for v, axis in ((op.a, rank - 1), (op.b, rank - 2))]
+
+
+def _step_of(op: Any, target: Target) -> int:
+    """How much of K an iteration takes; all of it where that cannot be cut."""
+    depth = op.a.type.shape[-1]
+    if is_multiply_add(op):
+        step = max(LEAST_STEP, BODY // layout_of(op.c.type).registers)
+        return step if depth >= FEWEST_ITERATIONS * step else depth
+    iterations = 1
+    while matrix_instructions(op, target) > MATRIX_BODY * iterations:
+        iterations *= 2
+    step = max(depth // iterations, mma_atom(op.atom.atom).shape[2])
+    # Other steps are in other registers of the same threads.
+    apart = all(part is not None and not part.conditions for part in _first_parts(op, step))
+    shared_out = any(layout_of(value.type).bases("block") for value in (op.a, op.b))
+    return step if apart and not shared_out else depth
+
+
+def _product(op: Operation, target: Target) -> Product | None:
+    """How a product is cut; None for one that is small, or whose factors cannot be cut."""
+    if not is_large(op, target) or _is_rounded(op):
+        return None
+    step, rank = _step_of(op, target), op.a.type.rank  # type: ignore[attr-defined]
+    if step == op.a.type.shape[-1]:  # type: ignore[attr-defined]
+        return None
+    first, second = _factor(op.a, rank - 1, op), _factor(op.b, rank - 2, op)  # type: ignore[attr-defined]
+    if first is None or second is None:
+        return None
+    if not is_multiply_add(op) and any(factor.stored is not None for factor in (first, second)):
+        return None
+    return Product(op, (first, second), step)
+
+
+def _is_rounded(op: Any) -> bool:
+    """Whether sums are held in a wider type and rounded once, at the end."""
+    element = op.c.type.element_type
+    return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")
+
+
+def _factor(value: Value, axis: int, product: Operation) -> Factor | None:
+    path = []
+    while (before := _axis_before(value.defining_op, axis)) is not None:
+        # What goes through shared memory needs no other change of its layout.
+        if not isinstance(value.defining_op, tileas.ConvertLayoutOp):
+            path.append((value.defining_op, axis))
+        value, axis = value.defining_op.operand, before  # type: ignore[union-attr]
+    op: Any = value.defining_op
+    # A stage of a pipeline holds its tile for as long as the block lasts that reads it.
+    in_buffer = isinstance(op, tileas.CopyOp) and op.slice is None and op.parent is product.parent
+    if in_buffer or _is_uniform(op):
+        return Factor(value, axis, tuple(path), None)
+    if value.type.element_type.width % 8 or layout_of(value.type).bases("block"):
+        return None
+    return Factor(value, axis, tuple(path), value)
+
+
+def _axis_before(op: Any, axis: int) -> int | None:
+    """The dimension of the operand that becomes `axis` of the result, whole and in its order; None when there is
+    none."""
+    if isinstance(op, tileas.ConvertLayoutOp):
+        return axis
+    if isinstance(op, tileas.PermuteOp):
+        return op.permutation.elements[axis]
+    if isinstance(op, tileas.BroadcastOp):
+        return axis if op.operand.type.shape[axis] == op.result.type.shape[axis] else None
+    if isinstance(op, tileas.ViewOp):
+        after, before = op.result.type.shape, op.operand.type.shape
+        stride = prod(after[axis + 1 :])
+        for candidate, size in enumerate(before):
+            if size == after[axis] and prod(before[candidate + 1 :]) == stride:
+                return candidate
+    return None
+
+
+def _is_uniform(op: Any) -> bool:
+    """Whether all elements of an operation's result are known to be the same."""
+    if isinstance(op, arith.ConstantOp):
+        return isinstance(op.value, DenseElementsAttr) and op.value.is_splat
+    return isinstance(op, tileas.SplatOp)
+
+
+def _slice_type(value: Value, axis: int, step: int, layout: LinearLayout) -> TensorType:
+    shape = value.type.shape
+    return with_layout(TensorType((*shape[:axis], step, *shape[axis + 1 :]), value.type.element_type), layout)
+
+
+def _operand_layout(op: Any, layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
+    """The layout of a slice of the operand when the result's, of this shape, is to be in `layout`."""
+    if isinstance(op, tileas.PermuteOp):
+        return layout.unpermute(op.permutation.elements)
+    if isinstance(op, tileas.BroadcastOp):
+        before, after = op.operand.type.shape, op.result.type.shape
+        return layout.shrink(tuple(1 if one != other else n for one, other, n in zip(before, after, shape)))
+    cut = [n for n, whole in zip(shape, op.result.type.shape) if n != whole]
+    axis = next(axis for axis, (n, whole) in enumerate(zip(shape, op.result.type.shape)) if n != whole)
+    before = _axis_before(op, axis)
+    assert before is not None, "a dimension that the view keeps"
+    operand = op.operand.type.shape
+    return layout.reshape((*operand[:before], *cut, *operand[before + 1 :]))
+
+
+# ---- where it is ----------------------------------------------------------------------------------------------------
+
+
+class Stored(NamedTuple):
+    """A tile that goes to shared memory, and the products that read slices of it."""
+
+    value: Value
+    products: list[Product]
+
+    def buffer_type(self) -> tileas.BufferType:
+        readers = {}
+        for product in self.products:
+            for factor, types in zip(product.factors, product.slice_types()):
+                if factor.stored is self.value:
+                    readers[layout_of(types[0])] = product.iterations
+        type = self.value.type
+        return _buffer_type(layout_of(type), type.element_type, readers)
+
+
+def _bytes(value: Value) -> int:
+    return value.type.num_elements * value.type.element_type.width // 8
+
+
+def _buffer_type(writer: LinearLayout, element: Any, readers: dict[LinearLayout, int]) -> tileas.BufferType:
+    """The buffer that takes the fewest wavefronts, of those that read slices so many times."""
+    whole = tuple(in_whole(reader, writer.shape) for reader in readers)
+    offsets = stored_offsets(writer, whole, max(readers.values()), element.width)
+    return tileas.BufferType(1, TensorType(writer.shape, element, encode_offsets(offsets, writer.shape)))
+
+
+class Span(NamedTuple):
+    """Where in a block buffers live: numbers of operations, the last included."""
+
+    first: int
+    last: int
+    stored: tuple[Stored, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(_bytes(each.value) for each in self.stored)
+
+    def joined(self, other: Span) -> Span:
+        return Span(min(self.first, other.first), max(self.last, other.last), (*self.stored, *other.stored))
+
+    def crosses(self, other: Span) -> bool:
+        """Whether they overlap and neither is a part of the other."""
+        if self.last < other.first or other.last < self.first:
+            return False
+        inside = self.first < other.first and other.last < self.last
+        return not inside and not (other.first < self.first and self.last < other.last)
+
+
+def _spans(block: Block, found: list[Stored]) -> list[Span]:
+    """The lives of the buffers for these tiles, which are values of the block.  Those that overlap are one, and none
+    ends within the life of another buffer that it began before: buffers end in the opposite order to that of their
+    beginning."""
+    order = {op: number for number, op in enumerate(block.operations)}
+    spans = []
+    for stored in found:
+        places = [order[block.find_ancestor_op(product.op)] for product in stored.products]  # type: ignore[index]
+        spans.append(Span(min(places), max(places), (stored,)))
+    others = []
+    for op in order:
+        if isinstance(op, tileas.AllocTensorOp):
+            ends = [order[user] for user in op.result.users if isinstance(user, tileas.DeallocTensorOp)]
+            others.append(Span(order[op], max(ends), ()))
+    done: list[Span] = []
+    while spans:
+        span = spans.pop()
+        met = [other for other in done if not (other.last < span.first or span.last < other.first)]
+        crossed = [other for other in others if span.crosses(other)]
+        if not met and not crossed:
+            done.append(span)
+            continue
+        done = [other for other in done if other not in met]
+        for other in (*met, *crossed):
+            span = span.joined(other)
+        spans.append(span)
+    return sorted(done, key=lambda span: span.first)
+
+
+class _Plan:
+    """What goes to shared memory, as far as there is room."""
+
+    def __init__(self, func: Any, budget: int) -> None:
+        self._func = func
+        self._budget = budget
+        self._products: list[Product] = []
+        self._used = self._needed()
+
+    def add(self, product: Product) -> bool:
+        """Whether there is room for the factors of one more product."""
+        self._products.append(product)
+        needed = self._needed()
+        # An estimate that is above the budget already says nothing against a product that adds nothing.
+        if needed > max(self._budget, self._used):
+            self._products.pop()
+            return False
+        self._used = needed
+        return True
+
+    def _needed(self) -> int:
+        return self._most(self._func.body.block, self._stored(), self._replaced())
+
+    def _stored(self) -> dict[Block, list[Stored]]:
+        """The tiles that go to shared memory, by the blocks that they are values of."""
+        found: dict[Value, Stored] = {}
+        for product in self._products:
+            for value in dict.fromkeys(product.stored if product.parts == 1 else ()):
+                found.setdefault(value, Stored(value, [])).products.append(product)
+        by_block: dict[Block, list[Stored]] = {}
+        for stored in found.values():
+            by_block.setdefault(stored.value.parent_block, []).append(stored)  # type: ignore[arg-type]
+        return by_block
+
+    def _replaced(self) -> set[Operation]:
+        """Conversions that nobody needs any more."""
+        done = {product.op for product in self._products}
+        factors = (value for product in self._products for value in product.op.operands[:2])
+        makers = (op for value in factors for op in _makers(value))
+        return {op for op in makers if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= done}
+
+    def _most(self, block: Block, found: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
+        """Most bytes of shared memory in use at a time in a block."""
+        spans = _spans(block, found[block]) if block in found else []
+        parts = {product.op: product.part_bytes for product in self._products}
+        current = most = 0
+        for number, op in enumerate(block.operations):
+            current += sum(span.bytes for span in spans if span.first == number) + buffer_bytes(op)
+            nested = max((self._most(b, found, replaced) for region in op.regions for b in region.blocks), default=0)
+            nested += parts.get(op, 0)
+            most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op, self._budget)))
+            current -= sum(span.bytes for span in spans if span.last == number)
+        return most
+
+    def run(self) -> None:
+        buffers: dict[Value, Value] = {}
+        for block, found in self._stored().items():
+            operations = list(block.operations)
+            for span in _spans(block, found):
+                _store(operations, span, buffers)
+        for product in self._products:
+            _loop(product, buffers)
+
+
+MAKERS = (*tileas.RENAMING, tileas.BroadcastOp, tileas.ConvertLayoutOp)
+"""What may stand between a tile and a factor that is made of it slice by slice."""
+
+
+def _makers(value: Value) -> Iterator[Operation]:
+    op = value.defining_op
+    if isinstance(op, MAKERS):
+        yield op
+        yield from _makers(op.operands[0])
+
+
+def _users(value: Value) -> set[Operation]:
+    """Who uses a value, also by way of these."""
+    found: set[Operation] = set()
+    for user in value.users:
+        found |= _users(user.results[0]) if isinstance(user, MAKERS) else {user}
+    return found
+
+
+# ---- rewriting ------------------------------------------------------------------------------------------------------
+
+
+def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value]) -> None:
+    """Allocates the buffers of a span, and stores tiles to them before their first use: together, as far as they are
+    there, so that one barrier serves them all."""
+    before, after = Builder.before(operations[span.first]), Builder.after(operations[span.last])
+    for stored in span.stored:
+        buffers[stored.value] = before.insert(tileas.AllocTensorOp(result=stored.buffer_type())).results[0]
+    for stored in reversed(span.stored):
+        after.insert(tileas.DeallocTensorOp(buffers[stored.value]))
+    stage = integer(before, 0)
+    order = {op: number for number, op in enumerate(operations)}
+    places: list[Operation] = []
+    for stored in sorted(span.stored, key=lambda stored: _first_use(stored, order)):
+        origin = stored.value.defining_op
+        made = (place for place in places if origin is None or origin.is_before_in_block(place))
+        place = next(made, operations[_first_use(stored, order)])
+        if place not in places:
+            places.append(place)
+        builder = Builder.before(place)
+        builder.insert(tileas.StoreTensorOp(stored.value, buffers[stored.value], stage))
+
+
+def _first_use(stored: Stored, order: dict[Operation, int]) -> int:
+    """The number of the first operation of a block that reads a tile which is a value of the block."""
+    block = stored.value.parent_block
+    assert block is not None
+    return min(order[block.find_ancestor_op(product.op)] for product in stored.products)  # type: ignore[index]
+
+
+def _loop(product: Product, buffers: dict[Value, Value]) -> None:
+    """The product as a loop over slices of its factors, or one for each part of them."""
+    op = product.op
+    outer = Builder.before(op)
+    zero, one, iterations = (integer(outer, n) for n in (0, 1, product.iterations))
+    places = [None if factor.stored is None else buffers.get(factor.stored) for factor in product.factors]
+    if product.parts > 1:
+        places = [outer.insert(tileas.AllocTensorOp(result=t)).results[0] if t else None for t in _part_types(product)]
+    sums = op.c
+    for part in range(product.parts):
+        if product.parts > 1:
+            for factor, place in zip(product.factors, places):
+                if place is not None:
+                    store = tileas.StoreTensorOp(factor.stored, place, zero, part=IntegerAttr(part, i32))
+                    outer.insert(store)
+        start = part * product.iterations
+        if product.iterations == 1:
+            sums = _step(product, places, integer(outer, start), sums, zero, zero, outer)
+            continue
+        body = Block((i32, op.c.type))
+        inner = Builder.at_end(body, op.location)
+        counter = body.arguments[0]
+        number = counter if not start else binary(inner, arith.AddIOp, counter, integer(inner, start))
+        inner.insert(scf.YieldOp.create((_step(product, places, number, body.arguments[1], counter, zero, inner),)))
+        attributes = {tileas.NO_UNROLL: UnitAttr()}
+        loop = scf.ForOp.create((zero, iterations, one, sums), (op.result.type,), attributes, (Region([body]),))
+        sums = outer.insert(loop).results[0]
+    if product.parts > 1:
+        for place in reversed(places):
+            if place is not None:
+                outer.insert(tileas.DeallocTensorOp(place))
+    op.replace_all_uses_with((sums,))
+    old = op.operands[:2]
+    op.erase()
+    for value in old:
+        _erase_unused(value)
+
+
+def _part_types(product: Product) -> Iterator[tileas.BufferType | None]:
+    """The buffers for parts of the factors; None for a factor that needs none."""
+    for factor, types in zip(product.factors, product.slice_types()):
+        if factor.stored is None:
+            yield None
+            continue
+        part = part_of(layout_of(factor.stored.type), factor.axis, product.parts, 0)
+        assert part is not None, "a product that is cut into parts"
+        yield _buffer_type(part.layout, factor.stored.type.element_type, {layout_of(types[0]): product.iterations})
+
+
+def _step(
+    product: Product,
+    places: list[Value | None],
+    number: Value,
+    sums: Value,
+    counter: Value,
+    stage: Value,
+    builder: Builder,
+) -> Value:
+    """The sums after the slices with this number of the whole, and the counter's of the part in shared memory."""
+    factors = []
+    for factor, place, types in zip(product.factors, places, product.slice_types()):
+        origin: Any = factor.source.defining_op
+        if place is not None:
+            whole = place.type.tile.shape == types[0].shape
+            source = tileas.CopyOp(place, stage, None if whole else counter, result=types[0])
+        elif isinstance(origin, tileas.CopyOp):
+            source = tileas.CopyOp(origin.buffer, origin.stage, number, result=types[0])
+        elif isinstance(origin, tileas.SplatOp):
+            source = tileas.SplatOp.create(origin.operands, (types[0],))
+        else:
+            source = arith.ConstantOp(DenseElementsAttr(types[0], origin.value.data, True))
+        value = builder.insert(source).results[0]
+        for (op, _), type_ in zip(reversed(factor.path), types[1:]):
+            value = builder.insert(type(op).create((value,), (type_,), dict(op.attributes))).results[0]
+        factors.append(value)
+    new = type(product.op).create((*factors, sums), (sums.type,), dict(product.op.attributes))
+    return builder.insert(new).results[0]
+
+
+def _erase_unused(value: Value) -> None:
+    """Erases what made a factor, when nobody else uses it."""
+    op = value.defining_op
+    if value.has_uses or not isinstance(op, (*MAKERS, tileas.CopyOp)):
+        return
+    operand = op.operands[0]
+    op.erase()
+    _erase_unused(operand)

@@ -1,0 +1,81 @@
+"""Later values of a loop's counter, and whether the loop gets that far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import arith
+from tileiras.ir import Builder, IntegerAttr, Value, i32, i64
+
+MAX_STEP = 1 << 16
+"""Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
+
+
+def number(value: Value) -> int | None:
+    """The integer that a value is, when that is known."""
+    op = value.defining_op
+    return op.value.value if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr) else None
+
+
+def can_look_ahead(loop: Any) -> bool:
+    """Whether later counters can be compared with the bound: a step that nobody knows asks for a wider type."""
+    step, width = number(loop.step) or 0, getattr(loop.induction_variable.type, "width", 64)
+    return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
+
+
+def trip_count(loop: Any) -> int | None:
+    """How often the body runs, when that is known."""
+    lower, upper, step = (number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
+    return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
+
+
+def integer(builder: Builder, value: int, type: Any = i32) -> Value:
+    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
+
+
+def compare(builder: Builder, predicate: str, lhs: Value, rhs: Value) -> Value:
+    return builder.insert(arith.CmpIOp(lhs, rhs, predicate=arith.CmpIPredicateAttr(predicate))).results[0]
+
+
+def binary(builder: Builder, cls: Any, lhs: Value, rhs: Value) -> Value:
+    return builder.insert(cls(lhs, rhs)).results[0]
+
+
+def end_no_earlier(builder: Builder, loop: Any) -> None:
+    """Has a loop, in place, end no earlier than it begins, which changes nothing but the number that counters are
+    compared with.
+
+    LLVM has a loop end at the larger of both bounds, and would keep that beside the upper one that others look at.
+    """
+    if trip_count(loop) is None:
+        larger = arith.MaxUIOp if loop.unsignedCmp is not None else arith.MaxSIOp
+        end = binary(builder, larger, loop.lower_bound, loop.upper_bound)
+        loop.operands = (loop.lower_bound, end, *loop.operands[2:])
+
+
+class LoopCounter:
+    """The bounds of a loop whose counter is asked for ahead of time."""
+
+    def __init__(self, loop: Any) -> None:
+        self.lower, self.upper, self.step = loop.lower_bound, loop.upper_bound, loop.step
+        self.type = loop.induction_variable.type
+        self.unsigned = loop.unsignedCmp is not None
+
+    def runs(self, builder: Builder) -> Value:
+        """Whether there is a first iteration."""
+        return compare(builder, "ult" if self.unsigned else "slt", self.lower, self.upper)
+
+    def later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
+        """(whether the iteration so many after that of `counter`, which exists, does as well; how far its counter is
+        from there)."""
+        step = number(self.step)
+        if step:
+            ahead = integer(builder, iterations * step, self.type)
+            # Unsigned, the distance is right whatever the signs of the bounds.
+            left = binary(builder, arith.SubIOp, self.upper, counter)
+            return compare(builder, "ugt", left, ahead), ahead
+        extend = arith.ExtUIOp if self.unsigned else arith.ExtSIOp
+        wide = [builder.insert(extend(v, result=i64)).results[0] for v in (counter, self.step, self.upper)]
+        distance = binary(builder, arith.MulIOp, wide[1], integer(builder, iterations, i64))
+        exists = compare(builder, "slt", binary(builder, arith.AddIOp, wide[0], distance), wide[2])
+        return exists, binary(builder, arith.MulIOp, self.step, integer(builder, iterations, self.type))

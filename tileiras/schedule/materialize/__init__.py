@@ -1,0 +1,1 @@
+"""What a schedule becomes: rings of buffers with asynchronous copies, prefetch in registers."""

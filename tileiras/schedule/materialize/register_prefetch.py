@@ -1,0 +1,148 @@
+"""Loops whose loads run one iteration ahead in registers, where no copy runs in the background.
+
+    %x = if %lb < %ub: tiled_load ... [%lb]
+    for %i in ... carrying %x:
+      %next = if %i + %step < %ub: tiled_load ... [%i + %step]
+      ... %x, through shared memory to a product ...
+      yield %next
+
+The load of the next iteration is on its way while this one computes; what it brings goes to shared memory behind the
+barrier that ends the reading of the tile before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.analysis.copied_loads import LOADS, feeds_product, leaves_of
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, Builder, DenseElementsAttr, Operation, Region, TensorType, Value
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.registers import exceeds, words
+from tileiras.schedule.induction_variable import LoopCounter
+from tileiras.schedule.staging import addresses_follow, computed_again, joined, tokens_from_outside
+
+
+class Prefetched(NamedTuple):
+    """A load and what it is ordered after, all from outside of the loop."""
+
+    load: Any
+    tokens: tuple[Value, ...]
+
+
+def prefetched_loads(loop: Any, func: Any) -> list[Prefetched]:
+    """The loads of a loop that can run ahead, as far as registers are left for their tiles; the smallest first."""
+    found = []
+    for load in [op for op in loop.body.block.operations if isinstance(op, LOADS)]:
+        if not isinstance(load.data.type, TensorType) or load.mem_semantic.value != "weak":
+            continue
+        if getattr(load, "reduction", None) is not None or not addresses_follow(load, loop):
+            continue
+        tokens = tokens_from_outside(load.token, loop)
+        if tokens is not None and feeds_product(load, leaves_of(load.data, loop.body.block)):
+            found.append(Prefetched(load, tokens))
+    left = -exceeds(loop, func)
+    fitting = []
+    for each in sorted(found, key=lambda each: words(each.load.data)):
+        left -= words(each.load.data)
+        if left >= 0:
+            fitting.append(each)
+    return [each for each in found if each in fitting]
+
+
+def prefetched(loop: Any, loads: Sequence[Any]) -> list[Prefetched] | None:
+    """These loads of a loop with what they are ordered after; None when one of them cannot run ahead."""
+    found = []
+    for load in loads:
+        tokens = tokens_from_outside(load.token, loop) if addresses_follow(load, loop) else None
+        if tokens is None:
+            return None
+        found.append(Prefetched(load, tokens))
+    return found
+
+
+def prefetch(loop: Any, loads: Sequence[Prefetched]) -> None:
+    """Rewrites a loop, in place."""
+    counter = LoopCounter(loop)
+    block = loop.body.block
+    outer = Builder.before(loop)
+    outer.location = loop.location
+    nothing = [value for each in loads for value in _nothing(outer, each)]
+    tokens = [joined(outer, each.tokens) or nothing[2 * number + 1] for number, each in enumerate(loads)]
+    start = _loaded(outer, block, loads, tokens, counter.runs(outer), lambda builder: loop.lower_bound, nothing)
+    carried = [block.add_argument(v.type, loop.location) for v in start]
+    head = Builder.at_start(block)
+    head.location = loop.location
+    exists, ahead = counter.later(head, block.arguments[0], 1)
+
+    def following(builder: Builder) -> Value:
+        return builder.insert(arith.AddIOp(block.arguments[0], ahead)).results[0]
+
+    upcoming = _loaded(head, block, loads, tokens, exists, following, carried)
+    assert block.last is not None
+    block.last.operands = (*block.last.operands, *upcoming)
+    for number, each in enumerate(loads):
+        each.load.data.replace_all_uses_with(carried[2 * number])
+        each.load.result_token.replace_all_uses_with(carried[2 * number + 1])
+        each.load.erase()
+    loop.replace_with_additional_yields(start)
+
+
+def _nothing(builder: Builder, each: Prefetched) -> tuple[Value, Value]:
+    """What stands for a tile and its token when there is no iteration that would use them."""
+    type = each.load.data.type
+    element = type.element_type
+    size = 8 if isinstance(element, aa.PtrType) else max(1, element.width // 8)
+    token = builder.insert(tileas.CreateMemTokenOp(result=aa.MemTokenType())).results[0]
+    zero = arith.ConstantOp(DenseElementsAttr(type, bytes(size), True))
+    return builder.insert(zero).results[0], token
+
+
+def _loaded(
+    builder: Builder,
+    block: Block,
+    loads: Sequence[Prefetched],
+    tokens: Sequence[Value],
+    exists: Value,
+    counter: Any,
+    otherwise: Sequence[Value],
+) -> list[Value]:
+    """Tiles and tokens of the iteration `counter(builder)` where it exists, else what is given."""
+    then, other = Block(), Block()
+    inner = Builder.at_end(then)
+    inner.location = builder.location
+    values = {block.arguments[0]: counter(inner)}
+    found: list[Value] = []
+    for each, token in zip(loads, tokens):
+        new = _again(each.load, token, values, block, inner)
+        found += [new.data, new.result_token]
+    inner.location = builder.location
+    inner.insert(scf.YieldOp.create(found))
+    end = Builder.at_end(other)
+    end.location = builder.location
+    end.insert(scf.YieldOp.create(list(otherwise)))
+    types = [v.type for v in otherwise]
+    return list(builder.insert(scf.IfOp.create((exists,), types, {}, (Region([then]), Region([other])))).results)
+
+
+def _again(load: Any, token: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Any:
+    """A load for another counter, after what it is ordered after outside of the loop."""
+    builder.location = load.location
+
+    def again(value: Value) -> Value:
+        return computed_again(value, values, block, builder)
+
+    data, order = load.data.type, load.result_token.type
+    named: dict[str, Any] = {"token": token, "data": data, "result_token": order, "atom": load.atom}
+    new: Operation
+    if isinstance(load, tileas.TiledLoadOp):
+        new = tileas.TiledLoadOp(view=again(load.view), coords=[again(v) for v in load.coords], **named)
+    else:
+        mask, other = (None if v is None else again(v) for v in (load.mask, load.other))
+        new = tileas.LoadOp(pointer=again(load.pointer), mask=mask, other=other, **named)
+    for name, value in load.attributes.items():
+        new.attributes.setdefault(name, value)
+    return builder.insert(new)

@@ -1,0 +1,198 @@
+"""Loops whose loads run ahead: the tiles of later iterations are on their way while this one computes.
+
+With S stages, the copies of iteration i + S - 1 start in iteration i, into the stage that iteration i - 1 has read:
+
+    for s in 0 .. S - 2:  if iteration s exists: start its copies into stage s;  commit
+    for i in ...:
+      wait until the group of iteration i is there, in all threads
+      if iteration i + S - 1 exists: start its copies into the stage that was read last;  commit
+      ... read stage i mod S ...
+
+One barrier, at the wait, both publishes what the copies brought and says that all threads have read the stage before
+it is overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.copied_loads import loads_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
+from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import layout_of, with_layout
+from tileiras.schedule.induction_variable import (
+    LoopCounter,
+    binary,
+    can_look_ahead,
+    compare,
+    end_no_earlier,
+    integer,
+)
+from tileiras.schedule.staging import StagedLoad, computed_again, erase_unused, joined, read_in, staged_load, start_copy
+from tileiras.targets import CopyAtom, Target, find_copy_atom
+
+from .register_prefetch import prefetch, prefetched
+
+
+def materialize_loops(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Rewrites the loops of a function of nv_tileas, in place, as the schedules that they carry say.
+
+    A loop that cannot be rewritten so stays as it is, with a remark.
+    """
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+        loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.RUNS_AHEAD, None) is not None]
+        if loads and not _materialize(loop, loads, atom):
+            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
+            if engine is not None:
+                engine.remark(loop.location, "Failed to pipeline loop: its loads cannot run ahead as its schedule says")
+
+
+def _materialize(loop: Any, loads: list[Any], atom: CopyAtom | None) -> bool:
+    schedule = loop.attributes[tileas.LOOP_SCHEDULE]
+    if not can_look_ahead(loop):
+        return False
+    if schedule.kind == tileas.PREFETCH:
+        found = prefetched(loop, loads)
+        if found is not None:
+            prefetch(loop, found)
+        return found is not None
+    staged = [] if atom is None else [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    if atom is None or len(staged) < len(loads):
+        return False
+    _Pipeline(loop, staged, schedule.stages, atom).run()
+    return True
+
+
+class _Pipeline:
+    """The rewriting of one loop."""
+
+    def __init__(self, loop: Any, staged: list[StagedLoad], stages: int, atom: CopyAtom) -> None:
+        self.loop = loop
+        self.staged = staged
+        self.stages = stages
+        self.atom = atom
+        self.outer = Builder.before(loop)
+        self.outer.location = loop.location
+        end_no_earlier(self.outer, loop)
+        self.counter = LoopCounter(loop)
+
+    def run(self) -> None:
+        loop, outer = self.loop, self.outer
+        types = [s.buffer_type(self.stages) for s in self.staged]
+        self.buffers = [outer.insert(tileas.AllocTensorOp(result=type)).results[0] for type in types]
+        self.tokens = [joined(outer, s.tokens) for s in self.staged]
+        numbers = [integer(outer, s) for s in range(self.stages)]
+        self._prologue(numbers)
+        new = self._extended(numbers[0])
+        read = new.body.block.arguments[-1]
+        wait = self._head(new, read)
+        self._read_stages(new, read, wait)
+        after = Builder.before(new.next)
+        after.location = loop.location
+        for buffer in reversed(self.buffers):
+            after.insert(tileas.DeallocTensorOp(buffer))
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def _start(self, builder: Builder, exists: Value, counter: Any, stage: Value) -> None:
+        """If the iteration exists, its copies into `stage`; a group in any case.  `counter(builder)`: its number."""
+        body = Block()
+        inner = Builder.at_end(body)
+        inner.location = self.loop.location
+        values = {self.loop.induction_variable: counter(inner)}
+
+        def again(value: Value) -> Value:
+            return computed_again(value, values, self.loop.body.block, inner)
+
+        for staged, buffer, token in zip(self.staged, self.buffers, self.tokens):
+            inner.location = staged.load.location
+            start_copy(inner, staged.load, buffer, stage, token, self.atom, again)
+        inner.location = self.loop.location
+        inner.insert(scf.YieldOp.create(()))
+        builder.insert(scf.IfOp.create((exists,), (), {}, (Region([body]), Region())))
+        builder.insert(tileas.AsyncCommitGroupOp())
+
+    def _prologue(self, numbers: list[Value]) -> None:
+        loop, outer = self.loop, self.outer
+        first = self.counter.runs(outer)
+        self._start(outer, first, lambda builder: loop.lower_bound, numbers[0])
+        for s in range(1, self.stages - 1):
+            more, ahead = self.counter.later(outer, loop.lower_bound, s)
+            exists = binary(outer, arith.AndIOp, first, more)
+
+            def counter(builder: Builder, ahead: Value = ahead) -> Value:
+                return binary(builder, arith.AddIOp, loop.lower_bound, ahead)
+
+            self._start(outer, exists, counter, numbers[s])
+
+    def _head(self, new: Any, read: Value) -> Any:
+        """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
+        the one before stage `read`, is overwritten."""
+        head = Builder.at_start(new.body.block)
+        head.location = self.loop.location
+        pending = IntegerAttr(self.stages - 2, i32)
+        wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
+        counter = new.induction_variable
+        exists, ahead = self.counter.later(head, counter, self.stages - 1)
+        write = self._neighbour(head, read, -1)
+        self._start(head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write)
+        return wait
+
+    def _neighbour(self, builder: Builder, stage: Value, step: int) -> Value:
+        """The stage before or after this one, going around.  It costs an instruction or three; carried through the
+        loop beside the other, it would cost a register."""
+        last = self.stages - 1
+        if last == 1:
+            return binary(builder, arith.SubIOp, integer(builder, 1), stage)
+        end, start = (last, 0) if step > 0 else (0, last)
+        wraps = compare(builder, "eq", stage, integer(builder, end))
+        moved = binary(builder, arith.AddIOp, stage, integer(builder, step))
+        return builder.insert(arith.SelectOp(wraps, integer(builder, start), moved)).results[0]
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    def _extended(self, read: Value) -> Any:
+        """The loop with the stage that is read carried along, as its last value."""
+        old = self.loop
+        block = old.body.block
+        reading = block.add_argument(i32, old.location)
+        end = block.last
+        tail = Builder.before(end)
+        tail.location = old.location
+        end.operands = (*end.operands, self._neighbour(tail, reading, 1))
+        self.loop = new = old.replace_with_additional_yields((read,))
+        return new
+
+    def _read_stages(self, new: Any, read: Value, wait: Any) -> None:
+        for staged, buffer in zip(self.staged, self.buffers):
+            load = staged.load
+            made: dict[LinearLayout, Value] = {}
+
+            def reading(layout: LinearLayout, load: Any = load, buffer: Value = buffer, made: dict = made) -> Value:
+                if layout not in made:
+                    type = with_layout(load.data.type, layout)
+                    copy = tileas.CopyOp(buffer, read, result=type, location=load.location)
+                    load.parent.insert_before(copy, load)
+                    made[layout] = copy.results[0]
+                return made[layout]
+
+            for leaf in staged.leaves:
+                value = read_in(leaf.convert.operand, layout_of(leaf.convert.result.type), load, reading)
+                leaf.convert.replace_all_uses_with((value,))
+                leaf.convert.erase()
+            erase_unused(load.data)
+            if load.data.has_uses:
+                load.data.replace_all_uses_with(reading(staged.writer))
+            token = tileas.JoinMemTokenOp.create(
+                [v for v in (load.token, wait.result_token) if v is not None],
+                (wait.result_token.type,),
+                location=load.location,
+            )
+            load.parent.insert_before(token, load)
+            load.result_token.replace_all_uses_with(token.results[0])
+            load.erase()

@@ -1,0 +1,174 @@
+"""The plain schedule: which loads of a loop run ahead of it, through how many stages, and where their tiles wait.
+
+A loop without loads that can run ahead, or without the room for them, is serial: it does what is written in its order.
+Where a target has asynchronous copies, tiles wait in a ring of buffers in shared memory; elsewhere those of the next
+iteration wait in registers (prefetch).
+
+What is chosen stands in the IR: `nv_tileas.loop_schedule` on each loop, `nv_tileas.runs_ahead` on its loads that do,
+and `nv_tileas.no_room` on those that could and found no shared memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.copied_loads import loads_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Operation, UnitAttr
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.shared_memory import ring_bytes, scratch_beside, shared_budget
+from tileiras.targets import CopyAtom, Target, find_copy_atom
+
+from .induction_variable import can_look_ahead, trip_count
+from .materialize.register_prefetch import prefetched_loads
+from .remarks import ScheduleRemarks
+from .staging import StagedLoad, staged_load
+
+DEFAULT_STAGES = 3
+MAX_STAGES = 8
+
+
+class Outcome(NamedTuple):
+    """Of the loops with loads that could run ahead: how many got a pipeline, how many had no room for one."""
+
+    pipelined: int = 0
+    refused: int = 0
+
+
+def generate_schedule(
+    func: Any, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
+) -> Outcome:
+    """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each."""
+    return _Scheduler(func, target, stages, engine).run()
+
+
+def stages_leave_room(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Lowers the occupancy that a kernel asks for, in place, while it leaves no shared memory for two stages of each
+    load that could run ahead.  What is loaded where it is used has to wait in registers as well."""
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    asked = func.kernel_spec.occupancy or 1
+    if atom is None or asked == 1:
+        return
+    wanted = 0
+    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+        found = [staged for load in loads_of(loop) if (staged := staged_load(load, loop, atom)) is not None]
+        if found and trip_count(loop) != 1:
+            wanted = max(wanted, 2 * sum(s.stage_bytes for s in found) + scratch_beside(loop, _gone(found)))
+    while func.kernel_spec.occupancy > 1 and wanted > shared_budget(func, target):
+        func.attributes["kernel_spec"] = func.kernel_spec.with_occupancy(func.kernel_spec.occupancy - 1)
+    if func.kernel_spec.occupancy < asked and engine is not None:
+        engine.remark(
+            func.location,
+            f"{func.kernel_spec.occupancy} CTAs to an SM instead of {asked}:"
+            f" loads that run ahead need {wanted} bytes of shared memory",
+        )
+
+
+def _gone(found: list[StagedLoad]) -> set[Operation]:
+    """What a loop no longer does when these loads run ahead."""
+    return {leaf.convert for each in found for leaf in each.leaves} | {each.load for each in found}
+
+
+def _wanted_stages(found: list[StagedLoad]) -> int:
+    hints = [s.load.attributes[aa.LATENCY].value for s in found if aa.LATENCY in s.load.attributes]
+    return min(MAX_STAGES, max(2, *hints)) if hints else DEFAULT_STAGES
+
+
+class _Scheduler:
+    """Goes through the loops of a function, outer loops first: their rings take shared memory from inner ones."""
+
+    def __init__(self, func: Any, target: Target, stages: int | None, engine: DiagnosticEngine | None) -> None:
+        self._func = func
+        self._target = target
+        self._stages = stages
+        self._engine = engine
+        self._remarks = ScheduleRemarks(engine, func.sym_name.value) if engine is not None and engine.remarks else None
+        self._atom: CopyAtom | None = find_copy_atom(target, "global", "shared", asynchronous=True)
+        self._rings: dict[Operation, int] = {}
+        """Bytes of the ring of each loop that gets one."""
+
+    def run(self) -> Outcome:
+        outcomes = []
+        for loop in [op for op in self._func.walk() if isinstance(op, scf.ForOp)]:
+            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
+            outcomes.append(self._prefetch(loop) if self._atom is None else self._stage(loop, self._atom))
+        return Outcome(outcomes.count(True), outcomes.count(False))
+
+    def _as_written(self, loop: Any, reason: str) -> None:
+        if self._remarks is not None:
+            self._remarks.as_written(loop, reason)
+
+    def _say(self, loop: Any, message: str) -> None:
+        if self._engine is not None:
+            self._engine.remark(loop.location, message)
+
+    def _prefetch(self, loop: Any) -> bool | None:
+        """Whether loads of a loop run ahead in registers, one iteration, as they can on every target; None when none
+        does."""
+        may = can_look_ahead(loop) and self._stages != 1 and trip_count(loop) != 1
+        loads = prefetched_loads(loop, self._func) if may else []
+        reason = f"{self._target.name} has no asynchronous copy"
+        if not loads:
+            self._as_written(loop, reason)
+            return None
+        if self._remarks is not None:
+            self._remarks.prefetched(loop, [each.load for each in loads], reason)
+        self._schedule(loop, tileas.PREFETCH, 2, [each.load for each in loads])
+        return True
+
+    def _schedule(self, loop: Any, kind: str, stages: int, loads: list[Any]) -> None:
+        loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
+        for load in loads:
+            load.attributes[tileas.RUNS_AHEAD] = UnitAttr()
+
+    def _stage(self, loop: Any, atom: CopyAtom) -> bool | None:
+        """Whether loads of a loop run ahead through shared memory; None when none could, or it is not worth it."""
+        loads = loads_of(loop)
+        if self._remarks is None:
+            found = [staged for load in loads if (staged := staged_load(load, loop, atom)) is not None]
+        else:
+            found = self._remarks.staged(loop, loads, lambda load, why: staged_load(load, loop, atom, why))
+        if not found:
+            return None
+        if not can_look_ahead(loop):
+            self._as_written(loop, "later values of its counter cannot be compared with its bound")
+            return None
+        known = trip_count(loop)
+        wanted = self._stages or _wanted_stages(found)
+        wanted = wanted if known is None else min(wanted, known)
+        if wanted < 2:
+            self._as_written(loop, "one stage was asked for" if self._stages == 1 else "it runs at most once")
+            return None
+        return self._fit(loop, found, wanted, atom)
+
+    def _fit(self, loop: Any, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
+        """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
+        around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
+        budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
+        staged, fitting = list(found), 0
+        while staged:
+            fitting = (budget - scratch_beside(loop, _gone(staged))) // sum(s.stage_bytes for s in staged)
+            if fitting >= 2:
+                break
+            # The largest load stays synchronous, the others may still run ahead.
+            staged.remove(max(staged, key=lambda s: s.stage_bytes))
+        others = [each.load for each in found if each not in staged]
+        for load in others:
+            load.attributes[tileas.NO_ROOM] = UnitAttr()
+        if others:
+            self._say(loop, f"{len(others)} of {len(found)} loads do not run ahead: no shared memory is left")
+        if not staged:
+            self._say(loop, "Failed to pipeline loop")
+            self._as_written(loop, "no shared memory is left")
+            return False
+        number = min(wanted, fitting)
+        if number < wanted:
+            self._say(loop, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
+        if self._remarks is not None:
+            self._remarks.pipelined(loop, staged, number, wanted, atom)
+        self._rings[loop] = number * sum(s.stage_bytes for s in staged)
+        self._schedule(loop, tileas.PLAIN, number, [each.load for each in staged])
+        return True

@@ -1,0 +1,199 @@
+"""Products of factors that do not fit in registers become loops over K, a slice of each factor in an iteration.
+
+    %a = tiled_load %v[%i, %j]     : tensor<128x256xf16>      %d = for %s in 0 .. 4 carrying %c:
+    %b = tiled_load %w[%j, %k]     : tensor<256x128xf16>   ->   %a = tiled_load %x[%i, 4 * %j + %s] : tensor<128x64xf16>
+    %d = dot %a, %b, %c                                         %b = tiled_load %y[4 * %j + %s, %k] : tensor<64x128xf16>
+                                                                dot %a, %b, %carried
+
+The additions keep their order.  Loads of such a loop run ahead like those of any other.  Products that stand in a loop
+already stay whole while shared memory holds their factors, which then do not pass through registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.alias import AliasAnalysis
+from tileiras.assignment.dot_plans import DotPlans
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.ir import FloatType, Operation, Value
+from tileiras.layout.arena import SCRATCH_LIMIT
+from tileiras.resources.registers import OTHER_REGISTERS
+from tileiras.resources.shared_memory import shared_budget
+from tileiras.rewrites.large_dots import UNROLLED
+from tileiras.targets import (
+    MMA_ATOMS,
+    SCALED_MMA_ATOMS,
+    UNIVERSAL_FMA,
+    Target,
+    find_copy_atom,
+    registers_per_thread,
+)
+
+from .dimensions import PRODUCTS, SHAPES, Remade, Unsliceable, factor_dims, is_elementwise
+from .groups import Group
+from .loops import SlicedLoops
+
+WHOLE_LIMIT = 128
+"""Most registers of a thread for a product as it is.  Above, the loop has a half to a third of the instructions and of
+the registers, and loads while it multiplies."""
+
+LOADED_LIMIT = 48
+"""Registers that slices of both factors take on their way from memory: 64 columns of f16 of a tile of 128x256."""
+
+APART_LIMIT = 128
+"""The same where each element has a register of its own, as after accesses of single ones."""
+
+FRAGMENT_LIMIT = 128
+"""Registers that slices of both factors take as the product wants them, where warps share rows or columns."""
+
+LEAST_BYTES = 32
+"""Of a slice along K: a sector of memory."""
+
+
+def slice_products(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
+    """Cuts the products of a function of nv_tileaa that take too many registers, in place; a remark says which."""
+    sizes = _Sizes(32 * num_warps, dots)
+    shared = _shared_bytes(func, dots.target)
+    available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - OTHER_REGISTERS
+    aliases, remade = AliasAnalysis(), Remade()
+    for op in [op for op in func.walk() if isinstance(op, PRODUCTS)]:
+        # A product may have been cut together with another one that has the same factor.
+        if op.parent is None or _is_rounded(op):
+            continue
+        needed = sizes.registers(op)
+        if _is_in_loop(op, func):
+            fits = needed <= available or _bytes(op.a) + _bytes(op.b) <= shared
+        else:
+            fits = needed <= min(WHOLE_LIMIT, available) and sizes.apart(op) <= available
+        if fits:
+            continue
+        group = None
+        parts = sizes.parts(op)
+        while parts > 1 and group is None:
+            group = _group(op, parts, aliases, remade)
+            parts //= 2
+        if group is None:
+            continue
+        if engine is not None:
+            rows, depth = op.a.type.shape[-2:]
+            engine.remark(
+                op.location,
+                f"the product of {rows}x{depth} and {depth}x{op.b.type.shape[-1]} is made in {group.parts} steps:"
+                f" a thread would need {needed} registers for its factors",
+            )
+        SlicedLoops(group).run()
+
+
+def _group(op: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group | None:
+    """What is cut together with the factors of a product; None when they cannot be cut."""
+    for value, dim in zip(op.operands, factor_dims(op)):
+        origin = value.defining_op
+        if dim is None or origin is None or origin.parent is not op.parent or value in remade:
+            continue
+        try:
+            return Group(value, dim, parts, aliases, remade, along_k=True)
+        except Unsliceable:
+            return None
+    return None
+
+
+def _shared_bytes(func: Any, target: Target) -> int:
+    """Bytes of shared memory that copies can fill by themselves."""
+    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
+    return 0 if atom is None else shared_budget(func, target)
+
+
+def _is_in_loop(op: Operation, func: Operation) -> bool:
+    parent = op.parent_op
+    while parent is not None and parent is not func:
+        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
+            return True
+        parent = parent.parent_op
+    return False
+
+
+def _is_rounded(op: Any) -> bool:
+    """Whether multiply-adds hold sums in a wider type and round them once, at the end."""
+    element = op.c.type.element_type
+    return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")
+
+
+class _Sizes:
+    """What products take, for one number of threads."""
+
+    def __init__(self, threads: int, dots: DotPlans) -> None:
+        self._threads = threads
+        self._dots = dots
+
+    def registers(self, op: Any) -> int:
+        """32-bit registers of a thread that a product takes: its sums, and its factors as they come from memory, or
+        as it wants them."""
+        return self._share(op.result, _width(op.result)) + max(self._loaded(op), self._held(op))
+
+    def parts(self, op: Any) -> int:
+        """Into how many slices the factors are cut, a power of two."""
+        depth = op.a.type.shape[-1]
+        least = max(self._atom_depth(op), *(8 * LEAST_BYTES // _width(v) for v in (op.a, op.b)))
+        plan = self._dots.plan(op)
+        fragments = 0
+        if plan.atom != UNIVERSAL_FMA:
+            fragments = sum(_words(layout, v) for layout, v in ((plan.a, op.a), (plan.b, op.b)))
+        limits = (self._loaded(op), LOADED_LIMIT), (self.apart(op), APART_LIMIT), (fragments, FRAGMENT_LIMIT)
+        parts = 1
+        while depth // parts >= 2 * least and any(taken > limit * parts for taken, limit in limits):
+            parts *= 2
+        return parts
+
+    def apart(self, op: Any) -> int:
+        """Elements of a thread of both factors, as they come from memory."""
+        return sum(self._share(v, 32) for v in (op.a, op.b))
+
+    def _share(self, value: Value, width: int) -> int:
+        return -(-value.type.num_elements * width // (32 * self._threads))
+
+    def _loaded(self, op: Any) -> int:
+        return sum(self._share(v, _loaded_width(v)) for v in (op.a, op.b))
+
+    def _held(self, op: Any) -> int:
+        """Registers of factors that are all there before the product begins: those that shared memory does not hold
+        while it reads them a step at a time.  Loops over multiply-adds read all of theirs so."""
+        plan = self._dots.plan(op)
+        if plan.atom == UNIVERSAL_FMA and plan.c.registers * op.a.type.shape[-1] > UNROLLED:
+            return 0
+        sizes = [(_bytes(v), _words(layout, v)) for layout, v in ((plan.a, op.a), (plan.b, op.b))]
+        held = [words for size, words in sizes if size > SCRATCH_LIMIT]
+        if not held and sum(size for size, _ in sizes) > SCRATCH_LIMIT:
+            held = [max(words for _, words in sizes)]
+        return sum(held)
+
+    def _atom_depth(self, op: Any) -> int:
+        """The depth of a step."""
+        name = self._dots.plan(op).atom
+        atom = MMA_ATOMS.get(name) or SCALED_MMA_ATOMS.get(name)
+        depth = 1 if atom is None else atom.shape[2]
+        return max(depth, op.block) if isinstance(op, aa.BlockScaledMmaOp) else depth
+
+
+def _width(value: Value) -> int:
+    """Bits that an element takes in registers: narrower ones travel as bytes."""
+    return max(8, getattr(value.type.element_type, "width", 64))
+
+
+def _bytes(value: Value) -> int:
+    return value.type.num_elements * _width(value) // 8
+
+
+def _words(layout: Any, value: Value) -> int:
+    return -(-layout.registers * _width(value) // 32)
+
+
+def _loaded_width(value: Value) -> int:
+    """The width of a factor's elements where they come from memory, before they are converted."""
+    op: Any = value.defining_op
+    while isinstance(op, SHAPES) or op is not None and len(op.operands) == 1 and is_elementwise(op):
+        value = op.operands[0]
+        op = value.defining_op
+    return _width(value)

@@ -1,0 +1,439 @@
+"""Which operations are cut together, and in which loops they are executed.
+
+A *group* is what hangs together through tensors that are cut along one dimension: loads, stores, whatever does the same
+to each element, reductions and scans along other dimensions, rows or columns of products, loops that carry them.  A
+reduction along the dimension itself ends a *stage*: it is complete when its loop is, and whoever wants both its result
+and the tile makes the tile again, in the loop of a later stage.  So does a product whose factors are cut along K, which
+is done only where that is asked for.  A scan along the dimension goes on, in the next slice, from what has come before,
+so that all scans of a group go one way, which is that of its loops.  Constants, ranges and what is computed of them are
+no part of a group, but made again in each slice; so is what else is in one of its loops.
+
+Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
+one after the other, or if each element of the one meets the same element of the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.alias import AliasAnalysis, address_of, data_of
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import scf
+from tileiras.ir import (
+    Block,
+    BlockArgument,
+    Convergent,
+    MemoryWrite,
+    NoMemoryEffect,
+    Operation,
+    Pure,
+    TensorType,
+    Value,
+)
+
+from .dimensions import (
+    ACCESSES,
+    COLLECTIVES,
+    PRODUCTS,
+    SHAPES,
+    STORES,
+    Remade,
+    Unsliceable,
+    factor_dims,
+    is_elementwise,
+    operand_dims,
+    result_dim,
+)
+
+NEVER = 1 << 30
+"""The stage of what waits for something that cannot be in a loop of the group."""
+
+
+class Group:
+    """The operations that are cut together when `seed` is cut along `dim` into `parts`.
+
+    `dims` has the dimension of each tensor that is cut and `loops` the loops around some of them; `units` are the
+    operations of the seed's block that are or contain some, `stages` the loop in which each is completed and `runs` all
+    in which it is executed.  With `along_k` all products are cut along K, without it none.  Raises Unsliceable.
+    """
+
+    def __init__(
+        self, seed: Value, dim: int, parts: int, aliases: AliasAnalysis, remade: Remade, along_k: bool = False
+    ) -> None:
+        assert seed.defining_op is not None and seed.defining_op.parent is not None
+        self.block: Block = seed.defining_op.parent
+        self.parts = parts
+        self.remade = remade
+        self.along_k = along_k
+        self.dims: dict[Value, int] = {}
+        self.loops: dict[Any, None] = {}
+        self.sinks: set[Operation] = set()
+        self.products: list[Any] = []
+        self.scans: list[Any] = []
+        """Those along the dimension that is cut."""
+        self._whole: set[Value] = set()
+        self._checked: set[tuple[Value, int]] = set()
+        self._aliases = aliases
+        self._found: set[Operation] = set()
+        self._pending = [seed]
+        self._cut(seed, dim)
+        while self._pending:
+            self._follow(self._pending.pop())
+            if not self._pending:
+                self._widen()
+        if self._whole & self.dims.keys() or not self.sinks:
+            raise Unsliceable
+        if len({scan.reverse is not None for scan in self.scans}) > 1:
+            raise Unsliceable
+        for loop in self.loops:
+            self._check_loop(loop)
+        units = {self._unit(op) for op in self._found} | {self._unit(loop) for loop in self.loops}
+        self.units = [op for op in self.block.operations if op in units]
+        self.stages = self._find_stages()
+        self.stage_count = 1 + max(self.stages[op] for op in self.sinks)
+        self.runs: dict[Operation, list[int]] = {op: [] for op in self.units}
+        for stage in range(self.stage_count):
+            for op in self._needed(stage):
+                self.runs[op].append(stage)
+        self._check_order()
+
+    def is_reduced(self, op: Operation) -> bool:
+        """Whether an operation is a reduction along the dimension that is cut, or a product along K."""
+        return op in self.sinks and isinstance(op, (aa.ReduceOp, *PRODUCTS))
+
+    # -- what belongs to the group -------------------------------------------------------------------------------------
+
+    def _unit(self, op: Operation) -> Operation:
+        """The operation of the block that is `op` or contains it."""
+        unit = self.block.find_ancestor_op(op)
+        assert unit is not None
+        return unit
+
+    def _enter(self, block: Block | None) -> None:
+        """Something of the group is in `block`: so are the loops between."""
+        while block is not self.block:
+            loop = None if block is None else block.parent_op
+            if not isinstance(loop, scf.ForOp):
+                raise Unsliceable
+            self.loops[loop] = None
+            block = loop.parent
+
+    def _cut(self, value: Value, dim: int) -> None:
+        known = self.dims.get(value)
+        if known is None:
+            if value.type.shape[dim] % self.parts:
+                raise Unsliceable
+            self._enter(value.parent_block)
+            if isinstance(value, BlockArgument) and value.block is self.block:
+                raise Unsliceable
+            self.dims[value] = dim
+            self._pending.append(value)
+        elif known != dim:
+            raise Unsliceable
+
+    def _want(self, value: Value, dim: int | None) -> None:
+        """A slice of a tensor, or all of it, is wanted."""
+        if value in self.remade:
+            if dim is not None:
+                self._check_remade(value, dim)
+        elif dim is None:
+            self._whole.add(value)
+        else:
+            self._cut(value, dim)
+
+    def _follow(self, value: Value) -> None:
+        """Adds what makes and what takes a tensor that is cut."""
+        dim = self.dims[value]
+        if isinstance(value, BlockArgument):
+            self._carry(value.block.parent_op, value.index - 1, dim)
+        elif isinstance(value.defining_op, scf.ForOp):
+            self._carry(value.defining_op, value.index, dim)  # type: ignore[attr-defined]
+        else:
+            self._add(value.defining_op, value)
+        for user in value.users:
+            if isinstance(user, scf.ForOp):
+                self._carry_all(user, user.init_args, value)
+            elif isinstance(user, scf.YieldOp) and isinstance(user.parent_op, scf.ForOp):
+                self._carry_all(user.parent_op, user.operands, value)
+            else:
+                self._add(user, value)
+
+    def _carry_all(self, loop: Any, carried: Any, value: Value) -> None:
+        for number, other in enumerate(carried):
+            if other is value:
+                self._carry(loop, number, self.dims[value])
+
+    def _carry(self, loop: Any, number: int, dim: int) -> None:
+        """A loop hands a slice on: from outside, from iteration to iteration, and out."""
+        self._enter(loop.body.block)
+        for value in (loop.init_args[number], loop.iter_args[number], loop.yield_op.operands[number]):
+            self._want(value, dim)
+        self._cut(loop.results[number], dim)
+
+    def _widen(self) -> None:
+        """Loops hand out all of their tensors in slices: what is like one that is cut is cut alike."""
+        for loop in self.loops:
+            alike = {result.type.shape: self.dims[result] for result in loop.results if result in self.dims}
+            for result in loop.results:
+                if result not in self.dims and result.has_uses and getattr(result.type, "shape", None) in alike:
+                    self._cut(result, alike[result.type.shape])
+
+    def _add(self, op: Any, value: Value) -> None:
+        """Adds an operation that makes or takes `value`, which is cut, and asks for its other tensors."""
+        if op in self._found:
+            return
+        self._found.add(op)
+        self._enter(op.parent)
+        if isinstance(op, ACCESSES):
+            _check_access(op)
+        elif isinstance(op, PRODUCTS):
+            self.products.append(op)
+        elif not (isinstance(op, (*SHAPES, *COLLECTIVES)) or is_elementwise(op)):
+            raise Unsliceable
+        dim: int | None = self.dims[value]
+        if value.defining_op is not op:
+            dim = result_dim(op, value, self.dims[value], self.parts)
+        if isinstance(op, PRODUCTS) and self.along_k != (dim is None):
+            raise Unsliceable
+        dims: list[int | None]
+        if dim is None:
+            if op.parent is not self.block:
+                raise Unsliceable
+            self.sinks.add(op)
+            if isinstance(op, PRODUCTS):
+                dims = factor_dims(op)
+            else:
+                _check_combiner(op)
+                dims = [op.dim.value] * len(op.operands)
+        else:
+            if isinstance(op, STORES):
+                self.sinks.add(self._unit(op))
+            if isinstance(op, aa.ScanOp) and dim == op.dim.value:
+                self._go_on(op)
+            for result in op.results:
+                if isinstance(result.type, TensorType):
+                    self._cut(result, dim)
+            dims = operand_dims(op, dim, self.parts)
+        for operand, cut in zip(op.operands, dims):
+            if isinstance(operand.type, TensorType):
+                self._want(operand, cut)
+
+    def _go_on(self, scan: Any) -> None:
+        """Adds a scan along the dimension that is cut: the loop over slices carries it on."""
+        _check_combiner(scan)
+        if scan.parent is not self.block:
+            raise Unsliceable
+        self.scans.append(scan)
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the last slice comes first."""
+        return any(scan.reverse is not None for scan in self.scans)
+
+    def _check_remade(self, value: Value, dim: int) -> None:
+        """Raises Unsliceable unless every operation on the way can make a slice."""
+        if (value, dim) in self._checked:
+            return
+        self._checked.add((value, dim))
+        op: Any = value.defining_op
+        if value.type.shape[dim] % self.parts:
+            raise Unsliceable
+        if isinstance(op, SHAPES) or is_elementwise(op):
+            for operand, cut in zip(op.operands, operand_dims(op, dim, self.parts)):
+                if cut is not None:
+                    self._check_remade(operand, cut)
+
+    def _check_loop(self, loop: Any) -> None:
+        """Raises Unsliceable unless a loop can be executed for each slice."""
+        for op in loop.body.block.operations:
+            if op in self._found or op in self.loops:
+                continue
+            for inner in op.walk():
+                if isinstance(inner, ACCESSES):
+                    _check_access(inner)
+                    harmless = not isinstance(inner, STORES)
+                else:
+                    harmless = inner.has_trait(NoMemoryEffect) and not inner.has_trait(Convergent)
+                if not harmless and not isinstance(inner, (scf.ForOp, scf.IfOp)):
+                    raise Unsliceable
+        if loop.parent is self.block:
+            for result in loop.results:
+                if result not in self.dims and result.has_uses and not isinstance(result.type, aa.MemTokenType):
+                    raise Unsliceable
+
+    # -- stages --------------------------------------------------------------------------------------------------------
+
+    def _find_stages(self) -> dict[Operation, int]:
+        """The first stage in which each unit can be executed."""
+        stages: dict[Operation, int] = {}
+        others: dict[Operation, int] = {}
+        group = set(self.units)
+
+        def ready(value: Value, joins: bool) -> int:
+            op = value.defining_op
+            if op not in stages:
+                return others.get(op, 0)  # type: ignore[arg-type]
+            if isinstance(value.type, aa.MemTokenType):
+                # A token that comes back through something else than the group would put that into the loop.
+                return stages[op] if joins else NEVER
+            return stages[op] + self.is_reduced(op)
+
+        for op in self.block.operations:
+            inside = op in group
+            joins = inside or isinstance(op, aa.JoinMemTokenOp)
+            stage = max((ready(v, joins) for inner in op.walk() for v in inner.operands), default=0)
+            if not inside:
+                others[op] = stage
+            elif stage >= NEVER:
+                raise Unsliceable
+            else:
+                stages[op] = stage
+                if len(stages) == len(group):
+                    break
+        return stages
+
+    def _needed(self, stage: int) -> list[Operation]:
+        """The units that the loop of a stage executes, in order."""
+        found: set[Operation] = set()
+        pending = [op for op in self.sinks if self.stages[op] == stage]
+        while pending:
+            unit = pending.pop()
+            if unit not in found:
+                found.add(unit)
+                used = (v for inner in unit.walk() for v in inner.operands if v in self.dims)
+                pending += [self._unit(v.defining_op) for v in used if v.defining_op is not None]
+        return [op for op in self.units if op in found]
+
+    # -- order ---------------------------------------------------------------------------------------------------------
+
+    def _check_order(self) -> None:
+        accesses = {op: self._unit(op) for unit in self.units for op in unit.walk() if isinstance(op, ACCESSES)}
+        if not all(self.runs[unit] for unit in accesses.values()):
+            raise Unsliceable
+        for second, later in accesses.items():
+            for first in accesses_before(second, self.block.parent_op):
+                if first not in accesses:
+                    continue
+                writes = first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)
+                if not writes or not self._aliases.may_alias(address_of(first), address_of(second)):
+                    continue
+                last, next = self.runs[accesses[first]][-1], self.runs[later][0]
+                if last > next or last == next and not self._same_place(first, second):
+                    raise Unsliceable
+
+    def _same_place(self, first: Any, second: Any) -> bool:
+        """Whether two accesses that are cut alike touch the same address for the same element."""
+        cuts = {self.dims.get(data_of(op)) for op in (first, second)}
+        if len(cuts) != 1 or None in cuts or first.parent is not self.block or second.parent is not self.block:
+            return False
+        if hasattr(first, "pointer") and hasattr(second, "pointer"):
+            return first.pointer is second.pointer
+        return tile_alike(first, second) and list(first.coords) == list(second.coords)
+
+    # -- registers -----------------------------------------------------------------------------------------------------
+
+    def registers(self, threads: int) -> int:
+        """32-bit registers of a thread for the tiles that are there at a time, executed in order."""
+        return self._most(self.units, threads)
+
+    def _most(self, ops: list[Operation], threads: int) -> int:
+        last: dict[Value, Operation] = {}
+        for op in ops:
+            for inner in op.walk():
+                for value in inner.operands:
+                    last[value] = op
+        here = ops[0].parent
+        arguments = [v for v in here.arguments if v in self.dims]  # type: ignore[union-attr]
+        live = most = sum(words(v, threads) for v in arguments)
+        for op in ops:
+            if isinstance(op, scf.ForOp):
+                # What the loop carries is counted inside.
+                carried = sum(words(v, threads) for v in set(op.init_args) if v in self.dims and last[v] is op)
+                most = max(most, live - carried + self._most(list(op.body.block.operations), threads))
+            # Elements are worked on one after the other, so results take the places of operands.
+            ending = {v for inner in op.walk() for v in inner.operands if v in self.dims and last[v] is op}
+            live -= sum(words(v, threads) for v in ending if v.parent_block is here)
+            live += sum(words(v, threads) for v in op.results if v in self.dims)
+            apart = 0
+            if isinstance(op, aa.ScanOp):
+                # One after the other, each in a register of its own.
+                apart = sum(max(0, v.type.num_elements // threads - words(v, threads)) for v in op.results)
+            most = max(most, live + apart)
+        return most
+
+
+def accesses_before(op: Any, scope: Any) -> list[Any]:
+    """The accesses inside `scope` that the token of an access comes from, directly or not."""
+    found: dict[Operation, None] = {}
+    pending = [] if op.token is None else [op.token]
+    seen = set()
+    while pending:
+        token = pending.pop()
+        if token in seen:
+            continue
+        seen.add(token)
+        source = token.block.parent_op if isinstance(token, BlockArgument) else token.defining_op
+        if source is scope or not scope.is_ancestor_of(source):
+            continue
+        if isinstance(source, ACCESSES):
+            found[source] = None
+        handed_on = incoming(token)
+        if handed_on is None:
+            pending += [v for v in source.operands if isinstance(v.type, aa.MemTokenType)]
+        else:
+            pending += [each.value for each in handed_on]
+    return list(found)
+
+
+def tile_alike(first: Any, second: Any) -> bool:
+    """Whether two accesses go through views that cut the same memory into the same tiles."""
+    if not (hasattr(first, "view") and hasattr(second, "view")):
+        return False
+    one, other = first.view.type, second.view.type
+    tilings = (one.shape, one.dim_map, one.traversal_strides), (other.shape, other.dim_map, other.traversal_strides)
+    if tilings[0] != tilings[1]:
+        return False
+    a, b = first.view.defining_op.source, second.view.defining_op.source
+    return a is b or a.type is b.type and list(a.defining_op.operands) == list(b.defining_op.operands)
+
+
+def _check_access(op: Any) -> None:
+    """Raises Unsliceable for accesses with an order, and for those whose addresses are not known by their place."""
+    if op.mem_semantic.value != "weak" or getattr(op, "reduction", None) or getattr(op, "multicast", None):
+        raise Unsliceable
+    if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp)):
+        if op.view.type.sparse_dim is not None or not isinstance(op.view.defining_op, aa.BlockTileOp):
+            raise Unsliceable
+        if not isinstance(op.view.defining_op.source.defining_op, aa.MakeMemRefOp):
+            raise Unsliceable
+
+
+def _check_combiner(op: Any) -> None:
+    """Raises Unsliceable for a reduction or scan that cannot combine whole slices, element by element."""
+    for inner in op.body.block.operations:
+        if inner.regions or not inner.has_trait(Pure):
+            raise Unsliceable
+    if any(isinstance(v.type.element_type, aa.PtrType) for v in op.inputs):
+        raise Unsliceable
+
+
+def words(value: Value, threads: int) -> int:
+    """Registers of a thread for its share of a tensor; none for factors on their way from memory, of which products
+    read a step at a time."""
+    if _is_factor(value):
+        return 0
+    type = value.type
+    width = max(1, getattr(type.element_type, "width", 64))
+    return -(-type.num_elements * width // (32 * threads)) or 1
+
+
+def _is_factor(value: Value) -> bool:
+    source: Any = value.defining_op
+    while isinstance(source, SHAPES) or source is not None and len(source.operands) == 1 and is_elementwise(source):
+        source = source.operands[0].defining_op
+    return isinstance(source, ACCESSES) and all(
+        isinstance(user, PRODUCTS) and value is not user.c
+        or (isinstance(user, SHAPES) or is_elementwise(user)) and all(map(_is_factor, user.results))
+        for user in value.users
+    )

@@ -1,0 +1,178 @@
+"""A group's operations on one slice of its tensors (see `slicing`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import (
+    Block,
+    Builder,
+    DenseElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    Operation,
+    Region,
+    TensorType,
+    Value,
+    i32,
+    i64,
+)
+
+from .dimensions import ACCESSES, operand_dims
+
+if TYPE_CHECKING:
+    from .groups import Group
+
+
+def sliced(type: TensorType, dim: int, parts: int) -> TensorType:
+    """The type of a slice."""
+    shape = list(type.shape)
+    shape[dim] //= parts
+    return TensorType(tuple(shape), type.element_type)
+
+
+def integer(builder: Builder, value: int, type: Any = i32) -> Value:
+    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
+
+
+class SlicedOperations:
+    """The slice with the number `counter`, which `inner` makes; `outer` makes what it shares with others."""
+
+    outer: Builder
+    inner: Builder
+    counter: Value
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.values: dict[Value, Value] = {}
+        """Slices of the group's tensors, and tokens of its accesses."""
+        self.made: dict[tuple[Value, int], Value] = {}
+
+    def _token(self, token: Value) -> Value:
+        """What an access waits for."""
+        return self.values.get(token, token)
+
+    def again(self, op: Any) -> None:
+        """An operation of the group, or of one of its loops, on a slice."""
+        self.inner.location = op.location
+        dims = self.group.dims
+        cut = [dims[v] for v in (*op.results, *op.operands) if v in dims]
+        if op in self.group.loops:
+            self._loop_again(op)
+            return
+        if not cut:
+            self.inner.insert(op.clone(self.values))
+            return
+        if isinstance(op, ACCESSES):
+            operands = self._access_operands(op, cut[0])
+        else:
+            wanted = operand_dims(op, dims[op.results[0]], self.group.parts)
+            operands = [self._slice(v, dim) for v, dim in zip(op.operands, wanted)]
+        types = [sliced(r.type, dims[r], self.group.parts) if r in dims else r.type for r in op.results]
+        regions = []
+        for region in op.regions:
+            region.clone_into(copy := Region(), {}, {})
+            regions.append(copy)
+        new = type(op).create(operands, types, dict(op.attributes), regions)
+        self.inner.insert(new)
+        self.values.update(zip(op.results, new.results))
+
+    def _loop_again(self, loop: Any) -> None:
+        """A loop that carries slices."""
+        dims = [self.group.dims.get(result) for result in loop.results]
+        bounds = [self._slice(v, None) for v in (loop.lower_bound, loop.upper_bound, loop.step)]
+        inits = [self._carried(v, dim) for v, dim in zip(loop.init_args, dims)]
+        types = [v.type for v in inits]
+        old = loop.body.block
+        body = Block([old.arguments[0].type, *types], [a.location for a in old.arguments])
+        self.values.update(zip(old.arguments, body.arguments))
+        outer, made = self.inner, self.made
+        # What is made again inside is not there after the loop.
+        self.inner, self.made = Builder.at_end(body), dict(made)
+        for op in old.operations:
+            if op is not old.last:
+                self.again(op)
+        self.inner.location = old.last.location
+        self.inner.insert(scf.YieldOp.create([self._carried(v, dim) for v, dim in zip(old.last.operands, dims)]))
+        self.inner, self.made = outer, made
+        self.inner.location = loop.location
+        new = scf.ForOp.create((*bounds, *inits), types, dict(loop.attributes), (Region([body]),))
+        self.inner.insert(new)
+        self.values.update(zip(loop.results, new.results))
+
+    def _carried(self, value: Value, dim: int | None) -> Value:
+        return self._token(value) if isinstance(value.type, aa.MemTokenType) else self._slice(value, dim)
+
+    def _slice(self, value: Value, dim: int | None) -> Value:
+        if dim is None or value in self.group.dims or not isinstance(value.type, TensorType):
+            return self.values.get(value, value)
+        return self._make(value, dim)
+
+    def _make(self, value: Value, dim: int) -> Value:
+        """A slice of a tensor that is made of scalars."""
+        key = (value, dim)
+        if key in self.made:
+            return self.made[key]
+        op: Any = value.defining_op
+        parts = self.group.parts
+        type_ = sliced(value.type, dim, parts)
+        if isinstance(op, arith.ConstantOp):
+            new = arith.ConstantOp(DenseElementsAttr(type_, op.value.data, True))
+        elif isinstance(op, aa.MakeRangeOp):
+            new = self._range(type_)
+        else:
+            dims = [None] if isinstance(op, aa.SplatOp) else operand_dims(op, dim, parts)
+            operands = [self._slice(v, d) for v, d in zip(op.operands, dims)]
+            new = type(op).create(operands, (type_,), dict(op.attributes))
+        self.inner.insert(new)
+        self.made[key] = new.results[0]
+        return new.results[0]
+
+    def _range(self, type: TensorType) -> Operation:
+        """The next so many numbers."""
+        insert = self.inner.insert
+        element = type.element_type
+        first = insert(arith.MulIOp(self.counter, integer(self.inner, type.num_elements))).results[0]
+        if element.width != 32:
+            cls = arith.ExtUIOp if element.width > 32 else arith.TruncIOp
+            first = insert(cls(first, result=element)).results[0]
+        start = insert(aa.SplatOp(first, result=type)).results[0]
+        return arith.AddIOp(start, insert(aa.MakeRangeOp(result=type)).results[0])
+
+    # -- accesses ------------------------------------------------------------------------------------------------------
+
+    def _access_operands(self, op: Any, dim: int) -> list[Value]:
+        operands = [self._token(v) if isinstance(v.type, aa.MemTokenType) else self._slice(v, dim) for v in op.operands]
+        if hasattr(op, "view"):
+            old = list(op.operands)
+            at = old.index(op.view)
+            operands[at], scale = self._view(op.view, dim)
+            operands[at + 1 + dim] = self._coordinate(op.coords[dim], scale)
+        return operands
+
+    def _view(self, view: Value, dim: int) -> tuple[Value, int]:
+        """The tiling by slices, and how many of these a step of the whole tiles is."""
+        type = view.type
+        op: Any = view.defining_op
+        shape, strides = list(type.shape), list(type.traversal_strides)
+        shape[dim] //= self.group.parts
+        scale, strides[dim] = strides[dim] // shape[dim], shape[dim]
+        new = aa.TiledViewType(shape, type.source, type.dim_map, type.padding, strides, type.sparse_dim)
+        source = self.values.get(op.source)
+        if source is None:
+            return self.outer.insert(aa.BlockTileOp(op.source, result=new)).results[0], scale
+        return self.inner.insert(aa.BlockTileOp(source, result=new)).results[0], scale
+
+    def _coordinate(self, coordinate: Value, scale: int) -> Value:
+        """Where the slice is: in 64 bits, since slices are more than tiles."""
+        insert = self.inner.insert
+        wide, counter = (self._wide(v) for v in (self.values.get(coordinate, coordinate), self.counter))
+        first = insert(arith.MulIOp(wide, integer(self.inner, scale, i64))).results[0]
+        return insert(arith.AddIOp(first, counter)).results[0]
+
+    def _wide(self, value: Value) -> Value:
+        if isinstance(value.type, IntegerType) and value.type.width < 64:
+            return self.inner.insert(arith.ExtSIOp(value, result=i64)).results[0]
+        return value

@@ -1,0 +1,162 @@
+"""Shares a tile block's work out to the CTAs of its cluster.
+
+    %a = tiled_load %v[%i]     : tensor<128x64xf32>         %r = get_cta_rank
+    tiled_store %a, %w[%i]                            ->    %a = tiled_load %v'[2 * %i + %r] : tensor<64x64xf32>
+                                                            tiled_store %a, %w'[2 * %i + %r]
+
+What is stored is cut into a slice for each CTA (see `slice_groups`); a product's other factor is loaded by all of them.
+Nothing waits for another CTA, so it has to be seen that none needs to: every access that must come before or after
+another, one of them a write, and may meet it, meets it in the same CTA.  What no store waits for is executed by all,
+with the same result: loads of what nobody writes meanwhile, scalars, conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tileiras.analysis.alias import AliasAnalysis, address_of, data_of
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import (
+    Builder,
+    Convergent,
+    MemoryWrite,
+    NoMemoryEffect,
+    Operation,
+    RecursiveMemoryEffects,
+    TensorType,
+    Value,
+    i32,
+)
+
+from .dimensions import ACCESSES, STORES, Remade, Unsliceable
+from .groups import Group, accesses_before, tile_alike
+from .operations import SlicedOperations
+
+
+class Indivisible(Exception):
+    """The work cannot be shared out; the message says why."""
+
+    def __init__(self, op: Operation, message: str) -> None:
+        super().__init__(message)
+        self.location = op.location
+
+
+def plan_cta(func: Any, engine: DiagnosticEngine | None = None) -> None:
+    """Gives each CTA a share of what a function of nv_tileaa does, in place; a remark says so.
+
+    Where that cannot be, the function stays as it is, for one CTA to do all of it, and a remark says why.
+    """
+    parts = func.kernel_spec.num_ctas
+    try:
+        groups = _groups(func, parts)
+        _check_order(func, groups.values())
+    except Indivisible as error:
+        if engine is not None:
+            engine.remark(error.location, f"the first of the cluster's {parts} CTAs does all the work: {error}")
+        return
+    builder = Builder.before(func.body.block.first)
+    builder.location = func.location
+    rank = builder.insert(aa.GetCtaRankOp(result=i32)).results[0]
+    rank = builder.insert(aa.AssumeOp(rank, predicate=aa.BoundedAttr(0, parts - 1), result=i32)).results[0]
+    for store, group in groups.items():
+        if engine is not None:
+            shape = "x".join(map(str, data_of(store).type.shape))
+            engine.remark(store.location, f"the cluster's {parts} CTAs share the {shape} tile")
+        _Share(group, rank).replace()
+
+
+class _Share(SlicedOperations):
+    """The one slice that a CTA works on, in the place of a group."""
+
+    def __init__(self, group: Group, number: Value) -> None:
+        super().__init__(group)
+        self.counter = number
+
+    def replace(self) -> None:
+        units = self.group.units
+        for op in units:
+            self.outer = self.inner = Builder.before(op)
+            self.again(op)
+            for result in op.results:
+                if isinstance(result.type, aa.MemTokenType):
+                    # The group's own operations are still to be read.
+                    others = [user for user in result.users if self.group.block.find_ancestor_op(user) not in units]
+                    result.replace_uses_in(self.values[result], others)
+        for op in reversed(units):
+            op.erase()
+
+
+# ---- what is shared --------------------------------------------------------------------------------------------------
+
+
+def _groups(func: Any, parts: int) -> dict[Any, Group]:
+    """Groups that hold every store of the function, by a store of each."""
+    aliases, remade = AliasAnalysis(), Remade()
+    found: dict[Any, Group] = {}
+    met: set[Operation] = set()
+    for op in func.walk():
+        if op is func or op.has_trait(RecursiveMemoryEffects):
+            continue
+        if op.has_trait(NoMemoryEffect) and not op.has_trait(Convergent):
+            continue
+        if not isinstance(op, ACCESSES) or op.mem_semantic.value != "weak":
+            raise Indivisible(op, f"'{op.name}' is not for every CTA to do")
+        if not isinstance(op, STORES) or op in met:
+            continue
+        group = found[op] = _group(op, parts, aliases, remade)
+        inside = {inner for unit in group.units for inner in unit.walk()}
+        if inside & met:
+            raise Indivisible(op, "its tiles are cut in two ways")
+        met |= inside
+    if not found:
+        raise Indivisible(func, "it stores nothing")
+    return found
+
+
+def _group(store: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group:
+    """The group of what is stored, cut along its slowest dimension where that can be."""
+    data = data_of(store)
+    if not isinstance(data.type, TensorType):
+        raise Indivisible(store, "a scalar is stored once")
+    if data.defining_op is not None and data.defining_op.parent is store.parent:
+        for dim in range(data.type.rank):
+            try:
+                group = Group(data, dim, parts, aliases, remade)
+            except Unsliceable:
+                continue
+            if group.stage_count == 1 and not any(map(group.is_reduced, group.sinks)):
+                return group
+    raise Indivisible(store, f"what is stored here does not come in {parts} independent slices")
+
+
+# ---- order -----------------------------------------------------------------------------------------------------------
+
+
+def _check_order(func: Any, groups: Iterable[Group]) -> None:
+    """Raises Indivisible when a CTA would have to wait for another."""
+    aliases = AliasAnalysis()
+    dims: dict[Value, int] = {}
+    for group in groups:
+        dims.update(group.dims)
+    for second in func.walk():
+        if not isinstance(second, ACCESSES):
+            continue
+        for first in accesses_before(second, func):
+            writes = first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)
+            if writes and aliases.may_alias(address_of(first), address_of(second)):
+                cuts = {dims.get(data_of(op)) for op in (first, second)}
+                if len(cuts) > 1 or not _have_one_owner(first, second, cuts.pop(), func):
+                    raise Indivisible(second, "it may meet what another CTA accesses before")
+
+
+def _have_one_owner(first: Any, second: Any, dim: int | None, func: Any) -> bool:
+    """Whether two accesses, both cut along `dim`, touch an address in the same CTA or not at all."""
+    if dim is None:
+        return False
+    if hasattr(first, "pointer") and hasattr(second, "pointer"):
+        # In a loop, pointers of the next iteration may lead to what another CTA has.
+        return first.pointer is second.pointer and first.parent is second.parent is func.body.block
+    # Where tiles lie side by side, the place in memory says which slice of its tile an element is in.
+    return tile_alike(first, second) and first.view.type.traversal_strides[dim] % first.view.type.shape[dim] == 0

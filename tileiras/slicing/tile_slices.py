@@ -1,0 +1,139 @@
+"""Slicing: tiles that do not fit in registers are worked on slice by slice.
+
+    %x = tiled_load %v[%i]     : tensor<65536xf32>          for %s in 0 .. 8:
+    %y = addf %x, %x           : tensor<65536xf32>     ->     %x = tiled_load %w[8 * %i + %s] : tensor<8192xf32>
+    tiled_store %y, %v[%i]                                    %y = addf %x, %x
+                                                              tiled_store %y, %w[8 * %i + %s]
+
+A scan along the dimension goes on from the last element of the slice before.
+
+The loop around a product is executed for each slice of the rows, or columns, of its result; the factor that has none of
+these is loaded again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.alias import AliasAnalysis, data_of
+from tileiras.assignment.dot_plans import DotPlans
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import Operation, TensorType, Value
+from tileiras.targets import registers_per_thread
+
+from .dimensions import STORES, Remade, Unsliceable
+from .groups import Group, words
+from .loops import SlicedLoops
+from .sizes import SMALL_TILE
+
+WHOLE_LIMIT = 128
+"""Most registers of a thread that tiles of one group may take at a time before they are cut: with half of what a thread
+can have, ptxas spills none and an SM still holds two CTAs of 256 threads."""
+
+SLICED_LIMIT = 64
+"""Registers that slices take: sixteen accesses of 16 bytes under way in each thread."""
+
+OTHER_REGISTERS = 32
+"""Left for addresses, masks and counters."""
+
+MIN_RUN = 128
+"""Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
+
+
+def slice_tiles(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
+    """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which."""
+    slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots)
+    pending = [block for op in func.walk() for region in op.regions for block in region.blocks]
+    while pending:
+        block = pending.pop(0)
+        if not func.is_ancestor_of(block.parent_op):
+            continue  # of a loop that has been cut
+        met: set[Operation] = set()
+        for op in list(block.operations):
+            seed = slicing.seed(op) if op not in met else None
+            group = None if seed is None else slicing.choose(seed)
+            if seed is None or group is None:
+                continue
+            met.update(group.units)
+            if engine is not None:
+                shape = "x".join(map(str, seed.type.shape))
+                engine.remark(
+                    op.location,
+                    f"the {shape} tile is worked on in {group.parts} slices:"
+                    f" a thread would need {slicing.taken(group)} registers for what is there at a time",
+                )
+            # Slices along one dimension may still be too large.
+            pending += SlicedLoops(group).run()
+
+
+class _Slicing:
+    """What to cut, for one number of threads."""
+
+    def __init__(self, threads: int, ctas: int, dots: DotPlans) -> None:
+        self.threads = threads
+        self._dots = dots
+        self._available = registers_per_thread(threads, ctas)
+        self._alone = registers_per_thread(threads)
+        self._aliases, self._remade = AliasAnalysis(), Remade()
+
+    def seed(self, op: Operation) -> Value | None:
+        """The large tensor that an operation consumes."""
+        if not isinstance(op, (*STORES, aa.ReduceOp)):
+            return None
+        value = op.inputs[0] if isinstance(op, aa.ReduceOp) else data_of(op)
+        type = value.type
+        if not isinstance(type, TensorType) or type.num_elements <= SMALL_TILE * self.threads or value in self._remade:
+            return None
+        return value if value.defining_op is not None and value.defining_op.parent is op.parent else None
+
+    def choose(self, seed: Value) -> Group | None:
+        """The group around a tensor, cut so that its slices fit; None when it fits as it is or cannot be cut.
+
+        Along a slow dimension slices are whole rows, so of equal ways the first is taken.
+        """
+        found: list[Group] = []
+        for dim in range(seed.type.rank):
+            group = self._group(seed, dim, 2)
+            if group is None:
+                continue
+            taken, most, aim = self._registers(group)
+            if taken <= most:
+                return None
+            extent = seed.type.shape[dim]
+            if dim == seed.type.rank - 1 and not group.products:
+                extent //= MIN_RUN
+            parts = min(1 << (-(-taken // aim) - 1).bit_length(), extent)
+            while parts > 2 and (finer := self._group(seed, dim, parts)) is None:
+                parts //= 2
+            if parts > 1:
+                found.append(finer if parts > 2 else group)  # type: ignore[arg-type]
+        return min(found, key=lambda group: (group.stage_count, len(group.scans), -group.parts), default=None)
+
+    def taken(self, group: Group) -> int:
+        """Registers of a thread for the tiles of a group."""
+        return self._registers(group)[0]
+
+    def _group(self, seed: Value, dim: int, parts: int) -> Group | None:
+        try:
+            return Group(seed, dim, parts, self._aliases, self._remade)
+        except Unsliceable:
+            return None
+
+    def _registers(self, group: Group) -> tuple[int, int, int]:
+        """Registers that a group takes, above how many it is cut, and how many its slices should take.
+
+        Of products only the accumulators count: loading factors twice costs more than a few registers that are spilled,
+        and more than having an SM to itself.
+        """
+        left = max(1, self._available - OTHER_REGISTERS)
+        if group.products:
+            left = max(1, self._alone - OTHER_REGISTERS)
+            return max(map(self._accumulators, group.products)), left, left
+        return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
+
+    def _accumulators(self, product: Any) -> int:
+        """Registers of a thread for a product's sums; what is multiplied run by run has those of the run, and the two
+        numbers that each is multiplied by, beside them."""
+        by_run = isinstance(product, aa.BlockScaledMmaOp) and self._dots.scaled_atom(product) is None
+        return words(product.result, self.threads) * (4 if by_run else 1)
