@@ -18,6 +18,7 @@ returns (`signal_soft_failure`).  The manager clears the bits before a run and n
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -61,7 +62,8 @@ class Pass:
             setattr(self, field, _fitting(self.name, key, value, known[field]))
 
     @classmethod
-    def options(cls) -> dict[str, Any]:
+    @functools.cache
+    def options(cls) -> Mapping[str, Any]:
         """Option name -> default."""
         annotations = [base.__dict__.get("__annotations__", {}) for base in reversed(cls.__mro__)]
         return {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.analysis.function_state import KEPT
+from tileiras.analysis.function_state import KEPT, is_nv_tileas
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -44,10 +44,10 @@ def convert_function(func: aa.FuncOp, engine: DiagnosticEngine | None = None) ->
 
 
 def _is_converted(func: aa.FuncOp) -> bool:
-    done = next((op for op in func.walk() if op.dialect == "nv_tileas"), None)
-    if done is None:
+    if not is_nv_tileas(func):
         return False
     if any(op.dialect == "nv_tileaa" and not isinstance(op, KEPT) for op in func.walk()):
+        done = next(op for op in func.walk() if op.dialect == "nv_tileas")
         engine = DiagnosticEngine()
         engine.error(done.location, f"failed to legalize operation '{done.name}'")
         engine.error(done.location, FAILURE)
