@@ -63,12 +63,14 @@ def parse_grid(text: str) -> tuple[int, ...]:
 
 
 class KernelRun(NamedTuple):
-    """What is run: the command line's options, the entry and its arguments.  `module` is None for PTX."""
+    """What is run: the command line's options, the entry and its arguments.  `module` is None for PTX; `advice` is a
+    line to end the message with where arguments do not fit, or nothing."""
 
     options: Any
     module: Any
     entry: str
     arguments: list[Argument]
+    advice: str
 
     @property
     def parameters(self) -> list[Any]:
@@ -121,19 +123,14 @@ def _choose(entries: list[str], entry: str | None) -> str:
     return entry
 
 
-def _check_count(count: int, arguments: list[Argument]) -> None:
-    """Raises UsageError unless the arguments fill all parameters, with what to write where they are arrays of cuTile
-    Python."""
+def _missing(count: int, arguments: list[Argument]) -> str:
+    """Where arguments are missing for `count` parameters: a line that says how arrays of cuTile Python are written."""
     given = sum(len(argument.parameters) for argument in arguments)
-    if given == count:
-        return
-    message = f"the entry has {counted(count, 'parameter')}, got {counted(given, 'argument')}"
-    if given < count and any(each.array is not None and len(each.parameters) == 1 for each in arguments):
-        message += "\nnote: an array of cuTile Python fills a pointer, its sizes and its strides: "
-        described = sum(1 if each.array is None else 1 + 2 * each.array.ndim for each in arguments)
-        message += "say array: in front of each, as in " if described == count else "such an argument is "
-        message += "array:f32[64]=zeros"
-    raise UsageError(message)
+    if given >= count or all(each.array is None or len(each.parameters) > 1 for each in arguments):
+        return ""
+    described = sum(1 if each.array is None else 1 + 2 * each.array.ndim for each in arguments)
+    advice = "say array: in front of each, as in" if described == count else "such an argument is"
+    return f"\nnote: an array of cuTile Python fills a pointer, its sizes and its strides: {advice} array:f32[64]=zeros"
 
 
 def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
@@ -215,7 +212,7 @@ def _cuda(kernel: KernelRun) -> None:
         grid = kernel.options.grid
         launch(compiled.ptx, compiled.entry, grid, kernel.parameters, metadata=compiled.metadata)
     except ArgumentError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{error}{kernel.advice}") from None
     except DriverError as error:
         raise KernelFailed(str(error)) from None
 
@@ -274,20 +271,20 @@ def _save(array: np.ndarray) -> Callable[[IO[bytes]], None]:
 def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
     """The entry that is to be run, of a source that has been verified, and its arguments.
 
-    Raises UsageError for arguments that are not as many as its parameters, and CompileError.
+    Raises UsageError where no entry is chosen, and CompileError.
     """
     if options.input.endswith(".ptx"):
         text = Source.read(options.input).text
         names = re.findall(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", text, re.MULTILINE)
-        return KernelRun(options, None, _choose(names, options.entry), arguments)
+        return KernelRun(options, None, _choose(names, options.entry), arguments, "")
     import tileiras
     from tileiras.units import entries_of, entry_name
 
     module = tileiras.parse(options.input)
     entries = {entry_name(op): op for op in entries_of(module)}
     chosen = _choose(list(entries), options.entry)
-    _check_count(len(entries[chosen].regions[0].block.arguments), arguments)
-    return KernelRun(options, module, chosen, arguments)
+    count = len(entries[chosen].regions[0].block.arguments)
+    return KernelRun(options, module, chosen, arguments, _missing(count, arguments))
 
 
 def run(argv: list[str]) -> None:
@@ -308,7 +305,11 @@ def run(argv: list[str]) -> None:
     files = [(output, _save(_result(arguments, number))) for number, output in saved]
     if options.input.endswith(".ptx") and options.backend == "interpret":
         raise UsageError("PTX is run with --backend emulate or cuda")
-    _RUN[options.backend](_kernel(options, arguments))
+    kernel = _kernel(options, arguments)
+    try:
+        _RUN[options.backend](kernel)
+    except ArgumentMismatch as problem:
+        raise UsageError(f"{problem}{kernel.advice}") from None
     for number, array in shown:
         # ml_dtypes' numbers print as their f32 values, which are exact.
         printable = array if array.dtype.kind in "biuf" else array.astype(np.float32)
@@ -321,8 +322,8 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     try:
         run(argv)
-    except (UsageError, ArgumentMismatch) as problem:
-        process.tell("tileiras-run: error", problem if isinstance(problem, UsageError) else UsageError(str(problem)))
+    except UsageError as problem:
+        process.tell("tileiras-run: error", problem)
         return ExitCode.USAGE
     except CompileError as problem:
         process.complain(problem.render())
