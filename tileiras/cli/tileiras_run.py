@@ -31,7 +31,7 @@ from tileiras.cli import process
 from tileiras.cli.outputs import Output, Outputs
 from tileiras.cli.process import UsageError
 from tileiras.cli.run_arguments import Argument, file_of, parse_argument
-from tileiras.diagnostics import CompileError, ExitCode, counted
+from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.errors import ArgumentMismatch, SimulationError
 from tileiras.units import Source
