@@ -1,7 +1,7 @@
 """The cuTile Python front end's own kernels, from a checkout of it, through this compiler: no GPU is needed.
 
     python tests/conformance/front_end_samples.py CHECKOUT [--parts samples,benchmarks,small,tests] [--every N] [--list]
-                                                  [--keep FOLDER]
+                                                  [--keep FOLDER] [--vendor --emulate sm_90,sm_120]
 
 Needs the packages cuda-tile, torch (any build of it) and pytest, and ptxas.  The kernels stay where they are; a driver
 that is made of Python functions takes the place of libcuda (see `front_end/driver.py`).
@@ -13,6 +13,9 @@ small       the benchmarks at sizes that can be emulated, on the interpreter and
 tests       one in N of the front end's tests, on the interpreter and on the emulator; what they launch is compiled for
             all targets and assembled; `--cover axes` takes as few as have every value of every parameter.  The tests of
             any other repository that launches kernels run so as well: `--suite` is its folder of tests
+
+With `--vendor` it is the vendor's code that is emulated and compared with the interpreter, and nothing is compiled by
+this compiler; of `samples`, what is run at small sizes.  `--emulate` names the targets.
 
 Prints a table per part; `--keep` leaves the bytecode of samples and benchmarks in a folder, for the parts of `bench`
 that take one.  Ends with 1 when something failed that the table of known differences does not name.
@@ -94,6 +97,9 @@ class Run:
         self.one_target = given.one_target
         self.keep = given.keep.resolve() if given.keep else None
         self.suite = self.checkout / given.suite
+        self.emulated = tuple(given.emulate.split(","))
+        self.targets = () if given.vendor else TARGETS
+        self.vendor = given.vendor
         self.only = [name.removeprefix(f"{given.suite}/") for name in given.only]
         self.selection = [
             f"--device-every={given.every}", f"--device-minutes={given.minutes}",
@@ -126,7 +132,7 @@ class Run:
         self.call(
             ["-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider", "-o", "addopts=", "-q", "--tb=no",
              "--continue-on-collection-errors", f"--device-outcomes={outcomes}", f"--device-report={records}",
-             f"--device-version={self.version}", *options, *files],
+             f"--device-version={self.version}", *(["--device-vendor"] if self.vendor else []), *options, *files],
             self.suite,
         )  # fmt: skip
         return rows_of(outcomes), rows_of(records)
@@ -150,23 +156,32 @@ def compiled(run: Run, records: list[dict[str, Any]], target: str) -> str:
 
 def samples_part(run: Run) -> None:
     """The samples, then the templates they are made from; what a script does not launch here, at small sizes."""
+    if run.vendor:
+        small = {
+            target: run.samples(target, "--backend", "emulate", "--target", target, "--vendor")
+            for target in run.emulated
+        }
+        whole = {name: {"kernels": []} for results in small.values() for name in results}
+        rows = [[row[0], *row[2:]] for row in sample_rows(run, whole, small, "")]
+        table(["sample", *(f"emulated {target}" for target in run.emulated)], rows)
+        return
     rows, targets, keep = [], ",".join(TARGETS), ["--folder", str(run.keep)] if run.keep else []
     for folder in ("samples", "samples/templates"):
         options = ["--source", folder]
         whole = run.samples("whole", "--backend", "compile", "--targets", targets, *options, *keep)
         small = {"interpret": run.samples("interpret", "--backend", "interpret", "--targets", targets, *options)}
-        for target in EMULATED:
+        for target in run.emulated:
             small[target] = run.samples(target, "--backend", "emulate", "--target", target, *options)
         rows += sample_rows(run, whole, small, "" if folder == "samples" else "templates/")
-    table(["sample", "kernels", *TARGETS, "interpreted", *(f"emulated {target}" for target in EMULATED)], rows)
+    table(["sample", "kernels", *TARGETS, "interpreted", *(f"emulated {target}" for target in run.emulated)], rows)
 
 
 def sample_rows(run: Run, whole: dict[str, dict], small: dict[str, dict[str, dict]], prefix: str) -> list[list[Any]]:
     rows = []
     for name, row in whole.items():
-        kernels = row["kernels"] or small["interpret"].get(name, {}).get("kernels", [])
+        kernels = row["kernels"] or small.get("interpret", {}).get(name, {}).get("kernels", [])
         cells: list[Any] = [prefix + name, len({kernel["digest"] for kernel in kernels})]
-        cells += [compiled(run, kernels, target) for target in TARGETS]
+        cells += [compiled(run, kernels, target) for target in run.targets]
         for key, results in small.items():
             result = results.get(name)
             if result is None:
@@ -204,7 +219,7 @@ def benchmarks_part(run: Run) -> None:
 
 def small_part(run: Run) -> None:
     """The benchmarks at sizes that can be emulated, against torch."""
-    rows, known, targets = [], Counter(), ",".join(TARGETS)
+    rows, known, targets = [], Counter(), ",".join(run.emulated)
     for path in sorted((run.checkout / "test").glob("bench_*.py")):
         outcomes, records = run.pytest(
             f"small.{path.stem}", [path.name], "--device-backend=both", "--device-small",
@@ -258,14 +273,15 @@ def agreement(run: Run, launches: list[dict[str, Any]]) -> str:
 def tests_part(run: Run) -> None:
     """Interprets and emulates; with figures of earlier runs, runs what these have not, and prints the table of all."""
     found = (path for path in run.suite.rglob("test_*.py") if path.name not in LEFT_OUT)
-    files, targets = sorted(str(path.relative_to(run.suite)) for path in found), ",".join(TARGETS)
+    files = sorted(str(path.relative_to(run.suite)) for path in found)
+    emulated, targets = ",".join(run.emulated), ",".join(run.targets)
     without = os.path.join(run.folder, "without")
     with open(without, "w", encoding="utf-8") as file:
         earlier = [] if run.only else rows_of(str(run.figures)) if run.figures else []
         file.writelines(outcome["test"] + "\n" for row in earlier for outcome in row["outcomes"])
     outcomes, records = run.pytest(
         "tests", run.only or files, "--device-backend=both", f"--device-targets={targets}",
-        f"--device-emulated={targets}", f"--device-limit={run.limit}", f"--device-without={without}",
+        f"--device-emulated={emulated}", f"--device-limit={run.limit}", f"--device-without={without}",
         *(["--device-one-target"] if run.one_target else []), *run.selection,
     )  # fmt: skip
     if run.figures:
@@ -275,10 +291,10 @@ def tests_part(run: Run) -> None:
         own = kernels.get(file, [])
         made, launched = ([row for row in own if ("result" in row) == launch] for launch in (False, True))
         cells: list[Any] = [file, count_tests(run, tests, known), len({row["digest"] for row in made})]
-        cells += [compiled(run, made, target) for target in TARGETS]
+        cells += [compiled(run, made, target) for target in run.targets]
         rows.append([*cells, agreement(run, launched)])
     print("Tests: passed, failed, known, skipped.  Agreement: to the bit, within the tolerance, too large, other.")
-    table(["tests", "interpreted and emulated", "kernels", *TARGETS, "agreement"], rows)
+    table(["tests", "interpreted and emulated", "kernels", *run.targets, "agreement"], rows)
     for reason, count in sorted(known.items()):
         print(f"{count} known: {reason}")
 
@@ -316,6 +332,8 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=20.0, help="seconds that one launch may take")
     parser.add_argument("--version", default="13.4", help="the bytecode version of tests and benchmarks")
     parser.add_argument("--list", action="store_true", help="say what failed")
+    parser.add_argument("--vendor", action="store_true", help="emulate the vendor's code in the place of ours")
+    parser.add_argument("--emulate", default=",".join(EMULATED), help="the targets whose code is emulated")
     given = parser.parse_args()
     missing = [name for name in ("cuda.tile", "torch", "pytest") if importlib.util.find_spec(name) is None]
     missing += ["ptxas"] if toolkit.find_program("ptxas") is None else []

@@ -27,6 +27,10 @@ BYTECODE_VERSION = "13.4"
 """The newest that the vendor's compiler reads: some operations need it."""
 
 
+WAIVED = ("mbarrier-inval", "wgmma-fence")
+"""Rules of the PTX ISA that the vendor's code breaks (`tileiras.sim.emulator.rules` has them, with both readings)."""
+
+
 class Refused(RuntimeError):
     """The vendor's compiler does not take a kernel, and says why."""
 

@@ -16,10 +16,12 @@ import hashlib
 import json
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,10 @@ from tileiras.sim import emulate, interpret
 from tileiras.sim.interpreter import InterpreterError
 from tileiras.sim.interpreter.rounding import FLOAT_DTYPES
 from tileiras.sim.memory import Allocation, Memory
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from vendor_ptx import WAIVED, Compiled, Refused, vendor_compile  # noqa: E402
 
 # Kernels of another run would come from the front end's own cache, and never get here.  It asks when it is imported.
 os.environ["CUDA_TILE_CACHE_DIR"] = "off"
@@ -81,9 +87,8 @@ class HostMemory(Memory):
 class Device:
     """``backend``: "interpret", "emulate", "both", which compares them and leaves what was emulated last, or "compile",
     which runs nothing and leaves memory as it is.  ``target`` is what the front end compiles for, and what is emulated;
-    "both" emulates ``emulated`` where they are given.  With ``one_target`` every kernel is compiled and emulated for
-    one of the targets only; its bytecode decides for which.
-
+    "both" emulates ``emulated`` where they are given.  With ``vendor`` it is the vendor's code that is emulated.  With
+    ``one_target`` every kernel is compiled and emulated for one of the targets only; its bytecode decides for which.
 
     ``limit`` is in seconds per launch; one that takes longer raises TooLarge out of `cuda.tile.launch`.
     """
@@ -91,6 +96,7 @@ class Device:
     def __init__(
         self, target: str, backend: str = "interpret", targets: Sequence[str] = (), limit: float = 20.0,
         version: str = "13.4", folder: str = "", emulated: Sequence[str] = (), one_target: bool = False,
+        vendor: bool = False,
     ) -> None:  # fmt: skip
         if backend not in ("interpret", "emulate", "both", "compile"):
             raise ValueError(f"no backend '{backend}'")
@@ -101,6 +107,7 @@ class Device:
         self.emulated = tuple(emulated) or (target,)
         self.one_target = one_target
         self.version = version
+        self.vendor = vendor
         self.folder = folder
         """Where the bytecode of every kernel is left, if anywhere."""
         self.origin = ""
@@ -217,8 +224,20 @@ class Device:
                 interpret(bytecode, name, grid, arguments, memory=memory)
         else:
             with self._time_limit():
-                text, metadata = _compiled(bytecode, name, self.target)
-                emulate(text, name, grid, arguments, metadata=metadata)
+                self._emulate(bytecode, name, grid, arguments, self.target)
+
+    def _text(self, bytecode: bytes, name: str, target: str) -> str:
+        return vendor_code(bytecode, target).ptx if self.vendor else _compiled(bytecode, name, target)[0]
+
+    def _emulate(
+        self, bytecode: bytes, name: str, grid: tuple[int, int, int], arguments: list[Any], target: str
+    ) -> None:
+        if self.vendor:
+            code = vendor_code(bytecode, target)
+            emulate(code.ptx, name, grid, arguments, hidden=code.hidden(name), waive=WAIVED)
+        else:
+            text, metadata = _compiled(bytecode, name, target)
+            emulate(text, name, grid, arguments, metadata=metadata)
 
     def _compare(
         self, bytecode: bytes, name: str, grid: tuple[int, int, int], types: list[Any], arguments: list[Any],
@@ -246,9 +265,12 @@ class Device:
             launch = Launch(self.origin, name, digest, target, "failed")
             self.compared.append(launch)
             try:
-                text, metadata = _compiled(bytecode, name, target)
+                text = self._text(bytecode, name, target)
             except CompileError as error:
                 launch.result, launch.said = "refused", error.diagnostics[0].message
+                continue
+            except Refused as error:
+                launch.result, launch.said = "refused", str(error)
                 continue
             body = text.partition(".address_size")[2]
             if body in results:
@@ -257,7 +279,7 @@ class Device:
             restore(memory, before)
             try:
                 with self._time_limit():
-                    emulate(text, name, grid, arguments, metadata=metadata)
+                    self._emulate(bytecode, name, grid, arguments, target)
             except TooLarge:
                 launch.result = "large"
                 if expected is not None:
@@ -332,6 +354,11 @@ def _adapt(capsule: Any) -> None:
     for dim in range(tensor.ndim):
         if tensor.shape[dim] == 1 and tensor.strides[dim] % 16:
             tensor.strides[dim] = 16
+
+
+@functools.lru_cache(maxsize=64)
+def vendor_code(bytecode: bytes, target: str) -> Compiled:
+    return vendor_compile(bytecode, target)
 
 
 @functools.lru_cache(maxsize=64)

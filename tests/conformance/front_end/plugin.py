@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--device-report", default="")
     group.addoption("--device-outcomes", default="")
     group.addoption("--device-emulated", default="", help="emulate for these in the place of the target")
+    group.addoption("--device-vendor", action="store_true", help="emulate the vendor's code in the place of ours")
     group.addoption("--device-one-target", action="store_true", help="a kernel's bytecode decides which of them")
     group.addoption("--device-small", action="store_true", help="benchmarks at sizes that can be emulated, run once")
     group.addoption("--device-folder", default="", help="leave the bytecode of every kernel there")
@@ -72,6 +73,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     device = Device(
         given.device_target, given.device_backend, targets, given.device_limit, given.device_version,
         given.device_folder, [name for name in given.device_emulated.split(",") if name], given.device_one_target,
+        given.device_vendor,
     )  # fmt: skip
     device.install()
     if device.backend != "compile":

@@ -78,10 +78,11 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=120.0)
     parser.add_argument("--samples", default="")
     parser.add_argument("--folder", default="", help="leave the bytecode of every kernel there")
+    parser.add_argument("--vendor", action="store_true", help="emulate the vendor's code in the place of ours")
     parser.add_argument("--source", default="samples", help="the samples' folder of the checkout")
     given = parser.parse_args()
     targets = [name for name in given.targets.split(",") if name]
-    device = Device(given.target, given.backend, targets, given.limit, folder=given.folder)
+    device = Device(given.target, given.backend, targets, given.limit, folder=given.folder, vendor=given.vendor)
     device.install()
     import small_samples
 
