@@ -101,8 +101,8 @@ _MIDDLE = ("builtin", "arith", "math", "scf", "debuginfo")
 
 STAGES: tuple[Stage, ...] = (
     Stage(
-        "export", FILE, ".tileirbc", (), ("gpu-name", "bytecode-version"),
-        "cuTile Python to bytecode",
+        "export", FILE, ".tileirbc", (".parameters.json",), ("gpu-name", "bytecode-version"),
+        "cuTile Python to bytecode, and the names of parameters",
         tools=("tileiras.stages.export:front_end_identity",),
         reads_files=True,
     ),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,45 @@ env.Default(env.Program("app", ["main.cpp", env.TileObject("tiles", "kernels/k.m
     subprocess.run([project.path("app")], check=True)
     project.write("SConstruct", project.read("SConstruct").decode().replace("sm=", 'emit="tileaa", sm='))
     assert "emit=tileaa: accepted are ptx, cubin" in project.scons(expect=2).errors
+
+
+def test_arrays_of_cutile_kernels_have_names_in_the_header(tmp_path, store):
+    pytest.importorskip("cuda.tile")
+    project = Project(tmp_path, store=store)
+    for name in ("vector_add.py", "kernels/matmul_grouped.py"):
+        shutil.copy(os.path.join(CHECKOUT, "examples", name), project.path("kernels"))
+    project.write("kernels/words.py", """\
+import cuda.tile as ct
+import cuda.tile.compilation
+
+@ct.kernel
+def k(grid, pair, scale, N: ct.Constant[int]):
+    ct.store(grid, index=(0, 0), tile=ct.full((N, N), pair[1], ct.float32) * scale)
+
+TILEIRAS_EXPORT = {"words": (k, "f32[?, 8*?]", (1, ct.compilation.ScalarConstraint(ct.float32)), "f32", 16)}
+""")  # fmt: skip
+    project.write("main.cpp", '#include "tiles.h"\nint main() { return tiles::words_kernel.image_count != 2; }\n')
+    project.write("SConstruct", """\
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ, CXXFLAGS=["-std=c++17", "-Wall", "-Wextra", "-Werror"])
+sources = ["kernels/vector_add.py", "kernels/matmul_grouped.py", "kernels/words.py"]
+env.Default(env.Program("app", ["main.cpp", env.TileLibrary("tiles", sources, sm="sm_80,sm_90")]))
+""")  # fmt: skip
+    project.scons()
+    text = project.read("tiles.h").decode()
+    declared = dict(re.findall(r"^inline tileiras::Error (\w+)\((.*), tileiras::Grid", text, re.MULTILINE))
+    arrays = [f"float *{x}, std::int32_t {x}_size0, std::int32_t {x}_stride0" for x in "abc"]
+    assert declared["vector_add"] == ", ".join(arrays)
+    assert declared["matmul_grouped"].startswith("std::int64_t *lefts, std::int32_t lefts_length, ")
+    sizes = ", ".join(f"std::int32_t grid_{word}" for word in ("size0", "size1", "stride0", "stride1"))
+    assert declared["words"] == f"float *grid_, {sizes}, float pair_1, float scale"
+    # The names are part of the header, and of nothing else.
+    source = project.read("kernels/words.py").decode()
+    project.write("kernels/words.py", source.replace("scale", "times"))
+    said = project.scons().output
+    assert "float times" in project.read("tiles.h").decode()
+    assert "PTX" not in said and "EMBED    tiles.h" in said and "main.o" in said
 
 
 # ---- the texts -------------------------------------------------------------------------------------------------------
@@ -228,3 +268,59 @@ def test_images_are_chosen_as_the_driver_would_take_them(tmp_path):
     (tmp_path / "s.cpp").write_text("\n".join([*lines, "return 0; }"]))
     subprocess.run(["c++", *WARNINGS, f"-I{cpp_folder()}", "s.cpp", "-o", "s", "-ldl"], cwd=tmp_path, check=True)
     assert subprocess.run([tmp_path / "s"], check=False).returncode == 0
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+HEADER = os.path.join(cpp_folder(), "tileiras.hpp")
+
+
+def test_the_first_example_of_the_page_is_built_without_a_warning(tmp_path, store):
+    with open(os.path.join(CHECKOUT, "docs", "cpp.md"), encoding="utf-8") as file:
+        text = file.read()
+    sconstruct, main = (re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1] for language in ("python", "cpp"))
+    project = Project(tmp_path, store=store)
+    project.write("SConstruct", sconstruct)
+    project.write("main.cpp", main)
+    for name in re.findall(r'"(\w+\.mlir)"', sconstruct):
+        shutil.copy(os.path.join(CHECKOUT, "examples", name), tmp_path)
+    assert "-Wall" in sconstruct and "-Wextra" in sconstruct
+    build = project.scons()
+    assert build.errors == "" and "warning" not in build.output
+    alone = subprocess.run([tmp_path / "build" / "app"], env={}, capture_output=True, text=True, check=True)
+    assert alone.stdout in ("done\n", "nothing is computed here: there is no CUDA driver here\n")
+    for strict in (["-Wpedantic", "-Wconversion", "-Wshadow", "-Wold-style-cast"], ["-std=c++20", "-O2"]):
+        command = ["c++", *WARNINGS, *strict, f"-I{cpp_folder()}", "-Ibuild", "-fsyntax-only"]
+        subprocess.run([*command, "main.cpp", "build/kernels_images.cpp"], cwd=tmp_path, check=True)
+
+
+def public_declarations(text: str) -> dict[str, bool]:
+    """The names that a header declares outside of `detail`, and whether a comment stands before each."""
+    introduced = r"(?:extern|inline|struct|enum|using|template)\b"
+    declaration = re.compile(introduced + r"(?:[^=({:;]|::)*?(\w+)(?:\[\])?\s*(?=[=({;]|:[^:])")
+    found: dict[str, bool] = {}
+    inside, before = False, ""
+    for line in text.split("\n"):
+        if line.startswith(("namespace ", "}  // namespace ")):
+            inside = line.startswith("}") != ("detail" not in line)
+        declared = declaration.match(line)
+        if inside and declared:
+            found[declared.group(1)] = before.lstrip().startswith("///")
+        before = line
+    return found
+
+
+def test_every_name_of_the_headers_is_documented():
+    with open(HEADER, encoding="utf-8") as file:
+        declared = public_declarations(file.read())
+    with open(os.path.join(CHECKOUT, "docs", "cpp.md"), encoding="utf-8") as file:
+        page = file.read()
+    assert {"Error", "Buffer", "launch", "available", "Kernel"} <= declared.keys()
+    assert [name for name, documented in declared.items() if not documented] == []
+    assert [name for name in declared if not re.search(rf"`{name}\b", page)] == []
+    named = embed.named([image("k", "ptr<f16>", "i32", "i32", "f32")], [b'{"k": ["a", "a_size0", "a_stride0", "s"]}'])
+    text = embed.header(named, "n").decode()
+    assert public_declarations(text) == {"k_kernel": True, "k_needs": True, "k": True}
+    assert "/// @param a memory of the device, f16; an array of rank 1 with `a_sizeN` elements along N" in text
+    other = [image("k", "i32")]
+    assert embed.named(other, [b'{"k": ["a", "b"]}']) == other

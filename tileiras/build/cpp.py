@@ -31,11 +31,14 @@ ROW = Stage("embed", pipeline.FILE, "", (), (), "images to C++", module="tileira
 
 EMITS = ("ptx", "cubin")
 
+(PARAMETERS,) = pipeline.stage("export").side_suffixes
+
 _code = CodeBase()
 
 
 class EmbedAction(SCons.Action.FunctionAction):
-    """Writes one C++ file from images and their descriptions, which are its sources in turn."""
+    """Writes one C++ file.  Its sources are images and their descriptions in turn, then the names of cuTile kernels'
+    parameters."""
 
     def __init__(self, make: Callable[[Sequence[embed.Image], str], bytes]) -> None:
         self.make = make
@@ -50,8 +53,10 @@ class EmbedAction(SCons.Action.FunctionAction):
     def _execute(self, target: Any, source: Any, env: Any) -> int:
         try:
             contents = [node.get_contents() for node in source]
-            images = [embed.Image.of(*pair) for pair in zip(contents[::2], contents[1::2], strict=True)]
-            write_atomically(str(target[0]), self.make(images, env["TILE_NAMESPACE"]))
+            names = [data for node, data in zip(source, contents) if str(node).endswith(PARAMETERS)]
+            made = contents[: len(contents) - len(names)]
+            images = [embed.Image.of(*pair) for pair in zip(made[::2], made[1::2], strict=True)]
+            write_atomically(str(target[0]), self.make(embed.named(images, names), env["TILE_NAMESPACE"]))
         except CompileError as error:
             sys.stderr.write(error.render() + "\n")
             return error.code
@@ -67,13 +72,26 @@ def _embedded(
 def _images(
     declare: Callable[..., list[Any]], env: Any, sources: Any, emit: str | Iterable[str], keywords: dict[str, Any]
 ) -> list[Any]:
-    """Images and their descriptions in turn, by kernel and then target."""
+    """Images and their descriptions in turn, by kernel and then target, and names of cuTile kernels' parameters."""
     found: list[Any] = []
+    names: dict[Any, None] = {}
     for word in words("emit", emit or env["TILE_EMIT"] or "ptx", EMITS):
         for node in declare(env, sources, emit=word, **keywords):
             document = os.path.splitext(node.abspath)[0] + ".json"
             found += [node, env.File(document)]
-    return found
+            names.update(dict.fromkeys(_exported_names(node)))
+    return [*found, *names]
+
+
+def _exported_names(product: Any) -> list[Any]:
+    """NAME.parameters.json of the cuTile Python file that a product is made from; nothing for another source."""
+    node = product
+    while node.sources:
+        beside = [target for target in node.get_executor().get_all_targets() if str(target).endswith(PARAMETERS)]
+        if beside:
+            return beside
+        node = node.sources[0]
+    return []
 
 
 def add_methods(env: Any, declare: Callable[..., list[Any]]) -> None:

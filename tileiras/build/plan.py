@@ -50,7 +50,7 @@ def plan(
 
     current = source
     if path.endswith(".py"):
-        current = add("export", current, stem, [".tileirbc"]).outputs[0]
+        current = add("export", current, stem, pipeline.stage("export").artifacts(options)).outputs[0]
     if last.name == "export":
         if current == source:
             from tileiras.diagnostics import CompileError, ExitCode

@@ -80,9 +80,10 @@ struct Needs {
     unsigned block[3], cluster[3], shared_memory;
 };
 
+/// A kernel with its images; a generated header declares one for each.
 struct Kernel {
     const char *name;
-    const Image *images;
+    const Image *images;  ///< in the order of the targets
     std::size_t image_count;
     std::size_t parameter_size;  ///< bytes of the parameters that callers name
 };
@@ -412,6 +413,7 @@ inline Error synchronize(Stream stream = nullptr) {
 /// Device memory for `count` values, for programs that have no other way to get any.
 template <class T> class Buffer {
 public:
+    /// `count` elements that nobody has written yet; `error` says why there are none.
     explicit Buffer(std::size_t count) : count_(count) {
         detail::Context context;
         error = context.error;
@@ -428,11 +430,13 @@ public:
     }
     /// What the generated functions take; not to be read or written here.
     T *device() const { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address_)); }
+    /// Copies `count` elements from memory of the host; returns when they are there.
     Error from_host(const T *values) {
         return copy([&](detail::Driver &cuda) {
             return cuda.check("cuMemcpyHtoD", cuda.cuMemcpyHtoD_v2(address_, values, count_ * sizeof(T)));
         });
     }
+    /// Copies `count` elements to memory of the host, behind what the default stream does.
     Error to_host(T *values) const {
         return copy([&](detail::Driver &cuda) {
             return cuda.check("cuMemcpyDtoH", cuda.cuMemcpyDtoH_v2(values, address_, count_ * sizeof(T)));

@@ -78,6 +78,23 @@ class Image(NamedTuple):
         return found
 
 
+def named(images: Sequence[Image], documents: Sequence[bytes]) -> list[Image]:
+    """The images with parameters called as NAME.parameters.json of their sources has them: of a cuTile array `a`, say,
+    `a`, `a_size0` and `a_stride0`."""
+    names: dict[str, list[str]] = {}
+    for document in documents:
+        names.update(json.loads(document))
+    return [_with_names(image, names.get(image.description["name"], ())) for image in images]
+
+
+def _with_names(image: Image, names: Sequence[str]) -> Image:
+    parameters = image.description["parameters"]
+    if len(names) != len(parameters):
+        return image
+    called = [{**parameter, "name": name} for parameter, name in zip(parameters, names)]
+    return image._replace(description={**image.description, "parameters": called})
+
+
 def identifier(name: str, taken: Sequence[str] = ()) -> str:
     """A C++ name for a symbol: itself where that can be, else changed, and numbered when it is taken."""
     made = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "kernel"
@@ -150,8 +167,10 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
         needs = {image.target: image.description for image in kernel.images}
         lines += [
             "",
+            f"/// The images of {kernel.name}, for {', '.join(needs)}.",
             f"extern const tileiras::Kernel {kernel.function}_kernel;",
             "",
+            "/// What a launch takes on each target: threads of a CTA, CTAs of a tile block, bytes of shared memory.",
             f"inline constexpr tileiras::Needs {kernel.function}_needs[] = {{",
             *(
                 f'    {{"{target}", {_braced(d["block"])}, {_braced(d["cluster"])}, {d["shared_memory"]}}},'
@@ -159,7 +178,10 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
             ),
             "};",
             "",
-            f"/// {kernel.name}({types}) on `grid` tile blocks.",
+            f"/// Launches {kernel.name}({types}) on `grid` tile blocks; returns once it is queued in `stream`.",
+            "///",
+            *(f"/// {line}" for line in _meanings(kernel)),
+            "/// @return an Error that is true when nothing was launched; what goes wrong later is the stream's",
             f"inline tileiras::Error {kernel.function}("
             + ", ".join([*arguments, "tileiras::Grid grid", "tileiras::Stream stream = nullptr"])
             + ") {",
@@ -170,6 +192,24 @@ def header(images: Sequence[Image], namespace: str) -> bytes:
         ]
     lines += ["", f"}}  // namespace {namespace}", ""]
     return "\n".join(lines).encode()
+
+
+def _meanings(kernel: _Kernel) -> list[str]:
+    """Comments on the parameters: what pointers point to, and what belongs to an array."""
+    found = []
+    names = [name for _, name, _ in kernel.parameters]
+    for (kind, name, _), parameter in zip(kernel.parameters, kernel.images[0].description["parameters"]):
+        if not kind.endswith("*"):
+            continue
+        pointee = re.fullmatch(r"ptr<(.*)>", parameter["type"])
+        what = f"memory of the device, {pointee.group(1)}" if pointee is not None else "an address"
+        rank = sum(re.fullmatch(rf"{re.escape(name)}_size\d+", other) is not None for other in names)
+        if rank:
+            what += f"; an array of rank {rank} with `{name}_sizeN` elements along N, `{name}_strideN` elements apart"
+        elif f"{name}_length" in names:
+            what += f"; a list of `{name}_length` arrays"
+        found.append(f"@param {name} {what}")
+    return found
 
 
 def source(images: Sequence[Image], namespace: str) -> bytes:

@@ -1,5 +1,6 @@
 """cuTile Python -> Tile IR bytecode, by the front end that the user has installed; no GPU is needed.
 
+Out: the bytes of NAME.tileirbc, and NAME.parameters.json, which has for each kernel the names of its parameters.
 What is compiled is named in the file (see `signatures`).  The file is imported with its own folder first on the path,
 as a script would be, and what it imports from its tree counts as its source.
 """
@@ -7,6 +8,7 @@ as a script would be, and what it imports from its tree counts as its source.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -45,7 +47,22 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     with PROCESS, _imported(place) as namespace:
         requests = _requests(namespace, place)
         data = export_requests(requests, options, place, _export_lines(place.text))
-    return StageResult(data)
+        names = _slot_names(requests)
+    return StageResult(data, {".parameters.json": (json.dumps(names, indent=2) + "\n").encode()})
+
+
+def _slot_names(requests: list[tuple[Any, list[Any], str]]) -> dict[str, list[str]]:
+    """The names of every compiled kernel's parameters, of those kernels that let them be seen."""
+    from .signatures import slot_names
+
+    found = {}
+    for kernel, signatures, _ in requests:
+        names = _parameter_names(kernel)
+        for signature in signatures if names is not None else ():
+            slots = slot_names(names, signature.parameters)
+            if slots is not None:
+                found[signature.symbol] = slots
+    return found
 
 
 def load_front_end() -> None:

@@ -20,6 +20,7 @@ Instead of parameters one `KernelSignature` may follow the kernel.  The kernel f
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 DTYPES = {
@@ -58,6 +59,37 @@ def kernel_signature(name: str, parameters: tuple) -> Any:
         return compilation.KernelSignature(constraints, convention, name)
     except (TypeError, ValueError, NotImplementedError) as error:
         raise SignatureError(f"invalid signature for '{name}': {error}") from None
+
+
+def slot_names(names: Sequence[str], parameters: Sequence[Any]) -> list[str] | None:
+    """What the parameters of the compiled kernel are called: of an array `a` of rank 2 `a`, `a_size0`, `a_size1`,
+    `a_stride0` and `a_stride1`, of a list its address and its length, of a constant nothing, of a tuple those of its
+    items.  `parameters` are the front end's constraints; None for one that is not known here."""
+    found: list[str] = []
+    for name, constraint in zip(names, parameters, strict=True):
+        own = _slots(name, constraint)
+        if own is None:
+            return None
+        found += own
+    return found
+
+
+def _slots(name: str, constraint: Any) -> list[str] | None:
+    from cuda.tile import compilation
+
+    if isinstance(constraint, compilation.ArrayConstraint):
+        axes = range(constraint.ndim)
+        return [name, *(f"{name}_size{axis}" for axis in axes), *(f"{name}_stride{axis}" for axis in axes)]
+    if isinstance(constraint, compilation.ListConstraint):
+        return [name, f"{name}_length"]
+    if isinstance(constraint, compilation.ScalarConstraint):
+        return [name]
+    if isinstance(constraint, compilation.TupleConstraint):
+        constraint = constraint.items
+    if isinstance(constraint, tuple):
+        return slot_names([f"{name}_{number}" for number in range(len(constraint))], constraint)
+    constant = isinstance(constraint, (bool, int, float, compilation.ConstantConstraint))
+    return [] if constant else None
 
 
 def array(text: str) -> Any:
