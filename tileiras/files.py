@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 from typing import Any
 
 RACY_NS = 2_000_000_000
 """Two seconds, the coarsest time stamps in use (FAT's): a file that is younger may change and keep its time."""
+
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""How the system says that there is no room for a file, on the disk or for this user."""
 
 
 def write_atomically(path: str, data: bytes, temporary: str | None = None) -> None:

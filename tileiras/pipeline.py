@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.files import DISK_FULL
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.stages import StageContext, StageOptions, StageResult
@@ -225,6 +226,8 @@ def reported(stage: Stage, context: StageContext) -> Iterator[None]:
     # A mistake in the compiler must reach the user as a message about their kernel, not as a traceback; the traceback
     # is there for whoever looks for the mistake.
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            raise _unwritten(error) from None
         import os
 
         if os.environ.get("TILEIRAS_TRACEBACK"):
@@ -236,9 +239,18 @@ def reported(stage: Stage, context: StageContext) -> Iterator[None]:
         ) from error
 
 
+def _unwritten(error: OSError) -> CompileError:
+    """A full disk, which is not the kernel's fault: the files of stages are those that they hand to programs."""
+    import tempfile
+
+    message = f"unable to write '{error.filename or tempfile.gettempdir()}': {error.strerror}"
+    return CompileError.at(None, message, ExitCode.USAGE)
+
+
 def _located(error: CompileError, context: StageContext) -> CompileError:
-    """Gives diagnostics that have no place of their own the unit's."""
-    for diagnostic in error.diagnostics:
+    """Gives diagnostics that have no place of their own the unit's, unless they are not about it but about a file that
+    cannot be read or written."""
+    for diagnostic in error.diagnostics if error.code != ExitCode.USAGE else ():
         if diagnostic.location is None:
             diagnostic.location = context.location
     return error

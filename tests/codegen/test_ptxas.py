@@ -87,3 +87,9 @@ def test_a_program_is_asked_for_its_version_once_per_state_of_its_file(tmp_path,
     monkeypatch.setenv("TILEIRAS_CACHE_DIR", "off")
     assert toolkit.remembered(str(program), ask) == "version 4"
     assert toolkit.remembered(str(tmp_path / "absent"), ask) == "version 5"
+
+
+def test_a_cubin_that_is_cut_off_is_told_from_a_whole_one(ptxas):
+    cubin = assembler.assemble(GOOD, "sm_80", ptxas=ptxas).cubin
+    assert assembler._is_whole(cubin)
+    assert not any(assembler._is_whole(cubin[:size]) for size in (0, 4, 63, 64, len(cubin) // 2, len(cubin) - 1))

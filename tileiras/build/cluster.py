@@ -184,7 +184,10 @@ class Cluster:
             current = current.next
         files = {path: read_if_there(path) for path in (*step.locations, *step.beside.values())}
         made = self._ask(Work(links, {**files, step.input: data}))
-        if made is None:
+        # A file that could not be written was one of the other machine: the stage runs here.
+        if made is not None and made[-1].code == ExitCode.USAGE:
+            made.pop()
+        if not made:
             return None
         return self._taken(session, step, data, made)
 

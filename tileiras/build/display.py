@@ -11,7 +11,7 @@ from typing import Any
 
 from tileiras.build.execute import Report, Step
 from tileiras.build.remark_files import remark_text
-from tileiras.diagnostics import counted
+from tileiras.diagnostics import ExitCode, counted
 
 EVERY = 0.1
 """Seconds between two looks at the progress line."""
@@ -39,6 +39,8 @@ class Display:
         self._reports: dict[tuple[str, str], Report] = {}
         self._failures: dict[tuple[str, str], str] = {}
         """The first line of what went wrong, by source and target."""
+        self._without_files: set[tuple[str, str]] = set()
+        """Sources and targets of which a file could not be read or written: nothing is wrong with the kernels."""
         self._told: set[tuple[str, str]] = set()
         """What was said of a source: what is wrong with it for one target is mostly wrong for all."""
         self._running = 0
@@ -68,7 +70,9 @@ class Display:
         with self._lock:
             self._running -= 1
             self._reports[step.stem, step.stage.name] = report
-            if report.code:
+            if report.code == ExitCode.USAGE:
+                self._without_files.add((step.source_name, step.options["gpu-name"]))
+            elif report.code:
                 first = next((text for text in report.text.splitlines() if "error: " in text), report.text)
                 self._failures.setdefault((step.source_name, step.options["gpu-name"]), first)
             if not self.silent:
@@ -120,6 +124,9 @@ class Display:
             failed = len({source for source, _ in self._failures})
             if failed:
                 words.append(f"{counted(failed, 'kernel')} failed")
+            if self._without_files:
+                left = len({source for source, _ in self._without_files})
+                words.append(f"{counted(left, 'kernel')} not built: a file could not be read or written")
             if not self.silent:
                 self._say("tileiras: " + ", ".join(words), self._out)
             targets: dict[tuple[str, str], list[str]] = {}

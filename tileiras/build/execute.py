@@ -18,7 +18,7 @@ from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
 from tileiras.bytecode.versions import is_bytecode
-from tileiras.diagnostics import CompileError, Diagnostic
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
 from tileiras.files import digest_if_there, read_if_there, remove_left_over, write_atomically
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
@@ -246,7 +246,8 @@ class Session:
             with open(step.input, "rb") as file:
                 data = file.read()
         except OSError as error:
-            return self._failed(step, CompileError.at(None, f"unable to read '{step.input}': {error.strerror}"), [])
+            message = f"unable to read '{step.input}': {error.strerror}"
+            return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), [])
         found = self._find(step, data)
         return self._serve(step, found) if self._serves(found) else found
 
@@ -368,8 +369,8 @@ class Session:
                     continue
                 write_atomically(path, record.artifacts[suffix], self._temporary(path))
         except OSError as error:
-            message = f"unable to write '{error.filename or step.stem}': {error.strerror}"
-            return self._failed(step, CompileError.at(None, message), said)
+            message = f"unable to write '{error.filename or path}': {error.strerror}"
+            return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), said)
         outcome = Outcome(cached, said, None, record.dependencies, record.seconds)
         outcome.key = key
         outcome.made = made

@@ -9,11 +9,13 @@ than with exit status 0 is a CompileError (code 5) that says how, and how to do 
 | exit status 126, 127 | `Program could not be executed`: what a shell says of a program that is none or not there |
 | another exit status | the program's own words |
 | a signal | its name, with ` (core dumped)` |
+| in any way, where the folder's disk is full | `unable to write`, code 1, with all of the above in a note |
 | too long | `Child timed out`; `Child timed out but wouldn't die` when it cannot be killed either |
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shlex
@@ -21,7 +23,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 from tileiras.codegen import isolation
-from tileiras.diagnostics import CompileError, Diagnostic, Locatable
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable
+from tileiras.files import DISK_FULL
 
 GRACE = 5.0
 """Seconds that a killed program has to be gone."""
@@ -99,12 +102,35 @@ def run(
     code = child.returncode
     if code == 0:
         return output
+    full = disk_full(folder)
+    if full is not None:
+        words = complaint(output).rstrip() or f"{name} ended with status {code}"
+        raise CompileError.at(None, full, ExitCode.USAGE, [Diagnostic.note(None, words)])
     if code < 0:
         dumped = " (core dumped)" if hasattr(os, "WCOREDUMP") and os.WCOREDUMP(child.status) else ""
         raise failed(f"{name} ended with {_signal_name(-code)}{dumped}", output)
     if code in (126, 127):
         raise failed(f"Program could not be executed: {name} failed with exit status {code}", output)
     raise failed(f"{name} failed with exit status {code}", output)
+
+
+ROOM = 1 << 16
+"""Bytes that a disk has to have left for a program's failure to be the program's."""
+
+
+def disk_full(folder: str) -> str | None:
+    """Says, after a failure, of a folder in which no file has room that it is so."""
+    path = os.path.join(folder, "room")
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(ROOM))
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            return f"unable to write '{os.path.dirname(folder)}': {error.strerror}"
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return None
 
 
 def _signal_name(number: int) -> str:

@@ -7,6 +7,7 @@ they are.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -185,12 +186,39 @@ def assemble(
                 cubin = file.read()
         except FileNotFoundError:
             cubin = b""
+        # On a disk that is full, ptxas may end as if all were well.
+        if not _is_whole(cubin):
+            full = child_process.disk_full(folder)
+            if full is not None:
+                raise CompileError.at(None, full, ExitCode.USAGE)
     if not cubin.startswith(b"\x7fELF"):
         raise CompileError.at(location, "ptxas did not write a cubin")
     messages = _messages(output)
     if messages and engine is not None:
         engine.warning(location, messages)
     return Assembled(cubin, parse_resources(output), messages)
+
+
+_ELF_TABLES = "<32xQQ6xHHHH"
+"""Of the header of an ELF file of 64 bits: where the tables of segments and of sections start, and of each table an
+entry's size and how many there are (System V gABI, chapter 4)."""
+
+
+def _is_whole(cubin: bytes) -> bool:
+    """Whether a file has all that its tables say."""
+    if len(cubin) < struct.calcsize(_ELF_TABLES):
+        return False
+    segments, start, segment_size, segment_count, size, count = struct.unpack_from(_ELF_TABLES, cubin)
+    if max(start + size * count, segments + segment_size * segment_count) > len(cubin) or size < 64:
+        return False
+    for number in range(count):
+        kind, offset, length = struct.unpack_from("<4xI16xQQ", cubin, start + size * number)
+        if kind != _NO_BITS and offset + length > len(cubin):
+            return False
+    return True
+
+
+_NO_BITS = 8  # SHT_NOBITS: a section that is no part of the file
 
 
 # Lines of `-v`, as against warnings and errors.  `prepare` has these patterns compiled.
