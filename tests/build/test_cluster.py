@@ -1,5 +1,6 @@
 """`executor=dask://HOST:PORT`: stages on the workers of a scheduler of dask.distributed."""
 
+import json
 import os
 import socket
 
@@ -11,6 +12,10 @@ distributed = pytest.importorskip("distributed", reason="dask.distributed is not
 from tileiras.build import cluster as cluster_module  # noqa: E402
 from tileiras.build.cluster import Cluster  # noqa: E402
 from tileiras.build.variables import BadVariable, construction_variables  # noqa: E402
+from tileiras.codegen import toolkit  # noqa: E402
+
+with open(os.path.join(CHECKOUT, "examples", "matmul_f32.mlir"), encoding="utf-8") as file:
+    MATMUL = file.read()
 
 KERNELS = {
     "one": module(axpy("one")),
@@ -71,6 +76,26 @@ def test_a_cluster_makes_what_one_process_makes(tmp_path, running, here):
     # Stages whose outcome is what lies there end the chain.
     tree.write("kernels/one.mlir", "// a comment\n" + KERNELS["one"])
     assert tree.scons(executor(running)).ran == ["read one.cuda_tile.mlir"]
+
+
+@pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
+def test_what_stages_are_given_besides_their_input_travels_with_it(tmp_path, running):
+    """The cubin stage wants NAME.json, made there or lying here."""
+    trees = []
+    for name, words in (("here", []), ("there", [executor(running)])):
+        tree = Project(tmp_path / name, store="off")
+        tree.write("kernels/product.mlir", MATMUL)
+        if words:
+            tree.scons("emit=ptx", "emit-remarks=1")
+        build = tree.scons("emit=cubin", "emit-remarks=1", *words)
+        trees.append((tree.artifacts(), build.errors))
+        tree.delete_build()
+        tree.scons("emit=cubin", "emit-remarks=1", *words)
+        assert tree.artifacts() == trees[-1][0]
+    assert trees[0] == trees[1]
+    (resources,) = [data for name, data in trees[0][0].items() if name.endswith(".resources.json")]
+    (row,) = json.loads(resources)["kernels"].values()
+    assert row["shared"] == row["dynamic_shared"] > 0
 
 
 def test_errors_are_those_of_one_process(tmp_path, running):

@@ -6,9 +6,14 @@ import os
 import pytest
 from project import Project, axpy, module
 
+from tileiras.build.execute import Session
+from tileiras.build.history import History
+from tileiras.build.store import OFF, ArtifactStore
+from tileiras.build.watch import Single, Watch
 from tileiras.diagnostics import Diagnostic
 from tileiras.ir import FileLineColLoc
 from tileiras.ir.location import BytecodeLoc
+from tileiras.options import CompileOptions
 from tileiras.remarks import Remark, read_remarks, remarks_json
 
 ASKED = ("emit=ptx", "emit-remarks=1")
@@ -105,6 +110,19 @@ env.TileAS("out/one", aa[0])
     project.write("kernels/one.mlir", module(axpy("one")))
     project.scons("out/one.tileas.mlir")
     assert read_remarks(project.artifacts("out")["one.tileas.remarks.json"])
+
+
+def test_a_watch_tells_them_of_what_it_builds(project, monkeypatch):
+    monkeypatch.chdir(project.folder)
+    for asked in (True, False):
+        options = CompileOptions({"gpu-name": "sm_90", "emit-remarks": asked})
+        kernel = Single(project.path("kernels/k.mlir"), "kernels/k.mlir", options, "tileas", "build")
+        said: list[str] = []
+        session = Session(ArtifactStore(OFF, pytest.fail), history=History("build"))
+        watching = Watch([kernel], session, out=lambda line: None, error=said.append)
+        assert watching.build(watching.scan()[0])
+        assert [text.splitlines()[0] for text in said] == ["remarks on kernels/k.mlir (sm_90, O3):"] * asked
+        assert len(remarks_in(project)) == 2 * asked
 
 
 def test_what_is_written_is_read_again():

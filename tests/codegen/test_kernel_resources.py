@@ -1,8 +1,12 @@
 """NAME.resources.json: what ptxas reports, with what the launch adds."""
 
 import json
+from pathlib import Path
 
-from tileiras.codegen import kernel_metadata, ptx
+import pytest
+
+from tileiras import api
+from tileiras.codegen import kernel_metadata, ptx, toolkit
 from tileiras.codegen.kernel_resources import kernel_resources, resources_json
 from tileiras.codegen.ptxas import Resources
 
@@ -46,3 +50,21 @@ def test_launch_memory_is_read_of_descriptions_only():
     }  # fmt: skip
     for other in (None, b"", b"[]", b"\xff", b'{"format": 2, "kernels": []}', b'{"format": 1, "kernels": [{}]}'):
         assert kernel_metadata.launch_memory(other) == {}
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "matmul_f32.mlir"
+
+
+@pytest.mark.skipif(toolkit.find_program("ptxas") is None, reason="needs ptxas")
+def test_a_compilation_that_goes_on_from_an_artifact_says_what_the_artifact_knows(tmp_path):
+    whole = api.compile(EXAMPLE, gpu_name="sm_90", emit="cubin").kernels[0]
+    expected = json.loads(whole.artifacts[".resources.json"])["kernels"]["matmul_f32"]
+    assert expected["shared"] == whole.metadata["shared_memory"] > 0
+    for emit, known in (("tileas", True), ("llvm", True), ("ptx", False)):
+        made = api.compile(EXAMPLE, gpu_name="sm_90", emit=emit)
+        path = tmp_path / f"kernel{made.suffix}"
+        path.write_bytes(made.data)
+        artifacts = api.compile(path, gpu_name="sm_90", emit="cubin").kernels[0].artifacts
+        found = json.loads(artifacts[".resources.json"])["kernels"]["matmul_f32"]
+        unknown = {"shared": None, "dynamic_shared": None, "occupancy": None}
+        assert found == (expected if known else {**expected, **unknown})
