@@ -5,6 +5,9 @@ import json
 import pytest
 from project import Project, axpy, module
 
+from tileiras.build.variables import construction_variables
+from tileiras.cli import tileiras_watch
+
 HEAD = """\
 import os
 from tileiras.build import tool
@@ -116,8 +119,15 @@ def test_the_command_line_takes_several_products(project):
     assert build.stages == []
 
 
+def test_the_command_that_watches_takes_several_products(project, monkeypatch):
+    monkeypatch.chdir(project.folder)
+    variables = construction_variables({"sm": "sm_80,sm_90", "emit": "ptx,tileas"})
+    (tree,) = tileiras_watch._watch(["kernels"], variables, "build", 1)._watched
+    found = [(options["gpu-name"], emit) for options, emit in tree.variants]
+    assert found == [("sm_80", "ptx"), ("sm_80", "tileas"), ("sm_90", "ptx"), ("sm_90", "tileas")]
+
+
 def test_an_image_of_either_kind_is_declared_once(project):
-    pytest.importorskip("tileiras.stages.embed")
     project.write("SConstruct", HEAD + 'env.TileHeader("k.h", "kernels/k.mlir", emit=["ptx", "cubin"], sm="sm_90")\n')
     build = project.scons("-n")
     assert "warning" not in build.errors + build.output
