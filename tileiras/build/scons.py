@@ -666,7 +666,7 @@ def _declare(
     every: list[Any] = []
     here = session(env)
     for step in planned.steps:
-        nodes = _declare_step(env, made[step.input], step)
+        nodes = _declare_step(env, here, made[step.input], step)
         known = _declared_steps.get(nodes[0])
         _declared_steps[nodes[0]] = standing.Own(here, step, settled and (known is None or known.settled))
         made.update(zip(step.outputs, nodes, strict=True))
@@ -685,9 +685,9 @@ _steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
 """What was declared, by session, stem and stage: the step, the node of its source and its own nodes."""
 
 
-def _declare_step(env: Any, source: Any, step: Step) -> list[Any]:
+def _declare_step(env: Any, session: Session, source: Any, step: Step) -> list[Any]:
     """The nodes of a step; those there are when a kernel is declared once more, for another product."""
-    place = (session(env), step.stem, step.stage.name)
+    place = (session, step.stem, step.stage.name)
     known = _steps.get(place)
     if known is not None and known[0].is_as(step) and known[1] is source:
         return known[2]
@@ -701,7 +701,8 @@ def _declare_step(env: Any, source: Any, step: Step) -> list[Any]:
     # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
     env.Precious(nodes)
     further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(step.options) else ())]
-    env.Depends(nodes, [env.File(_top(file)) for file in further])
+    if further:
+        env.Depends(nodes, [env.File(_top(file)) for file in further])
     _steps[place] = step, source, nodes
     return nodes
 
