@@ -476,7 +476,8 @@ class Session:
             "input": xxhash.xxh3_128_hexdigest(data),
         }
         if stage.reads_beside:
-            parts["artifacts beside the input"] = {own: xxhash.xxh3_128_hexdigest(content) for own, content in beside.items()}
+            digests = {suffix: xxhash.xxh3_128_hexdigest(content) for suffix, content in beside.items()}
+            parts["artifacts beside the input"] = digests
         if stage.reads_files:
             # The front end writes the file's name into the bytecode.
             parts["source name"] = step.source_name
