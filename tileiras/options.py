@@ -201,7 +201,7 @@ def checked_value(option: Option, value: Any) -> Any:
     elif type(value) is option.kind or (option.kind is str and isinstance(value, str)):
         if option.choices and value not in option.choices:
             raise _bad(_not_accepted(option, value))
-        if option.pattern and re.fullmatch(option.pattern, value) is None:
+        if option.pattern and re.fullmatch(option.pattern, str(value)) is None:
             raise _bad(f"invalid value for option '{option.name}': {value}; expected a version such as 8.7")
         return value
     raise _bad(f"invalid value for option '{option.name}': {value!r}; accepted: {accepted(option)}")

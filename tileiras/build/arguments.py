@@ -24,7 +24,6 @@ def located(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     signature = inspect.signature(function)
 
-    @functools.wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
         try:
             try:
@@ -43,7 +42,7 @@ def located(function: Callable[..., Any]) -> Callable[..., Any]:
     # SCons names the innermost frame whose file is not in its own folder, which must not be this one.
     own = os.path.join(os.path.dirname(os.path.abspath(SCons.__file__)), "tileiras.py")
     checked.__code__ = checked.__code__.replace(co_filename=own)
-    return checked
+    return functools.wraps(function)(checked)
 
 
 def entry_names(value: Any) -> list[str] | None:

@@ -155,7 +155,7 @@ class Display:
 
     def _cut_off(self) -> int:
         """Stages that need not run because what an earlier one made was what lay there."""
-        found = set()
+        found: set[tuple[str, str]] = set()
         for steps, nodes, _ in self._kernels:
             performed = [self._reports.get((step.stem, step.stage.name)) for step in steps]
             if any(report is not None and not report.code for report in performed):
