@@ -10,13 +10,15 @@ from operator import attrgetter
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
-from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr
+from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr, VerifyError
 from .blocks import Block, Region
-from .fields import Field, all_required, segments
+from .fields import Field, all_required, describe, satisfies, segments
 from .location import UNKNOWN_LOC, Location
 from .traits import AllTypesMatch, AttrSizedOperandSegments, AttrSizedResultSegments, SameOperandsAndResultType, Trait
 from .types import i32
 from .values import OpResult, Value
+
+_TYPE = attrgetter("type")
 
 OPERAND_SEGMENTS = "operandSegmentSizes"
 RESULT_SEGMENTS = "resultSegmentSizes"
@@ -97,7 +99,8 @@ class Operation:
     # ---- construction ------------------------------------------------------------------------------------------------
 
     def __init__(self, *operands: Any, location: Location = UNKNOWN_LOC, **named: Any) -> None:
-        """Builds from fields: operands in declaration order or by name, everything else by name.
+        """Builds from fields: operands in declaration order or by name, everything else by name.  Raises TypeError for
+        fields that there are not or too few, VerifyError for types and attributes that the declaration does not have.
 
         Results are given as types; they may be left out when a trait or `infer_result_types` tells them.  A variadic
         operand is a sequence, an absent optional one None.  A str stands for an enum or string attribute, True for a
@@ -110,13 +113,17 @@ class Operation:
         if len(operands) != signature.operands or None in operands:
             flat, sizes = _gather(cls, cls.operand_fields, operands, named)
         attributes: dict[str, Attribute] = {}
-        if named:
-            for accessor, name, field in signature.attributes:
-                value = named.pop(accessor, None)
-                if value is not None:
-                    value = value if isinstance(value, Attribute) else _as_attribute(field, value)
-                    if value is not None:
-                        attributes[name] = value
+        for accessor, name, field in signature.attributes:
+            value = named.pop(accessor, None)
+            if value is not None:
+                value = value if isinstance(value, Attribute) else _as_attribute(field, value)
+            if value is not None:
+                if not satisfies(field.constraint, value):
+                    wanted = describe(field.constraint)
+                    raise cls._misbuilt(f"attribute '{name}' failed to satisfy constraint: {wanted}", location)
+                attributes[name] = value
+            elif field.arity == "one":
+                raise cls._misbuilt(f"requires attribute '{name}'", location)
         if signature.sized_operands:
             attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
         regions: list[Region] = []
@@ -144,6 +151,13 @@ class Operation:
         if named:
             raise TypeError(f"{cls.__name__} has no field '{next(iter(named))}'")
         self._setup(flat, types, attributes, regions, successors, location)
+        # Nearly all operations are built with types that one was built with before.
+        built = (*map(_TYPE, flat), None, *types)
+        if signature.operands < 0:
+            built += tuple(sizes)
+        if built not in signature.built:
+            self._verify_types()
+            signature.built.add(built)
 
     @classmethod
     def create(
@@ -183,6 +197,20 @@ class Operation:
         self.location = location
         self.parent = self.prev = self.next = None
         self._order = 0
+
+    def _verify_types(self) -> None:
+        """Raises VerifyError, and uses no value, if an operand or result has a type that the declaration has not."""
+        from .verifier import verify_types
+
+        try:
+            verify_types(self)
+        except VerifyError as error:
+            self.drop_all_references()
+            raise self._misbuilt(error.message, self.location) from None
+
+    @classmethod
+    def _misbuilt(cls, message: str, location: Location) -> VerifyError:
+        return VerifyError(f"'{cls.name}' op {message}", location, prefix=False)
 
     @classmethod
     def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
@@ -371,12 +399,16 @@ class _Signature:
     """What the constructor asks of a class each time, found when the first of its operations is made."""
 
     __slots__ = (
-        "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results",
+        "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results", "built",
     )  # fmt: skip
+
+    built: set[tuple]
+    """The types of operands and results, and how many each field takes, with which one was built before."""
 
     @classmethod
     def of(cls, op: type[Operation]) -> _Signature:
         self = op._signature = cls()
+        self.built = set()
         # A number that no list of operands has stands for operands that are optional or several.
         self.operands = len(op.operand_fields) if all_required(op.operand_fields) else -1
         self.ones = [1] * len(op.operand_fields)

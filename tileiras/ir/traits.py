@@ -229,7 +229,13 @@ class ConstantLike(Trait):
 # ---- types -----------------------------------------------------------------------------------------------------------
 
 
-class AllTypesMatch(Trait):
+class TypeTrait(Trait):
+    """A rule about the types of operands and results alone: it holds or not when an operation is built."""
+
+    __slots__ = ()
+
+
+class AllTypesMatch(TypeTrait):
     """The named operand and result fields have one type."""
 
     __slots__ = ("fields",)
@@ -250,7 +256,7 @@ class AllTypesMatch(Trait):
                     raise VerifyError(f"failed to verify that all of {{{', '.join(self.fields)}}} have same type")
 
 
-class AllElementTypesMatch(Trait):
+class AllElementTypesMatch(TypeTrait):
     """The named fields have one element type."""
 
     __slots__ = ("fields",)
@@ -264,7 +270,7 @@ class AllElementTypesMatch(Trait):
             raise VerifyError(f"failed to verify that all of {{{', '.join(self.fields)}}} have same element type")
 
 
-class AllShapesMatch(Trait):
+class AllShapesMatch(TypeTrait):
     """The named fields have one shape."""
 
     __slots__ = ("fields",)
@@ -278,7 +284,7 @@ class AllShapesMatch(Trait):
             raise VerifyError(f"failed to verify that all of {{{', '.join(self.fields)}}} have same shape")
 
 
-class AllRanksMatch(Trait):
+class AllRanksMatch(TypeTrait):
     """The named fields have one rank."""
 
     __slots__ = ("fields",)
@@ -292,7 +298,7 @@ class AllRanksMatch(Trait):
             raise VerifyError(f"failed to verify that all of {{{', '.join(self.fields)}}} have same rank")
 
 
-class Elementwise(Trait):
+class Elementwise(TypeTrait):
     """Tensors among the operands and results have one shape and one encoding; a scalar stands for a tensor of it."""
 
     __slots__ = ()
@@ -316,7 +322,7 @@ class Elementwise(Trait):
             raise VerifyError("if a result is non-scalar, then at least one operand must be non-scalar")
 
 
-class SameOperandsAndResultType(Trait):
+class SameOperandsAndResultType(TypeTrait):
     """All operands and results have one type."""
 
     __slots__ = ()
@@ -327,7 +333,7 @@ class SameOperandsAndResultType(Trait):
             raise VerifyError("requires the same type for all operands and results")
 
 
-class SameTypeOperands(Trait):
+class SameTypeOperands(TypeTrait):
     __slots__ = ()
 
     def verify(self, op: "Operation") -> None:
@@ -336,7 +342,7 @@ class SameTypeOperands(Trait):
             raise VerifyError("requires all operands to have the same type")
 
 
-class SameOperandsAndResultShape(Trait):
+class SameOperandsAndResultShape(TypeTrait):
     __slots__ = ()
 
     def verify(self, op: "Operation") -> None:

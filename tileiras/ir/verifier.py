@@ -16,7 +16,7 @@ from .dominance import DominanceInfo
 from .fields import Field, all_required, describe, satisfies
 from .location import Location
 from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
-from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, Terminator, Trait
+from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, Terminator, Trait, TypeTrait
 from .values import Value
 
 
@@ -149,6 +149,16 @@ class _Verification:
             else:
                 notes = [Diagnostic.note(getattr(value, "location", None), "operand defined as a block argument")]
             self.engine.error(op.location, f"operand #{number} does not dominate this use", notes)
+
+
+def verify_types(op: Operation) -> None:
+    """Checks what can be said of an operation by itself when it is built: the types of operands and results, and the
+    traits about them; raises VerifyError."""
+    _verify_types("operand", op.operand_fields, op.operand_spans(), op._operands)
+    _verify_types("result", op.result_fields, op.result_spans(), op._results)
+    for trait in op.trait_instances:
+        if isinstance(trait, TypeTrait):
+            trait.verify(op)
 
 
 def _verify_structure(op: Operation, rules: _Rules) -> None:
