@@ -23,6 +23,7 @@ from tileiras.ir import (
     UnitAttr,
     VerifyError,
     attribute,
+    i1,
     i32,
     optional_operand,
     optional_result,
@@ -32,7 +33,7 @@ from tileiras.ir import (
 
 from .attributes import FastmathFlagsAttr, LinkageAttr
 from .base import LLVMOp, alignment_attribute, check_alignment, llvm_type
-from .types import LLVMFunctionType, LLVMVoidType, void
+from .types import LLVMFunctionType, LLVMVoidType, is_llvm_type, void
 
 KERNEL = "nvvm.kernel"
 """Unit attribute that makes a function an entry."""
@@ -49,6 +50,33 @@ space.  Without it, LLVM copies an aggregate whose address is taken to local mem
 
 HIDDEN_PARAMETER = "tileiras.hidden"
 """String attribute of an argument that the host fills by itself; says how."""
+
+
+DENORMAL_MODES = ("denormal_fp_math", "denormal_fp_math_f32")
+"""String attributes of a function: what becomes of denormals, of f32 alone for the second."""
+
+_DENORMAL_WORD = "(?:ieee|preserve-sign|positive-zero|dynamic)"
+_DENORMAL_MODE = re.compile(f"{_DENORMAL_WORD}(?:,{_DENORMAL_WORD})?")
+
+_FLAGS = ("llvm.noalias", "llvm.readonly", GRID_CONSTANT)
+_STRINGS = (PARAMETER_NAME, PARAMETER_TYPE, HIDDEN_PARAMETER)
+
+
+def _check_argument(given: dict[str, Attribute]) -> None:
+    """Raises VerifyError for an argument attribute that does not have its form."""
+    for name, value in given.items():
+        if name == "llvm.align":
+            number = value.value if isinstance(value, IntegerAttr) and value.type is not i1 else 0
+            # LLVM's largest alignment.
+            right, wanted = 0 < number <= 1 << 32 and not number & number - 1, "a power of two of at most 4294967296"
+        elif name == "llvm.byval":
+            right, wanted = is_llvm_type(value), "an LLVM type"
+        elif name in _FLAGS:
+            right, wanted = isinstance(value, UnitAttr), "a unit attribute"
+        else:
+            right, wanted = name not in _STRINGS or isinstance(value, StringAttr), "a string"
+        if not right:
+            raise VerifyError(f"argument attribute '{name}' must be {wanted}, got {value}")
 
 
 class LLVMFuncOp(LLVMOp):
@@ -112,8 +140,13 @@ class LLVMFuncOp(LLVMOp):
             raise VerifyError(f"expects argument attribute array to have {len(inputs)} elements")
         if self.is_kernel and not isinstance(self.function_type.result, LLVMVoidType):
             raise VerifyError("Kernel functions do not support return with operands")
+        for name in DENORMAL_MODES:
+            mode = self.attributes.get(name)
+            if mode is not None and not (isinstance(mode, StringAttr) and _DENORMAL_MODE.fullmatch(mode.value)):
+                raise VerifyError(f"'{name}' must be one or two modes of denormals, got {mode}")
         for number in range(len(inputs)):
             given = self.argument_attributes(number)
+            _check_argument(given)
             if GRID_CONSTANT in given and not self.is_kernel:
                 raise VerifyError(f"'{GRID_CONSTANT}' attribute must be present only on kernel arguments")
             if GRID_CONSTANT in given and "llvm.byval" not in given:
@@ -230,6 +263,8 @@ class GlobalOp(LLVMOp):
 
     def verify_op(self) -> None:
         check_alignment(self.alignment)
+        if not 0 <= self.address_space < 1 << 24:  # LLVM has 24 bits for it
+            raise VerifyError(f"has no address space {self.address_space}")
         if self.value is None and self.constant is not None:
             raise VerifyError("a constant needs a value")
 

@@ -18,6 +18,10 @@ class LLVMPointerType(Type):
     def __new__(cls, address_space: int = 0) -> LLVMPointerType:
         return cls.intern((address_space,))  # type: ignore[return-value]
 
+    def verify(self) -> None:
+        if not 0 <= self.address_space < 1 << 24:  # LLVM has 24 bits for it
+            raise VerifyError(f"there is no address space {self.address_space}", prefix=False)
+
     def print_parameters(self, printer: Any) -> None:
         if self.address_space:
             printer.write(f"<{self.address_space}>")
@@ -67,6 +71,10 @@ class LLVMArrayType(Type):
     parameters = ("count", "element_type")
     count: int
     element_type: Type
+
+    def verify(self) -> None:
+        if not 0 <= self.count < 1 << 63:
+            raise VerifyError(f"an array cannot have {self.count} elements", prefix=False)
 
     def print_parameters(self, printer: Any) -> None:
         printer.write(f"<{self.count} x ")

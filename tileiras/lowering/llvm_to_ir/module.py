@@ -216,6 +216,13 @@ def _blobs(module: Operation) -> list[str]:
     return nodes
 
 
+def _flag(module: Operation, name: str) -> bool:
+    value = module.attributes.get(name)
+    if value is not None and not isinstance(value, UnitAttr):
+        raise VerifyError(f"'{name}' must be a unit attribute, got {value}", location=module.location)
+    return value is not None
+
+
 def _spelled(signature: tuple[str, tuple[str, ...]]) -> str:
     return f"{signature[0]} ({', '.join(signature[1])})"
 
@@ -300,8 +307,7 @@ def translate_module(
     module = _targeted(module, chip)
     operations = module.regions[0].blocks[0].operations if module.regions[0].blocks else ()
     try:
-        attributes = (module.attributes.get(name) for name in (REFLECT_FTZ, REFLECT_APPROX))
-        flush_to_zero, approximate = (isinstance(attribute, UnitAttr) for attribute in attributes)
+        flush_to_zero, approximate = (_flag(module, name) for name in (REFLECT_FTZ, REFLECT_APPROX))
         translation = ModuleTranslation(chip, debug)
         target = module.targets.elements[0] if isinstance(module, GPUModuleOp) else None
         if isinstance(target, NVVMTargetAttr):
