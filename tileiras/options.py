@@ -40,6 +40,8 @@ class Option(NamedTuple):
     choices: tuple = ()
     pattern: str = ""
     local: bool = False
+    least: int | None = None
+    """The lowest value of a number that has few choices by itself."""
 
     @property
     def attribute(self) -> str:
@@ -66,7 +68,7 @@ OPTIONS: dict[str, Option] = {
             "whether loads run ahead of the loop that uses them",
             ("none", "unspecialize", "warp-specialize"),
         ),
-        Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization"),
+        Option("rrt-size-threshold", int, 4096, "0 selects the light variant of warp specialization", least=0),
         Option(
             "unspecialized-pipeline-num-stages",
             int,
@@ -86,7 +88,8 @@ OPTIONS: dict[str, Option] = {
         Option("ptxas-options", list, (), "further arguments for ptxas"),
         Option("apply-controls", str, None, "file of compiler controls (ACF) for ptxas, 13.3 or newer", local=True),
         Option("ptxas", str, None, "the ptxas to run, instead of the one found", local=True),
-        Option("child-timeout", int, 0, "seconds that ptxas and nvdisasm may take; 0 for no limit", local=True),
+        Option("child-timeout", int, 0, "seconds that ptxas and nvdisasm may take; 0 for no limit", local=True,
+               least=0),
         Option("dump-sass-command", str, "nvdisasm -c", "what disassembles a cubin for emit=sass"),
         Option("blob-linked-lib", list, (), "bitcode files to link what the kernel calls of", local=True),
         Option("libdevice", str, None, "the libdevice to link, instead of the one found; explicit links blobs only",
@@ -110,6 +113,8 @@ def accepted(option: Option) -> str:
         return ", ".join(map(str, option.choices))
     if option.kind is bool:
         return "true, false"
+    if option.least is not None:
+        return f"an integer from {option.least} on"
     return {int: "an integer", str: "text", list: "a list of words"}[option.kind]
 
 
@@ -142,7 +147,10 @@ def parse_value(option: Option, text: str) -> Any:
     if option.kind is list:
         import shlex
 
-        return tuple(shlex.split(text))
+        try:
+            return tuple(shlex.split(text))
+        except ValueError as error:
+            raise _bad(f"'{text}' value invalid for option '{option.name}': {str(error).lower()}") from None
     return text
 
 
@@ -199,7 +207,7 @@ def checked_value(option: Option, value: Any) -> Any:
         if all(isinstance(word, str) for word in value):
             return value
     elif type(value) is option.kind or (option.kind is str and isinstance(value, str)):
-        if option.choices and value not in option.choices:
+        if option.choices and value not in option.choices or option.least is not None and value < option.least:
             raise _bad(_not_accepted(option, value))
         if option.pattern and re.fullmatch(option.pattern, str(value)) is None:
             raise _bad(f"invalid value for option '{option.name}': {value}; expected a version such as 8.7")

@@ -174,6 +174,8 @@ class TileIRPipelineOptions(Mapping[str, Any]):
             name, _, value = item.partition("=")
             if name:
                 braces[name] = value
+            elif item:
+                raise _bad(f"expected the name of an option of 'tileir' at '{item}'")
         return cls(braces, driver)
 
     def __getitem__(self, name: str) -> Any:

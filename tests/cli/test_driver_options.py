@@ -489,3 +489,19 @@ def test_those_of_tileiras_opt_as_well(kernel, capsys, words, message):
 
     assert tileiras_opt.main(["--diagnostics=json", *words]) == 1
     assert json.loads(capsys.readouterr().err) == {"severity": "error", "message": message}
+
+
+@pytest.mark.parametrize("option, code, message", [
+    ("--mlir-print-ir-after=UNKNOWN", 2, "for the --mlir-print-ir-after option: 'UNKNOWN' does not refer"),
+    ("--mlir-print-ir-before=cse,nosuch", 2, "for the --mlir-print-ir-before option: 'nosuch' does not refer"),
+    ("--pass-pipeline=tileir{=3}", 2, "expected the name of an option of 'tileir' at '=3'"),
+    ("--child-timeout=-1", 2, "invalid value for option 'child-timeout': -1; accepted: an integer from 0 on"),
+    ("--rrt-size-threshold=-1", 2, "invalid value for option 'rrt-size-threshold': -1"),
+    ("--num-warps=-4", 2, "invalid value for option 'num-warps': -4"),
+    ("--unspecialized-pipeline-num-stages=-1", 2, "invalid value for option 'unspecialized-pipeline-num-stages': -1"),
+    ("--ptxas-options='", 2, "value invalid for option 'ptxas-options': no closing quotation"),
+    ("--ptx-version=-8.1", 2, "invalid value for option 'ptx-version': -8.1"),
+])  # fmt: skip
+def test_values_that_mean_nothing_are_refused(kernel, tmp_path, capsys, option, code, message):
+    assert compile(kernel, option) == code
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()

@@ -40,10 +40,11 @@ class Records:
     """The files in which a run records its passes: a trace for a timeline viewer, and what a pass that fails was given.
 
     `words` are the values of WORDS, `pipeline_options` those of `tileir{...}`.  Raises UsageError for a file that is an
-    input or another output.
+    input or another output, CompileError (code 2) for a pass to watch that there is not.
     """
 
     def __init__(self, outputs: Outputs, words: Mapping[str, Any], pipeline_options: Mapping[str, Any]) -> None:
+        _check_passes(words)
         self._outputs = outputs
         self.pipeline_options = pipeline_options
         self.trace: PassTrace | None = None
@@ -69,6 +70,19 @@ class Records:
         if self.trace is not None:
             with contextlib.suppress(CompileError):
                 self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
+
+
+def _check_passes(words: Mapping[str, Any]) -> None:
+    """Raises CompileError (code 2) for the first name in `mlir-print-ir-before` and `-after` that no pass has."""
+    for option in ("mlir-print-ir-before", "mlir-print-ir-after"):
+        for name in words[option].split(",") if option in words else ():
+            from tileiras.passes import lookup_pass
+
+            try:
+                lookup_pass(name)
+            except CompileError as error:
+                message = f"for the --{option} option: {error.diagnostics[0].message}"
+                raise CompileError.at(None, message, error.code) from None
 
 
 @contextlib.contextmanager

@@ -124,17 +124,22 @@ def parse_arguments(argv: list[str]) -> Options:
             if not options.output:
                 raise UsageError("-o needs a file name")
         elif name in _FLAGS:
-            if value in ("false", "0"):
-                options.flags.discard(name)
-            else:
-                options.flags.add(name)
+            if value not in ("", "true", "1", "false", "0"):
+                raise UsageError(f"'{value}' is invalid value for boolean argument --{name}! Try 0 or 1")
+            (options.flags.discard if value in ("false", "0") else options.flags.add)(name)
         elif name in _WORDS:
+            if not value:
+                raise UsageError(f"--{name} requires a value, as in --{name}=VALUE")
+            if name == "diagnostics" and value not in ("text", "json"):
+                raise UsageError(f"--diagnostics takes text or json, got '{value}'")
             options.words[name] = value
         elif name == "list-passes":
             options.list_passes = True
         else:
-            text = value if name == "pass-pipeline" else name + ("{" + value + "}" if value else "")
-            options.passes += parse_pipeline(text, lookup_pass, {"tileir": tileir, "tileas": tileas})
+            whole = name == "pass-pipeline"
+            text = value if whole else name + ("{" + value + "}" if value else "")
+            known = {"tileir": tileir, "tileas": tileas}
+            options.passes += parse_pipeline(text, lookup_pass, known, "<pass-pipeline>" if whole else "")
     return options
 
 

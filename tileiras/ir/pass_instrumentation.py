@@ -21,7 +21,7 @@ class PassInstrumentation:
     """Called around every pass; `op` is what the pipeline runs on."""
 
     spelled = ""
-    """The pass that runs as a textual pipeline has it, with its options."""
+    """The textual pipeline of the pass that runs, with its options."""
 
     def before_pass(self, name: str, op: Operation) -> None: ...
 
@@ -50,7 +50,7 @@ def instrumented(
     """Runs its block as the pass `name`."""
     step = Step(op)
     for watcher in watchers:
-        watcher.spelled = spelled or name
+        watcher.spelled = spelled or f"builtin.module({name})"
         watcher.before_pass(name, op)
     try:
         yield step
@@ -159,7 +159,7 @@ class CrashReproducer(PassInstrumentation):
         """What there is to say of the file."""
         if self._written:
             return f"no reproducer generated: `{self._path}` has that of an earlier failure"
-        head = f"// tileiras-opt {self._path} --pass-pipeline='builtin.module({self.spelled})'"
+        head = f"// tileiras-opt {self._path} --pass-pipeline='{self.spelled}'"
         try:
             self._write(f"{head}\n{self._text}\n")
         except CompileError as error:

@@ -18,17 +18,18 @@ returns (`signal_soft_failure`).  The manager clears the bits before a run and n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, Locatable
+from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode, FilePosition, Locatable
 
 from .attributes import VerifyError
 from .operation import Operation
 from .pass_instrumentation import PassInstrumentation, VerifyEach, instrumented
-from .traits import IsolatedFromAbove
+from .traits import IsolatedFromAbove, SymbolTable
 
 AnalysisT = TypeVar("AnalysisT")
 
@@ -45,6 +46,9 @@ class Pass:
     keeps: ClassVar[str] = ""
     """... and what it does not change: for `docs/passes.md`."""
 
+    accepts: ClassVar[Mapping[str, range]] = {}
+    """The values that a number among the options can have, where not every one means something."""
+
     preserves_analyses: ClassVar[bool] = False
     """Whether what was found out about operations and values before the pass holds after it."""
 
@@ -53,13 +57,15 @@ class Pass:
 
     def __init__(self, **options: Any) -> None:
         self.state = 0
+        self.path: tuple[str, ...] = ()
+        """The anchors that a textual pipeline nests the pass in, outermost first."""
         self._after = ""
         known = self.options()
         for key, value in options.items():
             field = key.replace("-", "_")
             if field not in known:
                 raise CompileError.at(None, f"pass '{self.name}' has no option '{key}'", ExitCode.CONFIGURATION)
-            setattr(self, field, _fitting(self.name, key, value, known[field]))
+            setattr(self, field, _fitting(self.name, key, value, known[field], self.accepts.get(field)))
 
     @classmethod
     @functools.cache
@@ -81,6 +87,14 @@ class Pass:
             if value != default:
                 items.append(f"{name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}")
         return f"{self.name}{{{' '.join(items)}}}" if items else self.name
+
+    def pipeline(self) -> str:
+        """The textual pipeline that runs this pass alone, where it runs."""
+        inner = () if self.anchor in ("", MODULE) else (self.anchor,)
+        text = self.spelled()
+        for anchor in reversed(self.path or (MODULE, *inner)):
+            text = f"{anchor}({text})"
+        return text
 
     def verify_input(self, op: Operation, context: "PassContext") -> None:
         """Checks what `needs` says and the verifier does not; errors go to `context.engine`.
@@ -104,12 +118,14 @@ class Pass:
         self.state |= self.SOFT_FAILURE
 
 
-def _fitting(name: str, key: str, value: Any, default: Any) -> Any:
+def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | None) -> Any:
     """A value of the default's type, which text may spell otherwise; raises CompileError (code 2) for another."""
     if isinstance(default, str) and type(value) is int:
         return str(value)
-    if type(value) is not type(default):
+    if type(value) is not type(default) or accepted is not None and value not in accepted:
         kind = {bool: "true or false", int: "an integer", str: "text"}.get(type(default), type(default).__name__)
+        if accepted is not None:
+            kind += f" from {accepted[0]} to {accepted[-1]}"
         message = f"'{value}' value invalid for option '{key}' of pass '{name}'; expected {kind}"
         raise CompileError.at(None, message, ExitCode.CONFIGURATION)
     return value
@@ -162,8 +178,8 @@ class PassManager:
         for item in self.passes:
             if item._after in context.soft_failures:
                 continue
-            with instrumented(item.name, op, self.instrumentation, item.spelled() if self.instrumentation else ""):
-                for target in _anchored(item, op):
+            with instrumented(item.name, op, self.instrumentation, item.pipeline() if self.instrumentation else ""):
+                for target in _targets(item, op):
                     if self.verify_each:
                         item.verify_input(target, context)
                         context.engine.raise_if_errors(ExitCode.COMPILE_FAILURE)
@@ -186,80 +202,182 @@ class PassManager:
                 context.soft_failures.add(item.name)
 
 
-def _anchored(item: Pass, op: Operation) -> Iterable[Operation]:
-    if not item.anchor or op.name == item.anchor:
-        return [op]
-    return [inner for inner in op.walk() if inner.name == item.anchor]
+def _targets(item: Pass, op: Operation) -> list[Operation]:
+    """The operations that a pass works on.
+
+    Without a textual pipeline these are all of its anchor below `op`.  A pipeline nests: the operations of an anchor
+    that stand directly in one of the anchor around it.  The builtin.module around `op` may be left out by either of
+    the two.  Raises CompileError (code 2) for a pipeline of another operation.
+    """
+    if not item.path:
+        if not item.anchor or op.name == item.anchor:
+            return [op]
+        return [inner for inner in op.walk() if inner.name == item.anchor]
+    first, *rest = item.path
+    found = [op]
+    if first != op.name:
+        if op.name == MODULE:
+            rest.insert(0, first)
+        elif first != MODULE:
+            message = f"can't run '{first}' pass manager on '{op.name}' op"
+            raise CompileError.at(op.location, message, ExitCode.CONFIGURATION)
+        elif rest and rest.pop(0) != op.name:
+            return []
+    for anchor in rest:
+        found = [
+            inner for each in found for region in each.regions for block in region.blocks for inner in block.operations
+            if inner.name == anchor
+        ]  # fmt: skip
+    return [each for each in found if item.anchor in ("", each.name)]
 
 
-# Compiled when a pipeline is read: stages do without text.
-_ELEMENT = r"\s*([\w.$-]+)\s*(\{[^}]*\})?\s*(\()?"
-
+MODULE = "builtin.module"
 
 Pipelines = Mapping[str, Callable[[str], list[Pass]]]
 """Name of a pipeline -> what makes its passes from the text between its braces."""
 
 
-def parse_pipeline(text: str, lookup: Callable[[str], type[Pass]], pipelines: Pipelines | None = None) -> list[Pass]:
+def parse_pipeline(
+    text: str, lookup: Callable[[str], type[Pass]], pipelines: Pipelines | None = None, source: str = "<pass-pipeline>"
+) -> list[Pass]:
     """The passes of a textual pipeline, `anchor(pass{key=value ...},pipeline{key=value ...})`.
 
-    Raises CompileError (code 2) for an unknown pass or option or a mistake in the text.
+    Raises CompileError (code 2) for an unknown pass or option, an anchor that cannot stand where it does, or a mistake
+    in the text: at its place in `source`, or without one where that is empty.
     """
-    passes: list[Pass] = []
-    end = _parse_list(text, 0, "", lookup, passes, pipelines or {})
-    if text[end:].strip():
-        raise CompileError.at(None, f"expected end of pipeline, got '{text[end:]}'", ExitCode.CONFIGURATION)
-    return passes
+    return _PipelineParser(text, source, lookup, pipelines or {}).run()
 
 
-def _parse_list(
-    text: str, at: int, anchor: str, lookup: Callable[[str], type[Pass]], passes: list[Pass], pipelines: Pipelines
-) -> int:
-    while True:
-        match = re.compile(_ELEMENT).match(text, at)
+class _Place:
+    """A place in the text of a pipeline."""
+
+    __slots__ = ("_position",)
+
+    def __init__(self, source: str, text: str, at: int) -> None:
+        line = text.count("\n", 0, at)
+        column = at - (text.rfind("\n", 0, at) + 1)
+        self._position = FilePosition(source, line + 1, column + 1, text.split("\n")[line])
+
+    def resolve(self) -> FilePosition:
+        return self._position
+
+
+class _PipelineParser:
+    """Reads one textual pipeline."""
+
+    def __init__(self, text: str, source: str, lookup: Callable[[str], type[Pass]], pipelines: Pipelines) -> None:
+        self.text = text
+        self.source = source
+        self.lookup = lookup
+        self.pipelines = pipelines
+        self.at = 0
+        self.passes: list[Pass] = []
+
+    def run(self) -> list[Pass]:
+        self._list(())
+        if self._peek():
+            raise self._error(self.at, f"expected end of pipeline, got '{self.text[self.at :]}'")
+        return self.passes
+
+    def _error(self, at: int, message: str) -> CompileError:
+        place = _Place(self.source, self.text, at) if self.source else None
+        return CompileError.at(place, message, ExitCode.CONFIGURATION)
+
+    @contextlib.contextmanager
+    def _placed(self, at: int) -> Iterator[None]:
+        """Gives errors of passes and pipelines, which know nothing of the text, their place in it."""
+        try:
+            yield
+        except CompileError as error:
+            if self.source:
+                place = _Place(self.source, self.text, at)
+                moved = [d if d.location is not None else d.moved(place, d.notes) for d in error.diagnostics]
+                raise CompileError(moved, error.code) from None
+            raise
+
+    def _peek(self) -> str:
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def _list(self, path: tuple[str, ...]) -> None:
+        """The elements of a pipeline inside the anchors of `path`."""
+        while True:
+            self._element(path)
+            if self._peek() != ",":
+                return
+            self.at += 1
+
+    def _element(self, path: tuple[str, ...]) -> None:
+        self._peek()
+        start = self.at
+        match = re.compile(r"[\w.$-]+").match(self.text, start)
         if match is None:
-            raise CompileError.at(None, f"expected a pass name at '{text[at:]}'", ExitCode.CONFIGURATION)
-        name, options, opened = match.groups()
-        at = match.end()
-        if opened:
-            _check_anchor(name)
-            at = _parse_list(text, at, name, lookup, passes, pipelines)
-            if text[at : at + 1] != ")":
-                raise CompileError.at(None, f"expected ')' after the passes of '{name}'", ExitCode.CONFIGURATION)
-            at += 1
-        elif name in pipelines:
-            passes += pipelines[name]((options or "{}")[1:-1])
+            raise self._error(start, f"expected a pass name at '{self.text[start:]}'")
+        name = match[0]
+        self.at = match.end()
+        braces = self._braces() if self._peek() == "{" else None
+        if self._peek() == "(":
+            if braces is not None:
+                raise self._error(start, f"the operation '{name}' has no options")
+            self._nested(name, start, path)
+        elif name in self.pipelines:
+            if path not in ((), (MODULE,)):
+                message = f"pipeline '{name}' anchored on '{MODULE}' added to pipeline anchored on '{path[-1]}'"
+                raise self._error(start, message)
+            with self._placed(start):
+                self.passes += self.pipelines[name](braces[1] if braces else "")
         else:
-            item = lookup(name)(**_parse_options(options))
-            if anchor and item.anchor and item.anchor != anchor and anchor != "builtin.module":
-                raise CompileError.at(
-                    None,
-                    f"pass '{name}' anchored on '{item.anchor}' added to pipeline anchored on '{anchor}'",
-                    ExitCode.CONFIGURATION,
-                )
-            passes.append(item)
-        match_comma = re.compile(r"\s*,").match(text, at)
-        if match_comma is None:
-            return at
-        at = match_comma.end()
+            with self._placed(start):
+                made = self.lookup(name)
+            item = self._made(made, start, braces)
+            if path and item.anchor not in ("", path[-1]):
+                message = f"pass '{name}' anchored on '{item.anchor}' added to pipeline anchored on '{path[-1]}'"
+                raise self._error(start, message)
+            item.path = path
+            self.passes.append(item)
 
+    def _braces(self) -> tuple[int, str]:
+        """Where what stands in braces starts, and what it is."""
+        end = self.text.find("}", self.at)
+        if end < 0:
+            raise self._error(self.at, "expected '}' after the options")
+        start, self.at = self.at + 1, end + 1
+        return start, self.text[start:end]
 
-def _check_anchor(name: str) -> None:
-    from .registry import lookup_operation
+    def _nested(self, name: str, start: int, path: tuple[str, ...]) -> None:
+        from .registry import lookup_operation
 
-    op_class = lookup_operation(name)
-    if op_class is None:
-        raise CompileError.at(None, f"unknown pipeline anchor '{name}'", ExitCode.CONFIGURATION)
-    if not op_class.has_trait(IsolatedFromAbove):
-        raise CompileError.at(None, "nested pipeline anchor must be IsolatedFromAbove", ExitCode.CONFIGURATION)
+        op_class = lookup_operation(name)
+        if op_class is None:
+            raise self._error(start, f"unknown pipeline anchor '{name}'")
+        if not op_class.has_trait(IsolatedFromAbove):
+            raise self._error(start, "nested pipeline anchor must be IsolatedFromAbove")
+        around = lookup_operation(path[-1]) if path else None
+        # Modules of kernels hold functions; what other modules stand in is a builtin.module.
+        module = op_class.has_trait(SymbolTable)
+        if around is not None and (not around.has_trait(SymbolTable) or module and path[-1] != MODULE):
+            raise self._error(start, f"'{name}' cannot stand in '{path[-1]}', on which the pipeline is anchored")
+        opened = self.at
+        self.at += 1
+        if self._peek() != ")":
+            self._list((*path, name))
+        if self._peek() != ")":
+            raise self._error(opened, f"expected ')' after the passes of '{name}'")
+        self.at += 1
 
-
-def _parse_options(text: str | None) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for item in (text or "{}")[1:-1].split():
-        key, given, value = item.partition("=")
-        if value in ("true", "True", "TRUE", "false", "False", "FALSE") or not given:
-            options[key] = value.lower() != "false"
-        else:
-            options[key] = int(value) if re.fullmatch(r"-?\d+", value) else value
-    return options
+    def _made(self, made: type[Pass], start: int, braces: tuple[int, str] | None) -> Pass:
+        options: dict[str, Any] = {}
+        inside, text = braces or (start, "")
+        for word in re.finditer(r"\S+", text):
+            key, given, value = word[0].partition("=")
+            if not key:
+                raise self._error(inside + word.start(), f"expected the name of an option at '{word[0]}'")
+            if value in ("true", "false") or not given:
+                options[key] = value != "false"
+            else:
+                options[key] = int(value) if re.fullmatch(r"-?[0-9]+", value) else value
+            with self._placed(inside + word.start()):
+                made(**{key: options[key]})
+        with self._placed(start):
+            return made(**options)

@@ -79,6 +79,7 @@ class LoopSplit(Pass):
     needs = "`cuda_tile`"
     establishes = "loops without comparisons of their counter that have one answer"
     keeps = "values, the order of effects"
+    accepts = {"split_threshold": range(2**31)}
 
     split_threshold: int = 1
 

@@ -29,6 +29,7 @@ class GenerateSchedule(FunctionPass):
     needs = "layouts and atoms"
     establishes = "`nv_tileas.loop_schedule` on loops, marks on loads that run ahead; fails softly without room"
     keeps = "operations"
+    accepts = {"num_stages": range(9)}
 
     num_stages: int = 0
     instead_of: str = ""

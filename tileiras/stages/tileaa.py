@@ -64,7 +64,7 @@ def run(source: Any, options: StageOptions, context: StageContext) -> StageResul
     before = source_passes(options)
     convert, *cleanup = passes(options)[len(before) :]
     PassManager(before, verify_each=False, instrumentation=watchers).run(source, PassContext(context.engine))
-    with instrumented(convert.name, source, watchers) as step:
+    with instrumented(convert.name, source, watchers, convert.pipeline()) as step:
         module = step.op = convert_to_tileaa(source, convert.target, context.engine)
     PassManager(cleanup, verify_each=False, instrumentation=watchers).run(module, PassContext(context.engine))
     verify(module, code=ExitCode.COMPILE_FAILURE)
