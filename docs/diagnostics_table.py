@@ -426,8 +426,8 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 is for text that has some.
 
 A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
-takes; with `--ptx-version` the number of that version is told. The documentation has 1024 for sm_50 to sm_75 and 32760 or 32768 for newer ones; the CUDA programming guide
-promises 4096 and 32764. With 5002 pointers, 40016 bytes:
+takes; with `--ptx-version` the number of that version is told. The documentation has 1024 for sm_50 to sm_75 and 32760
+or 32768 for newer ones; the CUDA programming guide promises 4096 and 32764. With 5002 pointers, 40016 bytes:
 
     k.mlir:2:3: error: Formal parameter space overflowed (40016 bytes required, max 32764 bytes allowed) in function k
     error: failed to compile Tile IR program

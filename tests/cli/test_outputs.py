@@ -430,3 +430,14 @@ def test_files_are_written_by_functions_as_well_and_none_is_left_when_they_fail(
         outputs.publish([(first, b"other"), (second, fail)])
     assert caught.value.code == 1
     assert contents(folder) == {"first": b"data", "k.mlir": F32.encode(), "second": b"more"}
+
+
+def test_remarks_that_cannot_be_written_hide_no_failure(folder, capsys, no_dce, monkeypatch):
+    """The disk is full when the failure is told."""
+    from tileiras.cli import messages
+
+    monkeypatch.setattr(messages, "to_yaml", lambda remarks: "some text")
+    line = "tileiras k.mlir --gpu-name=sm_90 -o out --verify-each --remarks=all --remark-format=yaml"
+    assert run(f"{line} --remarks-output-file=/dev/full") == 5
+    said = capsys.readouterr().err
+    assert "nothing is dead here" in said and "IO failure on output stream: No space left on device" in said

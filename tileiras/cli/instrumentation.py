@@ -68,7 +68,7 @@ class Records:
     def close(self) -> None:
         """Writes the trace.  Documented: a file that cannot be opened is no trace, and no error."""
         if self.trace is not None:
-            with contextlib.suppress(CompileError):
+            with contextlib.suppress(CompileError, BrokenPipeError):
                 self._outputs.publish([(self._trace_file, self.trace.text().encode("utf-8", "surrogateescape"))])
 
 

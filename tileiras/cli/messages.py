@@ -65,10 +65,14 @@ class Report:
         closing: tuple[str, ...] = ()
         if error.code == ExitCode.COMPILE_FAILURE:
             closing = (UNCOMPILED,)
-            self.without_remarks()
         elif error.code == ExitCode.INVALID_INPUT and self.bytecode is not None:
             closing = (NO_BYTECODE,) if damaged else (UNVERIFIED, NO_BYTECODE)
         self._print([*error.diagnostics, *(Diagnostic(Severity.ERROR, None, line) for line in closing)], damaged)
+        if error.code == ExitCode.COMPILE_FAILURE:
+            try:
+                self.without_remarks()
+            except CompileError as unwritten:  # the failure stays what the command ends with
+                self._print(unwritten.diagnostics)
 
     def without_remarks(self) -> None:
         """The file for remarks, of a compilation that ends before there are any."""
