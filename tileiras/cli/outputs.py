@@ -39,6 +39,7 @@ _OWN_DESCRIPTORS = re.compile(r"/proc/(\d+)(/task/\d+)?/fd|/dev/fd")
 _MOST_LINKS = 40
 """Linux's limit on symbolic links in a path (path_resolution(7))."""
 _DISK = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
+"""What the system says where a file can be opened and not be filled: the vendor's tool has another text for it."""
 
 
 class Output:
@@ -68,7 +69,7 @@ class Output:
     @property
     def is_stream(self) -> bool:
         """Whether what is written goes to a device, a pipe, a socket or a descriptor rather than into a file."""
-        if self.path == STANDARD or self._descriptor is not None:
+        if self._is_descriptor:
             return True
         try:
             mode = os.stat(self._target).st_mode
@@ -77,12 +78,12 @@ class Output:
         return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
     @property
-    def _follows_descriptor(self) -> bool:
+    def _is_descriptor(self) -> bool:
         return self.path == STANDARD or self._descriptor is not None
 
     def is_same_file(self, other: Output) -> bool:
         """Whether writing one would replace the other.  Descriptors of one file share it: the later text follows."""
-        return bool(self._keys & other._keys) and not (self._follows_descriptor and other._follows_descriptor)
+        return bool(self._keys & other._keys) and not (self._is_descriptor and other._is_descriptor)
 
     def problem(self) -> OSError | None:
         """Why the file cannot be written, as far as can be seen without an attempt."""
