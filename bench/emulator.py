@@ -1,8 +1,15 @@
-"""The emulator: seconds for a million-element saxpy and a 256 x 256 x 256 f32 matrix product, compiled for sm_90."""
+"""The emulator: seconds for a million-element saxpy and a 256 x 256 x 256 f32 matrix product, compiled for sm_90, and
+where the vendor's compiler is at hand for two blocks of its code, beside the calibration of the machine.
+
+The blocks are what the emulator is held to: a 128 x 256 x 64 tile of a product with K = 256, and 128 x 128 attention of
+depth 128 with four steps over the keys.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
@@ -33,8 +40,45 @@ def seconds(name: str, grid, arguments: list) -> tuple[float, int]:
     return min(times), result.steps
 
 
+def block_seconds() -> list[tuple[str, float, float]]:
+    """(block, seconds, seconds without the search for races) of the vendor's code; empty where its compiler is not."""
+    from .whole_process import vendor_tool
+
+    if vendor_tool() is None:
+        return []
+    sys.path[:0] = [str(EXAMPLES.parent / "tests" / "conformance")]
+    import vendor_tiles
+
+    found = []
+    for name, case in (
+        ("product 128x256x64, K = 256", vendor_tiles.product((128, 256, 64), steps=4)),
+        ("attention 128x128, d 128", vendor_tiles.attention((128, 128, 128), hints="occupancy=2", steps=4)),
+    ):
+        vendor_tiles.compiled(case.source(), "sm_90")
+        times = [_best(lambda case=case, races=races: _checked(vendor_tiles.attempt(case, "sm_90", check_races=races)))
+                 for races in (True, False)]  # fmt: skip
+        found.append((name, *times))
+    return found
+
+
+def _best(run: Callable[[], None]) -> float:
+    times = []
+    for _ in range(3):
+        start = perf_counter()
+        run()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def _checked(said: str) -> None:
+    if said:
+        raise AssertionError(said)
+
+
 def main() -> None:
     import numpy as np
+
+    from . import calibration
 
     x, y = np.ones((2, ELEMENTS), np.float32)
     a, b, c = np.ones((3, SIZE, SIZE), np.float32)
@@ -46,6 +90,9 @@ def main() -> None:
     for name, what, grid, arguments in runs:
         time, steps = seconds(name, grid, arguments)
         print(f"  {name:12} {what:18} {time:7.3f} s   {steps / time / 1e6:6.2f} M warp instructions/s")
+    loop = calibration.best(calibration.python_loop)
+    for name, time, without in block_seconds():
+        print(f"  {name:31} {time:7.3f} s, {time / loop:5.1f} times the calibration's loop; {without:.3f} s without races")
 
 
 if __name__ == "__main__":
