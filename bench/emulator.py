@@ -92,7 +92,7 @@ def main() -> None:
         print(f"  {name:12} {what:18} {time:7.3f} s   {steps / time / 1e6:6.2f} M warp instructions/s")
     loop = calibration.best(calibration.python_loop)
     for name, time, without in block_seconds():
-        print(f"  {name:31} {time:7.3f} s, {time / loop:5.1f} times the calibration's loop; {without:.3f} s without races")
+        print(f"  {name:31} {time:7.3f} s, {time / loop:5.1f} calibrations; {without:.3f} s without races")
 
 
 if __name__ == "__main__":
