@@ -63,7 +63,7 @@ OPTIONS: dict[str, PipelineOption] = {
                        "unspecialized-pipeline-num-stages", unset=True),
         PipelineOption("approx", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "approx"),
         PipelineOption("ftz", "bool", False, "convert-target-to-nvvm", "`convert-tileas-to-llvm`", "ftz"),
-        PipelineOption("use-nvgpucomp-libnvvm", "bool", False, "serialisation", "`convert-target-to-nvvm`: a flag"),
+        PipelineOption("use-nvgpucomp-libnvvm", "bool", False, "serialisation", "`convert-target-to-nvvm` of `tileiras-opt`: a flag"),
         PipelineOption("emit-line-info", "enum", "none", "snapshot printers", "snapshot printers",
                        choices=("none", "frontend", "tileas")),
         PipelineOption("dynamic-persistent", "bool", False, "tileir-gpu-module-prepare",

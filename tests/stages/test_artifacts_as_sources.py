@@ -73,7 +73,8 @@ def test_modules_say_what_they_were_made_for(made):
     files, _ = made
     text = files[".llvm.mlir"].read_text()
     flags = '{"-Xopt", "-fma=0", "-pragma-unroll-threshold=9900000"}'
-    assert f'  gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90", flags = {flags}>] {{\n' in text
+    assert f'  gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90", flags = {flags}>] ' in text
+    assert "attributes {nv_tileaa.compute_capability = 90 : i32} {\n" in text
     again = api.compile(files[".llvm.mlir"], gpu_name="sm_90", emit="llvm")
     assert again.kernels[0].artifacts[".llvm.mlir"].decode() == text
     debug = api.compile(files[".tileas.mlir"], gpu_name="sm_90", opt_level=0, device_debug=True, emit="llvm")

@@ -31,6 +31,7 @@ class ConvertCudaTileToTileAA(Pass):
         for inner in block.operations:
             if inner.name == "cuda_tile.module":
                 converted = convert_to_tileaa(inner, self.target, context.engine)
+                op.attributes.update(converted.attributes)
                 for symbol in list(converted.regions[0].block.operations):
                     if not symbol.has_trait(Symbol):
                         continue  # outside of functions nothing runs

@@ -24,10 +24,11 @@ class VerifyOpsAnalysis(Pass):
 
     def run(self, op: Operation, context: PassContext) -> None:
         gpu = gpu_of(self.compute_capability)
+        functions = [func for func in op.regions[0].operations if isinstance(func, aa.FuncOp)]
         chip = module_chip(op)
-        if chip and chip != gpu.name:
+        # A function says it with a better place.
+        if chip not in ("", gpu.name) and all(func.target_spec.value == gpu.name for func in functions):
             context.engine.error(op.location, f"module is for {chip}, the compilation for {gpu.name}")
-        for func in op.regions[0].operations:
-            if isinstance(func, aa.FuncOp):
-                for place, wrong in ops_errors(func, gpu):
-                    context.engine.error(place.location, f"'{place.name}' op {wrong}")
+        for func in functions:
+            for place, wrong in ops_errors(func, gpu):
+                context.engine.error(place.location, f"'{place.name}' op {wrong}")

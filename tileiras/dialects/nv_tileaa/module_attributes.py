@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tileiras.diagnostics import CompileError
-from tileiras.ir import Attribute, IntegerAttr, Operation, StringAttr, i1
+from tileiras.ir import Attribute, IntegerAttr, Operation, StringAttr, i1, i32
 
 COMPUTE_CAPABILITY = "nv_tileaa.compute_capability"
 """Integer: 10 times the major version and the minor one, 90 for sm_90."""
@@ -37,6 +37,14 @@ def module_chip(module: Operation) -> str:
             return _checked(value.value, name, value, module)
         raise _wrong(name, value, module)
     return ""
+
+
+def chip_attributes(chip: str) -> dict[str, Attribute]:
+    """The attribute that says of a module that it is for a GPU such as `sm_90`; `sm_90a` is no number."""
+    number = chip.removeprefix("sm_")
+    if number.isdigit():
+        return {COMPUTE_CAPABILITY: IntegerAttr(int(number), i32)}
+    return {TARGET_SPEC: StringAttr(chip)}
 
 
 def _checked(chip: str, name: str, value: Attribute, module: Operation) -> str:

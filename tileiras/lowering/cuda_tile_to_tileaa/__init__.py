@@ -59,6 +59,7 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
     Raises CompileError (code 5), located at the operation, for what has no rule.
     """
     from tileiras.dialects.builtin import ModuleOp
+    from tileiras.dialects.nv_tileaa.module_attributes import chip_attributes
     from tileiras.ir.conversion import ConversionTarget, apply_conversion
 
     from .early_exits import structure_exits
@@ -82,4 +83,5 @@ def convert_to_tileaa(module: Operation, target: TargetSpec, engine: DiagnosticE
         engine=engine,
     )
     memory.end_lifetimes(module)
-    return ModuleOp.create((), (), {}, [type(module.regions[0])().take_blocks(module.regions[0])], (), module.location)
+    body = type(module.regions[0])().take_blocks(module.regions[0])
+    return ModuleOp.create((), (), chip_attributes(target.gpu_name), [body], (), module.location)
