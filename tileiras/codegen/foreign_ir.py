@@ -106,7 +106,7 @@ def _layout_error(layout: str) -> str:
         elif scalar is not None:
             same = _ALIGNMENTS.get(scalar[1]) == int(scalar[2])
         else:
-            same = word == "e" or word[0] == "n"  # what the machine computes with is advice
+            same = re.fullmatch(r"e|n\d+(:\d+)*", word) is not None  # what the machine computes with is advice
         if not same:
             return f"'{word}'"
     if words and not any(word.startswith("i64:") for word in words):

@@ -106,9 +106,8 @@ def compile_to_ptx(
         ) from None
     except RuntimeError as error:
         text = str(error)
-        raise CompileError.at(
-            location, f"LLVM refused the module: {first_line(text)}", notes=_quoted(text)
-        ) from None
+        place, said = _place(first_line(text), location)
+        raise CompileError.at(place, f"LLVM refused the module: {said}", notes=_quoted(text)) from None
     ptx, milliseconds = result
     if stderr and engine is not None:
         engine.warning(location, f"LLVM: {stderr}")
@@ -153,6 +152,16 @@ def first_line(text: str) -> str:
         if not line.startswith(_NOISE):
             return line
     return lines[0] if lines else ""
+
+
+def _place(said: str, location: Locatable | None) -> tuple[Locatable | None, str]:
+    """Where LLVM cannot read a text, and what it says there: in a file of LLVM IR its own line, else the kernel's."""
+    from tileiras.ir.location import FileLineColLoc
+
+    found = re.fullmatch(r"line (\d+), column (\d+): (.*)", said)
+    if found is None or not isinstance(location, FileLineColLoc) or not location.filename.endswith(".ll"):
+        return location, said
+    return FileLineColLoc(location.filename, int(found[1]), int(found[2])), found[3]
 
 
 def _quoted(text: str) -> list[Diagnostic]:
