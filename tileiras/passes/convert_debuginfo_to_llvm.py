@@ -115,16 +115,17 @@ def _typed(variable: Any, type: Attribute, shown: dict[Any, Any]) -> Any:
 
 def _value(op: Any, variable: Any, found: Any, context: PassContext) -> None:
     part = _fragment(op)
-    leaves = list(_leaves(op.value, found, part.elements[0] if part is not None else 0, op))
+    start = part.elements[0] if part is not None else 0
     # A debugger reads of a register what the variable's type has.
-    whole = found.size if len(leaves) == 1 else variable.type.size
-    if len(leaves) > 1 and any(offset + size > whole for offset, size, _ in leaves):
+    single = _in_one_register(op.value.type)
+    whole = found.size if single else variable.type.size
+    if not single and start + found.size > whole:
         context.engine.warning(
             op.location,
             f"no debug information for '{variable.variable_name}': its type has {whole} bits, its value {found.size}",
         )
         return
-    for offset, size, leaf in leaves:
+    for offset, size, leaf in list(_leaves(op.value, found, start, op)):
         pin = _pin(leaf, op)
         # LLVM drops the debug information of a module with a fragment that is all of its variable.
         fragment = DenseArrayAttr(i64, (offset, size)) if size < whole else part
@@ -172,6 +173,11 @@ def _leaves(value: Value, type: Any, offset: int, op: Operation) -> Iterator[tup
 
 WORD = 64
 """Bits of the widest register that a copy has."""
+
+
+def _in_one_register(type: Any) -> bool:
+    whole = (VectorType, llvm.LLVMArrayType, llvm.LLVMStructType)
+    return not isinstance(type, whole) and not (isinstance(type, IntegerType) and type.width > WORD)
 
 
 def _pin(value: Value, op: Operation) -> Value:
