@@ -15,6 +15,9 @@ LAYOUTS = "tileas-remove-layout-conversions"
 PIPELINED = "tileas-spill-loop-carried"
 """The row behind which loops are what their schedules say."""
 
+PLACED = "tileas-optimize-alloc-tensor"
+"""The last row: buffers have their places."""
+
 
 def through(
     module: Any, to: str = "", gpu: str = "sm_90", engine: DiagnosticEngine | None = None, **options: Any

@@ -19,6 +19,7 @@ from tileiras.passes.convert_tileaa_to_tileas import ConvertTileAAToTileAS
 from tileiras.passes.cse import CommonSubexpressionElimination
 from tileiras.passes.dce import DeadCodeElimination
 from tileiras.passes.tileas_assign_dot_layouts import AssignDotLayouts
+from tileiras.passes.tileas_assign_launch_bounds import AssignLaunchBounds
 from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
 from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
 from tileiras.passes.tileas_generate_schedule import GenerateSchedule
@@ -26,6 +27,8 @@ from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
 from tileiras.passes.tileas_legalize_scaled_dot import LegalizeScaledDot
 from tileiras.passes.tileas_lower_occupancy import LowerOccupancy
 from tileiras.passes.tileas_mark_short_loops import MarkShortLoops
+from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
+from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
 from tileiras.passes.tileas_plan_cta import PlanCta
 from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
 from tileiras.passes.tileas_sink_loads import SinkLoads
@@ -84,6 +87,10 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(SharedMemoryOperands, "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
     Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
+    # What stands where, once operations are what they will be.
+    Decision(AssignLaunchBounds, "counts registers a last time, in the order of the rows above", optional=True),
+    Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),
+    Decision(OptimizeAllocTensor, "last: the lifetimes of all buffers are known"),
 )
 """The decisions of TileAS in order."""
 

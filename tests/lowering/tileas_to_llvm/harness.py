@@ -1,6 +1,6 @@
 """From nv_tileas text to PTX that the emulator runs, without the stages in between that have tests of their own."""
 
-from tests.tileas_stage import LAYOUTS, PIPELINED, through
+from tests.tileas_stage import LAYOUTS, PIPELINED, PLACED, through
 from tileiras.codegen import admission, llvm_pipeline
 from tileiras.codegen.target_machine import processor
 from tileiras.ir import parse_module, print_op, verify
@@ -19,6 +19,7 @@ def lower(text: str, gpu: str = "sm_90", stages: int = 1, **options):
         through(module, LAYOUTS, gpu)
     if stages > 1:
         through(module, PIPELINED, gpu, from_="tileas-mark-short-loops", num_stages=stages)
+    through(module, PLACED, gpu, from_="tileas-assign-launch-bounds")
     convert_tileas_to_llvm(module, target(gpu), **options)
     verify(module)
     return module

@@ -24,6 +24,7 @@ from .buffers import (
 from .ops import (
     COUNTERPARTS,
     LOOP_SCHEDULE,
+    MIN_CTAS,
     NO_ROOM,
     NO_UNROLL,
     PRODUCTS,
@@ -107,6 +108,7 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 __all__ = [
     "COUNTERPARTS",
     "LOOP_SCHEDULE",
+    "MIN_CTAS",
     "NO_ROOM",
     "NO_UNROLL",
     "PLAIN",

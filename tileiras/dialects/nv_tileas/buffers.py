@@ -149,6 +149,7 @@ class AllocTensorOp(Operation):
     """A buffer that lives until its `dealloc_tensor`."""
 
     name = "nv_tileas.alloc_tensor"
+    offset = attribute(IntegerAttr, "bytes from the start of the arena of shared memory", optional=True)
     result = result(BufferType)
     assembly_format = "attr-dict `:` type($result)"
 

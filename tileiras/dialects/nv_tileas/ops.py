@@ -6,7 +6,18 @@ Most are those of nv_tileaa at another stage: same fields, same rules, same text
 from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import AllShapesMatch, ArrayAttr, Operation, Pure, TensorType, VerifyError, attribute, operand, result
+from tileiras.ir import (
+    AllShapesMatch,
+    ArrayAttr,
+    IntegerAttr,
+    Operation,
+    Pure,
+    TensorType,
+    VerifyError,
+    attribute,
+    operand,
+    result,
+)
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 
@@ -25,6 +36,9 @@ RUNS_AHEAD = "nv_tileas.runs_ahead"
 
 NO_ROOM = "nv_tileas.no_room"
 """Discardable unit attribute of a load that could run ahead but for shared memory."""
+
+MIN_CTAS = "nv_tileas.min_ctas"
+"""Discardable attribute of a function: how many CTAs an SM is to hold at least, where the kernel asks for none."""
 
 NO_UNROLL = "nv_tileas.no_unroll"
 """Discardable unit attribute of a loop of which nobody behind this dialect is to repeat the body."""
@@ -324,6 +338,7 @@ class PrintOp(aa.PrintOp):
 @_counterpart
 class AllocaOp(aa.AllocaOp):
     name = "nv_tileas.alloca"
+    offset = attribute(IntegerAttr, "bytes from the start of the arena, of one in shared memory", optional=True)
 
 
 @_counterpart

@@ -92,10 +92,6 @@ def convert_tileas_to_llvm(
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
             names = {inner.name for inner in op.walk()}
-            if not names.isdisjoint(FAMILIES["alloca"]):
-                from .alloca import place_in_shared
-
-                place_in_shared(op)
             lowering = FunctionLowering(op, patterns(names), target, engine, flush_to_zero, approximate, variables)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():

@@ -36,10 +36,10 @@ from tileiras.layout import LinearLayout
 from tileiras.layout.arena import SCRATCH_LIMIT, aligned
 from tileiras.layout.encoding import layout_of
 from tileiras.remarks import Remark
+from tileiras.resources.launch_bounds import fills_half
 from tileiras.targets import Target
 
 from .emitter import Emitter
-from .launch_bounds import fills_half, least_ctas
 from .synchronization import Region, Synchronization
 from .types import count_of, scalar_type, vector_of
 
@@ -90,7 +90,8 @@ class FunctionLowering:
         self.shared_bytes = 0
         self._scratch_top = 0
         self._reserved = 0  # bytes at the start of the arena that buffers live in
-        self._buffers: list[tuple[Value, int]] = []
+        self._buffers: dict[Value, int] = {}
+        """Where each of these ends."""
         self.turn: Value | None = None
         """The counter of the loop around the current place when that is short of registers."""
         self._heads: list[tuple[Block, Block]] = []
@@ -105,9 +106,10 @@ class FunctionLowering:
         }
         if flush_to_zero:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
-        ctas = least_ctas(func)
-        if ctas is not None:
-            attributes["nvvm.minctasm"] = IntegerAttr(ctas, i32)
+        if func.kernel_spec.occupancy:
+            attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
+        elif tileas.MIN_CTAS in func.attributes:
+            attributes["nvvm.minctasm"] = func.attributes[tileas.MIN_CTAS]
         if self.num_ctas > 1:
             # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
             attributes["nvvm.cluster_dim"] = DenseArrayAttr(i32, (self.num_ctas,))
@@ -138,7 +140,6 @@ class FunctionLowering:
         old = self.func.body.blocks[0]
         for argument, new in zip(old.arguments, self.entry.arguments):
             self.values[argument] = new
-        sink_conversions(self.func)
         if self.num_ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in self.func.walk()):
             self._leave_to_first_cta()
         self.block(old)
@@ -331,19 +332,19 @@ class FunctionLowering:
         pointer = emit.once(("smem", start), lambda: emit.gep(base, start))
         return pointer, self.synchronization.region(start, start + size)
 
-    def reserve(self, buffer: Value, size: int) -> tuple[Value, Region]:
-        """Like scratch(), for a buffer that lives on until it is released.  The last one reserved goes first."""
-        self._buffers.append((buffer, self._reserved))
-        start = aligned(self._reserved)
-        self._reserved = self._scratch_top = start + size
+    def reserve(self, op: Any, size: int) -> tuple[Value, Region]:
+        """Like scratch(), for the buffer that `op` makes, which lives until it is released, at its offset."""
+        if op.offset is None:
+            raise VerifyError("has no place in shared memory: run 'tileas-optimize-alloc-tensor' first")
+        start = op.offset.value
+        self._buffers[op.result] = start + size
+        self._reserved = self._scratch_top = max(self._buffers.values())
         return self._area(start, size)
 
     def release(self, buffer: Value) -> None:
         """The end of a buffer's life."""
-        last, before = self._buffers.pop()
-        if last is not buffer:
-            raise VerifyError("expects buffers to end in the opposite order to that of their beginning")
-        self._reserved = self._scratch_top = before
+        del self._buffers[buffer]
+        self._reserved = self._scratch_top = max(self._buffers.values(), default=0)
 
     def scratch_fits(self, size: int) -> bool:
         """Whether an area of its own is left for `size` bytes."""
@@ -376,20 +377,3 @@ def has_no_value(type: Any) -> bool:
 def source_type(type: Any) -> str:
     """A parameter's type as a kernel's description names it: `ptr<f32>`, `i32`."""
     return f"ptr<{source_type(type.pointee)}>" if isinstance(type, aa.PtrType) else str(type)
-
-
-def sink_conversions(func: Operation) -> None:
-    """Moves conversions of layout down to their first user.
-
-    Conversions for the operands of one operation then stand together and share a barrier, and loads from global memory
-    that stand between them are under way before it.
-    """
-    for op in [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp)]:
-        block = op.parent
-        users = {block.find_ancestor_op(user) for user in op.results[0].users}
-        following = op.next
-        while following is not None and following not in users:
-            following = following.next
-        if following is not None and following is not op.next:
-            op.detach()
-            block.insert_before(op, following)

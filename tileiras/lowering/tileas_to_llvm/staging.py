@@ -44,7 +44,7 @@ class Buffer(NamedTuple):
 
 def alloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
     type = op.result.type
-    pointer, region = lowering.reserve(op.result, type.bytes)
+    pointer, region = lowering.reserve(op, type.bytes)
     # Copies into the buffer start any time from now on; whoever used the place before must be done.
     lowering.synchronization.before_scratch(region)
     return [Buffer(pointer, region, type.stage_bytes)]

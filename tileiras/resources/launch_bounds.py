@@ -11,8 +11,8 @@ from tileiras.targets import Target, registers_per_thread
 
 
 def least_ctas(func: Any) -> int | None:
-    """What the kernel asks for; one where its tiles take all registers that a thread can have, or so many that two CTAs
-    have no room for them; None to leave it open.
+    """minBlocksPerSM: 1 where the tiles take all registers that a thread can have, or more than two CTAs have room for;
+    None to leave it open, as where the kernel itself asks for a number.
 
     Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 or 40 of them, and spills all the
     rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled product of 128x256 for sm_120 3248.
@@ -21,14 +21,14 @@ def least_ctas(func: Any) -> int | None:
     """
     spec = func.kernel_spec
     if spec.occupancy:
-        return spec.occupancy
+        return None
     threads = 32 * (spec.num_warps or 1)
     most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
     if _elements(func) <= of_two * threads:
         return None
     # Several modules, for kernels with large tiles only.
-    from tileiras.resources.registers import OTHER_REGISTERS, loop_registers, tile_registers, words
-    from tileiras.resources.shared_memory import takes_rounds
+    from .registers import OTHER_REGISTERS, loop_registers, tile_registers, words
+    from .shared_memory import takes_rounds
 
     # Sums of products stay in registers, whereas ptxas makes some of what goes into other tiles again.
     loops = (
