@@ -432,8 +432,8 @@ class Session:
             self.history.set_variant(entry, variant)
         return Standing({suffix: entry.made[suffix] for suffix in step.wanted})
 
-    def depends_on_input(self, step: Step) -> bool:
-        """Whether the artifacts of a step stay as they are if its input is what they were made from."""
+    def may_be_kept(self, step: Step) -> bool:
+        """Whether the artifacts of a step stay as they are if the files that it reads are what they were made from."""
         entry = self.history.entry(step.stem, step.stage.name) if self.history is not None else None
         if entry is None or not lie_there(step, entry.made):
             return False

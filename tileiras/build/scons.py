@@ -714,7 +714,7 @@ def _folder(env: Any, options: CompileOptions) -> str:
 
 def _absolute(env: Any, path: str) -> str:
     """The absolute path of what `_folder` and `plan.stem` name from the top."""
-    return env.Dir("#").abspath if path in ("", "#") else env.Dir(_top(path)).abspath
+    return env.Dir(_top(path)).abspath
 
 
 def _top(path: str) -> str:

@@ -55,7 +55,7 @@ class Asked:
         """
         own = self._own(targets)
         if own is not None:
-            if current or own.session.depends_on_input(own.step):
+            if current or own.session.may_be_kept(own.step):
                 self._may_run.update(targets)
         elif current and not SCons.Script.GetOption("silent"):
             # The next line is the command, as SCons prints it.

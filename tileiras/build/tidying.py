@@ -58,12 +58,14 @@ class Tidying:
         self._only_lists = bool(SCons.Script.GetOption("no_exec"))
         self._cleans = bool(SCons.Script.GetOption("clean"))
         self._leftovers = Leftovers(session, self._is_made)
+        self._nodes: list[Any] = []
         self._made: set[str] | None = None
         atexit.register(self.finish)
 
     def add(self, listing: Listing) -> None:
         """A listing that is complete; what it may leave behind is looked for until a run has found nothing."""
         self._listings.append(listing)
+        self._nodes += listing.nodes
         if listing.folder is None or self._only_lists:
             return
         evaluated = listing.evaluated()
@@ -102,7 +104,7 @@ class Tidying:
     def _is_made(self, path: str) -> bool:
         """Whether a node of this run is made at a path."""
         if self._made is None:
-            self._made = {node.abspath for listing in self._listings for node in listing.nodes}
+            self._made = {node.abspath for node in self._nodes}
         return path in self._made
 
 
