@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tileiras.codegen.ir_text import line_of_file
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Locatable, Severity
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.launch import DIMENSIONS, LAUNCH_ATTRIBUTES, NUMBER, LaunchValue, check_launch_attributes
@@ -41,12 +42,8 @@ def check(ir: str, sm: int, location: Locatable | None = None) -> None:
 
 
 def _place(ir: str, offset: int, location: Locatable | None) -> Locatable | None:
-    from tileiras.ir.location import FileLineColLoc
-
-    if not isinstance(location, FileLineColLoc) or not location.filename.endswith(".ll"):
-        return location
     line_start = ir.rfind("\n", 0, offset) + 1
-    return FileLineColLoc(location.filename, ir.count("\n", 0, offset) + 1, offset - line_start + 1)
+    return line_of_file(location, ir.count("\n", 0, offset) + 1, offset - line_start + 1) or location
 
 
 # ---- the machine -----------------------------------------------------------------------------------------------------

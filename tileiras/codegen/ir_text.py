@@ -1,6 +1,8 @@
-"""Finding metadata and declarations in LLVM IR text without looking at every line of it."""
+"""Finding metadata and declarations in LLVM IR text without looking at every line of it, and places in its files."""
 
 from __future__ import annotations
+
+from tileiras.diagnostics import FilePosition, KnownPlace, Locatable
 
 
 def named_metadata(ir: str, name: str) -> list[str]:
@@ -26,3 +28,11 @@ def declarations_start(ir: str) -> int:
         return 0
     found = ir.find("\ndeclare ")
     return len(ir) if found < 0 else found + 1
+
+
+def line_of_file(location: Locatable | None, line: int, column: int) -> Locatable | None:
+    """A place in the file of LLVM IR that a location is in, None when it is in another kind of file or in none."""
+    position = location.resolve() if location is not None else None
+    if position is None or not position.filename.endswith(".ll"):
+        return None
+    return KnownPlace(FilePosition(position.filename, line, column), f'loc("{position.filename}":{line}:{column})')

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tileiras.codegen import isolation
-from tileiras.codegen.ir_text import declarations_start, named_metadata, node
+from tileiras.codegen.ir_text import declarations_start, line_of_file, named_metadata, node
 from tileiras.codegen.target_machine import Processor, PTXRequirement, llvm_ptx_feature, ptx_version
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
@@ -156,12 +156,9 @@ def first_line(text: str) -> str:
 
 def _place(said: str, location: Locatable | None) -> tuple[Locatable | None, str]:
     """Where LLVM cannot read a text, and what it says there: in a file of LLVM IR its own line, else the kernel's."""
-    from tileiras.ir.location import FileLineColLoc
-
     found = re.fullmatch(r"line (\d+), column (\d+): (.*)", said)
-    if found is None or not isinstance(location, FileLineColLoc) or not location.filename.endswith(".ll"):
-        return location, said
-    return FileLineColLoc(location.filename, int(found[1]), int(found[2])), found[3]
+    place = line_of_file(location, int(found[1]), int(found[2])) if found is not None else None
+    return (place, found[3]) if found is not None and place is not None else (location, said)
 
 
 def _quoted(text: str) -> list[Diagnostic]:
