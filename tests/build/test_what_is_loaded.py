@@ -51,7 +51,7 @@ def test_text_is_not_read_or_written_for_bytecode(loaded):
     "package, families",
     [
         ("tileiras.lowering.tileas_to_llvm", "atomics atoms convert_layout dot print reduce scan slices staging"),
-        ("tileiras.lowering.tileas_to_llvm", "multimem nibbles"),
+        ("tileiras.lowering.tileas_to_llvm", "multimem sub_byte"),
         ("tileiras.layout", "convert shared staging"),
         ("tileiras.schedule", "software_pipeline"),
         ("tileiras.schedule.materialize", "register_prefetch"),

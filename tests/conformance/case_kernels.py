@@ -299,7 +299,7 @@ def packing() -> Iterator[Kernel]:
 
 # ---- products --------------------------------------------------------------------------------------------------------
 
-PRODUCTS = [
+DOTS = [
     ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("f32", "f32"), ("f64", "f64"),
     ("f8E4M3FN", "f32"), ("f8E5M2", "f32"), ("f8E4M3FN", "f16"), ("f8E5M2", "f16"),
 ]  # fmt: skip
@@ -313,7 +313,7 @@ def products() -> Iterator[Kernel]:
     for m, n, k, batch in SIZES:
         shapes = [(batch,) * bool(batch) + pair for pair in ((m, k), (k, n), (m, n))]
         name = f"{m}x{n}x{k}{f' batch {batch}' if batch else ''}"
-        for element, total in PRODUCTS:
+        for element, total in DOTS:
             # Small integers: every partial sum is exact in every format, so that the order does not matter.
             yield _product("mmaf", f"{element} {total} {name}", element, total, shapes, "digits", "")
         for left in ("signed", "unsigned"):

@@ -92,7 +92,7 @@ def _raw(array):
 
 def steps_of(artifact):
     """Into how many steps products are cut, as remarks say; None when they are not."""
-    said = [d.message for d in artifact.diagnostics if d.message.startswith("the product of")]
+    said = [d.message for d in artifact.diagnostics if d.message.startswith("the dot of")]
     return int(said[0].split(" steps")[0].split()[-1]) if said else None
 
 

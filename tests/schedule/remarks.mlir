@@ -34,7 +34,7 @@ cuda_tile.module @m {
 // -----
 
 // Nothing of a sum goes through shared memory.
-// CHECK: remark: [missed] Load does not run ahead of its loop: its elements do not go through shared memory to a product
+// CHECK: remark: [missed] Load does not run ahead of its loop: its elements do not go through shared memory to a dot
 // CHECK: remark: [missed] Loop runs as written: none of its loads can run ahead
 cuda_tile.module @m {
   entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {

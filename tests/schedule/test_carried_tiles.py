@@ -105,7 +105,7 @@ def test_where_registers_are_few_the_loop_hands_on_less(ctas, element, left):
     artifact = compiled(two_products(ctas, element), "tileas")
     loop = next(line for line in artifact.text.splitlines() if "scf.for" in line)
     assert loop.count(f"tensor<{ROWS}x1x") == left
-    said = f"{4 - left} tiles go around the loop in shared memory: a thread has no registers for them"
+    said = f"{4 - left} loop-carried tiles wait in shared memory: a thread has no registers for them"
     assert (said in [d.message for d in artifact.diagnostics]) is (left < 4)
 
 

@@ -172,8 +172,8 @@ def test_products_without_room_are_written_out(monkeypatch):
     monkeypatch.setattr("tileiras.rewrites.dot_k_loops.shared_budget", lambda func, target: 1024)
     artifact = tileiras.compile(product(tiles, tiles), gpu_name="sm_75")
     assert "nounroll" not in artifact.text
-    assert ["the product is written out: no shared memory is left for its factors"] == [
-        d.message for d in artifact.diagnostics if "written out" in d.message
+    assert ["dot fully unrolled: no shared memory left for its operands"] == [
+        d.message for d in artifact.diagnostics if "unrolled" in d.message
     ]
 
 

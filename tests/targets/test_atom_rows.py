@@ -16,7 +16,7 @@ from tileiras.targets.atoms.rows import CopyAtom, Fragment, MmaAtom, Operand, Sc
 from tileiras.targets.atoms.tcgen05 import COLUMNS, LANES, SCALED_TCGEN05_ATOMS, TCGEN05_ATOMS
 from tileiras.targets.atoms.wgmma import WGMMA_ATOMS
 
-PRODUCTS = [name for name in ATOM_TABLES if "copies" not in name]
+DOTS = [name for name in ATOM_TABLES if "copies" not in name]
 WARPS = {"warp": 1, "warpgroup": 4}
 
 
@@ -38,7 +38,7 @@ def well_formed(atom: MmaAtom | ScaledMmaAtom, operand: Operand) -> None:
         assert operand.shape[0] * operand.shape[1] * operand.element_bits <= 32 * operand.columns * operand.lanes * ctas
 
 
-@pytest.mark.parametrize("table", PRODUCTS)
+@pytest.mark.parametrize("table", DOTS)
 def test_operands_of_products_are_where_their_executor_can_have_them(table):
     for atom in ATOM_TABLES[table].values():
         check_product(atom)

@@ -8,7 +8,7 @@ from pathlib import Path
 import tileiras
 from tileiras.dialects import nvvm
 from tileiras.ir import registry
-from tileiras.lowering.tileas_to_llvm.atoms import MOVEMENTS, PRODUCTS
+from tileiras.lowering.tileas_to_llvm.atoms import DOTS, MOVEMENTS
 from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, find_copy_atom, target
 
 PACKAGE = Path(tileiras.__file__).parent
@@ -60,9 +60,9 @@ def test_no_other_module_names_them():
 def test_every_operation_exists_and_has_a_maker():
     for name in operations():
         assert registry.lookup_operation(name).name == name
-    assert {atom.op for atom in (*MMA_ATOMS.values(), *SCALED_MMA_ATOMS.values())} == set(PRODUCTS)
+    assert {atom.op for atom in (*MMA_ATOMS.values(), *SCALED_MMA_ATOMS.values())} == set(DOTS)
     assert {atom.op for atom in COPY_ATOMS.values() if atom.op.startswith("nvvm.")} == set(MOVEMENTS)
-    assert nvvm.MmaOp.name in PRODUCTS
+    assert nvvm.MmaOp.name in DOTS
 
 
 def test_movements_are_found_by_what_they_do():

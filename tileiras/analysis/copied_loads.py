@@ -97,7 +97,7 @@ def _vector_positions(load: Any, layout: LinearLayout) -> tuple[int, ...] | None
 
 def moves_with_conversion(op: Operation) -> bool:
     """Whether an operation does the same to each element wherever it is, so that a conversion may come before it."""
-    if isinstance(op, tileas.RENAMING):
+    if isinstance(op, tileas.VIEW_LIKE):
         return True
     if not op.has_trait(Pure) or op.regions or len(op.results) != 1 or len(op.operands) != 1:
         return False
@@ -129,8 +129,8 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
     return found
 
 
-def feeds_product(load: Any, leaves: Iterable[Leaf]) -> bool:
-    """Whether what a load brings goes through shared memory to a product."""
+def feeds_dot(load: Any, leaves: Iterable[Leaf]) -> bool:
+    """Whether what a load brings goes through shared memory to a dot."""
     type = load.data.type
     return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
 
@@ -142,7 +142,7 @@ def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
 
 def _reaches_dot(op: Operation) -> bool:
     for user in op.results[0].users:
-        if isinstance(user, tileas.PRODUCTS):
+        if isinstance(user, tileas.DOTS):
             return True
         if moves_with_conversion(user) and _reaches_dot(user):
             return True

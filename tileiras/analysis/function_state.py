@@ -74,7 +74,7 @@ def is_nv_tileas(func: Operation) -> bool:
 def _state_of(op: Any, most: State) -> State:
     if op.dialect == "nv_tileaa" and not isinstance(op, KEPT):
         return State.TILEAA
-    if isinstance(op, tileas.PRODUCTS):
+    if isinstance(op, tileas.DOTS):
         if op.atom is None:
             return State.NO_LAYOUTS
     elif isinstance(op, ACCESSES):

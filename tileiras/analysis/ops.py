@@ -161,7 +161,7 @@ _MOVES: Mapping[type[Operation], _Movement] = {
 }
 
 
-_WITH_ATOM = (*_MOVES, *tileas.PRODUCTS)
+_WITH_ATOM = (*_MOVES, *tileas.DOTS)
 
 
 def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:

@@ -44,7 +44,7 @@ BRANCH_ELEMENTS = 4
 def access_of(
     op: Operation, facts: DivisibilityAnalysis, threads: int, why: list[str] | None = None
 ) -> Access | None:
-    """The access of a memory operation by so many threads; None when it moves a scalar.  What bounds the aligned run,
+    """The access of a memory operation by `threads`; None when it moves a scalar.  What bounds the aligned run,
     the tightest bound last, goes to `why`."""
     type = data_of(op).type
     if not isinstance(type, TensorType):

@@ -87,16 +87,16 @@ class DotPlans:
         return found
 
     def scaled_atom(self, op: Any) -> ScaledMmaAtom | None:
-        """The instruction for a block-scaled product, None when the target has none for it."""
+        """The instruction for a block-scaled dot, None when the target has none for it."""
         types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
         if op.scale_b.type.element_type is not types[2]:
             return None
         return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
 
-    def run_atom(self, op: Any, factor: Any = None) -> MmaAtom | None:
-        """The instruction for the factors of a block-scaled product, of which each run of K is scaled afterwards; None
-        when the target has none that runs are multiples of.  `factor` is a type that they are to have instead."""
-        a, b = (element_name(factor or v.type.element_type) for v in (op.a, op.b))
+    def run_atom(self, op: Any, operand: Any = None) -> MmaAtom | None:
+        """The instruction for the operands of a block-scaled dot, of which each run of K is scaled afterwards; None
+        when the target has none that runs are multiples of.  `operand` is a type that they are to have instead."""
+        a, b = (element_name(operand or v.type.element_type) for v in (op.a, op.b))
         m, n = op.c.type.shape[-2:]
         atoms = find_mma_atoms(self.target, a, b, "f32", m, n, op.block)
         return atoms[0] if atoms else None
@@ -166,7 +166,7 @@ def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> 
 
 
 def _is_linked(op: Any) -> bool:
-    """Whether the result of one dot becomes a factor of another, and `op` is either: rows then stay in their warp on
+    """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp on
     the way, and what is computed of whole rows in between does as well."""
     return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))
 

@@ -1,4 +1,4 @@
-"""Values in layouts: conversions, and flexible values rematerialized where they are wanted."""
+"""Values in layouts: conversions, and values that are rematerialized where they are wanted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tileiras.layout.encoding import encode, with_layout
 from .propagation import LayoutAssignment
 
 
-class Flexible:
-    """Stands for the result of a flexible operation until somebody wants it in a layout."""
+class Rematerializable:
+    """Stands for a result until it is wanted in a layout, where it is then rematerialized."""
 
     __slots__ = ("value",)
 
@@ -38,8 +38,8 @@ class Layouts:
     def as_layout(self, old: Value, layout: LinearLayout) -> Value:
         """The converted value of `old` in `layout`; scalars pass through.
 
-        A conversion is placed right after the definition, a flexible value at its definition, so that either is there
-        for every use and stays outside the loops that use it.
+        A conversion is placed right after the definition, a rematerialized value at its definition, so that either
+        dominates every use and stays outside the loops that use it.
         """
         if not isinstance(old.type, TensorType):
             return self.rewriter.value(old)
@@ -57,8 +57,8 @@ class Layouts:
 
     def _make(self, old: Value, layout: LinearLayout) -> Value:
         new = self.rewriter.value(old)
-        if isinstance(new, Flexible):
-            return self._remake(old.defining_op, layout)
+        if isinstance(new, Rematerializable):
+            return self._rematerialize(old.defining_op, layout)
         if new.type.encoding is encode(layout):
             return new
         block, before = _after(new)
@@ -67,8 +67,8 @@ class Layouts:
         block.insert_before(convert, before)
         return convert.results[0]
 
-    def _remake(self, op: Any, layout: LinearLayout) -> Value:
-        """A flexible operation again, with its result in `layout`."""
+    def _rematerialize(self, op: Any, layout: LinearLayout) -> Value:
+        """Rematerializes an operation with its result in `layout`."""
         rewriter = self.rewriter
         type = with_layout(op.results[0].type, layout)
         if isinstance(op, aa.BroadcastOp):
@@ -102,7 +102,7 @@ def plain(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     if any(isinstance(result.type, TensorType) for result in op.results):
         layout = layouts.assignment.layout(op.results[0])
         if layout is None:
-            return [Flexible(result) for result in op.results]
+            return [Rematerializable(result) for result in op.results]
         operands = [layouts.as_layout(operand, layout) for operand in op.operands]
         types = [with_layout(result.type, layout) for result in op.results]
     else:
@@ -113,5 +113,5 @@ def plain(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
 
 def constant(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     if isinstance(op.result.type, TensorType):
-        return [Flexible(op.result)]
+        return [Rematerializable(op.result)]
     return rewriter.insert(arith.ConstantOp.create((), (op.result.type,), dict(op.attributes)))

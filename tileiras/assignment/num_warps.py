@@ -16,8 +16,8 @@ ELEMENTS_PER_THREAD = 8
 # An accumulator may take more registers, since it is the reason for the kernel.
 ACCUMULATORS_PER_THREAD = 64
 
-# A factor waits in registers until all of it has gone to shared memory, unless a loop copies it there.
-FACTORS_PER_THREAD = 128
+# An operand waits in registers until all of it has gone to shared memory, unless a loop copies it there.
+OPERANDS_PER_THREAD = 128
 
 MAX_WARPS = 8
 
@@ -37,7 +37,7 @@ def choose_num_warps(func: Operation) -> int:
             if isinstance(value.type, TensorType):
                 largest = max(largest, prod(value.type.shape))
     if accumulators > 1:
-        least = max(min(4, accumulators // 256), largest // (32 * FACTORS_PER_THREAD))
+        least = max(min(4, accumulators // 256), largest // (32 * OPERANDS_PER_THREAD))
         return _warps(accumulators, ACCUMULATORS_PER_THREAD, least)
     return _warps(largest, ELEMENTS_PER_THREAD)
 

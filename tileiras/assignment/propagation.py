@@ -2,8 +2,8 @@
 
 Memory operations and dots are anchors (see `anchors`).  From there layouts flow forward: an element-wise result takes
 the layout of its first anchored operand, a view, permutation or reduction transforms its operand's.  What depends on no
-anchor (constants, ranges, splats, broadcasts and arithmetic on these) is *flexible*: it has no layout of its own and is
-made in whatever layout a user wants, since remaking it is cheaper than moving data.
+anchor (constants, ranges, splats, broadcasts and arithmetic on these) is *rematerializable*: it has no layout of its
+own and is computed in whatever layout a user wants, which is cheaper than moving data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAKERS = (aa.SplatOp, aa.MakeRangeOp, aa.BroadcastOp)
 
 
 class LayoutAssignment:
-    """`layout(value)` of tensors without an encoding; None for flexible ones.  Decided on demand and kept."""
+    """`layout(value)` of tensors without an encoding; None for rematerializable ones.  Decided on demand and kept."""
 
     def __init__(self, memory: MemoryLayouts) -> None:
         self.memory = memory
@@ -96,14 +96,14 @@ class LayoutAssignment:
         self._asking.discard(value)
         if found is None and not self._asking and _is_carried(value):
             found = self.memory.default(value.type.shape)
-        # "Flexible" found on the way round a loop is not final: the loop-carried value may yet get a layout.
+        # "Rematerializable" found on the way round a loop is not final: the loop-carried value may yet get a layout.
         if found is not None or not self._met_itself or not self._asking:
             self._known[value] = found
         self._met_itself = (self._met_itself or outer) and bool(self._asking)
         return found
 
     def concrete(self, value: Value) -> LinearLayout:
-        """The layout of a value that must have one even when it is flexible."""
+        """The layout of a value that must have one even when it is rematerializable."""
         return self.layout(value) or self.memory.default(value.type.shape)
 
     def input_layout(self, op: Any) -> LinearLayout:
@@ -158,8 +158,8 @@ class LayoutAssignment:
         return self._first([yielded, initial], initial.type.shape)
 
     def _first(self, values: list[Value], shape: tuple[int, ...]) -> LinearLayout | None:
-        """The first layout that one of the values has, the default one if all are flexible; None while that is not
-        known, on the way round a loop."""
+        """The first layout that one of the values has, the default one if all are rematerializable; None while that is
+        not known, on the way round a loop."""
         for value in values:
             found = self.layout(value)
             if found is not None:

@@ -100,7 +100,7 @@ def _patterns() -> dict[type[Operation], Any]:
     table[arith.ConstantOp] = constant
     table.update(tensor.PATTERNS)
     table.update(control_flow.PATTERNS)
-    table.update(dict.fromkeys(tileas.PRODUCTS, convert_dot))
+    table.update(dict.fromkeys(tileas.DOTS, convert_dot))
     table.update(dict.fromkeys(ACCESSES, convert_access))
     debuginfo = sys.modules.get("tileiras.dialects.debuginfo")
     if debuginfo is not None:

@@ -8,12 +8,12 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import ConversionRewriter, TensorType
 from tileiras.layout.encoding import with_layout
 
-from .layouts import Flexible
+from .layouts import Rematerializable
 
 
 def convert_maker(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Ranges, splats and broadcasts wait until somebody wants them."""
-    return [Flexible(op.result)]
+    return [Rematerializable(op.result)]
 
 
 def convert_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
@@ -21,7 +21,7 @@ def convert_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     layouts = rewriter.data
     layout = layouts.assignment.layout(op.result)
     if layout is None:
-        return [Flexible(op.result)]
+        return [Rematerializable(op.result)]
     operand = layouts.concrete(op.operand)
     new = type(op).create((operand,), (with_layout(op.result.type, layout),), dict(op.attributes))
     return rewriter.insert(new)

@@ -23,7 +23,7 @@ class AssignDotLayouts(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import nv_tileas as tileas
 
-        dots = [op for op in func.walk() if isinstance(op, tileas.PRODUCTS) and op.atom is None]
+        dots = [op for op in func.walk() if isinstance(op, tileas.DOTS) and op.atom is None]
         if dots:
             # Loaded for such kernels only.
             from tileiras.assignment.dots import assign_dot_layouts

@@ -1,7 +1,7 @@
-"""`tileas-legalize-fma-dot`: large products become loops over K.
+"""`tileas-legalize-fma-dot`: large dots become loops over K.
 
-Each iteration reads slices of the factors from shared memory.  For multiply-adds, factors that are in registers are
-stored there first, and a product whose factors find no room stays as it is, with a remark.
+Each iteration reads slices of the operands from shared memory.  For multiply-adds, operands that are in registers are
+stored there first, and a dot whose operands find no room stays as it is, with a remark.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ class LegalizeFmaDot(FunctionPass):
 
         if any(is_large(op, gpu) for op in func.walk()):
             # Loaded for such kernels only.
-            from tileiras.rewrites.dot_k_loops import loop_products
+            from tileiras.rewrites.dot_k_loops import make_k_loops
 
-            loop_products(func, gpu, context.engine)
+            make_k_loops(func, gpu, context.engine)

@@ -24,6 +24,6 @@ class LegalizeScaledDot(FunctionPass):
         from tileiras.dialects.nv_tileaa import BlockScaledMmaOp
 
         if any(type(op) is BlockScaledMmaOp for op in func.walk()):
-            from tileiras.rewrites.scaled_dot import expand_scaled_products
+            from tileiras.rewrites.scaled_dot import legalize_scaled_dots
 
-            expand_scaled_products(func, gpu)
+            legalize_scaled_dots(func, gpu)

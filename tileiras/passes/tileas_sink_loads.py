@@ -24,6 +24,6 @@ class SinkLoads(FunctionPass):
         from tileiras.resources.loaded_tiles import loads_much
 
         if loads_much(func):
-            from tileiras.rewrites.sink_loads import load_late
+            from tileiras.rewrites.sink_loads import sink_loads
 
-            load_late(func, context.engine)
+            sink_loads(func, context.engine)

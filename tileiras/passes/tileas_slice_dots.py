@@ -25,12 +25,12 @@ class SliceDots(FunctionPass):
         check_num_warps(self.name, op, context)
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.slicing.sizes import has_large_factors
+        from tileiras.slicing.sizes import has_large_operands
 
         warps = func.kernel_spec.num_warps
-        if has_large_factors(func, 32 * warps):
+        if has_large_operands(func, 32 * warps):
             # Loaded for such kernels only.
             from tileiras.assignment.dot_plans import DotPlans
-            from tileiras.slicing.dot_k_slices import slice_products
+            from tileiras.slicing.dot_k_slices import slice_dots
 
-            slice_products(func, warps, DotPlans(gpu, warps), context.engine)
+            slice_dots(func, warps, DotPlans(gpu, warps), context.engine)

@@ -53,7 +53,7 @@ def _may_have_operands(func: aa.FuncOp, where: str) -> bool:
     if where == "outside-loops":
         from tileiras.resources.loaded_tiles import loads_much
 
-        return any(isinstance(op, tileas.PRODUCTS) for op in func.body.blocks[0].operations) and loads_much(func)
+        return any(isinstance(op, tileas.DOTS) for op in func.body.blocks[0].operations) and loads_much(func)
     if where == "in-loops":
         return any(tileas.NO_ROOM in op.attributes for op in func.walk())
     return any(isinstance(op, scf.ForOp) for op in func.walk())

@@ -24,6 +24,6 @@ class SpillLoopCarried(FunctionPass):
         from tileiras.dialects import nv_tileas as tileas
 
         if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
-            from tileiras.rewrites.spill_loop_carried import keep_carried
+            from tileiras.rewrites.spill_loop_carried import spill_loop_carried
 
-            keep_carried(func, gpu, context.engine)
+            spill_loop_carried(func, gpu, context.engine)

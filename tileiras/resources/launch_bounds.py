@@ -15,7 +15,7 @@ def least_ctas(func: Any) -> int | None:
     None to leave it open, as where the kernel itself asks for a number.
 
     Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 or 40 of them, and spills all the
-    rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled product of 128x256 for sm_120 3248.
+    rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled dot of 128x256 for sm_120 3248.
     Others it keeps to what two CTAs leave, and spills what is above.  Most would get more registers for this word than
     they need, so that fewer CTAs fit on an SM.
     """
@@ -30,16 +30,16 @@ def least_ctas(func: Any) -> int | None:
     from .registers import OTHER_REGISTERS, loop_registers, tile_registers, words
     from .shared_memory import takes_rounds
 
-    # Sums of products stay in registers, whereas ptxas makes some of what goes into other tiles again.
+    # Accumulators of dots stay in registers, whereas ptxas makes some of what goes into other tiles again.
     loops = (
         op
         for op in func.walk()
-        if isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.PRODUCTS) for inner in op.walk())
+        if isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
     )
     tiles = tile_registers(func)
     if tiles > of_two * 9 // 8 or any(loop_registers(loop) > of_two for loop in loops):
         return 1
-    # A factor that goes through shared memory in rounds is all in registers before the product reads it.
+    # An operand that goes through shared memory in rounds is all in registers before the dot reads it.
     in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
     needed = max(tiles, max(map(words, in_rounds), default=0))
     return 1 if needed + OTHER_REGISTERS > most else None
@@ -48,7 +48,7 @@ def least_ctas(func: Any) -> int | None:
 def fills_half(shared_bytes: int, target: Target) -> bool:
     """Whether a second CTA finds no shared memory on an SM, so that registers left to one are of no use.
 
-    ptxas does not know how much the launch gives: it kept a split-K product for sm_90 to 52 registers where it
+    ptxas does not know how much the launch gives: it kept a split-K dot for sm_90 to 52 registers where it
     takes 76 for 9 % fewer instructions.
     """
     return 2 * (shared_bytes + target.shared_reserved) > target.shared_per_sm

@@ -17,9 +17,9 @@ OTHER_REGISTERS = 40
 """Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
 
 LEAST_OTHER_REGISTERS = 20
-"""The same where all that can be made again is: then ptxas spills a few at most."""
+"""Reserve once everything rematerializable is rematerialized: then ptxas spills a few at most."""
 
-_MOVED = (*tileas.PRODUCTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
+_MOVED = (*tileas.DOTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
 
 _UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
 """Made of fewer registers than elements."""
@@ -49,19 +49,19 @@ def _is_made_at_use(value: Value, depth: int = 6) -> bool:
 
 
 def is_read_in_steps(value: Value) -> bool:
-    """Whether a tile from shared memory only goes into products, which read a part of it at a time."""
+    """Whether a tile from shared memory only goes into dots, which read a part of it at a time."""
     source = value.defining_op
-    while isinstance(source, tileas.RENAMING):
+    while isinstance(source, tileas.VIEW_LIKE):
         source = source.operand.defining_op
-    return isinstance(source, (tileas.CopyOp, tileas.ConvertLayoutOp)) and _feeds_products(value)
+    return isinstance(source, (tileas.CopyOp, tileas.ConvertLayoutOp)) and _feeds_dots(value)
 
 
-def _feeds_products(value: Value) -> bool:
+def _feeds_dots(value: Value) -> bool:
     for user in value.users:
-        if isinstance(user, tileas.PRODUCTS):
+        if isinstance(user, tileas.DOTS):
             if user.operands[2] is value:
                 return False
-        elif not isinstance(user, tileas.RENAMING) or not _feeds_products(user.results[0]):
+        elif not isinstance(user, tileas.VIEW_LIKE) or not _feeds_dots(user.results[0]):
             return False
     return True
 
@@ -120,14 +120,14 @@ def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None =
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
 
     def held(value: Value) -> int:
-        """As words(), without tiles that are loaded for products only: these can wait in shared memory."""
+        """As words(), without tiles that are loaded for dots only: these can wait in shared memory."""
         source = value
-        while isinstance(source.defining_op, tileas.RENAMING):
+        while isinstance(source.defining_op, tileas.VIEW_LIKE):
             source = source.defining_op.operand
         load = source.defining_op
         if atom is None or not isinstance(load, LOADS) or copied_vector(load, atom) is None:
             return words(value)
-        return 0 if _goes_to_products(source) else words(value)
+        return 0 if _goes_to_dots(source) else words(value)
 
     needed = _most_live(func.body.blocks[0], held) + LEAST_OTHER_REGISTERS
     ctas = asked
@@ -143,19 +143,19 @@ def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None =
         )
 
 
-def _goes_to_products(value: Value) -> bool:
-    """Whether a tile is a factor of products only, perhaps in another layout or under another shape."""
+def _goes_to_dots(value: Value) -> bool:
+    """Whether a tile is an operand of dots only, perhaps in another layout or under another shape."""
     for user in value.users:
-        if isinstance(user, tileas.PRODUCTS):
+        if isinstance(user, tileas.DOTS):
             if user.operands[2] is value:
                 return False
-        elif not isinstance(user, (*tileas.RENAMING, tileas.ConvertLayoutOp)) or not _goes_to_products(user.results[0]):
+        elif not isinstance(user, (*tileas.VIEW_LIKE, tileas.ConvertLayoutOp)) or not _goes_to_dots(user.results[0]):
             return False
     return True
 
 
 def lacks(func: Any, more: int) -> bool:
-    """Whether a thread has no room for so many registers beside the tiles that a kernel has at a time."""
+    """Whether a thread has no room for `more` registers beside the tiles that are live at a time."""
     return tile_registers(func) + more > _available(func)
 
 
@@ -183,7 +183,7 @@ def is_short(loop: Any, func: Any) -> bool:
     if any(is_short(op, func) for op in own if isinstance(op, scf.ForOp)):
         return True
     kept = sum(map(_unchanging, own))
-    beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.PRODUCTS)), default=0)
+    beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.DOTS)), default=0)
     return loop_registers(loop) + kept + beside > _available(func)
 
 
@@ -196,7 +196,7 @@ def _unchanging(op: Any) -> int:
 
 
 def _beside_tiles(op: Any) -> int:
-    """Registers that a product takes beside its result: fragments of two steps, and where each run of K is scaled by
+    """Registers that a dot takes beside its result: fragments of two steps, and where each run of K is scaled by
     itself, its scales, and for each element its sum and the two numbers that this is multiplied by."""
     atom = MMA_ATOMS.get(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
     if atom is None:

@@ -1,5 +1,5 @@
-"""Large products become loops over K: a step holds a few rows of one factor and columns of the other, read from shared
-memory just before their use.
+"""Large dots become loops over K: a step holds a few columns of A and rows of B, read from shared memory just before
+their use.
 
     %b = convert_layout %y                      %q = alloc_tensor;  store_tensor %y into %q
     %d = dot %a, %b, %c                  ->     %d = for %i = 0 to K / 4 carrying %c:
@@ -7,9 +7,9 @@ memory just before their use.
                                                   %t = copy %q[0] slice = %i : tensor<4xN>
                                                   dot %s, %t, %c
 
-Unrolled, the product by multiply-adds of a thread's 64 sums over a K of 128 is 8192 instructions, on which ptxas works
-for seconds, and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as it
-is; of those there is a loop where both factors are in shared memory already.  The additions keep their order.
+Unrolled, a dot of 64 accumulators of a thread over a K of 128 is 8192 multiply-adds, on which ptxas works for seconds,
+and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as they are; they
+get a loop where both operands are in shared memory already.  The additions keep their order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tileiras.targets import Target, mma_atom
 from .large_dots import is_large, is_multiply_add, matrix_instructions
 
 BODY = 256
-"""Multiply-adds of a thread in an iteration: enough to hide that the next factors are on their way."""
+"""Multiply-adds of a thread in an iteration: enough to hide that the next operands are on their way."""
 
 LEAST_STEP = 4
 """Steps of K in an iteration at least: what one access of 16 bytes brings of the types that have no instruction."""
@@ -56,11 +56,11 @@ MATRIX_BODY = 64
 FEWEST_ITERATIONS = 2
 
 
-class Factor(NamedTuple):
-    """A factor of a product of which slices along K can be made.
+class Operand(NamedTuple):
+    """An operand of a dot of which slices along K can be made.
 
     `source` is the tile, of whose dimensions `axis` is K.  `path` has the views, permutations and broadcasts that make
-    the factor of it, the last first, each with the dimension of its result that is K.  `stored` is what is to be in
+    the operand of it, the last first, each with the dimension of its result that is K.  `stored` is what is to be in
     shared memory for that, None when the source is there already or is all the same.
     """
 
@@ -70,7 +70,7 @@ class Factor(NamedTuple):
     stored: Value | None
 
     def slice_types(self, layout: LinearLayout, step: int) -> list[TensorType]:
-        """Of slices of `step` of K: the source's type, those of the path, the factor's last, which is in `layout`."""
+        """Of slices of `step` of K: the source's type, those of the path, the operand's last, which is in `layout`."""
         types = []
         for op, axis in self.path:
             types.append(_slice_type(op.result, axis, step, layout))
@@ -78,12 +78,12 @@ class Factor(NamedTuple):
         return [_slice_type(self.source, self.axis, step, layout), *reversed(types)]
 
 
-class Product(NamedTuple):
-    """A product and how it is cut: `step` of K at a time.  Where shared memory is short, its factors go there a part
+class Dot(NamedTuple):
+    """A dot and how it is cut: `step` of K at a time.  Where shared memory is short, its operands go there a part
     after the other, of which there are `parts`, and each has a loop."""
 
     op: Any
-    factors: tuple[Factor, Factor]
+    operands: tuple[Operand, Operand]
     step: int
     parts: int = 1
 
@@ -94,19 +94,19 @@ class Product(NamedTuple):
 
     @property
     def part_bytes(self) -> int:
-        """Bytes of shared memory for a part of the factors."""
+        """Bytes of shared memory for a part of the operands."""
         return 0 if self.parts == 1 else sum(map(_bytes, self.stored)) // self.parts
 
     @property
     def stored(self) -> list[Value]:
-        return [factor.stored for factor in self.factors if factor.stored is not None]
+        return [operand.stored for operand in self.operands if operand.stored is not None]
 
-    def cut(self) -> Iterator[Product]:
+    def cut(self) -> Iterator[Dot]:
         """The same with more and more parts."""
         parts = 1
         while self.op.a.type.shape[-1] // parts > self.step:
             parts *= 2
-            stored = (factor for factor in self.factors if factor.stored is not None)
+            stored = (operand for operand in self.operands if operand.stored is not None)
             if all(part_of(layout_of(f.stored.type), f.axis, parts, 0) is not None for f in stored):
                 yield self._replace(parts=parts)
 
@@ -115,18 +115,18 @@ class Product(NamedTuple):
             layouts: Any = fma_operands(layout_of(self.op.c.type), self.step)
         else:
             layouts = (part.layout for part in _first_parts(self.op, self.step) if part is not None)
-        return [factor.slice_types(layout, self.step) for factor, layout in zip(self.factors, layouts)]
+        return [operand.slice_types(layout, self.step) for operand, layout in zip(self.operands, layouts)]
 
 
-def loop_products(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Rewrites the products of a function of nv_tileas, in place; a remark says which found no shared memory."""
-    products = [found for op in func.walk() if (found := _product(op, target)) is not None]
-    if not products:
+def make_k_loops(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+    """Rewrites the dots of a function of nv_tileas, in place; a remark says which found no shared memory."""
+    dots = [found for op in func.walk() if (found := _dot(op, target)) is not None]
+    if not dots:
         return
     plan = _Plan(func, shared_budget(func, target))
-    for product in products:
-        if not any(map(plan.add, (product, *product.cut()))) and engine is not None:
-            engine.remark(product.op.location, "the product is written out: no shared memory is left for its factors")
+    for dot in dots:
+        if not any(map(plan.add, (dot, *dot.cut()))) and engine is not None:
+            engine.remark(dot.op.location, "dot fully unrolled: no shared memory left for its operands")
     plan.run()
 
 
@@ -134,7 +134,7 @@ def loop_products(func: Any, target: Target, engine: DiagnosticEngine | None = N
 
 
 def _first_parts(op: Any, step: int) -> list[Part | None]:
-    """Of the factors of a product by matrix instructions, the first `step` of K, as a thread has them."""
+    """Of the operands of a dot by matrix instructions, the first `step` of K, as a thread has them."""
     parts, rank = op.a.type.shape[-1] // step, op.a.type.rank
     return [part_of(layout_of(v.type), axis, parts, 0) for v, axis in ((op.a, rank - 1), (op.b, rank - 2))]
 
@@ -155,28 +155,28 @@ def _step_of(op: Any, target: Target) -> int:
     return step if apart and not shared_out else depth
 
 
-def _product(op: Operation, target: Target) -> Product | None:
-    """How a product is cut; None for one that is small, or whose factors cannot be cut."""
+def _dot(op: Operation, target: Target) -> Dot | None:
+    """How a dot is cut; None for one that is small, or whose operands cannot be cut."""
     if not is_large(op, target) or _is_rounded(op):
         return None
     step, rank = _step_of(op, target), op.a.type.rank  # type: ignore[attr-defined]
     if step == op.a.type.shape[-1]:  # type: ignore[attr-defined]
         return None
-    first, second = _factor(op.a, rank - 1, op), _factor(op.b, rank - 2, op)  # type: ignore[attr-defined]
+    first, second = _operand(op.a, rank - 1, op), _operand(op.b, rank - 2, op)  # type: ignore[attr-defined]
     if first is None or second is None:
         return None
-    if not is_multiply_add(op) and any(factor.stored is not None for factor in (first, second)):
+    if not is_multiply_add(op) and any(operand.stored is not None for operand in (first, second)):
         return None
-    return Product(op, (first, second), step)
+    return Dot(op, (first, second), step)
 
 
 def _is_rounded(op: Any) -> bool:
-    """Whether sums are held in a wider type and rounded once, at the end."""
+    """Whether accumulators are held in a wider type and rounded once, at the end."""
     element = op.c.type.element_type
     return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")
 
 
-def _factor(value: Value, axis: int, product: Operation) -> Factor | None:
+def _operand(value: Value, axis: int, dot: Operation) -> Operand | None:
     path = []
     while (before := _axis_before(value.defining_op, axis)) is not None:
         # What goes through shared memory needs no other change of its layout.
@@ -185,12 +185,12 @@ def _factor(value: Value, axis: int, product: Operation) -> Factor | None:
         value, axis = value.defining_op.operand, before  # type: ignore[union-attr]
     op: Any = value.defining_op
     # A stage of a pipeline holds its tile for as long as the block lasts that reads it.
-    in_buffer = isinstance(op, tileas.CopyOp) and op.slice is None and op.parent is product.parent
+    in_buffer = isinstance(op, tileas.CopyOp) and op.slice is None and op.parent is dot.parent
     if in_buffer or _is_uniform(op):
-        return Factor(value, axis, tuple(path), None)
+        return Operand(value, axis, tuple(path), None)
     if value.type.element_type.width % 8 or layout_of(value.type).bases("block"):
         return None
-    return Factor(value, axis, tuple(path), value)
+    return Operand(value, axis, tuple(path), value)
 
 
 def _axis_before(op: Any, axis: int) -> int | None:
@@ -242,17 +242,17 @@ def _operand_layout(op: Any, layout: LinearLayout, shape: tuple[int, ...]) -> Li
 
 
 class Stored(NamedTuple):
-    """A tile that goes to shared memory, and the products that read slices of it."""
+    """A tile that goes to shared memory, and the dots that read slices of it."""
 
     value: Value
-    products: list[Product]
+    dots: list[Dot]
 
     def buffer_type(self) -> tileas.BufferType:
         readers = {}
-        for product in self.products:
-            for factor, types in zip(product.factors, product.slice_types()):
-                if factor.stored is self.value:
-                    readers[layout_of(types[0])] = product.iterations
+        for dot in self.dots:
+            for operand, types in zip(dot.operands, dot.slice_types()):
+                if operand.stored is self.value:
+                    readers[layout_of(types[0])] = dot.iterations
         type = self.value.type
         return _buffer_type(layout_of(type), type.element_type, readers)
 
@@ -262,7 +262,7 @@ def _bytes(value: Value) -> int:
 
 
 def _buffer_type(writer: LinearLayout, element: Any, readers: dict[LinearLayout, int]) -> tileas.BufferType:
-    """The buffer that takes the fewest wavefronts, of those that read slices so many times."""
+    """The buffer minimizing total wavefronts; `readers`: layout -> read count."""
     whole = tuple(in_whole(reader, writer.shape) for reader in readers)
     offsets = stored_offsets(writer, whole, max(readers.values()), element.width)
     return tileas.BufferType(1, TensorType(writer.shape, element, encode_offsets(offsets, writer.shape)))
@@ -297,7 +297,7 @@ def _spans(block: Block, found: list[Stored]) -> list[Span]:
     order = {op: number for number, op in enumerate(block.operations)}
     spans = []
     for stored in found:
-        places = [order[block.find_ancestor_op(product.op)] for product in stored.products]  # type: ignore[index]
+        places = [order[block.find_ancestor_op(dot.op)] for dot in stored.dots]  # type: ignore[index]
         spans.append(Span(min(places), max(places), (stored,)))
     others = []
     for op in order:
@@ -325,16 +325,16 @@ class _Plan:
     def __init__(self, func: Any, budget: int) -> None:
         self._func = func
         self._budget = budget
-        self._products: list[Product] = []
+        self._dots: list[Dot] = []
         self._used = self._needed()
 
-    def add(self, product: Product) -> bool:
-        """Whether there is room for the factors of one more product."""
-        self._products.append(product)
+    def add(self, dot: Dot) -> bool:
+        """Whether there is room for the operands of one more dot."""
+        self._dots.append(dot)
         needed = self._needed()
-        # An estimate that is above the budget already says nothing against a product that adds nothing.
+        # An estimate that is above the budget already says nothing against a dot that adds nothing.
         if needed > max(self._budget, self._used):
-            self._products.pop()
+            self._dots.pop()
             return False
         self._used = needed
         return True
@@ -345,9 +345,9 @@ class _Plan:
     def _stored(self) -> dict[Block, list[Stored]]:
         """The tiles that go to shared memory, by the blocks that they are values of."""
         found: dict[Value, Stored] = {}
-        for product in self._products:
-            for value in dict.fromkeys(product.stored if product.parts == 1 else ()):
-                found.setdefault(value, Stored(value, [])).products.append(product)
+        for dot in self._dots:
+            for value in dict.fromkeys(dot.stored if dot.parts == 1 else ()):
+                found.setdefault(value, Stored(value, [])).dots.append(dot)
         by_block: dict[Block, list[Stored]] = {}
         for stored in found.values():
             by_block.setdefault(stored.value.parent_block, []).append(stored)  # type: ignore[arg-type]
@@ -355,15 +355,15 @@ class _Plan:
 
     def _replaced(self) -> set[Operation]:
         """Conversions that nobody needs any more."""
-        done = {product.op for product in self._products}
-        factors = (value for product in self._products for value in product.op.operands[:2])
-        makers = (op for value in factors for op in _makers(value))
+        done = {dot.op for dot in self._dots}
+        operands = (value for dot in self._dots for value in dot.op.operands[:2])
+        makers = (op for value in operands for op in _makers(value))
         return {op for op in makers if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= done}
 
     def _most(self, block: Block, found: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
         """Most bytes of shared memory in use at a time in a block."""
         spans = _spans(block, found[block]) if block in found else []
-        parts = {product.op: product.part_bytes for product in self._products}
+        parts = {dot.op: dot.part_bytes for dot in self._dots}
         current = most = 0
         for number, op in enumerate(block.operations):
             current += sum(span.bytes for span in spans if span.first == number) + buffer_bytes(op)
@@ -379,12 +379,12 @@ class _Plan:
             operations = list(block.operations)
             for span in _spans(block, found):
                 _store(operations, span, buffers)
-        for product in self._products:
-            _loop(product, buffers)
+        for dot in self._dots:
+            _loop(dot, buffers)
 
 
-MAKERS = (*tileas.RENAMING, tileas.BroadcastOp, tileas.ConvertLayoutOp)
-"""What may stand between a tile and a factor that is made of it slice by slice."""
+MAKERS = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.ConvertLayoutOp)
+"""What may stand between a tile and an operand that is made of it slice by slice."""
 
 
 def _makers(value: Value) -> Iterator[Operation]:
@@ -430,71 +430,71 @@ def _first_use(stored: Stored, order: dict[Operation, int]) -> int:
     """The number of the first operation of a block that reads a tile which is a value of the block."""
     block = stored.value.parent_block
     assert block is not None
-    return min(order[block.find_ancestor_op(product.op)] for product in stored.products)  # type: ignore[index]
+    return min(order[block.find_ancestor_op(dot.op)] for dot in stored.dots)  # type: ignore[index]
 
 
-def _loop(product: Product, buffers: dict[Value, Value]) -> None:
-    """The product as a loop over slices of its factors, or one for each part of them."""
-    op = product.op
+def _loop(dot: Dot, buffers: dict[Value, Value]) -> None:
+    """The dot as a loop over slices of its operands, or one for each part of them."""
+    op = dot.op
     outer = Builder.before(op)
-    zero, one, iterations = (integer(outer, n) for n in (0, 1, product.iterations))
-    places = [None if factor.stored is None else buffers.get(factor.stored) for factor in product.factors]
-    if product.parts > 1:
-        places = [outer.insert(tileas.AllocTensorOp(result=t)).results[0] if t else None for t in _part_types(product)]
-    sums = op.c
-    for part in range(product.parts):
-        if product.parts > 1:
-            for factor, place in zip(product.factors, places):
+    zero, one, iterations = (integer(outer, n) for n in (0, 1, dot.iterations))
+    places = [None if operand.stored is None else buffers.get(operand.stored) for operand in dot.operands]
+    if dot.parts > 1:
+        places = [outer.insert(tileas.AllocTensorOp(result=t)).results[0] if t else None for t in _part_types(dot)]
+    accumulators = op.c
+    for part in range(dot.parts):
+        if dot.parts > 1:
+            for operand, place in zip(dot.operands, places):
                 if place is not None:
-                    store = tileas.StoreTensorOp(factor.stored, place, zero, part=IntegerAttr(part, i32))
+                    store = tileas.StoreTensorOp(operand.stored, place, zero, part=IntegerAttr(part, i32))
                     outer.insert(store)
-        start = part * product.iterations
-        if product.iterations == 1:
-            sums = _step(product, places, integer(outer, start), sums, zero, zero, outer)
+        start = part * dot.iterations
+        if dot.iterations == 1:
+            accumulators = _step(dot, places, integer(outer, start), accumulators, zero, zero, outer)
             continue
         body = Block((i32, op.c.type))
         inner = Builder.at_end(body, op.location)
         counter = body.arguments[0]
         number = counter if not start else binary(inner, arith.AddIOp, counter, integer(inner, start))
-        inner.insert(scf.YieldOp.create((_step(product, places, number, body.arguments[1], counter, zero, inner),)))
+        inner.insert(scf.YieldOp.create((_step(dot, places, number, body.arguments[1], counter, zero, inner),)))
         attributes = {tileas.NO_UNROLL: UnitAttr()}
-        loop = scf.ForOp.create((zero, iterations, one, sums), (op.result.type,), attributes, (Region([body]),))
-        sums = outer.insert(loop).results[0]
-    if product.parts > 1:
+        loop = scf.ForOp.create((zero, iterations, one, accumulators), (op.result.type,), attributes, (Region([body]),))
+        accumulators = outer.insert(loop).results[0]
+    if dot.parts > 1:
         for place in reversed(places):
             if place is not None:
                 outer.insert(tileas.DeallocTensorOp(place))
-    op.replace_all_uses_with((sums,))
+    op.replace_all_uses_with((accumulators,))
     old = op.operands[:2]
     op.erase()
     for value in old:
         _erase_unused(value)
 
 
-def _part_types(product: Product) -> Iterator[tileas.BufferType | None]:
-    """The buffers for parts of the factors; None for a factor that needs none."""
-    for factor, types in zip(product.factors, product.slice_types()):
-        if factor.stored is None:
+def _part_types(dot: Dot) -> Iterator[tileas.BufferType | None]:
+    """The buffers for parts of the operands; None for an operand that needs none."""
+    for operand, types in zip(dot.operands, dot.slice_types()):
+        if operand.stored is None:
             yield None
             continue
-        part = part_of(layout_of(factor.stored.type), factor.axis, product.parts, 0)
-        assert part is not None, "a product that is cut into parts"
-        yield _buffer_type(part.layout, factor.stored.type.element_type, {layout_of(types[0]): product.iterations})
+        part = part_of(layout_of(operand.stored.type), operand.axis, dot.parts, 0)
+        assert part is not None, "a dot that is cut into parts"
+        yield _buffer_type(part.layout, operand.stored.type.element_type, {layout_of(types[0]): dot.iterations})
 
 
 def _step(
-    product: Product,
+    dot: Dot,
     places: list[Value | None],
     number: Value,
-    sums: Value,
+    accumulators: Value,
     counter: Value,
     stage: Value,
     builder: Builder,
 ) -> Value:
-    """The sums after the slices with this number of the whole, and the counter's of the part in shared memory."""
-    factors = []
-    for factor, place, types in zip(product.factors, places, product.slice_types()):
-        origin: Any = factor.source.defining_op
+    """The accumulator after slice `number` of the whole, which is slice `counter` of the part in shared memory."""
+    operands = []
+    for operand, place, types in zip(dot.operands, places, dot.slice_types()):
+        origin: Any = operand.source.defining_op
         if place is not None:
             whole = place.type.tile.shape == types[0].shape
             source = tileas.CopyOp(place, stage, None if whole else counter, result=types[0])
@@ -505,15 +505,15 @@ def _step(
         else:
             source = arith.ConstantOp(DenseElementsAttr(types[0], origin.value.data, True))
         value = builder.insert(source).results[0]
-        for (op, _), type_ in zip(reversed(factor.path), types[1:]):
+        for (op, _), type_ in zip(reversed(operand.path), types[1:]):
             value = builder.insert(type(op).create((value,), (type_,), dict(op.attributes))).results[0]
-        factors.append(value)
-    new = type(product.op).create((*factors, sums), (sums.type,), dict(product.op.attributes))
+        operands.append(value)
+    new = type(dot.op).create((*operands, accumulators), (accumulators.type,), dict(dot.op.attributes))
     return builder.insert(new).results[0]
 
 
 def _erase_unused(value: Value) -> None:
-    """Erases what made a factor, when nobody else uses it."""
+    """Erases what made an operand, when nobody else uses it."""
     op = value.defining_op
     if value.has_uses or not isinstance(op, (*MAKERS, tileas.CopyOp)):
         return

@@ -1,4 +1,4 @@
-"""Which products are too large to be written out."""
+"""Which dots are too large to be written out."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tileiras.layout.encoding import layout_of
 from tileiras.targets import UNIVERSAL_FMA, Target, mma_atom
 
 UNROLLED = 512
-"""Multiply-adds of a thread up to which a product is written out: a loop saves nothing there."""
+"""Multiply-adds of a thread up to which a dot is written out: a loop saves nothing there."""
 
 MATRIX_INSTRUCTIONS = 128
 """The same of matrix instructions of a warp.  ptxas takes half a millisecond for each."""
 
 
 def is_large(op: Operation, target: Target) -> bool:
-    """Whether an operation is a product of which a loop is made if it can be cut."""
+    """Whether an operation is a dot of which a loop is made if it can be cut."""
     if not isinstance(op, tileas.DotOp):
         return False
     if is_multiply_add(op):
@@ -30,7 +30,7 @@ def is_multiply_add(op: Any) -> bool:
 
 
 def matrix_instructions(op: Any, target: Target) -> int:
-    """Matrix instructions of a warp for a product that has them."""
+    """Matrix instructions of a warp for a dot that has them."""
     atom = mma_atom(op.atom.atom)
     pieces = layout_of(op.c.type).registers >> len(atom.c.bases["register"])
     halves = 2 if atom.halves and not target.has("fp8_products") else 1

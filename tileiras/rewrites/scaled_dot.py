@@ -1,7 +1,7 @@
-"""Block-scaled products where the target has no instruction for them.
+"""Block-scaled dots where the target has no instruction for them.
 
-Each run of K has one scale for a row and one for a column, so the product of the factors over the run is multiplied by
-these two before it is added.  Factors of types that no instruction takes become f16, exactly, where one takes that.
+Each run of K has one scale for a row and one for a column, so the dot of the operands over the run is multiplied by
+these two before it is added.  Operands of types that no instruction takes become f16, exactly, where one takes that.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tileiras.ir import Builder, Operation, Value, f8E8M0FNU, f16, f32
 from tileiras.targets import Target
 
 
-def expand_scaled_products(func: Operation, target: Target) -> None:
-    """Gives the block-scaled products of a function of nv_tileaa that no atom executes, in place, types that are
+def legalize_scaled_dots(func: Operation, target: Target) -> None:
+    """Gives the block-scaled dots of a function of nv_tileaa that no atom executes, in place, types that are
     multiplied run by run."""
     dots = DotPlans(target, 1)  # whatever the number of warps, the instructions are the same
     for op in [op for op in func.walk() if isinstance(op, aa.BlockScaledMmaOp)]:
@@ -31,12 +31,12 @@ def _expand(op: Any, dots: DotPlans) -> None:
             return value
         return builder.insert(aa.FpToFpOp(value, result=value.type.with_element_type(type))).results[0]
 
-    factors, scales = [op.a, op.b], [op.scale_a, op.scale_b]
+    operands, scales = [op.a, op.b], [op.scale_a, op.scale_b]
     if dots.run_atom(op) is None and dots.run_atom(op, f16) is not None:
-        factors = [converted(value, f16) for value in factors]
+        operands = [converted(value, f16) for value in operands]
     # Two exponents are added before they are applied; other scales are numbers.
     if any(value.type.element_type is not f8E8M0FNU for value in scales):
         scales = [converted(value, f32) for value in scales]
-    new = builder.insert(aa.BlockScaledMmaOp(*factors, op.c, *scales, result=op.result.type))
+    new = builder.insert(aa.BlockScaledMmaOp(*operands, op.c, *scales, result=op.result.type))
     op.replace_all_uses_with(new.results)
     op.erase()

@@ -5,7 +5,7 @@
     ...                                     %v = extract_slice %w
     %y = mulf %x, %v                        %y = mulf %x, %v
 
-A front end loads its tables before anything else, and they wait in registers until the last product.
+A front end loads its tables before anything else, and they wait in registers until the last dot.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tileiras.ir import MemoryRead, NoMemoryEffect, Operation, RecursiveMemoryEf
 from tileiras.ir.effects import has_no_effect
 from tileiras.resources.registers import lacks_registers
 
-_MOVED_ALONG = (*tileas.RENAMING, tileas.ExtractSliceOp, tileas.ConvertLayoutOp, tileas.BroadcastOp)
+_MOVED_ALONG = (*tileas.VIEW_LIKE, tileas.ExtractSliceOp, tileas.ConvertLayoutOp, tileas.BroadcastOp)
 """What a loaded tile goes through on its way; it takes no more registers behind than before."""
 
 
-def load_late(func: Any, engine: DiagnosticEngine | None = None) -> None:
+def sink_loads(func: Any, engine: DiagnosticEngine | None = None) -> None:
     """Moves loads of a kernel's own block, in place, each with what only takes or renames parts of it, to the first
     use, when the kernel lacks registers.  None moves behind anything that may write."""
     if not lacks_registers(func):

@@ -1,11 +1,11 @@
-"""Factors of products that a loop needs in every iteration, kept in shared memory when registers are short.
+"""Operands of dots that a loop needs in every iteration, kept in shared memory when registers are short.
 
     %q = tiled_load ...                           %b = alloc_tensor;  async.tiled_load ... into %b;  async.wait
     %a = convert_layout %q                  ->    for ...:
     for ...:                                        %a = copy %b[0]
       %s = dot %a, ...                              %s = dot %a, ...
 
-A product reads its factors from shared memory a step at a time, so that few registers hold parts of the tile.
+A dot reads its operands from shared memory a step at a time, so that few registers hold parts of the tile.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 
 class Resident(NamedTuple):
-    """A load, where its tile leaves for products in loops, and these products."""
+    """A load, where its tile leaves for dots in loops, and these dots."""
 
     load: Any
     leaves: tuple[Leaf, ...]
-    products: tuple[Any, ...]
+    dots: tuple[Any, ...]
     offsets: tuple[int, ...]
 
 
@@ -60,7 +60,7 @@ def keep_loop_invariant(func: Any, target: Target, engine: DiagnosticEngine | No
     by_block: dict[Any, list[Resident]] = {}
     for load in [op for op in func.walk() if isinstance(op, LOADS)]:
         resident = _resident(load, atom)
-        if resident is None or not any(_loops_around(p, load) & short.keys() for p in resident.products):
+        if resident is None or not any(_loops_around(p, load) & short.keys() for p in resident.dots):
             continue
         size = buffer_type(load, resident.offsets, 1).stage_bytes
         if size > left:
@@ -113,7 +113,7 @@ def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
     taken, end = 0, None
     for load in loads:
         resident = _resident(load, atom, in_loops=False)
-        if resident is None or any(product.parent is not load.parent for product in resident.products):
+        if resident is None or any(dot.parent is not load.parent for dot in resident.dots):
             continue
         apart = end is None or end.is_before_in_block(load)
         size = buffer_type(load, resident.offsets, 1).stage_bytes + (0 if apart else taken)
@@ -124,23 +124,23 @@ def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
             end = None
         groups[-1].append(resident)
         taken = size
-        for product in resident.products:
-            end = product if end is None or end.is_before_in_block(product) else end
+        for dot in resident.dots:
+            end = dot if end is None or end.is_before_in_block(dot) else end
     for group in groups:
         _keep(group, atom)
     return sum(map(len, groups))
 
 
 def copy_large(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Has factors of products outside of loops go to shared memory at once, in place, where all of such a factor would
-    be in registers before its product begins, and a thread has none for that."""
+    """Has operands of dots outside of loops go to shared memory at once, in place, where all of such an operand would
+    be in registers before its dot begins, and a thread has none for that."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
     block, budget = func.body.blocks[0], shared_budget(func, target)
     for load in [op for op in block.operations if isinstance(op, LOADS)]:
         resident = _resident(load, atom, in_loops=False)
-        if resident is None or any(product.parent is not block for product in resident.products):
+        if resident is None or any(dot.parent is not block for dot in resident.dots):
             continue
         whole = (leaf.convert.results[0] for leaf in resident.leaves if takes_rounds(leaf.convert))
         most = max(map(words, whole), default=0)
@@ -156,10 +156,10 @@ def copy_large(func: Any, target: Target, engine: DiagnosticEngine | None = None
 
 
 def _shared_bytes(resident: Resident, block: Block, budget: int) -> int:
-    """Bytes of shared memory that others need at most between a load and its last product."""
+    """Bytes of shared memory that others need at most between a load and its last dot."""
     done = {leaf.convert for leaf in resident.leaves}
     operations = list(block.operations)
-    first, last = operations.index(resident.load), max(map(operations.index, resident.products))
+    first, last = operations.index(resident.load), max(map(operations.index, resident.dots))
     live, found = sum(map(buffer_bytes, operations[:first])), 0
     for op in operations[first:last]:
         inner = [each for each in op.walk() if each not in done]
@@ -173,33 +173,33 @@ def _resident(load: Any, atom: CopyAtom, in_loops: bool = True) -> Resident | No
     vector = copied_vector(load, atom)
     if vector is None:
         return None
-    leaves, products = leaves_of(load.data, load.parent), []
+    leaves, dots = leaves_of(load.data, load.parent), []
     if not leaves or not _only_renamed(load.data, {leaf.convert for leaf in leaves}):
         return None
     for leaf in leaves:
         found = _products(leaf.convert.results[0])
-        if found is None or in_loops and any(product.parent is load.parent for product in found):
+        if found is None or in_loops and any(dot.parent is load.parent for dot in found):
             return None
-        products += found
+        dots += found
     type = load.data.type
     readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves))
     offsets = buffer_offsets(layout_of(type), vector, readers, type.element_type.width)
-    return Resident(load, tuple(leaves), tuple(products), offsets)
+    return Resident(load, tuple(leaves), tuple(dots), offsets)
 
 
 def _only_renamed(value: Value, converts: set[Operation]) -> bool:
     """Whether views and permutations are all that is between a load and these conversions, which alone use it."""
     return all(
-        user in converts or isinstance(user, tileas.RENAMING) and _only_renamed(user.results[0], converts)
+        user in converts or isinstance(user, tileas.VIEW_LIKE) and _only_renamed(user.results[0], converts)
         for user in value.users
     )
 
 
 def _products(value: Value) -> list[Any] | None:
-    """The products that take a value as a factor; None when something else uses it."""
+    """The dots that take a value as an operand; None when something else uses it."""
     for user in value.users:
-        product = isinstance(user, tileas.PRODUCTS)
-        if not product or any(operand is value for operand in user.operands[2:]):
+        dot = isinstance(user, tileas.DOTS)
+        if not dot or any(operand is value for operand in user.operands[2:]):
             return None
     return list(value.users)
 
@@ -221,11 +221,11 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
         load.result_token.replace_all_uses_with(wait.results[0])
         buffers.append(buffer)
         for leaf in resident.leaves:
-            for product in leaf.convert.results[0].users:
-                last = load.parent.find_ancestor_op(product)
+            for dot in leaf.convert.results[0].users:
+                last = load.parent.find_ancestor_op(dot)
                 if end is None or end.is_before_in_block(last):
                     end = last
-                _read_before(product, leaf, load, buffer, stage)
+                _read_before(dot, leaf, load, buffer, stage)
             leaf.convert.erase()
         erase_unused(load.data)
         load.erase()
@@ -236,13 +236,13 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
         after.insert(tileas.DeallocTensorOp(buffer))
 
 
-def _read_before(product: Any, leaf: Leaf, load: Any, buffer: Value, stage: Value) -> None:
-    """Has a product take its factor from the buffer."""
+def _read_before(dot: Any, leaf: Leaf, load: Any, buffer: Value, stage: Value) -> None:
+    """Has a dot take its operand from the buffer."""
     old = leaf.convert.results[0]
 
     def read(layout: LinearLayout) -> Value:
         copy = tileas.CopyOp(buffer, stage, result=with_layout(load.data.type, layout), location=load.location)
-        product.parent.insert_before(copy, product)
+        dot.parent.insert_before(copy, dot)
         return copy.results[0]
 
-    old.replace_uses_in(read_in(leaf.convert.operands[0], layout_of(old.type), load, read, product), [product])
+    old.replace_uses_in(read_in(leaf.convert.operands[0], layout_of(old.type), load, read, dot), [dot])

@@ -1,5 +1,4 @@
-"""Small tiles that a loop hands on, in shared memory while it multiplies, when its tiles leave a thread too few
-registers.
+"""Spill small loop-carried tiles to shared memory across dots, where the tiles of a loop leave too few registers.
 
     %o, %m = for ... carrying %acc, %max:          %b = alloc_tensor;  store_tensor %init into %b[0]
       %s = dot ...                                 %o = for ... carrying %acc:
@@ -30,14 +29,14 @@ from tileiras.targets import Target
 
 
 class Carried(NamedTuple):
-    """The value number `index` of those that a loop hands on: needed from `first` on, and known anew behind `last`."""
+    """Loop-carried value `index`: live from its first use, `first`, until its next value is stored behind `last`."""
 
     index: int
     first: Operation
     last: Operation
 
 
-def keep_carried(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def spill_loop_carried(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the loops of a function of nv_tileas, in place, whose tiles leave too few registers (`exceeds`)."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp) and tileas.SHORT_OF_REGISTERS in op.attributes]:
         wanted = exceeds(loop, func)
@@ -58,14 +57,14 @@ def keep_carried(func: Any, target: Target, engine: DiagnosticEngine | None = No
             if engine is not None:
                 engine.remark(
                     loop.location,
-                    f"{len(kept)} tiles go around the loop in shared memory: a thread has no registers for them",
+                    f"{len(kept)} loop-carried tiles wait in shared memory: a thread has no registers for them",
                 )
 
 
 def _waiting(loop: Any) -> list[Carried]:
-    """The carried tiles that are not used while a product of the loop's own block is computed."""
+    """The carried tiles that are not used while a dot of the loop's own block is computed."""
     block = loop.body.block
-    products = [op for op in block.operations if isinstance(op, tileas.PRODUCTS)]
+    dots = [op for op in block.operations if isinstance(op, tileas.DOTS)]
     found = []
     for index, (value, yielded) in enumerate(zip(loop.iter_args, loop.yield_op.operands)):
         source = yielded.defining_op
@@ -78,7 +77,7 @@ def _waiting(loop: Any) -> list[Carried]:
         for user in users:
             first = user if user.is_before_in_block(first) else first
             last = user if last.is_before_in_block(user) else last
-        if any(op.is_before_in_block(first) or last.is_before_in_block(op) for op in products):
+        if any(op.is_before_in_block(first) or last.is_before_in_block(op) for op in dots):
             found.append(Carried(index, first, last))
     return found
 

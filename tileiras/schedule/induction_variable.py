@@ -1,4 +1,4 @@
-"""Later values of a loop's counter, and whether the loop gets that far."""
+"""The induction variable of a loop in later iterations, and whether these exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def can_look_ahead(loop: Any) -> bool:
 
 
 def trip_count(loop: Any) -> int | None:
-    """How often the body runs, when that is known."""
+    """The trip count, when it is known."""
     lower, upper, step = (number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
     return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
 
@@ -42,10 +42,9 @@ def binary(builder: Builder, cls: Any, lhs: Value, rhs: Value) -> Value:
 
 
 def end_no_earlier(builder: Builder, loop: Any) -> None:
-    """Has a loop, in place, end no earlier than it begins, which changes nothing but the number that counters are
-    compared with.
+    """Clamps the upper bound of a loop, in place, to max(lower, upper).
 
-    LLVM has a loop end at the larger of both bounds, and would keep that beside the upper one that others look at.
+    LLVM computes that bound for the loop anyway, and would keep it in a register beside the one that copies look at.
     """
     if trip_count(loop) is None:
         larger = arith.MaxUIOp if loop.unsignedCmp is not None else arith.MaxSIOp
@@ -66,8 +65,8 @@ class LoopCounter:
         return compare(builder, "ult" if self.unsigned else "slt", self.lower, self.upper)
 
     def later(self, builder: Builder, counter: Value, iterations: int) -> tuple[Value, Value]:
-        """(whether the iteration so many after that of `counter`, which exists, does as well; how far its counter is
-        from there)."""
+        """Whether the iteration `iterations` after the existing one at `counter` exists, and the distance to its value
+        of the induction variable."""
         step = number(self.step)
         if step:
             ahead = integer(builder, iterations * step, self.type)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_product, leaves_of, operand_layout, refused
+from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -69,8 +69,8 @@ def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = No
         return refused(why, "it is ordered after a write in the loop")
     element, writer = load.data.type.element_type, layout_of(load.data.type)
     leaves = tuple(leaves_of(load.data, loop.body.block))
-    if not feeds_product(load, leaves):
-        return refused(why, "its elements do not go through shared memory to a product")
+    if not feeds_dot(load, leaves):
+        return refused(why, "its elements do not go through shared memory to a dot")
     readers = dict.fromkeys(leaf.layout for leaf in leaves)
     offsets = buffer_offsets(writer, vector, tuple(readers), element.width)
     return StagedLoad(load, writer, leaves, offsets, tokens)
@@ -81,7 +81,7 @@ def addresses_follow(load: Any, loop: Any) -> bool:
     return all(_follows_counter(v, loop) for v in _addresses(load))
 
 
-def computed_again(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
+def rematerialized(value: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Value:
     """A value of a loop's body, `block`, for another counter, which `values` has."""
     if value in values:
         return values[value]
@@ -89,7 +89,7 @@ def computed_again(value: Value, values: dict[Value, Value], block: Block, build
     if op is None or op.parent is not block:
         return value
     for operand in op.operands:
-        values[operand] = computed_again(operand, values, block, builder)
+        values[operand] = rematerialized(operand, values, block, builder)
     copy = builder.insert(op.clone(dict(values)))
     copy.location = op.location
     values.update(zip(op.results, copy.results))
@@ -187,8 +187,8 @@ def _owner(value: Value) -> Any:
 
 
 def read_in(value: Value, layout: LinearLayout, load: Any, read: Any, before: Operation | None = None) -> Value:
-    """`value`, which is made from the data of `load` by operations that move with conversions, made again in `layout`,
-    where it was or before some other operation.
+    """Rematerializes `value`, which is computed from the data of `load` by operations that move with conversions, in
+    `layout`: where it was, or before another operation.
 
     `read(layout)` gives the load's tile in a layout.
     """

@@ -14,7 +14,7 @@ STORES = (aa.TiledStoreOp, aa.StoreOp)
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 SHAPES = (aa.BroadcastOp, aa.ViewOp, aa.PermuteOp)
 COLLECTIVES = (aa.ReduceOp, aa.ScanOp)
-PRODUCTS = (aa.DotOp, aa.BlockScaledMmaOp)
+DOTS = (aa.DotOp, aa.BlockScaledMmaOp)
 
 
 class Unsliceable(Exception):
@@ -41,7 +41,7 @@ def view_dim(source: tuple[int, ...], target: tuple[int, ...], dim: int, parts: 
 
 ACCUMULATOR = 2
 WITH_ROWS = (0, ACCUMULATOR, 3)
-"""Places among a product's operands (A, B, C, scales of A, of B) of those with a row for every row of the result."""
+"""Places among a dot's operands (A, B, C, scales of A, of B) of those with a row for every row of the result."""
 
 
 def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
@@ -57,7 +57,7 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
         return [op.permutation.elements[dim]]
     if isinstance(op, aa.ReduceOp):
         return [dim + (dim >= op.dim.value)] * len(op.operands)
-    if isinstance(op, PRODUCTS):
+    if isinstance(op, DOTS):
         rows = op.result.type.rank - 2
         # By place, not by value: a tile may be multiplied with itself.
         return [
@@ -67,8 +67,8 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
     return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
 
 
-def factor_dims(op: Any) -> list[int | None]:
-    """The dimension of each operand of a product that is K, along which scales have one element for a run."""
+def k_dims(op: Any) -> list[int | None]:
+    """The dimension of each operand of a dot that is K, along which scales have one element for a run."""
     rank = op.result.type.rank
     return [
         None if place == ACCUMULATOR else rank - 1 if place in WITH_ROWS else rank - 2
@@ -78,14 +78,14 @@ def factor_dims(op: Any) -> list[int | None]:
 
 def result_dim(op: Any, operand: Value, dim: int, parts: int) -> int | None:
     """The dimension along which the results are cut, or a store's tile is, when `operand` is along `dim`; None for a
-    reduction along it, or K of a product.  Raises Unsliceable."""
+    reduction along it, or K of a dot.  Raises Unsliceable."""
     if isinstance(op, aa.ViewOp):
         return view_dim(op.operand.type.shape, op.result.type.shape, dim, parts)
     if isinstance(op, aa.PermuteOp):
         return op.permutation.elements.index(dim)
     if isinstance(op, aa.ReduceOp):
         return None if dim == op.dim.value else dim - (dim > op.dim.value)
-    if isinstance(op, PRODUCTS) and operand_dims(op, dim, parts)[list(op.operands).index(operand)] is None:
+    if isinstance(op, DOTS) and operand_dims(op, dim, parts)[list(op.operands).index(operand)] is None:
         return None
     return dim
 

@@ -1,12 +1,12 @@
-"""Products of factors that do not fit in registers become loops over K, a slice of each factor in an iteration.
+"""Dots of operands that do not fit in registers become loops over K, a slice of each operand in an iteration.
 
     %a = tiled_load %v[%i, %j]     : tensor<128x256xf16>      %d = for %s in 0 .. 4 carrying %c:
     %b = tiled_load %w[%j, %k]     : tensor<256x128xf16>   ->   %a = tiled_load %x[%i, 4 * %j + %s] : tensor<128x64xf16>
     %d = dot %a, %b, %c                                         %b = tiled_load %y[4 * %j + %s, %k] : tensor<64x128xf16>
                                                                 dot %a, %b, %carried
 
-The additions keep their order.  Loads of such a loop run ahead like those of any other.  Products that stand in a loop
-already stay whole while shared memory holds their factors, which then do not pass through registers.
+The additions keep their order.  Loads of such a loop run ahead like those of any other.  Dots that stand in a loop
+already stay whole while shared memory holds their operands, which then do not pass through registers.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from tileiras.targets import (
     registers_per_thread,
 )
 
-from .dimensions import PRODUCTS, SHAPES, Remade, Unsliceable, factor_dims, is_elementwise
+from .dimensions import DOTS, SHAPES, Remade, Unsliceable, is_elementwise, k_dims
 from .groups import Group
 from .loops import SlicedLoops
 
 WHOLE_LIMIT = 128
-"""Most registers of a thread for a product as it is.  Above, the loop has a half to a third of the instructions and of
+"""Most registers of a thread for a dot as it is.  Above, the loop has a half to a third of the instructions and of
 the registers, and loads while it multiplies."""
 
 LOADED_LIMIT = 48
-"""Registers that slices of both factors take on their way from memory: 64 columns of f16 of a tile of 128x256."""
+"""Registers that slices of both operands take on their way from memory: 64 columns of f16 of a tile of 128x256."""
 
 APART_LIMIT = 128
 """The same where each element has a register of its own, as after accesses of single ones."""
 
 FRAGMENT_LIMIT = 128
-"""Registers that slices of both factors take as the product wants them, where warps share rows or columns."""
+"""Registers that slices of both operands take as the dot wants them, where warps share rows or columns."""
 
 LEAST_BYTES = 32
 """Of a slice along K: a sector of memory."""
 
 
-def slice_products(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
-    """Cuts the products of a function of nv_tileaa that take too many registers, in place; a remark says which."""
+def slice_dots(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
+    """Cuts the dots of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
     shared = _shared_bytes(func, dots.target)
     available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - OTHER_REGISTERS
     aliases, remade = AliasAnalysis(), Remade()
-    for op in [op for op in func.walk() if isinstance(op, PRODUCTS)]:
-        # A product may have been cut together with another one that has the same factor.
+    for op in [op for op in func.walk() if isinstance(op, DOTS)]:
+        # A dot may have been cut together with another one that has the same operand.
         if op.parent is None or _is_rounded(op):
             continue
         needed = sizes.registers(op)
@@ -81,15 +81,15 @@ def slice_products(func: Any, num_warps: int, dots: DotPlans, engine: Diagnostic
             rows, depth = op.a.type.shape[-2:]
             engine.remark(
                 op.location,
-                f"the product of {rows}x{depth} and {depth}x{op.b.type.shape[-1]} is made in {group.parts} steps:"
-                f" a thread would need {needed} registers for its factors",
+                f"the dot of {rows}x{depth} and {depth}x{op.b.type.shape[-1]} takes {group.parts} steps of K:"
+                f" a thread would need {needed} registers for its operands",
             )
         SlicedLoops(group).run()
 
 
 def _group(op: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group | None:
-    """What is cut together with the factors of a product; None when they cannot be cut."""
-    for value, dim in zip(op.operands, factor_dims(op)):
+    """What is cut together with the operands of a dot; None when they cannot be cut."""
+    for value, dim in zip(op.operands, k_dims(op)):
         origin = value.defining_op
         if dim is None or origin is None or origin.parent is not op.parent or value in remade:
             continue
@@ -116,25 +116,25 @@ def _is_in_loop(op: Operation, func: Operation) -> bool:
 
 
 def _is_rounded(op: Any) -> bool:
-    """Whether multiply-adds hold sums in a wider type and round them once, at the end."""
+    """Whether multiply-adds hold accumulators in a wider type and round them once, at the end."""
     element = op.c.type.element_type
     return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")
 
 
 class _Sizes:
-    """What products take, for one number of threads."""
+    """What dots take, for one number of threads."""
 
     def __init__(self, threads: int, dots: DotPlans) -> None:
         self._threads = threads
         self._dots = dots
 
     def registers(self, op: Any) -> int:
-        """32-bit registers of a thread that a product takes: its sums, and its factors as they come from memory, or
-        as it wants them."""
+        """32-bit registers of a thread that a dot takes: accumulators, and operands as they come from memory or as the
+        atom wants them."""
         return self._share(op.result, _width(op.result)) + max(self._loaded(op), self._held(op))
 
     def parts(self, op: Any) -> int:
-        """Into how many slices the factors are cut, a power of two."""
+        """Into how many slices the operands are cut, a power of two."""
         depth = op.a.type.shape[-1]
         least = max(self._atom_depth(op), *(8 * LEAST_BYTES // _width(v) for v in (op.a, op.b)))
         plan = self._dots.plan(op)
@@ -148,7 +148,7 @@ class _Sizes:
         return parts
 
     def apart(self, op: Any) -> int:
-        """Elements of a thread of both factors, as they come from memory."""
+        """Elements of a thread of both operands, as they come from memory."""
         return sum(self._share(v, 32) for v in (op.a, op.b))
 
     def _share(self, value: Value, width: int) -> int:
@@ -158,7 +158,7 @@ class _Sizes:
         return sum(self._share(v, _loaded_width(v)) for v in (op.a, op.b))
 
     def _held(self, op: Any) -> int:
-        """Registers of factors that are all there before the product begins: those that shared memory does not hold
+        """Registers of operands that are all there before the dot begins: those that shared memory does not hold
         while it reads them a step at a time.  Loops over multiply-adds read all of theirs so."""
         plan = self._dots.plan(op)
         if plan.atom == UNIVERSAL_FMA and plan.c.registers * op.a.type.shape[-1] > UNROLLED:
@@ -191,7 +191,7 @@ def _words(layout: Any, value: Value) -> int:
 
 
 def _loaded_width(value: Value) -> int:
-    """The width of a factor's elements where they come from memory, before they are converted."""
+    """The width of an operand's elements where they come from memory, before they are converted."""
     op: Any = value.defining_op
     while isinstance(op, SHAPES) or op is not None and len(op.operands) == 1 and is_elementwise(op):
         value = op.operands[0]

@@ -1,12 +1,12 @@
 """Which operations are cut together, and in which loops they are executed.
 
-A *group* is what hangs together through tensors that are cut along one dimension: loads, stores, whatever does the same
-to each element, reductions and scans along other dimensions, rows or columns of products, loops that carry them.  A
-reduction along the dimension itself ends a *stage*: it is complete when its loop is, and whoever wants both its result
-and the tile makes the tile again, in the loop of a later stage.  So does a product whose factors are cut along K, which
-is done only where that is asked for.  A scan along the dimension goes on, in the next slice, from what has come before,
-so that all scans of a group go one way, which is that of its loops.  Constants, ranges and what is computed of them are
-no part of a group, but made again in each slice; so is what else is in one of its loops.
+A *group* is operations connected by tensors sliced along one dimension: loads, stores, element-wise operations,
+reductions and scans along other dimensions, rows or columns of dots, loops that carry such tensors.  A reduction along
+the dimension itself ends a *phase*: its result exists after its loop, and consumers of both the result and the tile
+recompute the tile in the loop of a later phase.  So does a dot whose operands are cut along K, which is done only where
+that is asked for.  A scan along the dimension continues from the slice before, so that all scans of a group have one
+direction, which is that of its loops.  Constants, ranges and what is computed of them belong to no group: they are
+rematerialized in each slice, as is what else is in one of its loops.
 
 Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
 one after the other, or if each element of the one meets the same element of the other.
@@ -35,27 +35,27 @@ from tileiras.ir import (
 from .dimensions import (
     ACCESSES,
     COLLECTIVES,
-    PRODUCTS,
+    DOTS,
     SHAPES,
     STORES,
     Remade,
     Unsliceable,
-    factor_dims,
     is_elementwise,
+    k_dims,
     operand_dims,
     result_dim,
 )
 
 NEVER = 1 << 30
-"""The stage of what waits for something that cannot be in a loop of the group."""
+"""The phase of what waits for something that cannot be in a loop of the group."""
 
 
 class Group:
     """The operations that are cut together when `seed` is cut along `dim` into `parts`.
 
-    `dims` has the dimension of each tensor that is cut and `loops` the loops around some of them; `units` are the
-    operations of the seed's block that are or contain some, `stages` the loop in which each is completed and `runs` all
-    in which it is executed.  With `along_k` all products are cut along K, without it none.  Raises Unsliceable.
+    `dims` has the dimension of each tensor that is cut and `loops` the loops around some of them; `ops` are the
+    operations of the seed's block that are or contain some, `phases` the loop in which each is completed and `runs` all
+    in which it is executed.  With `along_k` all dots are cut along K, without it none.  Raises Unsliceable.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class Group:
         self.along_k = along_k
         self.dims: dict[Value, int] = {}
         self.loops: dict[Any, None] = {}
-        self.sinks: set[Operation] = set()
-        self.products: list[Any] = []
+        self.roots: set[Operation] = set()
+        self.dots: list[Any] = []
         self.scans: list[Any] = []
         """Those along the dimension that is cut."""
         self._whole: set[Value] = set()
@@ -82,25 +82,25 @@ class Group:
             self._follow(self._pending.pop())
             if not self._pending:
                 self._widen()
-        if self._whole & self.dims.keys() or not self.sinks:
+        if self._whole & self.dims.keys() or not self.roots:
             raise Unsliceable
         if len({scan.reverse is not None for scan in self.scans}) > 1:
             raise Unsliceable
         for loop in self.loops:
             self._check_loop(loop)
-        units = {self._unit(op) for op in self._found} | {self._unit(loop) for loop in self.loops}
-        self.units = [op for op in self.block.operations if op in units]
-        self.stages = self._find_stages()
-        self.stage_count = 1 + max(self.stages[op] for op in self.sinks)
-        self.runs: dict[Operation, list[int]] = {op: [] for op in self.units}
-        for stage in range(self.stage_count):
-            for op in self._needed(stage):
-                self.runs[op].append(stage)
+        ops = {self._unit(op) for op in self._found} | {self._unit(loop) for loop in self.loops}
+        self.ops = [op for op in self.block.operations if op in ops]
+        self.phases = self._find_phases()
+        self.phase_count = 1 + max(self.phases[op] for op in self.roots)
+        self.runs: dict[Operation, list[int]] = {op: [] for op in self.ops}
+        for phase in range(self.phase_count):
+            for op in self._needed(phase):
+                self.runs[op].append(phase)
         self._check_order()
 
     def is_reduced(self, op: Operation) -> bool:
-        """Whether an operation is a reduction along the dimension that is cut, or a product along K."""
-        return op in self.sinks and isinstance(op, (aa.ReduceOp, *PRODUCTS))
+        """Whether an operation is a reduction along the dimension that is cut, or a dot along K."""
+        return op in self.roots and isinstance(op, (aa.ReduceOp, *DOTS))
 
     # -- what belongs to the group -------------------------------------------------------------------------------------
 
@@ -187,28 +187,28 @@ class Group:
         self._enter(op.parent)
         if isinstance(op, ACCESSES):
             _check_access(op)
-        elif isinstance(op, PRODUCTS):
-            self.products.append(op)
+        elif isinstance(op, DOTS):
+            self.dots.append(op)
         elif not (isinstance(op, (*SHAPES, *COLLECTIVES)) or is_elementwise(op)):
             raise Unsliceable
         dim: int | None = self.dims[value]
         if value.defining_op is not op:
             dim = result_dim(op, value, self.dims[value], self.parts)
-        if isinstance(op, PRODUCTS) and self.along_k != (dim is None):
+        if isinstance(op, DOTS) and self.along_k != (dim is None):
             raise Unsliceable
         dims: list[int | None]
         if dim is None:
             if op.parent is not self.block:
                 raise Unsliceable
-            self.sinks.add(op)
-            if isinstance(op, PRODUCTS):
-                dims = factor_dims(op)
+            self.roots.add(op)
+            if isinstance(op, DOTS):
+                dims = k_dims(op)
             else:
                 _check_combiner(op)
                 dims = [op.dim.value] * len(op.operands)
         else:
             if isinstance(op, STORES):
-                self.sinks.add(self._unit(op))
+                self.roots.add(self._unit(op))
             if isinstance(op, aa.ScanOp) and dim == op.dim.value:
                 self._go_on(op)
             for result in op.results:
@@ -262,53 +262,53 @@ class Group:
                 if result not in self.dims and result.has_uses and not isinstance(result.type, aa.MemTokenType):
                     raise Unsliceable
 
-    # -- stages --------------------------------------------------------------------------------------------------------
+    # -- phases --------------------------------------------------------------------------------------------------------
 
-    def _find_stages(self) -> dict[Operation, int]:
-        """The first stage in which each unit can be executed."""
-        stages: dict[Operation, int] = {}
+    def _find_phases(self) -> dict[Operation, int]:
+        """The first phase in which each unit can be executed."""
+        phases: dict[Operation, int] = {}
         others: dict[Operation, int] = {}
-        group = set(self.units)
+        group = set(self.ops)
 
         def ready(value: Value, joins: bool) -> int:
             op = value.defining_op
-            if op not in stages:
+            if op not in phases:
                 return others.get(op, 0)  # type: ignore[arg-type]
             if isinstance(value.type, aa.MemTokenType):
                 # A token that comes back through something else than the group would put that into the loop.
-                return stages[op] if joins else NEVER
-            return stages[op] + self.is_reduced(op)
+                return phases[op] if joins else NEVER
+            return phases[op] + self.is_reduced(op)
 
         for op in self.block.operations:
             inside = op in group
             joins = inside or isinstance(op, aa.JoinMemTokenOp)
-            stage = max((ready(v, joins) for inner in op.walk() for v in inner.operands), default=0)
+            phase = max((ready(v, joins) for inner in op.walk() for v in inner.operands), default=0)
             if not inside:
-                others[op] = stage
-            elif stage >= NEVER:
+                others[op] = phase
+            elif phase >= NEVER:
                 raise Unsliceable
             else:
-                stages[op] = stage
-                if len(stages) == len(group):
+                phases[op] = phase
+                if len(phases) == len(group):
                     break
-        return stages
+        return phases
 
-    def _needed(self, stage: int) -> list[Operation]:
-        """The units that the loop of a stage executes, in order."""
+    def _needed(self, phase: int) -> list[Operation]:
+        """The ops that the loop of a phase executes, in order."""
         found: set[Operation] = set()
-        pending = [op for op in self.sinks if self.stages[op] == stage]
+        pending = [op for op in self.roots if self.phases[op] == phase]
         while pending:
             unit = pending.pop()
             if unit not in found:
                 found.add(unit)
                 used = (v for inner in unit.walk() for v in inner.operands if v in self.dims)
                 pending += [self._unit(v.defining_op) for v in used if v.defining_op is not None]
-        return [op for op in self.units if op in found]
+        return [op for op in self.ops if op in found]
 
     # -- order ---------------------------------------------------------------------------------------------------------
 
     def _check_order(self) -> None:
-        accesses = {op: self._unit(op) for unit in self.units for op in unit.walk() if isinstance(op, ACCESSES)}
+        accesses = {op: self._unit(op) for unit in self.ops for op in unit.walk() if isinstance(op, ACCESSES)}
         if not all(self.runs[unit] for unit in accesses.values()):
             raise Unsliceable
         for second, later in accesses.items():
@@ -335,7 +335,7 @@ class Group:
 
     def registers(self, threads: int) -> int:
         """32-bit registers of a thread for the tiles that are there at a time, executed in order."""
-        return self._most(self.units, threads)
+        return self._most(self.ops, threads)
 
     def _most(self, ops: list[Operation], threads: int) -> int:
         last: dict[Value, Operation] = {}
@@ -419,21 +419,21 @@ def _check_combiner(op: Any) -> None:
 
 
 def words(value: Value, threads: int) -> int:
-    """Registers of a thread for its share of a tensor; none for factors on their way from memory, of which products
+    """Registers of a thread for its share of a tensor; none for operands on their way from memory, of which dots
     read a step at a time."""
-    if _is_factor(value):
+    if _is_dot_operand(value):
         return 0
     type = value.type
     width = max(1, getattr(type.element_type, "width", 64))
     return -(-type.num_elements * width // (32 * threads)) or 1
 
 
-def _is_factor(value: Value) -> bool:
+def _is_dot_operand(value: Value) -> bool:
     source: Any = value.defining_op
     while isinstance(source, SHAPES) or source is not None and len(source.operands) == 1 and is_elementwise(source):
         source = source.operands[0].defining_op
     return isinstance(source, ACCESSES) and all(
-        isinstance(user, PRODUCTS) and value is not user.c
-        or (isinstance(user, SHAPES) or is_elementwise(user)) and all(map(_is_factor, user.results))
+        isinstance(user, DOTS) and value is not user.c
+        or (isinstance(user, SHAPES) or is_elementwise(user)) and all(map(_is_dot_operand, user.results))
         for user in value.users
     )

@@ -17,7 +17,7 @@ from tileiras.ir import (
     i32,
 )
 
-from .dimensions import PRODUCTS, factor_dims
+from .dimensions import DOTS, k_dims
 from .operations import SlicedOperations, integer, sliced
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SlicedLoops:
-    """Replaces a group by a loop for each of its stages."""
+    """Replaces a group by a loop for each of its phases."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -37,18 +37,18 @@ class SlicedLoops:
         group = self.group
         end: Operation | None = None
         bodies = []
-        for stage in range(group.stage_count):
-            sinks = [op for op in group.units if op in group.sinks and group.stages[op] == stage]
-            if not sinks:
+        for phase in range(group.phase_count):
+            roots = [op for op in group.ops if op in group.roots and group.phases[op] == phase]
+            if not roots:
                 continue
-            place = sinks[-1]
+            place = roots[-1]
             if end is not None and place.is_before_in_block(end):
                 assert end.next is not None
                 place = end.next
-            made = _Loop(self, stage, sinks).insert(place)
+            made = _Loop(self, phase, roots).insert(place)
             bodies.append(made[0].regions[0].block)
             end = self._delay(made)
-        for op in reversed(group.units):
+        for op in reversed(group.ops):
             for result in op.results:
                 if isinstance(result.type, aa.MemTokenType) and op in self.completed:
                     result.replace_all_uses_with(self.completed[op])
@@ -81,16 +81,16 @@ def _thin(type: TensorType, dim: int) -> TensorType:
 
 
 class _Loop(SlicedOperations):
-    """The loop of one stage: slices of what its sinks need.  It carries a token, slices of its reductions, the ends of
-    its scans, and its products."""
+    """The loop of one phase: slices of what its roots need.  It carries a token, slices of its reductions, the ends of
+    its scans, and its dots."""
 
-    def __init__(self, loops: SlicedLoops, stage: int, sinks: list[Operation]) -> None:
+    def __init__(self, loops: SlicedLoops, phase: int, roots: list[Operation]) -> None:
         super().__init__(loops.group)
         self.completed = loops.completed
-        self.stage = stage
-        self.reductions: list[Any] = [op for op in sinks if isinstance(op, aa.ReduceOp)]
-        self.products: list[Any] = [op for op in sinks if isinstance(op, PRODUCTS) and self.group.is_reduced(op)]
-        self.ops = [op for op in self.group.units if stage in self.group.runs[op]]
+        self.phase = phase
+        self.reductions: list[Any] = [op for op in roots if isinstance(op, aa.ReduceOp)]
+        self.dots: list[Any] = [op for op in roots if isinstance(op, DOTS) and self.group.is_reduced(op)]
+        self.ops = [op for op in self.group.ops if phase in self.group.runs[op]]
         self.scans: dict[Any, list[Value]] = {op: [] for op in self.ops if op in self.group.scans}
         """The scans along the dimension that is cut, and what has come before a slice; behind it, what comes before the
         next."""
@@ -105,7 +105,7 @@ class _Loop(SlicedOperations):
         types = [sliced(v.type, op.dim.value, parts) for op in self.reductions for v in op.inputs]
         reduced = len(types)
         types += [_thin(v.type, op.dim.value) for op in self.scans for v in op.inputs]
-        initial = [*(self._zero(type) for type in types), *(op.c for op in self.products)]
+        initial = [*(self._zero(type) for type in types), *(op.c for op in self.dots)]
         carried = [self.start.type, *(v.type for v in initial)]
         body = Block([i32, *carried], [place.location] * (1 + len(carried)))
         self.counter = body.arguments[0]
@@ -119,11 +119,11 @@ class _Loop(SlicedOperations):
         for op in self.scans:
             self.scans[op] = [next(before) for _ in op.inputs]
         for op in self.ops:
-            if op not in self.reductions and op not in self.products:
+            if op not in self.reductions and op not in self.dots:
                 self.again(op)
         running = self._combine(body.arguments[2 : 2 + reduced])
         running += [value for values in self.scans.values() for value in values]
-        running += map(self._multiplied, self.products, body.arguments[2 + len(types) :])
+        running += map(self._multiplied, self.dots, body.arguments[2 + len(types) :])
         self.inner.location = place.location
         tokens = [self.values[r] for op in self.ops for r in op.results if isinstance(r.type, aa.MemTokenType)]
         token: Value = body.arguments[1]
@@ -133,17 +133,17 @@ class _Loop(SlicedOperations):
         loop = scf.ForOp.create((*bounds, self.start, *initial), carried, {}, (Region([body]),))
         self.outer.insert(loop)
         for op in self.ops:
-            if any(isinstance(r.type, aa.MemTokenType) for r in op.results) and self.group.runs[op][-1] == self.stage:
+            if any(isinstance(r.type, aa.MemTokenType) for r in op.results) and self.group.runs[op][-1] == self.phase:
                 self.completed[op] = loop.results[0]
                 for result in op.results:
                     if isinstance(result.type, aa.MemTokenType):
                         self._replace_outside(result, loop.results[0])
-        for op, product in zip(self.products, loop.results[1 + len(types) :]):
-            op.replace_all_uses_with((product,))
+        for op, dot in zip(self.dots, loop.results[1 + len(types) :]):
+            op.replace_all_uses_with((dot,))
         return [loop, *self._complete(loop.results[1 : 1 + reduced])]
 
     def _replace_outside(self, old: Value, new: Value) -> None:
-        """The group's own operations are still to be read by later stages."""
+        """The group's own operations are still to be read by later phases."""
         old.replace_uses_in(new, [user for user in old.users if user not in self.group.runs])
 
     def _zero(self, type: TensorType) -> Value:
@@ -188,13 +188,13 @@ class _Loop(SlicedOperations):
         pairs = zip(fresh, combined)
         return [self.inner.insert(arith.SelectOp(self.is_first, new, old)).results[0] for new, old in pairs]
 
-    # -- products ------------------------------------------------------------------------------------------------------
+    # -- dots ------------------------------------------------------------------------------------------------------
 
-    def _multiplied(self, op: Any, sums: Value) -> Value:
-        """A product's sums with those of this slice of K."""
+    def _multiplied(self, op: Any, accumulators: Value) -> Value:
+        """A dot's accumulators with those of this slice of K."""
         self.inner.location = op.location
-        factors = [sums if dim is None else self._slice(v, dim) for v, dim in zip(op.operands, factor_dims(op))]
-        return self.inner.insert(type(op).create(factors, (sums.type,), dict(op.attributes))).results[0]
+        operands = [accumulators if dim is None else self._slice(v, dim) for v, dim in zip(op.operands, k_dims(op))]
+        return self.inner.insert(type(op).create(operands, (accumulators.type,), dict(op.attributes))).results[0]
 
     # -- scans ---------------------------------------------------------------------------------------------------------
 

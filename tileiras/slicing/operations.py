@@ -89,7 +89,7 @@ class SlicedOperations:
         body = Block([old.arguments[0].type, *types], [a.location for a in old.arguments])
         self.values.update(zip(old.arguments, body.arguments))
         outer, made = self.inner, self.made
-        # What is made again inside is not there after the loop.
+        # What is rematerialized inside is not there after the loop.
         self.inner, self.made = Builder.at_end(body), dict(made)
         for op in old.operations:
             if op is not old.last:
@@ -131,7 +131,7 @@ class SlicedOperations:
         return new.results[0]
 
     def _range(self, type: TensorType) -> Operation:
-        """The next so many numbers."""
+        """This slice of the iota."""
         insert = self.inner.insert
         element = type.element_type
         first = insert(arith.MulIOp(self.counter, integer(self.inner, type.num_elements))).results[0]

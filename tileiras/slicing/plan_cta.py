@@ -4,7 +4,7 @@
     tiled_store %a, %w[%i]                            ->    %a = tiled_load %v'[2 * %i + %r] : tensor<64x64xf32>
                                                             tiled_store %a, %w'[2 * %i + %r]
 
-What is stored is cut into a slice for each CTA (see `slice_groups`); a product's other factor is loaded by all of them.
+What is stored is cut into a slice for each CTA (see `slice_groups`); a dot's other operand is loaded by all of them.
 Nothing waits for another CTA, so it has to be seen that none needs to: every access that must come before or after
 another, one of them a write, and may meet it, meets it in the same CTA.  What no store waits for is executed by all,
 with the same result: loads of what nobody writes meanwhile, scalars, conditions.
@@ -75,16 +75,16 @@ class _Share(SlicedOperations):
         self.counter = number
 
     def replace(self) -> None:
-        units = self.group.units
-        for op in units:
+        ops = self.group.ops
+        for op in ops:
             self.outer = self.inner = Builder.before(op)
             self.again(op)
             for result in op.results:
                 if isinstance(result.type, aa.MemTokenType):
                     # The group's own operations are still to be read.
-                    others = [user for user in result.users if self.group.block.find_ancestor_op(user) not in units]
+                    others = [user for user in result.users if self.group.block.find_ancestor_op(user) not in ops]
                     result.replace_uses_in(self.values[result], others)
-        for op in reversed(units):
+        for op in reversed(ops):
             op.erase()
 
 
@@ -106,7 +106,7 @@ def _groups(func: Any, parts: int) -> dict[Any, Group]:
         if not isinstance(op, STORES) or op in met:
             continue
         group = found[op] = _group(op, parts, aliases, remade)
-        inside = {inner for unit in group.units for inner in unit.walk()}
+        inside = {inner for unit in group.ops for inner in unit.walk()}
         if inside & met:
             raise Indivisible(op, "its tiles are cut in two ways")
         met |= inside
@@ -126,7 +126,7 @@ def _group(store: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Gr
                 group = Group(data, dim, parts, aliases, remade)
             except Unsliceable:
                 continue
-            if group.stage_count == 1 and not any(map(group.is_reduced, group.sinks)):
+            if group.phase_count == 1 and not any(map(group.is_reduced, group.roots)):
                 return group
     raise Indivisible(store, f"what is stored here does not come in {parts} independent slices")
 

@@ -15,8 +15,8 @@ def has_large_tiles(func: Operation, threads: int) -> bool:
     return any(isinstance(type, TensorType) and type.num_elements > SMALL_TILE * threads for type in types)
 
 
-def has_large_factors(func: Operation, threads: int) -> bool:
-    """Whether a product has factors that may be cut along K: more words of 32 bits for a thread than this."""
-    products = (op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp)))
-    types = ([v.type for v in op.operands[:2]] for op in products)
+def has_large_operands(func: Operation, threads: int) -> bool:
+    """Whether a dot has operands that may be cut along K: more words of 32 bits for a thread than this."""
+    dots = (op for op in func.walk() if isinstance(op, (aa.DotOp, aa.BlockScaledMmaOp)))
+    types = ([v.type for v in op.operands[:2]] for op in dots)
     return any(sum(t.num_elements * t.element_type.width for t in pair) > 32 * SMALL_TILE * threads for pair in types)

@@ -7,7 +7,7 @@
 
 A scan along the dimension goes on from the last element of the slice before.
 
-The loop around a product is executed for each slice of the rows, or columns, of its result; the factor that has none of
+The loop around a dot is executed for each slice of the rows, or columns, of its result; the operand that has none of
 these is loaded again.
 """
 
@@ -55,7 +55,7 @@ def slice_tiles(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEng
             group = None if seed is None else slicing.choose(seed)
             if seed is None or group is None:
                 continue
-            met.update(group.units)
+            met.update(group.ops)
             if engine is not None:
                 shape = "x".join(map(str, seed.type.shape))
                 engine.remark(
@@ -101,14 +101,14 @@ class _Slicing:
             if taken <= most:
                 return None
             extent = seed.type.shape[dim]
-            if dim == seed.type.rank - 1 and not group.products:
+            if dim == seed.type.rank - 1 and not group.dots:
                 extent //= MIN_RUN
             parts = min(1 << (-(-taken // aim) - 1).bit_length(), extent)
             while parts > 2 and (finer := self._group(seed, dim, parts)) is None:
                 parts //= 2
             if parts > 1:
                 found.append(finer if parts > 2 else group)  # type: ignore[arg-type]
-        return min(found, key=lambda group: (group.stage_count, len(group.scans), -group.parts), default=None)
+        return min(found, key=lambda group: (group.phase_count, len(group.scans), -group.parts), default=None)
 
     def taken(self, group: Group) -> int:
         """Registers of a thread for the tiles of a group."""
@@ -123,17 +123,17 @@ class _Slicing:
     def _registers(self, group: Group) -> tuple[int, int, int]:
         """Registers that a group takes, above how many it is cut, and how many its slices should take.
 
-        Of products only the accumulators count: loading factors twice costs more than a few registers that are spilled,
+        Of dots only the accumulators count: loading operands twice costs more than a few registers that are spilled,
         and more than having an SM to itself.
         """
         left = max(1, self._available - OTHER_REGISTERS)
-        if group.products:
+        if group.dots:
             left = max(1, self._alone - OTHER_REGISTERS)
-            return max(map(self._accumulators, group.products)), left, left
+            return max(map(self._accumulators, group.dots)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 
-    def _accumulators(self, product: Any) -> int:
-        """Registers of a thread for a product's sums; what is multiplied run by run has those of the run, and the two
-        numbers that each is multiplied by, beside them."""
-        by_run = isinstance(product, aa.BlockScaledMmaOp) and self._dots.scaled_atom(product) is None
-        return words(product.result, self.threads) * (4 if by_run else 1)
+    def _accumulators(self, dot: Any) -> int:
+        """Registers of a thread for a dot's accumulators; one that is scaled run by run has those of the run, and the
+        two scales of each, beside them."""
+        by_run = isinstance(dot, aa.BlockScaledMmaOp) and self._dots.scaled_atom(dot) is None
+        return words(dot.result, self.threads) * (4 if by_run else 1)

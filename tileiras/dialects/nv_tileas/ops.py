@@ -243,7 +243,7 @@ class PermuteOp(aa.PermuteOp):
     name = "nv_tileas.permute"
 
 
-RENAMING = (ViewOp, PermuteOp)
+VIEW_LIKE = (ViewOp, PermuteOp)
 """Operations that only give elements other coordinates."""
 
 
@@ -295,7 +295,7 @@ class BlockScaledMmaOp(aa.BlockScaledMmaOp):
     operand_layouts = attribute(ArrayAttr, optional=True)
 
 
-PRODUCTS = (DotOp, BlockScaledMmaOp)
+DOTS = (DotOp, BlockScaledMmaOp)
 """Operations with the factors `a` and `b`, the sums `c` to which they add, and perhaps scales of the factors."""
 
 

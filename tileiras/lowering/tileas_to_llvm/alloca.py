@@ -18,7 +18,7 @@ from tileiras.resources.arena import alloca_bytes
 
 from .debug import GENERIC, continue_at, only_where
 from .function import FunctionLowering
-from .replicas import from_representative
+from .replicas import from_elected
 from .types import fragment_type
 
 HEAP_ALIGNMENT = 16
@@ -49,7 +49,7 @@ def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     continue_at(failed, lowering)
     emit.insert(llvm.BrOp([given], dest=after))
     emit.block = after
-    shared = from_representative(after.arguments[0], lowering.layout(op.result), lowering)
+    shared = from_elected(after.arguments[0], lowering.layout(op.result), lowering)
     lowering.allocations[op.result] = shared
     if slack:
         shared = emit.and_(emit.value(emit.add(shared, alignment - 1, i64)), -alignment, i64)

@@ -20,7 +20,7 @@ from tileiras.requirements import admits
 from .access import SCOPES, address_text, guarded, load_vector, ordering_of, register_list
 from .function import FunctionLowering
 from .masked_vectors import by_bounds, vector_bits
-from .replicas import from_representative, representative
+from .replicas import from_elected, representative
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses
 
@@ -147,7 +147,7 @@ def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: Fun
         results.append(update.at(emit.extract(pointers, register), operands, emit.both(acting, active)))
     if not wanted:
         return [None, None]
-    return [from_representative(emit.build(results), layout, lowering), None]
+    return [from_elected(emit.build(results), layout, lowering), None]
 
 
 def atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:

@@ -59,7 +59,7 @@ def _mma_block_scale(atom: Any, operands: Sequence[list[Value]], result: Any) ->
     )
 
 
-PRODUCTS: dict[str, Callable[[Any, Sequence[list[Value]], Any], Any]] = {
+DOTS: dict[str, Callable[[Any, Sequence[list[Value]], Any], Any]] = {
     "nvvm.mma.sync": _mma_sync,
     "nvvm.mma.block_scale": _mma_block_scale,
 }
@@ -105,7 +105,7 @@ def multiply(
     made = _MADE.get(atom.name)
     if made is None:
         result = llvm.LLVMStructType([v.type for v in sums])
-        op = PRODUCTS[atom.op](atom, operands, result)
+        op = DOTS[atom.op](atom, operands, result)
         _MADE[atom.name] = type(op), dict(op.attributes), result
     else:
         kind, attributes, result = made

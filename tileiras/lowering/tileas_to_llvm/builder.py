@@ -37,7 +37,7 @@ from .types import count_of, element_of, vector_of
 Number = Value | int
 
 
-class Builder:
+class FragmentBuilder:
     """Inserts into `block`, with `location` on every operation.
 
     What is made once, in the prologue, has the location of whoever asked for it first.

@@ -30,7 +30,7 @@ from .atoms import load_matrices, moves_matrices, store_matrices
 from .builder import Number
 from .emitter import FULL_WARP
 from .function import FunctionLowering
-from .synchronization import Region
+from .synchronization import ScratchArea
 from .types import bit_width, count_of, element_of, renamed_layout, vector_of
 
 
@@ -50,7 +50,7 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
 
 def reads_steps(op: Any, value: Value) -> bool:
     """Whether an operation takes `value` as a factor or its scales, so that it can be read step by step."""
-    return isinstance(op, tileas.PRODUCTS) and op.c is not value
+    return isinstance(op, tileas.DOTS) and op.c is not value
 
 
 def feeds_steps(value: Value, block: Block) -> bool:
@@ -58,7 +58,7 @@ def feeds_steps(value: Value, block: Block) -> bool:
     for user in value.users:
         if user.parent is not block:
             return False
-        renames = isinstance(user, tileas.RENAMING) and renamed_layout(user) == layout_of(user.results[0].type)
+        renames = isinstance(user, tileas.VIEW_LIKE) and renamed_layout(user) == layout_of(user.results[0].type)
         if not (feeds_steps(user.results[0], block) if renames else reads_steps(user, value)):
             return False
     return True
@@ -209,7 +209,7 @@ class StagedFragment:
         self,
         access: SharedAccess | MatrixAccess,
         place: Place,
-        region: Region,
+        region: ScratchArea,
         element: Any,
         lowering: FunctionLowering,
     ) -> None:
@@ -281,7 +281,7 @@ class _Exchange:
                 parts = [emit.extract(words, i) for i in range(access.matrices)]
                 store_matrices(emit.gep(pointer, offset), parts, access.transposed, lowering)
             return
-        holder = representative_of(access, self._conditions, lowering)
+        holder = elected_of(access, self._conditions, lowering)
         predicate = emit.both(holder, holds(self._conditions, lowering))
         for group, (pointer, offset) in zip(access.registers, addresses):
             store_vector(lowering, pointer, offset, emit.shuffle(self._data, group), predicate)
@@ -299,7 +299,7 @@ class _Exchange:
         return StagedFragment(self._plan.load, self._place, self._region, element, self._lowering)
 
 
-def representative_of(
+def elected_of(
     access: SharedAccess, conditions: Sequence[Condition], lowering: FunctionLowering
 ) -> Value | None:
     """Whether the thread is the one of those with copies that stores; None when there are no copies.  A thread bit with
@@ -307,7 +307,7 @@ def representative_of(
     masks = {"lane": access.lane_mask, "warp": access.warp_mask}
     for condition in conditions:
         masks[condition.dim] &= ~(1 << condition.bit)
-    return lowering.emit.thread_is_representative(masks["lane"], masks["warp"])
+    return lowering.emit.thread_is_elected(masks["lane"], masks["warp"])
 
 
 def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value | None:

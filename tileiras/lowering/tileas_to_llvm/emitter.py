@@ -26,7 +26,7 @@ from tileiras.ir import (
     i64,
 )
 
-from .builder import Builder, Number
+from .builder import FragmentBuilder, Number
 from .types import count_of, vector_of
 
 FULL_WARP = -1
@@ -35,7 +35,7 @@ FULL_WARP = -1
 _THREAD = "thread"
 
 
-class Emitter(Builder):
+class Emitter(FragmentBuilder):
     """A builder that folds arithmetic and knows the thread."""
 
     def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:
@@ -276,7 +276,7 @@ class Emitter(Builder):
             bits |= places
         return result
 
-    def thread_is_representative(self, lane_mask: int, warp_mask: int) -> Value | None:
+    def thread_is_elected(self, lane_mask: int, warp_mask: int) -> Value | None:
         """Whether all these bits of lane and warp are clear; None when there are none."""
         mask = lane_mask | warp_mask << 5
         if not mask:

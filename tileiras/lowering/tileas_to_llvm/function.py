@@ -40,7 +40,7 @@ from tileiras.resources.launch_bounds import fills_half
 from tileiras.targets import Target
 
 from .emitter import Emitter
-from .synchronization import Region, Synchronization
+from .synchronization import ScratchArea, Synchronization
 from .types import count_of, scalar_type, vector_of
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
@@ -303,7 +303,7 @@ class FunctionLowering:
         name = self.strings.setdefault(text, f"{self.func.sym_name.value}_string_{len(self.strings)}")
         return SymbolRefAttr(name)
 
-    def scratch(self, size: int) -> tuple[Value, Region]:
+    def scratch(self, size: int) -> tuple[Value, ScratchArea]:
         """A scratch area of `size` bytes in shared memory: its address, and the region to synchronise on.
 
         Each use has an area of its own while they are cheap, so that the barrier of one also separates the uses of
@@ -315,7 +315,7 @@ class FunctionLowering:
         self._scratch_top = start + size
         return self._area(start, size)
 
-    def _area(self, start: int, size: int) -> tuple[Value, Region]:
+    def _area(self, start: int, size: int) -> tuple[Value, ScratchArea]:
         self.shared_bytes = max(self.shared_bytes, start + size)
         if self.shared_bytes > self.target.shared_per_cta:
             raise VerifyError(
@@ -332,7 +332,7 @@ class FunctionLowering:
         pointer = emit.once(("smem", start), lambda: emit.gep(base, start))
         return pointer, self.synchronization.region(start, start + size)
 
-    def reserve(self, op: Any, size: int) -> tuple[Value, Region]:
+    def reserve(self, op: Any, size: int) -> tuple[Value, ScratchArea]:
         """Like scratch(), for the buffer that `op` makes, which lives until it is released, at its offset."""
         if op.offset is None:
             raise VerifyError("has no place in shared memory: run 'tileas-optimize-alloc-tensor' first")

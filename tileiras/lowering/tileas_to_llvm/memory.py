@@ -14,7 +14,7 @@ from tileiras.layout.memory import register_groups
 from .access import as_data, from_memory, load_vector, ordering_of, store_vector
 from .function import FunctionLowering
 from .masked_vectors import MaskedVectors, by_bounds, vector_bits
-from .replicas import from_representative, representative
+from .replicas import from_elected, representative
 from .types import (
     as_integer,
     element_of,
@@ -45,7 +45,7 @@ def _element_type(view: Any) -> Any:
 
 def _addresses(op: Any, layout: LinearLayout, lowering: FunctionLowering) -> TileAddresses:
     if op.view.type.element_type.width == 4:
-        from .nibbles import NibbleAddresses
+        from .sub_byte import NibbleAddresses
 
         return NibbleAddresses(op, layout, lowering)
     return TileAddresses(op, layout, lowering)
@@ -68,9 +68,9 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
 
         access = multimem.load(op.reduction.value)
     elif addresses.view.element_type.width == 4:
-        from . import nibbles
+        from . import sub_byte
 
-        access = nibbles.load_vector
+        access = sub_byte.load_vector
 
     def load(width: int, masked: bool) -> Value:
         groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
@@ -89,7 +89,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
 
     value = by_bounds(addresses, axis, size, load, lowering)
     if ordering:
-        value = from_representative(value, layout, lowering)
+        value = from_elected(value, layout, lowering)
     return [from_memory(value, held, lowering), None]
 
 
@@ -110,9 +110,9 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
 
         access = multimem.store_vector
     elif addresses.view.element_type.width == 4:
-        from . import nibbles
+        from . import sub_byte
 
-        access = nibbles.store_vector
+        access = sub_byte.store_vector
 
     def store(width: int, masked: bool) -> None:
         groups = register_groups(layout.registers, vector_bits(layout, axis, width) if width > 1 else ())
@@ -142,9 +142,9 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     element, held = i8 if type.width == 4 else memory_type(type), scalar_type(type)
     access: Any = load_vector
     if type.width == 4:
-        from . import nibbles
+        from . import sub_byte
 
-        access = nibbles.load_vector
+        access = sub_byte.load_vector
     pointers = lowering.value(op.pointer)
     other = as_data(lowering.value(op.other), lowering) if op.other is not None else None
     ordering = ordering_of(op)
@@ -175,7 +175,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
 
     value = emit.bitcast(mask.branched(loaded), vector_of(element, layout.registers))
     if ordering:
-        value = from_representative(value, layout, lowering)
+        value = from_elected(value, layout, lowering)
     return [from_memory(value, held, lowering), None]
 
 
@@ -190,9 +190,9 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
     ordering = ordering_of(op)
     access: Any = store_vector
     if points_to_half_bytes(op.pointer.type):
-        from . import nibbles
+        from . import sub_byte
 
-        access = nibbles.store_vector
+        access = sub_byte.store_vector
     elif op.mask is not None or acting is not None or ordering:
         value = emit.bitcast(value, vector_of(as_integer(element_of(value.type)), layout.registers))
     mask = MaskedVectors(op, layout, lowering)

@@ -154,7 +154,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
     called = min(MOST_ARGUMENTS, total)
     base, region = lowering.scratch(staged * size)
     free = layout.free_variable_masks()
-    holder = emit.thread_is_representative(free["lane"], free["warp"])
+    holder = emit.thread_is_elected(free["lane"], free["warp"])
     thread = emit.linear(layout.bases("lane"), layout.bases("warp"))
     separators = _separators(shape, lowering)
 

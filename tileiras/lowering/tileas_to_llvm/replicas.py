@@ -17,10 +17,10 @@ from .function import FunctionLowering
 def representative(layout: LinearLayout, lowering: FunctionLowering) -> Value | None:
     """Whether this thread is the one that acts for all holders of its elements; None where each has its own."""
     free = layout.free_variable_masks()
-    return lowering.emit.thread_is_representative(free["lane"], free["warp"])
+    return lowering.emit.thread_is_elected(free["lane"], free["warp"])
 
 
-def from_representative(value: Value, layout: LinearLayout, lowering: FunctionLowering) -> Value:
+def from_elected(value: Value, layout: LinearLayout, lowering: FunctionLowering) -> Value:
     """A fragment of in-memory elements that the representatives hold, in every thread that holds a copy."""
     emit = lowering.emit
     free = layout.free_variable_masks()

@@ -18,7 +18,7 @@ from .types import points_to_half_bytes, renamed_layout, scalar_type
 def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     scalar = args[0]
     if points_to_half_bytes(op.result.type):
-        from .nibbles import half_byte_address
+        from .sub_byte import half_byte_address
 
         scalar = half_byte_address(scalar, lowering)
     return lowering.emit.splat(scalar, lowering.layout(op.result).registers)

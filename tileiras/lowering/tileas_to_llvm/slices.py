@@ -109,7 +109,7 @@ class _Image:
         emit = lowering.emit
         lowering.synchronization.before_scratch(self._region)
         free = layout.free_variable_masks()
-        holder = emit.thread_is_representative(free["lane"], free["warp"])
+        holder = emit.thread_is_elected(free["lane"], free["warp"])
         for place in self._places(layout, box):
             data = emit.shuffle(value, place.registers)
             store_vector(lowering, place.pointer, place.offset, data, emit.both(holder, place.inside))

@@ -21,15 +21,15 @@ from .atoms import commit_copies, copy_async, wait_for_copies
 from .convert_layout import (
     Place,
     StagedFragment,
+    elected_of,
     feeds_steps,
     holds,
     read_shared,
-    representative_of,
     shared_addresses,
 )
 from .function import FunctionLowering
 from .masked_vectors import MaskedVectors
-from .synchronization import Region
+from .synchronization import ScratchArea
 from .types import element_of, memory_type, scalar_type, vector_of
 from .views import TileAddresses
 
@@ -38,7 +38,7 @@ class Buffer(NamedTuple):
     """Where a buffer is in the arena."""
 
     pointer: Value
-    region: Region
+    region: ScratchArea
     stage_bytes: int
 
 
@@ -76,7 +76,7 @@ def _targets(
         access = None
     if access is None or access.vector != vector:
         raise VerifyError(f"expects {vector} neighbouring elements in shared memory")
-    holder = emit.thread_is_representative(access.lane_mask, access.warp_mask)
+    holder = emit.thread_is_elected(access.lane_mask, access.warp_mask)
     places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
     return holder, [(group, *place) for group, place in zip(access.registers, places)]
 
@@ -200,7 +200,7 @@ def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
     except ValueError as error:
         raise VerifyError(str(error)) from None
     lowering.synchronization.before_scratch(buffer.region)
-    holder = emit.both(representative_of(access, conditions, lowering), holds(conditions, lowering))
+    holder = emit.both(elected_of(access, conditions, lowering), holds(conditions, lowering))
     places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
     for group, (pointer, offset) in zip(access.registers, places):
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)

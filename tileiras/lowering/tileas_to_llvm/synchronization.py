@@ -14,8 +14,7 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import nvvm, scf
-from tileiras.ir import Block, MemoryWrite, Operation, TensorType, Value
-from tileiras.ir import Region as IRRegion
+from tileiras.ir import Block, MemoryWrite, Operation, Region, TensorType, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _ASYNCHRONOUS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.AsyncWaitOp
 _MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
 
 
-class Region:
+class ScratchArea:
     """A part of the scratch arena, `start` to `end` in bytes, and when it was last read, and written to be read at any
     time."""
 
@@ -51,13 +50,13 @@ class _Loop:
 
     __slots__ = ("entered", "op", "pending", "reads", "saved_barrier", "tested")
 
-    def __init__(self, op: Operation, entered: int, saved_barrier: int, reads: dict[Region, int]) -> None:
+    def __init__(self, op: Operation, entered: int, saved_barrier: int, reads: dict[ScratchArea, int]) -> None:
         self.op = op
         self.entered = entered
         self.saved_barrier = saved_barrier
         self.reads = reads
-        self.tested: tuple[int, dict[Region, int]] = (saved_barrier, {})
-        self.pending: list[tuple[Block, Operation | None, Region]] = []
+        self.tested: tuple[int, dict[ScratchArea, int]] = (saved_barrier, {})
+        self.pending: list[tuple[Block, Operation | None, ScratchArea]] = []
 
 
 class Synchronization:
@@ -71,7 +70,7 @@ class Synchronization:
         self._lowering = lowering
         self._time = 1
         self._barrier = 0
-        self._regions: list[Region] = []
+        self._regions: list[ScratchArea] = []
         self._loops: list[_Loop] = []
         self._settled: set[tuple[Block, Operation | None]] = set()
         self._emitted: dict[Operation, int] = {}
@@ -85,12 +84,12 @@ class Synchronization:
 
     # -- scratch -------------------------------------------------------------------------------------------------------
 
-    def region(self, start: int, end: int) -> Region:
-        region = Region(start, end)
+    def region(self, start: int, end: int) -> ScratchArea:
+        region = ScratchArea(start, end)
         self._regions.append(region)
         return region
 
-    def before_scratch(self, region: Region) -> None:
+    def before_scratch(self, region: ScratchArea) -> None:
         """Before stores to a region: earlier loads from what it overlaps must be over in all threads."""
         overlapping = [r for r in self._regions if r.start < region.end and region.start < r.end]
         if any(r.last_read > self._barrier for r in overlapping):
@@ -102,17 +101,17 @@ class Synchronization:
             if self._barrier <= loop.entered:
                 loop.pending.append((block, block.last, region))
 
-    def scratch_read(self, region: Region) -> None:
+    def scratch_read(self, region: ScratchArea) -> None:
         """After loads from a region."""
         self._time += 1
         region.last_read = self._time
 
-    def scratch_written(self, region: Region) -> None:
+    def scratch_written(self, region: ScratchArea) -> None:
         """After stores to a region that are not followed by a barrier of their own."""
         self._time += 1
         region.last_written = self._time
 
-    def before_scratch_read(self, region: Region) -> None:
+    def before_scratch_read(self, region: ScratchArea) -> None:
         """Before loads from a region: what other threads wrote there must be visible."""
         if region.last_written > self._barrier:
             self.barrier()
@@ -240,17 +239,17 @@ class Synchronization:
             self._forget(loop.op.after, self._barrier)
             self._barrier = loop.saved_barrier
 
-    def _reads(self) -> dict[Region, int]:
+    def _reads(self) -> dict[ScratchArea, int]:
         return {region: region.last_read for region in self._regions}
 
-    def _restore_reads(self, reads: dict[Region, int], until: int) -> None:
+    def _restore_reads(self, reads: dict[ScratchArea, int], until: int) -> None:
         """Regions that were read again no later than `until` were last read when `reads` says."""
         for region in self._regions:
             before = reads.get(region, 0)
             if before < region.last_read <= until:
                 region.last_read = before
 
-    def _forget(self, part: IRRegion, until: int) -> None:
+    def _forget(self, part: Region, until: int) -> None:
         """No operation after the loop has to mind those of this part that were emitted no later than `until`."""
         for op in part.block.operations:
             for inner in op.walk():

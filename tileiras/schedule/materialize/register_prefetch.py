@@ -3,7 +3,7 @@
     %x = if %lb < %ub: tiled_load ... [%lb]
     for %i in ... carrying %x:
       %next = if %i + %step < %ub: tiled_load ... [%i + %step]
-      ... %x, through shared memory to a product ...
+      ... %x, through shared memory to a dot ...
       yield %next
 
 The load of the next iteration is on its way while this one computes; what it brings goes to shared memory behind the
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.analysis.copied_loads import LOADS, feeds_product, leaves_of
+from tileiras.analysis.copied_loads import LOADS, feeds_dot, leaves_of
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -23,7 +23,7 @@ from tileiras.ir import Block, Builder, DenseElementsAttr, Operation, Region, Te
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.registers import exceeds, words
 from tileiras.schedule.induction_variable import LoopCounter
-from tileiras.schedule.staging import addresses_follow, computed_again, joined, tokens_from_outside
+from tileiras.schedule.staging import addresses_follow, joined, rematerialized, tokens_from_outside
 
 
 class Prefetched(NamedTuple):
@@ -42,7 +42,7 @@ def prefetched_loads(loop: Any, func: Any) -> list[Prefetched]:
         if getattr(load, "reduction", None) is not None or not addresses_follow(load, loop):
             continue
         tokens = tokens_from_outside(load.token, loop)
-        if tokens is not None and feeds_product(load, leaves_of(load.data, loop.body.block)):
+        if tokens is not None and feeds_dot(load, leaves_of(load.data, loop.body.block)):
             found.append(Prefetched(load, tokens))
     left = -exceeds(loop, func)
     fitting = []
@@ -133,7 +133,7 @@ def _again(load: Any, token: Value, values: dict[Value, Value], block: Block, bu
     builder.location = load.location
 
     def again(value: Value) -> Value:
-        return computed_again(value, values, block, builder)
+        return rematerialized(value, values, block, builder)
 
     data, order = load.data.type, load.result_token.type
     named: dict[str, Any] = {"token": token, "data": data, "result_token": order, "atom": load.atom}

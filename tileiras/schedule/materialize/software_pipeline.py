@@ -32,7 +32,7 @@ from tileiras.schedule.induction_variable import (
     end_no_earlier,
     integer,
 )
-from tileiras.schedule.staging import StagedLoad, computed_again, erase_unused, joined, read_in, staged_load, start_copy
+from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 from .register_prefetch import prefetch, prefetched
@@ -107,7 +107,7 @@ class _Pipeline:
         values = {self.loop.induction_variable: counter(inner)}
 
         def again(value: Value) -> Value:
-            return computed_again(value, values, self.loop.body.block, inner)
+            return rematerialized(value, values, self.loop.body.block, inner)
 
         for staged, buffer, token in zip(self.staged, self.buffers, self.tokens):
             inner.location = staged.load.location
