@@ -53,6 +53,13 @@ def test_kernel_files_are_those_that_name_kernels(tmp_path):
     assert discover.kernel_files(str(tmp_path)) == ["a.tileirbc", "z.mlir", "b/k.py"]
 
 
+def test_what_a_build_made_is_no_source(tmp_path):
+    for path in ("k.mlir", "out/sm_90/O3/k.cuda_tile.mlir", "out/.tileiras/keys/x", "other/k.mlir"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    assert discover.kernel_files(str(tmp_path)) == ["k.mlir", "other/k.mlir"]
+
+
 def test_a_python_file_may_name_its_oldest_target(tmp_path):
     (tmp_path / "k.py").write_text('TILEIRAS_REQUIRES = "sm_100"\nTILEIRAS_EXPORT = {}\n')
     (tmp_path / "any.py").write_text("# TILEIRAS_REQUIRES = 'sm_90'\nTILEIRAS_EXPORT = {}\n")

@@ -228,3 +228,25 @@ env.TileTree("kernels")
 env.Default(env.Command("copy.mlir", "kernels/k.mlir", Copy("$TARGET", "$SOURCE")))
 """)  # fmt: skip
     assert project.scons().stages == []
+
+
+def test_a_tree_that_holds_its_own_build_directory_is_built_once(project):
+    project.write("SConstruct", """
+import os
+from tileiras.build import tool
+env = Environment(tools=["default", tool], ENV=os.environ, TILE_EMIT="tileaa")
+env.TileTree(".")
+""")  # fmt: skip
+    assert "TILEAA" in project.scons().output
+    assert "TILEAA" not in project.scons().output
+    assert not os.path.exists(project.path("build/sm_90/O3/build"))
+
+
+def test_a_tree_is_not_its_own_build_directory(project):
+    project.write("SConstruct", """
+from tileiras.build import tool
+env = Environment(tools=["default", tool], TILE_BUILDDIR="kernels")
+env.TileTree("kernels")
+""")  # fmt: skip
+    build = project.scons(expect=2)
+    assert "artifacts would become sources" in build.errors and "line 4" in build.errors

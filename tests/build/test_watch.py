@@ -217,6 +217,12 @@ def test_content_decides_and_not_the_time(project, quiet_watch):
     assert watching.scan() == ([], [kernel])
 
 
+def test_a_kernel_for_newer_targets_is_left_out(project, quiet_watch):
+    project.write("kernels/k.py", 'TILEIRAS_REQUIRES = "sm_100"\nTILEIRAS_EXPORT = {}\n')
+    watching, _ = quiet_watch(quiet_watch.tree)
+    assert watching.scan() == ([quiet_watch.single], [])
+
+
 def test_an_artifact_that_is_as_it_should_be_keeps_its_time(project, quiet_watch):
     path = project.path("build/sm_90/O3/kernels/k/first.tileaa.mlir")
     for mtime in (None, 1):

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+NOTES = ".tileiras"
+"""The folder of a build directory that holds what builds note of it: keys, manifest, lock."""
+
 
 class _Tool:
     """A callable that SCons takes as a tool; loading it is left to its first use."""

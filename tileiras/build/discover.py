@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from tileiras.build import NOTES
 from tileiras.units import BYTECODE, PYTHON, SUFFIXES, TEXT, Source, entries_of, entry_name
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
@@ -84,7 +85,7 @@ def kernel_files(directory: str) -> list[str]:
     """The kernel sources below a directory, relative to it and sorted; hidden ones are left out.
 
     A Python file is one when it assigns TILEIRAS_EXPORT.  A folder further down that has an SConstruct is a project of
-    its own.
+    its own, and a build directory has artifacts, not sources.
     """
     found: list[str] = []
     _find_kernels(directory, "", found)
@@ -106,8 +107,13 @@ def _find_kernels(directory: str, below: str, found: list[str]) -> None:
             elif not name.startswith("__") and not entry.is_symlink() and entry.is_dir():
                 folders.append((entry.path, below + name + os.sep))
     for folder, prefix in folders:
-        if not os.path.isfile(os.path.join(folder, "SConstruct")):
+        if not os.path.isfile(os.path.join(folder, "SConstruct")) and not is_build_directory(folder):
             _find_kernels(folder, prefix, found)
+
+
+def is_build_directory(folder: str) -> bool:
+    """Whether a build has noted there what it made."""
+    return os.path.isdir(os.path.join(folder, NOTES))
 
 
 def exports(path: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras import diagnostics as messages
 from tileiras import pipeline
+from tileiras.build import NOTES
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History, key_of
 from tileiras.build.store import VERIFY, ArtifactStore, Record
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 KEY_FORMAT = 3
 
-CODE = os.path.join(".tileiras", "code.json")
+CODE = os.path.join(NOTES, "code.json")
 """In a build directory: the fingerprints of the compiler as the last build found it."""
 
-TEMPORARY = os.path.join(".tileiras", "tmp")
+TEMPORARY = os.path.join(NOTES, "tmp")
 """In a build directory: artifacts that are being written."""
 
 

@@ -14,12 +14,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tileiras.build import NOTES
 from tileiras.files import read_json_object, write_atomically
 from tileiras.named_tuple import NamedTuple
 
 SAME_KEY = "the key was the same: an artifact was missing or had been changed"
 
-FOLDER = os.path.join(".tileiras", "keys")
+FOLDER = os.path.join(NOTES, "keys")
 """In a build directory; its name is hidden so that nobody takes it for artifacts."""
 
 ELSEWHERE = ".elsewhere"

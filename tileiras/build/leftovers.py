@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from tileiras import pipeline, units
+from tileiras.build import NOTES
 from tileiras.build.execute import Session
 from tileiras.build.history import Entry, History, remove_empty_folders
 from tileiras.diagnostics import counted
@@ -21,7 +22,7 @@ from tileiras.files import content_digest, read_json_object, write_atomically
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 
-NOTES = os.path.join(".tileiras", "trees.json")
+TREES = os.path.join(NOTES, "trees.json")
 """In a build directory, by folder and then by variant: the kernels after whose build nothing was left over."""
 
 
@@ -99,11 +100,11 @@ class Leftovers:
         return self._session.variant(pipeline.STAGES[-1], evaluated.options)
 
     def _notes(self) -> dict[str, Any]:
-        return read_json_object(os.path.join(self._history.build, NOTES))
+        return read_json_object(os.path.join(self._history.build, TREES))
 
     def _save(self, notes: Mapping[str, Any]) -> None:
         try:
-            write_atomically(os.path.join(self._history.build, NOTES), json.dumps(notes, sort_keys=True).encode())
+            write_atomically(os.path.join(self._history.build, TREES), json.dumps(notes, sort_keys=True).encode())
         except OSError:
             pass  # looked for again by the next build
 

@@ -20,13 +20,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
+from tileiras.build import NOTES
+
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FILE = os.path.join(".tileiras", "lock")
-WORKERS = os.path.join(".tileiras", "lock.workers")
+FILE = os.path.join(NOTES, "lock")
+WORKERS = os.path.join(NOTES, "lock.workers")
 """In a build directory."""
 
 _open: set[int] = set()

@@ -16,11 +16,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tileiras.build import NOTES
 from tileiras.files import RACY_NS, content_digest, write_atomically
 
 FORMAT = 4
 
-PATH = os.path.join(".tileiras", "manifest.json")
+PATH = os.path.join(NOTES, "manifest.json")
 """In a build directory."""
 
 Row = dict[str, Any]

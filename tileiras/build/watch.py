@@ -27,6 +27,7 @@ from tileiras.diagnostics import CompileError, counted
 from tileiras.files import content_digest
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
+from tileiras.targets import target as find_target
 from tileiras.units import Source
 
 QUIET = 0.030
@@ -167,7 +168,10 @@ class Watch:
                     continue
                 path = os.path.join(item.directory, name)
                 full = os.path.join(item.prefix, name).replace(os.sep, "/")
+                least = discover.required_target(path) if name.endswith(".py") else None
                 for options, emit in item.variants:
+                    if least is not None and not find_target(options["gpu-name"]).meets(str(least)):
+                        continue
                     yield Single(path, full, options, emit, item.build, item.entries)
 
     def _inputs(self, path: str) -> list[str]:

@@ -1,0 +1,210 @@
+"""Declaring the stages of kernels as nodes of SCons: of one source, and of every source of a tree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import SCons.Errors
+import SCons.Node
+import SCons.Script
+
+from tileiras import extras, units
+from tileiras.build import discover, gating, plan, remark_files, standing, tidying
+from tileiras.build.execute import Session, Step
+from tileiras.build.places import absolute_path, from_top, named_from_top, source_name, variant_folder
+from tileiras.build.sessions import builds_nothing, session
+from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
+from tileiras.diagnostics import CompileError
+from tileiras.named_tuple import NamedTuple
+from tileiras.options import CompileOptions
+from tileiras.targets import target as find_target
+
+_tidyings: dict[Session, tidying.Tidying] = {}
+
+
+def tidy(session: Session, listing: tidying.Listing) -> None:
+    """Has what gone kernels left removed; not in interactive sessions, which declare once and build often."""
+    if SCons.Script.GetOption("interactive") or SCons.Script.GetOption("question"):
+        return
+    if session not in _tidyings:
+        _tidyings[session] = tidying.Tidying(session, is_done, display.note)
+    _tidyings[session].add(listing)
+
+
+def asked_for(targets: Sequence[Any]) -> None:
+    for found in _tidyings.values():
+        found.asked_for(targets)
+
+
+@contextlib.contextmanager
+def collector_off() -> Iterator[None]:
+    """Nodes stay until the end; looking for garbage among them, then and later, takes a third of a null build."""
+    import gc
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+def declare_tree(
+    env: Any, top: Any, variants: Sequence[tuple[CompileOptions, str]], entries: Sequence[str] | None
+) -> list[Any]:
+    own = session(env)
+    gate = gating.Gate.of(env, own)
+    folders = [variant_folder(env, values) for values, _ in variants]
+    root = env.Dir("#")
+    base = top.srcnode()
+    listings = [
+        tidying.Listing(base.abspath, absolute_path(env, folder), values)
+        for (values, _), folder in zip(variants, folders, strict=True)
+    ]
+    nodes: list[Any] = []
+    left_out = LeftOut(str(top))
+    for path in discover.kernel_files(base.abspath):
+        full = os.path.join(base.abspath, path)
+        left_out.sources += 1
+        if path.endswith(".py") and not discover.has_front_end():
+            left_out.python += 1
+            for listing in listings:
+                listing.add(full, "", None)
+            continue
+        name = named_from_top(os.path.join(base.path, path))
+        least = discover.required_target(full) if path.endswith(".py") else None
+        for (values, product), folder, listing in zip(variants, folders, listings, strict=True):
+            stem = plan.stem(folder, full, name)
+            absolute = os.path.join(listing.variant_folder, stem[len(folder) + 1 :])
+            if least is not None and not find_target(values["gpu-name"]).meets(str(least)):
+                left_out.too_old.setdefault(values["gpu-name"], []).append(f"{top.File(path)} (sm_{least})")
+                listing.add(full, absolute, None)
+                continue
+            kernel = gating.Kernel(full, stem, values, product, entries)
+            clean = gate.clean(kernel) if gate is not None else None
+            if clean is not None and not clean.declared:
+                products = gating.settled(root, clean.products)
+                nodes += products
+                listing.add(full, absolute, clean.entries if entries is None else None, products)
+                continue
+            before = gate.observe(kernel) if gate is not None else None
+            declared = declare(env, top.File(path), values, product, entries, settled=clean is not None)
+            nodes += declared.products
+            if gate is not None:
+                listing.has_new_entries |= gate.entries(kernel) != declared.entries
+                gate.declared(kernel, before, declared.products, declared.nodes, declared.entries)
+            known = declared.entries if entries is None else None
+            listing.add(full, absolute, known, declared.products, declared.nodes)
+    for listing in listings:
+        tidy(own, listing)
+    left_out.say()
+    return nodes
+
+
+class LeftOut:
+    """The kernel sources of a tree that are not compiled: a line for those that need what is not installed, and one for
+    each target that others are not for."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.sources = self.python = 0
+        self.too_old: dict[str, list[str]] = {}
+        """Target -> files, and the targets that they need."""
+
+    def say(self) -> None:
+        if self.python:
+            hint = extras.install("cuda-tile")
+            print(
+                f"tileiras: {self.python} of {self.sources} kernel sources in {self.folder} are cuTile Python, "
+                f"which is not installed, and are left out; to build them, {hint}"
+            )
+        for target, files in self.too_old.items():
+            print(f"tileiras: left out for {target}, as they need a newer one: {', '.join(files)}")
+
+
+class Declared(NamedTuple):
+    products: list[Any]
+    nodes: list[Any]
+    """All nodes of the chain, the products among them."""
+    stem: str
+    entries: list[str]
+
+
+def declare(
+    env: Any, node: Any, options: CompileOptions, emit: str, only: Sequence[str] | None, settled: bool = False
+) -> Declared:
+    """Declares the stages of one source; `settled` when the manifest shows all of its artifacts to be as made."""
+    name = source_name(node)
+    path = node.srcnode().abspath
+    entries = list(only) if only is not None else entries_of(path, name)
+    stem = plan.stem(variant_folder(env, options), path, name)
+    source = str(node.rfile())
+    planned = plan.plan(path, name, source, stem, options, emit, entries)
+    made = {source: node}
+    every: list[Any] = []
+    here = session(env)
+    for step in planned.steps:
+        nodes = _declare_step(env, here, made[step.input], step)
+        known = declared_steps.get(nodes[0])
+        declared_steps[nodes[0]] = standing.Own(here, step, settled and (known is None or known.settled))
+        made.update(zip(step.outputs, nodes, strict=True))
+        every += nodes
+    if SCons.Script.GetOption("clean"):
+        for path in remark_files.remark_files(planned.steps):
+            env.Clean(every, from_top(path))
+    display.idle = builds_nothing()
+    if not display.idle:
+        remark_files.remove_remarks(planned.steps)
+    display.declared(planned.steps, made, [made[product] for product in planned.products])
+    return Declared([made[product] for product in planned.products], every, stem, entries)
+
+
+_steps: dict[tuple[Session, str, str], tuple[Step, Any, list[Any]]] = {}
+"""What was declared, by session, stem and stage: the step, the node of its source and its own nodes."""
+
+
+def _declare_step(env: Any, session: Session, source: Any, step: Step) -> list[Any]:
+    """The nodes of a step; those there are when a kernel is declared once more, for another product."""
+    place = (session, step.stem, step.stage.name)
+    known = _steps.get(place)
+    if known is not None and known[0].is_as(step) and known[1] is source:
+        return known[2]
+    builder = getattr(env, BUILDERS[step.stage.name])
+    nodes = builder([from_top(output) for output in step.outputs], source, TILE_STEP=step)
+    for own in nodes:
+        # The manifest may have shown it to be clean before somebody declared it after all.
+        if own.get_state() != SCons.Node.no_state:
+            own.set_state(SCons.Node.no_state)
+            own.clear()
+    # Artifacts are replaced as a whole; SCons need not take them away before, when somebody may be reading them.
+    env.Precious(nodes)
+    further = [*step.beside.values(), *(step.locations if step.stage.needs_locations(step.options) else ())]
+    if further:
+        env.Depends(nodes, [env.File(from_top(file)) for file in further])
+    _steps[place] = step, source, nodes
+    return nodes
+
+
+_known_entries: dict[tuple, list[str]] = {}
+
+
+def entries_of(path: str, name: str) -> list[str]:
+    """The entries of a source; none when it cannot be read, which its own stages will report."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        raise SCons.Errors.UserError(
+            f"{name} does not exist; entries=[...] is needed for a source that the build makes"
+        ) from None
+    key = (path, status.st_mtime_ns, status.st_size)
+    if key not in _known_entries:
+        try:
+            _known_entries[key] = discover.entry_names(units.Source.read(path, name))
+        except CompileError:
+            _known_entries[key] = []
+    return _known_entries[key]

@@ -1,0 +1,104 @@
+"""The sessions of a run of SCons, and its turn in each build directory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import SCons.Errors
+import SCons.Script
+
+from tileiras.build.execute import Session, warn_on_stderr
+from tileiras.build.fingerprint import CodeBase
+from tileiras.build.history import History
+from tileiras.build.lock import BuildLock, lock_of
+from tileiras.build.places import build_folder, from_top
+from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_mode, size_limit
+from tileiras.build.variables import scheduler_address
+
+_sessions: dict[tuple[str, str, str], Session] = {}
+
+
+def session(env: Any) -> Session:
+    """The session of an environment's store, build directory and executor."""
+    directory = env.subst("$TILE_CACHE")
+    if directory.startswith("#"):
+        directory = env.Dir(directory).abspath
+    build = env.Dir(from_top(build_folder(env))).abspath
+    executor = env.subst("$TILE_EXECUTOR")
+    if executor:
+        try:
+            scheduler_address(executor)
+        except ValueError as error:
+            raise SCons.Errors.UserError(str(error)) from None
+    found = _sessions.get((directory, build, executor))
+    if found is None:
+        try:
+            store = ArtifactStore(directory, warn_on_stderr, _mode(), _limit())
+        except ValueError as error:
+            raise SCons.Errors.UserError(str(error)) from None
+        idle = builds_nothing()
+        code = CodeBase(memo=store.memo_path) if idle else None
+        history = History(build, noting=not reads_only())
+        found = _sessions[directory, build, executor] = Session(store, code, history)
+        if executor and not idle:
+            found.cluster = _cluster(executor)
+    return found
+
+
+def builds_nothing() -> bool:
+    """Whether this run of SCons only answers or removes; it makes nothing in the build directory."""
+    return reads_only() or bool(SCons.Script.GetOption("clean"))
+
+
+_READING = ("no_exec", "help", "question")
+"""Options of runs that leave a build directory as it is."""
+
+locks: dict[str, BuildLock] = {}
+"""The build directories that this process writes in."""
+
+
+def reads_only() -> bool:
+    return any(SCons.Script.GetOption(name) for name in _READING)
+
+
+def take_turns(env: Any) -> None:
+    """Waits until no other process writes in an environment's build directory, and keeps others out from now on.
+
+    To be called before anything is read there, SCons' own signatures included, which it reads for the first target.
+    """
+    build = env.Dir(from_top(build_folder(env))).abspath
+    if build not in locks and not reads_only():
+        locks[build] = lock_of(build, lambda line: print(line, file=sys.stderr))
+        locks[build].acquire()
+
+
+def _cluster(executor: str) -> Any:
+    from tileiras.build.cluster import JOBS, Cluster
+
+    try:
+        cluster = Cluster(executor, warn_on_stderr)
+    except (ValueError, ImportError) as error:
+        raise SCons.Errors.UserError(str(error)) from None
+    if SCons.Script.GetOption("num_jobs") == 1:
+        SCons.Script.SetOption("num_jobs", JOBS)
+    return cluster
+
+
+def _mode() -> str:
+    """The store's mode: SCons' own --cache-disable and --cache-readonly, else the environment's."""
+    if SCons.Script.GetOption("cache_disable"):
+        return OFF
+    if SCons.Script.GetOption("cache_readonly"):
+        return READ_ONLY
+    try:
+        return default_mode()
+    except ValueError as error:
+        raise SCons.Errors.UserError(str(error)) from None
+
+
+def _limit() -> int:
+    try:
+        return size_limit()
+    except ValueError as error:
+        raise SCons.Errors.UserError(f"TILEIRAS_CACHE_SIZE: {error}") from None
