@@ -9,6 +9,8 @@ from tileiras.dialects import scf
 from tileiras.ir import TensorType
 from tileiras.targets import Target, registers_per_thread
 
+from .limits import BESIDE_TILES, threads_of
+
 
 def least_ctas(func: Any) -> int | None:
     """minBlocksPerSM: 1 where the tiles take all registers that a thread can have, or more than two CTAs have room for;
@@ -22,12 +24,12 @@ def least_ctas(func: Any) -> int | None:
     spec = func.kernel_spec
     if spec.occupancy:
         return None
-    threads = 32 * (spec.num_warps or 1)
+    threads = threads_of(func)
     most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
     if _elements(func) <= of_two * threads:
         return None
     # Several modules, for kernels with large tiles only.
-    from .registers import OTHER_REGISTERS, loop_registers, tile_registers, words
+    from .registers import loop_registers, tile_registers, words
     from .shared_memory import takes_rounds
 
     # Accumulators of dots stay in registers, whereas ptxas makes some of what goes into other tiles again.
@@ -42,7 +44,7 @@ def least_ctas(func: Any) -> int | None:
     # An operand that goes through shared memory in rounds is all in registers before the dot reads it.
     in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
     needed = max(tiles, max(map(words, in_rounds), default=0))
-    return 1 if needed + OTHER_REGISTERS > most else None
+    return 1 if needed + BESIDE_TILES > most else None
 
 
 def fills_half(shared_bytes: int, target: Target) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType
 
+from .limits import threads_of
+
 MUCH = 48
 """Elements of loaded tiles in a thread, outside of loops; fewer are no reason to look at all registers of a kernel."""
 
@@ -16,4 +18,4 @@ def loads_much(func: Any) -> bool:
     loads = (op for op in func.body.blocks[0].operations if isinstance(op, (tileas.TiledLoadOp, tileas.LoadOp)))
     types = (op.data.type for op in loads)
     loaded = sum(type.num_elements for type in types if isinstance(type, TensorType))
-    return loaded > MUCH * 32 * (func.kernel_spec.num_warps or 1)
+    return loaded > MUCH * threads_of(func)

@@ -13,11 +13,7 @@ from tileiras.ir import Block, Operation, Pure, TensorType, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, registers_per_thread
 
-OTHER_REGISTERS = 40
-"""Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
-
-LEAST_OTHER_REGISTERS = 20
-"""Reserve once everything rematerializable is rematerialized: then ptxas spills a few at most."""
+from .limits import BESIDE_REMATERIALIZED, BESIDE_TILES, threads_of
 
 _MOVED = (*tileas.DOTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
 
@@ -109,14 +105,14 @@ def _most_live(block: Block, words: Callable[[Value], int] = words) -> int:
 
 def _available(func: Any) -> int:
     spec = func.kernel_spec
-    return registers_per_thread(32 * (spec.num_warps or 1), spec.occupancy or 1) - OTHER_REGISTERS
+    return registers_per_thread(threads_of(func), spec.occupancy or 1) - BESIDE_TILES
 
 
 def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Has fewer CTAs on an SM than a kernel asks for, in place, when its tiles need the registers of more; a remark
     says so."""
     spec = func.kernel_spec
-    threads, asked = 32 * (spec.num_warps or 1), spec.occupancy or 1
+    threads, asked = threads_of(func), spec.occupancy or 1
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
 
     def held(value: Value) -> int:
@@ -129,7 +125,7 @@ def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None =
             return words(value)
         return 0 if _goes_to_dots(source) else words(value)
 
-    needed = _most_live(func.body.blocks[0], held) + LEAST_OTHER_REGISTERS
+    needed = _most_live(func.body.blocks[0], held) + BESIDE_REMATERIALIZED
     ctas = asked
     while ctas > 1 and registers_per_thread(threads, ctas) < needed:
         ctas -= 1

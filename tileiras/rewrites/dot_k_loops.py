@@ -21,11 +21,11 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import binary, integer
 from tileiras.ir import (
     Block,
     Builder,
     DenseElementsAttr,
-    FloatType,
     IntegerAttr,
     Operation,
     Region,
@@ -39,10 +39,9 @@ from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
 from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
-from tileiras.schedule.induction_variable import binary, integer
 from tileiras.targets import Target, mma_atom
 
-from .large_dots import is_large, is_multiply_add, matrix_instructions
+from .large_dots import accumulates_wider, is_large, is_multiply_add, matrix_instructions
 
 BODY = 256
 """Multiply-adds of a thread in an iteration: enough to hide that the next operands are on their way."""
@@ -157,7 +156,7 @@ def _step_of(op: Any, target: Target) -> int:
 
 def _dot(op: Operation, target: Target) -> Dot | None:
     """How a dot is cut; None for one that is small, or whose operands cannot be cut."""
-    if not is_large(op, target) or _is_rounded(op):
+    if not is_large(op, target) or accumulates_wider(op):
         return None
     step, rank = _step_of(op, target), op.a.type.rank  # type: ignore[attr-defined]
     if step == op.a.type.shape[-1]:  # type: ignore[attr-defined]
@@ -168,12 +167,6 @@ def _dot(op: Operation, target: Target) -> Dot | None:
     if not is_multiply_add(op) and any(operand.stored is not None for operand in (first, second)):
         return None
     return Dot(op, (first, second), step)
-
-
-def _is_rounded(op: Any) -> bool:
-    """Whether accumulators are held in a wider type and rounded once, at the end."""
-    element = op.c.type.element_type
-    return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")
 
 
 def _operand(value: Value, axis: int, dot: Operation) -> Operand | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Operation
+from tileiras.ir import FloatType, Operation
 from tileiras.layout.encoding import layout_of
 from tileiras.targets import UNIVERSAL_FMA, Target, mma_atom
 
@@ -35,3 +35,9 @@ def matrix_instructions(op: Any, target: Target) -> int:
     pieces = layout_of(op.c.type).registers >> len(atom.c.bases["register"])
     halves = 2 if atom.halves and not target.has("fp8_products") else 1
     return pieces * (op.a.type.shape[-1] // atom.shape[2]) * halves
+
+
+def accumulates_wider(op: Any) -> bool:
+    """Whether multiply-adds hold the accumulator in a wider type than the dot's, and round it once, at the end."""
+    element = op.c.type.element_type
+    return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")

@@ -17,6 +17,7 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
@@ -31,7 +32,6 @@ from tileiras.resources.shared_memory import (
     shared_budget,
     takes_rounds,
 )
-from tileiras.schedule.induction_variable import integer
 from tileiras.schedule.staging import buffer_type, erase_unused, read_in, start_copy
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 

@@ -20,11 +20,11 @@ from typing import Any
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
+from tileiras.dialects.arith.build import integer
 from tileiras.ir import Builder, FloatType, IntegerType, Operation, Value
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.registers import exceeds, words
 from tileiras.resources.shared_memory import ring_bytes, scratch_bytes, shared_budget
-from tileiras.schedule.induction_variable import integer
 from tileiras.targets import Target
 
 

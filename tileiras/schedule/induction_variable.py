@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import arith
-from tileiras.ir import Builder, IntegerAttr, Value, i32, i64
+from tileiras.dialects.arith.build import binary, compare, integer
+from tileiras.ir import Builder, IntegerAttr, Value, i64
 
 MAX_STEP = 1 << 16
 """Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
@@ -27,18 +28,6 @@ def trip_count(loop: Any) -> int | None:
     """The trip count, when it is known."""
     lower, upper, step = (number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
     return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
-
-
-def integer(builder: Builder, value: int, type: Any = i32) -> Value:
-    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
-
-
-def compare(builder: Builder, predicate: str, lhs: Value, rhs: Value) -> Value:
-    return builder.insert(arith.CmpIOp(lhs, rhs, predicate=arith.CmpIPredicateAttr(predicate))).results[0]
-
-
-def binary(builder: Builder, cls: Any, lhs: Value, rhs: Value) -> Value:
-    return builder.insert(cls(lhs, rhs)).results[0]
 
 
 def end_no_earlier(builder: Builder, loop: Any) -> None:

@@ -18,11 +18,11 @@ from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
-from tileiras.ir import FloatType, Operation, Value
+from tileiras.ir import Operation, Value
 from tileiras.layout.arena import SCRATCH_LIMIT
-from tileiras.resources.registers import OTHER_REGISTERS
+from tileiras.resources.limits import BESIDE_TILES, WHOLE_LIMIT
 from tileiras.resources.shared_memory import shared_budget
-from tileiras.rewrites.large_dots import UNROLLED
+from tileiras.rewrites.large_dots import UNROLLED, accumulates_wider
 from tileiras.targets import (
     MMA_ATOMS,
     SCALED_MMA_ATOMS,
@@ -35,10 +35,6 @@ from tileiras.targets import (
 from .dimensions import DOTS, SHAPES, Remade, Unsliceable, is_elementwise, k_dims
 from .groups import Group
 from .loops import SlicedLoops
-
-WHOLE_LIMIT = 128
-"""Most registers of a thread for a dot as it is.  Above, the loop has a half to a third of the instructions and of
-the registers, and loads while it multiplies."""
 
 LOADED_LIMIT = 48
 """Registers that slices of both operands take on their way from memory: 64 columns of f16 of a tile of 128x256."""
@@ -57,11 +53,11 @@ def slice_dots(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngi
     """Cuts the dots of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
     shared = _shared_bytes(func, dots.target)
-    available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - OTHER_REGISTERS
+    available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - BESIDE_TILES
     aliases, remade = AliasAnalysis(), Remade()
     for op in [op for op in func.walk() if isinstance(op, DOTS)]:
         # A dot may have been cut together with another one that has the same operand.
-        if op.parent is None or _is_rounded(op):
+        if op.parent is None or accumulates_wider(op):
             continue
         needed = sizes.registers(op)
         if _is_in_loop(op, func):
@@ -113,12 +109,6 @@ def _is_in_loop(op: Operation, func: Operation) -> bool:
             return True
         parent = parent.parent_op
     return False
-
-
-def _is_rounded(op: Any) -> bool:
-    """Whether multiply-adds hold accumulators in a wider type and round them once, at the end."""
-    element = op.c.type.element_type
-    return isinstance(element, FloatType) and element.keyword not in ("f16", "bf16", "f32", "f64")
 
 
 class _Sizes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith.build import integer
 from tileiras.ir import (
     Block,
     Builder,
@@ -18,7 +19,7 @@ from tileiras.ir import (
 )
 
 from .dimensions import DOTS, k_dims
-from .operations import SlicedOperations, integer, sliced
+from .operations import SlicedOperations, sliced
 
 if TYPE_CHECKING:
     from .groups import Group

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith.build import integer
 from tileiras.ir import (
     Block,
     Builder,
     DenseElementsAttr,
-    IntegerAttr,
     IntegerType,
     Operation,
     Region,
     TensorType,
     Value,
-    i32,
     i64,
 )
 
@@ -31,10 +30,6 @@ def sliced(type: TensorType, dim: int, parts: int) -> TensorType:
     shape = list(type.shape)
     shape[dim] //= parts
     return TensorType(tuple(shape), type.element_type)
-
-
-def integer(builder: Builder, value: int, type: Any = i32) -> Value:
-    return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
 
 
 class SlicedOperations:

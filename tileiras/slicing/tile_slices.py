@@ -20,6 +20,7 @@ from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
+from tileiras.resources.limits import BESIDE_SLICES, WHOLE_LIMIT
 from tileiras.targets import registers_per_thread
 
 from .dimensions import STORES, Remade, Unsliceable
@@ -27,15 +28,8 @@ from .groups import Group, words
 from .loops import SlicedLoops
 from .sizes import SMALL_TILE
 
-WHOLE_LIMIT = 128
-"""Most registers of a thread that tiles of one group may take at a time before they are cut: with half of what a thread
-can have, ptxas spills none and an SM still holds two CTAs of 256 threads."""
-
 SLICED_LIMIT = 64
 """Registers that slices take: sixteen accesses of 16 bytes under way in each thread."""
-
-OTHER_REGISTERS = 32
-"""Left for addresses, masks and counters."""
 
 MIN_RUN = 128
 """Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
@@ -126,9 +120,9 @@ class _Slicing:
         Of dots only the accumulators count: loading operands twice costs more than a few registers that are spilled,
         and more than having an SM to itself.
         """
-        left = max(1, self._available - OTHER_REGISTERS)
+        left = max(1, self._available - BESIDE_SLICES)
         if group.dots:
-            left = max(1, self._alone - OTHER_REGISTERS)
+            left = max(1, self._alone - BESIDE_SLICES)
             return max(map(self._accumulators, group.dots)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 

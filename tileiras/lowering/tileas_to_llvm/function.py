@@ -75,7 +75,7 @@ class FunctionLowering:
         self.flush_to_zero = flush_to_zero
         self.approximate = approximate
         self.patterns = patterns
-        self.num_warps = func.kernel_spec.num_warps or 4
+        self.num_warps = func.kernel_spec.num_warps
         self.num_ctas = func.kernel_spec.num_ctas or 1
         if self.num_ctas > 1 and not target.has("cluster"):
             engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")

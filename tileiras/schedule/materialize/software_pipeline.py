@@ -21,17 +21,11 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.schedule.induction_variable import (
-    LoopCounter,
-    binary,
-    can_look_ahead,
-    compare,
-    end_no_earlier,
-    integer,
-)
+from tileiras.schedule.induction_variable import LoopCounter, can_look_ahead, end_no_earlier
 from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 

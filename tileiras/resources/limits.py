@@ -1,0 +1,28 @@
+"""Registers of a thread that no estimate counts, and how many tiles may take: found by what ptxas spills.
+
+The estimates differ in what they see.  Before layouts a tile's share is its elements over all threads; with layouts it
+is what each thread holds, copies included, while addresses and masks are still to come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+BESIDE_SLICES = 32
+"""Left for addresses, masks and counters, beside tiles whose layouts are not chosen yet."""
+
+BESIDE_TILES = 40
+"""Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
+
+BESIDE_REMATERIALIZED = 20
+"""The same once everything rematerializable is rematerialized: then ptxas spills a few at most."""
+
+WHOLE_LIMIT = 128
+"""Most registers for tiles of a group, or for a dot, that are left whole: with half of what a thread can have, ptxas
+spills none and an SM still holds two CTAs of 256 threads.  A dot above it, as a loop, has a half to a third of the
+instructions and of the registers, and loads while it multiplies."""
+
+
+def threads_of(func: Any) -> int:
+    """Threads of a CTA that compute a tile together."""
+    return 32 * func.kernel_spec.num_warps
