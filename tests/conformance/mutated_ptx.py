@@ -249,8 +249,9 @@ def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str
     def stop(*_: object) -> None:
         raise _TooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(limit)
+    # Of the process's own time, whatever else the machine does.
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         return subject.name, "right" if subject.run(ptx, seed) else "wrong result", ""
     except SimulationError as error:
@@ -260,8 +261,8 @@ def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str
     except Exception as error:  # whatever it is, it is a mistake of the emulator's
         return subject.name, "exception", f"{type(error).__name__}: {error}"
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 _chosen: list[Subject] = []

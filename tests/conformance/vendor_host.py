@@ -108,18 +108,22 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
     def fill(values: Sequence[bytes], sizes: Sequence[int]) -> list[bytes]:
         if any(size not in (TENSOR_MAP_BYTES, ARENA_BYTES) for size in sizes):
             raise HostCodeUnusable("a hidden parameter that is neither a tensor map nor a pointer")
-        if ARENA_BYTES in sizes:
-            # The emulator has per-CTA memory, so that the pointer is not used.
-            if len(sizes) > 1:
-                raise HostCodeUnusable("hidden parameters of both kinds")
-            return [bytes(ARENA_BYTES)]
+        if set(sizes) <= {ARENA_BYTES}:
+            return [bytes(ARENA_BYTES)] * len(sizes)  # the emulator has per-CTA memory: the pointer is not used
         code = _function(cubin, entry)
         bank = bytearray()
         for value in values:
             bank += bytes(-len(bank) % len(value)) + value
         # Alignment counts in the constant bank, not from the first parameter on.
         first = -(-(base + len(bank)) // 64) * 64 - base
-        whole = bytes(bank).ljust(first + TENSOR_MAP_BYTES * len(sizes), b"\0")
+        places, end = [], first
+        for size in sizes:
+            end = -(-(base + end) // min(size, 64)) * min(size, 64) - base
+            places.append(end)
+            end += size
+        whole = bytes(bank).ljust(end, b"\0")
+        # Of the second argument, words of which it copies pointers that are not used here.
+        unused = ctypes.create_string_buffer(256)
         buffer = ctypes.create_string_buffer(len(whole) + 64)
         # The code stores 16 bytes at once where they are aligned in the constant bank.
         start = (base - ctypes.addressof(buffer)) % 64
@@ -128,11 +132,10 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
             pages.write(code)
             anchor = ctypes.c_char.from_buffer(pages)
             call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(ctypes.addressof(anchor))
-            failed = call(None, None, None, ctypes.addressof(buffer) + start, None, None)
+            failed = call(None, ctypes.addressof(unused), None, ctypes.addressof(buffer) + start, None, None)
             del anchor, call
         if failed:
             raise HostCodeUnusable(f"the host's code returned {failed}")
-        places = range(start + first, start + first + TENSOR_MAP_BYTES * len(sizes), TENSOR_MAP_BYTES)
-        return [buffer.raw[at : at + TENSOR_MAP_BYTES] for at in places]
+        return [buffer.raw[start + at : start + at + size] for at, size in zip(places, sizes)]
 
     return fill

@@ -94,7 +94,8 @@ def product(
     export = ", ".join([*map(repr, arrays), *map(str, tile)])
     accumulator = (lambda text: text) if kernel != "matmul" or out in (F32, I32) else None
     assert accumulator is not None, "matmul accumulates in the type of C"
-    note = f"{hints} {'ragged ' * bool(ragged)}{'' if tiles == (1, 1) else f'{tiles[0]}x{tiles[1]} tiles'}".strip()
+    notes = [hints, f"{steps} steps" * (steps != 2), "ragged" * bool(ragged), f"{tiles[0]}x{tiles[1]} tiles"]
+    note = " ".join(filter(None, notes if tiles != (1, 1) else notes[:-1]))
     return Tiled(
         f"{kernel} {_TYPES[type]} {'x'.join(map(str, tile))} {note}".strip(), source, kernel, export, hints,
         grid or tiles,

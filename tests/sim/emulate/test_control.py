@@ -352,3 +352,20 @@ def test_what_cannot_be_decoded_names_its_line(kernel, body, message):
     with pytest.raises(EmulationError, match=message) as info:
         emulate(ptx, "k", 1, [np.zeros(1)])
     assert ptx.splitlines()[info.value.line - 1] == body == info.value.text
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_a_counted_barrier_waits_for_every_thread_of_a_warp(kernel, seed):
+    """Without .aligned the threads of a warp arrive one after the other, and each has to."""
+    body = """
+        .shared .align 4 .b8 box[256]; mov.u32 %r1, %tid.x; mov.u32 %r2, box; mad.lo.u32 %r3, %r1, 4, %r2;
+        and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0; @%p1 bra EVEN;
+        st.shared.u32 [%r3], %r1; mov.u32 %r5, 0;
+        LATE: add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 20; @%p2 bra LATE; barrier.sync 1, 64; bra READ;
+        EVEN: st.shared.u32 [%r3], %r1; barrier.sync 1, 64;
+        READ: xor.b32 %r6, %r1, 33; mad.lo.u32 %r7, %r6, 4, %r2; ld.shared.u32 %r8, [%r7];
+        mad.wide.u32 %q1, %r1, 4, %a0; st.global.u32 [%q1], %r8;
+    """
+    out = np.zeros(64, np.uint32)
+    emulate(kernel(body, threads=64), "k", 1, [out], seed=seed)
+    assert (out == np.arange(64) ^ 33).all()

@@ -321,3 +321,22 @@ def test_cp_async_reads_its_source_when_it_is_waited_for(kernel):
     data = np.array([1, 2], np.uint32)
     emulate(kernel(body, threads=1), "k", 1, [data])
     assert data[1] == 7
+
+
+def test_bytes_are_loaded_by_columns(kernel):
+    """Register h of a 16x16 matrix has in lane l the elements 4(l%4) to 4(l%4)+3 of column l/4 + 8h."""
+    body = """
+        .shared .align 16 .b8 tile[512]; mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 16, %r2;
+        mad.wide.u32 %q1, %r1, 16, %a0; ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%q1];
+        st.shared.v4.u32 [%r3], {%r4, %r5, %r6, %r7}; bar.warp.sync -1;
+        ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {%r10, %r11, %r12, %r13}, [%r3];
+        mad.wide.u32 %q2, %r1, 16, %a1; st.global.v4.u32 [%q2], {%r10, %r11, %r12, %r13};
+    """
+    data = np.random.default_rng(0).integers(0, 256, (2, 16, 16), dtype=np.uint8)
+    out = np.zeros((32, 2, 2, 4), np.uint8)
+    emulate(kernel(body, (".u64", ".u64"), cpu="sm_120a"), "k", 1, [data, out])
+    for lane in range(32):
+        for matrix in range(2):
+            for half in range(2):
+                rows = slice(lane % 4 * 4, lane % 4 * 4 + 4)
+                assert (out[lane, matrix, half] == data[matrix, rows, lane // 4 + 8 * half]).all()

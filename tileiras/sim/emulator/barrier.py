@@ -53,7 +53,11 @@ class Barriers:
         if self.batch.launch.races is not None:
             self.batch.launch.races.clocks.arrive(group, number)
         np.add.at(self.threads, where, active[warps].sum(1))
-        np.add.at(self.rounded, where, 32)
+        # A warp counts as whole, its ended threads with its first live one, once all its threads have arrived: without
+        # .aligned they may do so one after the other.
+        live = np.ones_like(active) if group.live is None else group.live.reshape(-1, 32)
+        first = active[warps, live[warps].argmax(1)]
+        np.add.at(self.rounded, where, active[warps].sum(1) + np.where(first, 32 - live[warps].sum(1), 0))
         if aligned and count is None:
             line = self.line[where]
             if (other := (line != 0) & (line != item.line)).any():

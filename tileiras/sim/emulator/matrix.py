@@ -10,7 +10,7 @@ import numpy as np
 
 from .accesses import gather, read, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .loads import address_slot, take_space
+from .loads import address_slot, note_granule, take_space
 from .ptx_module import Group
 from .types import B32
 
@@ -36,8 +36,45 @@ def _row_threads(group, count: int) -> np.ndarray:
     return (warps[:, None] * 32 + np.arange(8 * count)).reshape(-1)
 
 
+def _decode_bytes(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    """`ldmatrix.m16n16.trans.b8`: 16x16 matrices of bytes, a row of 16 for each address, whose columns go to the lanes:
+    register h of a matrix has in lane l the elements 4(l%4) to 4(l%4)+3 of column l/4 + 8h."""
+    modifiers.take("sync")
+    modifiers.take("aligned")
+    number = modifiers.take("x1", "x2")
+    if number is None or not modifiers.take("trans") or not modifiers.take("b8"):
+        raise decoder.unsupported()
+    count = int(number[1:])
+    space = take_space(modifiers)
+    d, source = decoder.operands(2)
+    parts = d.items if isinstance(d, Group) else [d]
+    if len(parts) != 2 * count:
+        raise decoder.error(f"expected {2 * count} destination registers")
+    decoder.begin_collective(None)
+    slots = [decoder.dst(part, B32) for part in parts]
+    address = address_slot(decoder, source, space)
+    note_granule(decoder, space, 16)
+
+    def step(group) -> None:
+        group.check_whole_warps(item)
+        threads = _row_threads(group, 2 * count)
+        accesses = resolve(group, item, space, group.full(address)[threads], _ROW, False, threads, 16)
+        read(group, item, accesses, whole_warp=True)
+        loaded = gather(accesses, group.n, _ROW).reshape(-1, 32)[:, : 16 * count].reshape(-1)
+        matrices = np.ascontiguousarray(loaded).view(np.uint8).reshape(-1, count, 16, 16).swapaxes(2, 3)
+        words = np.ascontiguousarray(matrices).view(np.uint32).reshape(-1, 2 * count, 32)
+        for place, slot in enumerate(slots):
+            if slot is not None:
+                group.write(slot, np.ascontiguousarray(words[:, place]).reshape(-1))
+
+    decoder.emit(step)
+
+
 @instruction("ldmatrix")
 def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
+    if modifiers.take("m16n16"):
+        _decode_bytes(decoder, item, modifiers)
+        return
     count, transposed = _shape(decoder, modifiers)
     space = take_space(modifiers)
     d, source = decoder.operands(2)
