@@ -115,8 +115,7 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
         for value in values:
             bank += bytes(-len(bank) % len(value)) + value
         # Alignment counts in the constant bank, not from the first parameter on.
-        first = -(-(base + len(bank)) // 64) * 64 - base
-        places, end = [], first
+        places, end = [], len(bank)
         for size in sizes:
             end = -(-(base + end) // min(size, 64)) * min(size, 64) - base
             places.append(end)
