@@ -111,13 +111,7 @@ def emulate(
     grid_shape = _shape(grid, "grid", entry)
     if program.entry.directives.get("blocksareclusters") is not None:
         grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
-    for axis, (blocks, limit, members) in enumerate(zip(grid_shape, _INDEX_LIMITS, cluster_shape)):
-        if not 1 <= blocks <= limit:
-            raise ArgumentMismatch(f"grid dimension {axis} is {blocks}, outside 1 to {limit}")
-        if blocks % members:
-            raise ArgumentMismatch(f"grid dimension {axis}, {blocks}, is not a multiple of the cluster's {members}")
-    if np.prod(block_shape) > 1024:
-        raise ArgumentMismatch(f"a block of {int(np.prod(block_shape))} threads; the limit is 1024")
+    _check_shapes(grid_shape, block_shape, cluster_shape)
     memory = Memory.scratch()
     parameters = _parameters(program, kernel, memory, args, hidden)
     dynamic = 0
@@ -143,6 +137,16 @@ def emulate(
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
     return EmulationResult(launch)
+
+
+def _check_shapes(grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...]) -> None:
+    for axis, (blocks, limit, members) in enumerate(zip(grid, _INDEX_LIMITS, cluster)):
+        if not 1 <= blocks <= limit:
+            raise ArgumentMismatch(f"grid dimension {axis} is {blocks}, outside 1 to {limit}")
+        if blocks % members:
+            raise ArgumentMismatch(f"grid dimension {axis}, {blocks}, is not a multiple of the cluster's {members}")
+    if np.prod(block) > 1024:
+        raise ArgumentMismatch(f"a block of {int(np.prod(block))} threads; the limit is 1024")
 
 
 def _shape(given, what: str, entry: str) -> tuple[int, int, int]:
