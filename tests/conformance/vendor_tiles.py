@@ -190,8 +190,8 @@ def tiled() -> list[Tiled]:
                '"f16[?, 8*?]", "f16[?, ?, 8*?]", "i32[?]", "i32[?]", "f16[?, 8*?]", 128, 64, 64', (2, 2), _moe, (4,)),
         _other("softmax 1024", "long_softmax.py", "long_softmax", '"f32[?, 4*?]", "f32[?, 4*?]", 1024', (3,),
                lambda g: [normal(g, (3, 3000), factor=4), unset((3, 3000))], (1,), ulps=40, scale=0.01),
-        _other("rms norm 1024", "rms_norm.py", "rms_norm",
-               '"f16[?, 8*?]", "f16[8*?]", "f16[?, 8*?]", "f32", 1024', (3,),
+        _other("rms norm 2048", "rms_norm.py", "rms_norm",
+               '"f16[?, 8*?]", "f16[8*?]", "f16[?, 8*?]", "f32", 2048', (3,),
                lambda g: [normal(g, (3, 2048), F16), normal(g, 2048, F16), unset((3, 2048), F16), np.float32(1e-5)],
                (2,), ulps=4, scale=0.5),
     ]  # fmt: skip
