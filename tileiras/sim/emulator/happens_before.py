@@ -330,10 +330,8 @@ class Clocks:
             if not order.strong:
                 continue
             if order.releases:
-                vector = self._row_vector(row)
+                vector = self.knowledge(thread)
                 vector.clocks[~thread] = int(self.own[row])
-                if thread in self.lanes.get(warp, ()):
-                    self.join(vector, self.lanes[warp][thread])
                 self._publish(key, order.scope, block, vector)
                 advanced.add(row)
             fence = self.fences.get(warp)
@@ -370,11 +368,22 @@ class Clocks:
             vector = self.lanes.setdefault(thread >> 5, {}).setdefault(thread, Vector())
             self.join(vector, Vector(chains={each.chain: each.length for each in published}))
 
-    def complete(self, thread: int, block: int, key: int) -> None:
-        """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``."""
+    def complete(self, thread: int, block: int, key: int, known: Vector | None = None) -> None:
+        """An asynchronous copy of ``thread`` completes on the transaction barrier of ``block`` at ``key``; ``known`` is
+        what its thread had seen and passes on with it."""
         row = (thread >> 5) - self.first
-        self._publish(key, CLUSTER, block, Vector({~thread: int(self.own[row])}))
+        vector = known.copy() if known is not None else Vector()
+        vector.clocks[~thread] = int(self.own[row])
+        self._publish(key, CLUSTER, block, vector)
         self._advance(np.array([row]))
+
+    def knowledge(self, thread: int) -> Vector:
+        """What a thread has seen by now."""
+        warp = thread >> 5
+        vector = self._row_vector(warp - self.first)
+        if thread in self.lanes.get(warp, ()):
+            self.join(vector, self.lanes[warp][thread])
+        return vector
 
     def fence(self, group, scope: int) -> None:
         """The active threads run a fence that both acquires and releases."""

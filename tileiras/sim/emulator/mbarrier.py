@@ -15,7 +15,7 @@ import numpy as np
 from . import proxies
 from .accesses import RANK, RANK_BIT, Access, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .happens_before import CTA, GPU, Order
+from .happens_before import CLUSTER, CTA, GPU, Order
 from .loads import address_slot, note_granule, take_order
 from .ptx_module import Immediate, Sink
 from .types import PRED, U32, U64
@@ -132,12 +132,12 @@ def change_counts(group, item: Instruction, thread: int, cell: int, pending: int
     _put(group, item, cells, cell, thread, state)
 
 
-def complete(group, thread: int, cell: int) -> None:
-    """Whoever sees the phase of a barrier complete sees what was copied by ``thread``."""
+def complete(group, thread: int, cell: int, known=None) -> None:
+    """Whoever sees the phase of a barrier complete sees what was copied by ``thread``, and what is ``known``."""
     races, batch = group.launch.races, group.batch
     if races is not None:
         block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride
-        races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule)
+        races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule, known)
 
 
 def barrier_cell(group, item: Instruction, space: str, address: int, thread: int) -> int:
@@ -270,6 +270,8 @@ def _synchronise(group, elements: list[int], threads: list[int], order: Order) -
     """Arrivals release to a barrier object, waits that succeed acquire from it."""
     races = group.launch.races
     if races is not None:
+        if "barrier-scope" in group.launch.waived:
+            order = order._replace(scope=max(order.scope, CLUSTER))
         keys = [-1 - element * 8 // races.granule for element in elements]
         numbers = group.numbers[threads].tolist()
         # As read-modify-writes: each continues what was released before.

@@ -50,10 +50,23 @@ RULES = {
         "memory consistency model synchronization mechanisms also apply': acquire and release are enough",
     ),
     "tensor-pipeline": Rule(
-        "tcgen05.cp is not among what executes in the order of issue behind tcgen05.mma (PTX ISA, Pipelined tcgen05 "
-        "Instructions)",
-        "block-scaled kernels written with CUTLASS copy the next scales over those that a product in flight reads: "
-        "copies and shifts are in order with all that their thread has issued",
+        "products execute in the order of issue when they have the same accumulator and shape, and tcgen05.cp is not "
+        "among what executes so behind tcgen05.mma (PTX ISA, Pipelined tcgen05 Instructions)",
+        "tileiras 13.5.37 has a product put its result over the A of one in flight (attention), and block-scaled "
+        "kernels written with CUTLASS copy the next scales over those that one in flight reads: whatever a thread "
+        "issues of mma, cp and shift takes place in that order",
+    ),
+    "tensor-load-wait": Rule(
+        "between tcgen05.ld and a write of what it loads from there is tcgen05.wait::ld, a dependency by registers is "
+        "not enough (PTX ISA, Register dependencies, same thread)",
+        "tileiras 13.5.37 stores rescaled accumulators where it has loaded them from without it: a warp's loads are "
+        "before its later stores",
+    ),
+    "barrier-scope": Rule(
+        "an arrival at, or a wait for, an mbarrier has the scope of its block when it names none, which takes in no "
+        "other block (PTX ISA, mbarrier.arrive)",
+        "tileiras 13.5.37 arrives at the barriers of other blocks with fence.sc.cta and no scope, and they wait with "
+        "none: operations on barriers have the scope of the cluster",
     ),
 }
 

@@ -235,7 +235,7 @@ class Commit:
     """The arrival of a `commit` at the barrier ``cell``, once its ``operations`` have taken place; kept among the bulk
     copies of a batch."""
 
-    __slots__ = ("cell", "group", "item", "operations", "order", "seen", "thread")
+    __slots__ = ("cell", "group", "item", "known", "operations", "order", "seen", "thread")
 
     def __init__(self, group, item: Instruction, thread: int, operations: list[Operation], cell: int) -> None:
         self.group = group
@@ -245,12 +245,15 @@ class Commit:
         self.order = unit_of(group).order
         self.cell = cell
         self.seen = False
+        # What the thread had waited for before its products is before them, and so before what waits for these.
+        races = group.launch.races
+        self.known = races.clocks.knowledge(int(group.numbers[thread])) if races is not None else None
 
     def land(self, batch) -> None:
         for operation in self.operations:
             self.order.land(operation)
         change_counts(self.group, self.item, self.thread, self.cell, pending=-1)
-        complete(self.group, self.thread, self.cell)
+        complete(self.group, self.thread, self.cell, self.known)
 
     @property
     def settled_in(self) -> set[int]:
