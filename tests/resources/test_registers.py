@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from test_resident_factors import powers
 
 import tileiras
+from tests.rewrites.test_smem_operands import powers
 from tileiras.sim import emulate, interpret
 
 
