@@ -37,6 +37,17 @@ def test_tensor_maps_that_the_vendors_host_code_makes(name, uses):
 
 
 @pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the cubin's code for the host is for x86-64")
+@pytest.mark.parametrize("target", ["sm_100", "sm_103", "sm_110"])
+@pytest.mark.parametrize(("name", "uses"), [("matmul_bf16", "kind::f16"), ("matmul_f16_f16", "pack::16b")])
+def test_products_in_tensor_memory(name, uses, target):
+    (case,) = whole_kernels.cases([name])
+    code = vendor_compile(case.data, target)
+    assert "tcgen05.mma" in code.ptx and uses in code.ptx
+    case.run(lambda given: vendor_launch(code, case, given))
+
+
+@pytest.mark.skipif(vendor_tool() is None, reason="no vendor's compiler")
 def test_the_vendors_ptx_is_a_module_alone(tmp_path):
     text = vendor_ptx("cuda_tile.module @m {\n entry @k() {\n return\n }\n}\n", "sm_80")
     assert ".visible .entry k(" in text and text.rstrip().endswith("}") and "cuda_tile" not in text

@@ -27,7 +27,10 @@ BYTECODE_VERSION = "13.4"
 """The newest that the vendor's compiler reads: some operations need it."""
 
 
-WAIVED = ("async-proxy", "mbarrier-inval", "wgmma-fence")
+WAIVED = (
+    "async-proxy", "mbarrier-inval", "wgmma-fence", "tensor-fences", "tensor-pipeline", "tensor-load-wait",
+    "barrier-scope",
+)  # fmt: skip
 """Rules of the PTX ISA that the vendor's code breaks (`tileiras.sim.emulator.rules` has them, with both readings)."""
 
 

@@ -29,7 +29,7 @@ LOOK = "LOOK: mbarrier.try_wait.parity.shared.b64 %p4, [done], 0; @!%p4 bra LOOK
 RELAXED = LOOK.replace("parity.shared", "parity.relaxed.cluster.shared")
 
 
-READING = ("tensor-fences", "tensor-pipeline")
+READING = ("tensor-fences", "tensor-pipeline", "tensor-load-wait")
 
 
 def result(kernel, main: str, seed=0, **options) -> np.ndarray:
@@ -37,6 +37,9 @@ def result(kernel, main: str, seed=0, **options) -> np.ndarray:
     run(kernel, f"{START_1} {main} {dump(32)}", out, ONES, seed=seed, **options)
     return out.view(np.float32)
 
+
+#: A product whose A is where the other's result is: the zeros that are there.
+OVER = MMA.replace("%q3", "[%r10]").replace("[%r10], [", "[%r13], [")
 
 # What is right -> what each element of the first 32 columns then is.
 RIGHT = {
@@ -81,7 +84,8 @@ WRONG = [
     (f"{COPY} {LOAD}", IN_FLIGHT),
     # a product into what another in flight reads or writes otherwise
     (f"{MMA} {MMA.replace('[%r10]', '[%r14]')}", IN_FLIGHT),
-    (f"{MMA} {MMA.replace('%q3', '[%r10]').replace('[%r10], [', '[%r13], [')}", IN_FLIGHT),
+    (f"{MMA} {OVER}", IN_FLIGHT),
+    (f"{OVER} {MMA}", IN_FLIGHT),
     (f"{MMA} {COPY}", IN_FLIGHT),
     # a missing fence
     (f"{MMA} {COMMIT} {LOOK}", NO_AFTER),
@@ -114,6 +118,9 @@ def test_what_is_not_in_order(kernel, main, said, seed):
         (f"{MMA} {COMMIT} {LOOK}", 16),
         (f"{LOAD} {WAIT_LD} bar.sync 0; {MMA} {COMMIT} {LOOK}", 16),
         (f"{MMA} {COPY} {COMMIT} {LOOK}", None),
+        # a product over the A of another, and a store that depends on a load of the same cells
+        (f"{OVER} {MMA} {COMMIT} {LOOK}", 16),
+        (f"{LOAD} {STORE} {WAIT_ST} {WAIT_LD}", 0),
     ],
 )
 def test_acquire_and_release_are_enough_for_some(kernel, main, expected, seed):
@@ -128,7 +135,7 @@ def test_acquire_and_release_are_enough_for_some(kernel, main, expected, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("main", "said"),
-    [(f"{MMA} {COMMIT}", IN_FLIGHT), (f"{LOAD} {STORE}", "no tcgen05.wait::ld since"),
+    [(f"{MMA} {COMMIT}", IN_FLIGHT), (f"{LOAD} {STORE}", "no tcgen05.wait::st since"),
      (f"{LOAD} {WAIT_LD} {MMA} {COMMIT} {LOOK}", UNORDERED),
      (f"{MMA} {COMMIT} {RELAXED}", UNORDERED)],
 )  # fmt: skip
@@ -207,3 +214,43 @@ def test_an_arrival_at_a_block_that_has_ended(kernel, seed):
 def test_a_commit_that_nobody_made(kernel, seed):
     with pytest.raises(EmulationError, match=r"deadlock(.|\n)*lacks 1 of 1 arrivals"):
         result(kernel, f"{MMA} {WAIT}", seed)
+
+
+FILLED = """
+    mov.u32 %r9, 0; @!%p7 bra FILLING; st.shared.u32 [image+6144], %r1; fence.proxy.async.shared::cta;
+    mbarrier.arrive.shared.b64 %q9, [done+8];
+    FILLING: @!%p1 bra WAITED; SECOND: mbarrier.try_wait.parity.shared.b64 %p4, [done+8], 0; @!%p4 bra SECOND; WAITED:
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_commit_passes_on_what_its_thread_has_waited_for(kernel, seed):
+    """Thread 64 writes, thread 0 waits for that, multiplies and commits; who waits for the commit may write there."""
+    write = "setp.eq.u32 %p7, %r1, 96; @%p7 st.shared.u32 [image+6144], %r15;"
+    right = f"{OF_OTHER} {FILLED} {MMA} {COMMIT} {WAIT} {write}"
+    assert (result(kernel, right, seed) == 16).all()
+    wrong = f"{OF_OTHER} {FILLED} {MMA} {COMMIT} {write} {WAIT}"
+    with pytest.raises(EmulationError, match="race on shared address"):
+        result(kernel, wrong, seed)
+
+
+REMOTE = """
+    mov.u32 %r9, %ctaid.x; setp.eq.u32 %p6, %r9, 1; and.pred %p6, %p6, %p1; mapa.shared::cluster.u32 %r15, %r12, 0;
+    @!%p6 bra OTHER; st.shared::cluster.u32 [%r15], %r9; mov.u32 %r16, done; mapa.shared::cluster.u32 %r16, %r16, 0;
+    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r16];
+    OTHER: setp.eq.u32 %p6, %r9, 0; and.pred %p6, %p6, %p1; @!%p6 bra READ;
+    COMING: mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p4, [done], 0; @!%p4 bra COMING;
+    ld.shared.u32 %r17, [%r12]; st.global.u32 [%a1], %r17;
+    READ: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_scope_of_barriers_of_other_blocks(kernel, seed):
+    out = np.zeros(1, np.uint32)
+    run(kernel, REMOTE, out, group=2, seed=seed)
+    assert out[0] == 1
+    local = REMOTE.replace("release.cluster.shared", "shared").replace("parity.acquire.cluster", "parity")
+    with pytest.raises(EmulationError, match="no release and acquire between whose scopes take in both"):
+        run(kernel, local, out, group=2, seed=seed)
+    run(kernel, local, out, group=2, seed=seed, waive=("barrier-scope",))
