@@ -147,9 +147,7 @@ def barrier_cell(group, item: Instruction, space: str, address: int, thread: int
     return int(access.index[0])
 
 
-def begin_landing(
-    group, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False
-) -> None:
+def begin_landing(group, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False) -> None:
     """From now on an asynchronous copy may write, and with ``reads`` change what is there; ``generic``: not through the
     asynchronous proxy."""
     written = group.batch.shared_written
