@@ -309,6 +309,7 @@ class Clocks:
         if not (self.locations or self.fences or order.releases) or self.exhausted:
             return
         advanced = set()
+        released: dict[tuple[int, int], int] = {}
         for thread, key in zip(threads, keys):
             if self.exhausted:
                 break
@@ -332,6 +333,10 @@ class Clocks:
             if order.releases:
                 vector = self.knowledge(thread)
                 vector.clocks[~thread] = int(self.own[row])
+                released[warp, key] = released.get((warp, key), 0) + 1
+                if reads and released[warp, key] == len(self._lanes_of(warp)):
+                    # Who has seen this has seen the other lanes' too.
+                    vector.clocks[warp] = int(self.own[row])
                 self._publish(key, order.scope, block, vector)
                 advanced.add(row)
             fence = self.fences.get(warp)
@@ -423,28 +428,38 @@ class Clocks:
             # Neighbours mostly are of one pair: only where it changes is sorted.
             starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
             distinct, inverse = np.unique(pairs[starts], return_inverse=True)
+            inverse = inverse.reshape(-1)
+            latest = np.zeros(distinct.size, np.int64)
+            np.maximum.at(latest, inverse, np.maximum.reduceat(clocks[at], starts))
             others_of = distinct.astype(np.int32).tolist()
-            limits = [self._known_of(*pair) for pair in zip((distinct >> 32).tolist(), others_of)]
+            asked = zip((distinct >> 32).tolist(), others_of, latest.tolist())
+            limits = [self._known_of(*each) for each in asked]
             lengths = np.diff(np.r_[starts, at.size])
-            bad[at] = clocks[at] > np.repeat(np.array(limits)[inverse.reshape(-1)], lengths)
+            bad[at] = clocks[at] > np.repeat(np.array(limits)[inverse], lengths)
         return bad
 
-    def _known_of(self, thread: int, other: int) -> int:
-        if thread < 0 and self.lanes.get(-2 - thread):
-            # What a warp reads together, every lane has to know of.
-            return min(self._known_of(lane, other) for lane in self._lanes_of(-2 - thread))
+    def _known_of(self, thread: int, other: int, asked: int) -> int:
+        """How far ``thread`` has seen ``other``; from ``asked`` on, so far at least."""
+        if thread < 0 and (lanes := self.lanes.get(-2 - thread)):
+            # What a warp reads together, every lane has to know of; many know the same.
+            differ: dict[tuple, int] = {}
+            for lane in self._lanes_of(-2 - thread):
+                vector = lanes.get(lane)
+                known = () if vector is None else (vector.reach or self._reach(vector), *vector.clocks.items())
+                differ.setdefault(known, lane)
+            return min(self._known_of(lane, other, asked) for lane in differ.values())
         vectors = self._vectors(thread)
         if len(vectors) != 1 or vectors[0].clocks or self._same_warp(thread, other):
-            return self._known(thread, other)
+            return self._known(thread, other, asked)
         # What a thread knows through chains alone is the same for every thread that acquired the same.
         limits = (vectors[0].reach or self._reach(vectors[0])).limits
-        if other not in limits:
-            limits[other] = self._known(thread, other)
+        if limits.get(other, -1) < asked:
+            limits[other] = self._known(thread, other, asked)
         return limits[other]
 
-    def _known(self, thread: int, other: int) -> int:
+    def _known(self, thread: int, other: int, asked: int) -> int:
         known = self._known_by(thread, other)
-        if other < 0:
+        if other < 0 and known < asked:
             # A warp's lanes may have released what they did one by one.
             known = max(known, min(self._known_by(thread, lane) for lane in self._lanes_of(-2 - other)))
         return known

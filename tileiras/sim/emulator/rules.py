@@ -33,8 +33,9 @@ RULES = {
     "async-proxy": Rule(
         "what cp.async has written becomes visible to the asynchronous proxy by fence.proxy.async (PTX ISA, "
         "Asynchronous Operations: cp.async is of the generic proxy)",
-        "tileiras 13.5.37 has no fence between cp.async with cp.async.mbarrier.arrive.noinc and the wgmma that reads "
-        "it (gathered operands): such data counts as visible once its arrival is seen",
+        "tileiras 13.5.37 has no fence between cp.async with cp.async.mbarrier.arrive.noinc and the wgmma, the "
+        "tcgen05.mma or the tcgen05.cp that reads it (gathered operands and scales): such data counts as visible once "
+        "its arrival is seen",
     ),
     "async-overwrite": Rule(
         "what threads have read or written of shared memory through the generic proxy is before its overwriting by a "
