@@ -97,9 +97,7 @@ _HEAD = """
 """
 
 #: Two warps: one copies four pieces, the other sums them.
-PIPELINE = (
-    _HEAD.format(parameters=".param .u64 k_0, .param .u64 k_1", threads=64)
-    + """
+PIPELINE = _HEAD.format(parameters=".param .u64 k_0, .param .u64 k_1", threads=64) + """
 .shared .align 128 .b8 tile[1024]; .shared .align 8 .b8 full[8]; .shared .align 8 .b8 empty[8];
 ld.param.u64 %q2, [k_0]; ld.param.u64 %q3, [k_1];
 mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, full; mov.u32 %r4, empty; mov.u32 %r10, 0;
@@ -135,12 +133,9 @@ DONE:
 ret;
 }
 """
-)
 
 #: Two blocks: each thread gives its neighbour in the other block a value, by two ways.
-EXCHANGE = (
-    _HEAD.format(parameters=".param .u64 k_0", threads=64)
-    + """
+EXCHANGE = _HEAD.format(parameters=".param .u64 k_0", threads=64) + """
 .shared .align 16 .b8 box[256]; .shared .align 16 .b8 mail[256]; .shared .align 8 .b8 full[8];
 ld.param.u64 %q1, [k_0];
 mov.u32 %r1, %tid.x; mov.u32 %r2, box; mov.u32 %r3, full; mov.u32 %r4, mail; mov.u32 %r5, %cluster_ctarank;
@@ -169,7 +164,6 @@ barrier.cluster.wait.aligned;
 ret;
 }
 """
-)
 
 
 def subjects() -> list[Subject]:

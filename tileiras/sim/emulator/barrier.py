@@ -212,6 +212,8 @@ def _meet(group) -> None:
         clocks.meet(clocks.rows(group))
 
 
+
+
 def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
     """`fence.proxy.async::generic`: for transaction barriers and what they guard in shared memory of the cluster."""
     restricted = modifiers.take("sync_restrict::shared::cta", "sync_restrict::shared::cluster")
