@@ -309,7 +309,7 @@ class Clocks:
         if not (self.locations or self.fences or order.releases) or self.exhausted:
             return
         advanced = set()
-        released: dict[tuple[int, int], int] = {}
+        released: dict[tuple[int, int], set[int]] = {}
         for thread, key in zip(threads, keys):
             if self.exhausted:
                 break
@@ -333,8 +333,9 @@ class Clocks:
             if order.releases:
                 vector = self.knowledge(thread)
                 vector.clocks[~thread] = int(self.own[row])
-                released[warp, key] = released.get((warp, key), 0) + 1
-                if reads and released[warp, key] == len(self._lanes_of(warp)):
+                lanes = released.setdefault((warp, key), set())
+                lanes.add(thread)
+                if reads and len(lanes) == len(self._lanes_of(warp)):
                     # Who has seen this has seen the other lanes' too.
                     vector.clocks[warp] = int(self.own[row])
                 self._publish(key, order.scope, block, vector)
