@@ -185,6 +185,8 @@ def _statements(ptx: str, phase: str | None) -> list[tuple[int, int]]:
         text = match.group()
         lead = re.match(r"\s*(?:[A-Z_]+:\s*)?", text).end()
         sets_phase = phase is not None and re.search(rf"(mov|xor)\.\w+ {phase}\b", text)
+        if "st.async" in text:
+            continue  # what it stores has to be computed before it
         if (_ORDERING.search(text) or sets_phase) and not text.strip().startswith("."):
             found.append((match.start() + lead, match.end()))
     return found

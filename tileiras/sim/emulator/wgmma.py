@@ -23,6 +23,7 @@ from .in_flight import InFlight
 from .matrix_descriptor import Operand
 from .mma import fragment
 from .ptx_module import Group, Immediate
+from .races import differ
 from .types import B32, PRED, TYPES, U64
 from .warpgroups import Lockstep
 
@@ -83,7 +84,7 @@ class Form(NamedTuple):
 class Product:
     """One `wgmma.mma_async` of ``warps`` of a group, which are its rows of ``descriptors``, ``added`` and so on."""
 
-    __slots__ = ("a_values", "added", "descriptors", "form", "group", "numbers", "order", "warps")
+    __slots__ = ("a_values", "added", "descriptors", "form", "found", "group", "numbers", "order", "warps")
 
     def __init__(self, group, form: Form, warps: np.ndarray, state: Warpgroup) -> None:
         self.group = group
@@ -98,6 +99,7 @@ class Product:
                 group.fault("the lanes of a warp have different matrix descriptors", form.item)
         self.descriptors = np.stack([group.full(slot)[lanes] for slot in form.descriptors], axis=1)
         self.added = np.broadcast_to(group.R[form.scale_d], (group.n,))[lanes].copy()
+        self.found: list[list[np.ndarray]] = []  # what shared memory has of the operands now, by warp
         self.a_values = [group.R[slot] for slot in form.a_registers]
 
     def land(self, warps: np.ndarray) -> bool:
@@ -108,6 +110,7 @@ class Product:
             rest = ~chosen
             self.warps, self.order, self.numbers = self.warps[rest], self.order[rest], self.numbers[rest]
             self.descriptors, self.added = self.descriptors[rest], self.added[rest]
+            self.found = [self.found[at] for at in np.flatnonzero(rest).tolist()]
         return not self.warps.size
 
     def _land(self, rows: np.ndarray) -> None:
@@ -117,6 +120,7 @@ class Product:
         flying = [group.R[slot] for slot in form.d]
         for at in rows.tolist():
             warp = int(self.warps[at])
+            self._check_operands(at, warp)
             a, b = self._operands(at, warp)
             if a is None:
                 a = from_registers[warp]
@@ -137,6 +141,15 @@ class Product:
                 registers = group.warpgroup.registers
                 if registers:
                     registers[slot] = each.values
+
+    def _check_operands(self, at: int, warp: int) -> None:
+        """Nobody may write what the product reads until it has been waited for."""
+        group, item = self.group, self.form.item
+        for operand, word, before in zip(self.form.operands, self.descriptors[at].tolist(), self.found[at]):
+            access = operand.access(group, item, operand.decode(group, item, word, warp), warp)
+            if differ(access.data[access.index], before).any():
+                group.fault("what this product reads of shared memory was written before wgmma.wait_group", item,
+                            warp * 32)  # fmt: skip
 
     def _a_in_registers(self, warps: np.ndarray) -> dict[int, np.ndarray]:
         group, form = self.group, self.form
@@ -291,8 +304,13 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         alike = zip(product.descriptors.tolist(), product.added.tolist())
         _check_alike(group, item, warps, [(id(item), *words, added) for words, added in alike])
         for row, warp in enumerate(warps.tolist()):
+            found = []
             for operand, word in zip(form.operands, product.descriptors[row]):
-                operand.begin(group, item, operand.decode(group, item, int(word), warp), warp)
+                made = operand.decode(group, item, int(word), warp)
+                operand.begin(group, item, made, warp)
+                access = operand.access(group, item, made, warp)
+                found.append(access.data[access.index])
+            product.found.append(found)
         threads = group.active()
         for slot in form.d:
             value = group.R[slot]
