@@ -413,8 +413,8 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 
 | when | what |
 |---|---|
-| an operation is built by a program | the numbers and types of its operands and results, its attributes, traits about types: a `VerifyError` there and then |
-| an operation is read | types and attributes, by their constructors; `read` verifies the module, so that all errors are told with their place |
+| an operation is built | numbers and types of operands and results, attributes, traits on types: `VerifyError` |
+| an operation is read | types and attributes, by their constructors; `read` verifies the module |
 | between passes (`tileiras-opt`; `tileiras --verify-each`) | every operation, dominance, isolation |
 | before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target, fragments of products |
 | behind the schedule of `warp-specialize` | `tileaa-agent-verifier`: warps, registers, pipes and barriers of agents |

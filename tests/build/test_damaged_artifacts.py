@@ -1,4 +1,4 @@
-"""Artifacts that are damaged or edited are made again, with a line that says so, and no source is blamed for them."""
+"""Artifacts that are damaged or edited are rebuilt, with a line that says so, and no source is blamed for them."""
 
 import os
 
@@ -7,7 +7,7 @@ from project import Project, axpy, module
 
 from tileiras.build.manifest import Manifest
 
-LINE = "is not as it was made: making it again"
+LINE = "is not what its stage wrote: rebuilding it"
 
 
 @pytest.fixture

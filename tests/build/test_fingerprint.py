@@ -131,7 +131,7 @@ def test_the_memo_of_imports_changes_nothing_but_the_time(tmp_path):
     first = CodeBase(root, memo).fingerprint(stage("ptx"))
     assert os.path.isfile(memo)
     assert CodeBase(root, memo).fingerprint(stage("ptx")) == first
-    # A damaged memo is made again.
+    # A damaged memo is rebuilt.
     with open(memo, "w") as file:
         file.write("{")
     assert CodeBase(root, memo).fingerprint(stage("ptx")) == first

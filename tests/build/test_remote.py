@@ -203,7 +203,7 @@ def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(se
     assert both.get("key") is None and said == []
     path.write_bytes(b"Value")
     assert both.get("key") is None
-    assert len(said) == 1 and said[0].endswith(" is damaged; what it cannot give is made again and replaced")
+    assert len(said) == 1 and said[0].endswith(" is damaged; what it cannot give is rebuilt and replaced")
     assert both.get("key") is None and len(said) == 1
     # The server is still there for everything else, and for what takes the place of the damage.
     both.put("other key", b"other value")
@@ -234,11 +234,11 @@ def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind,
     build = reader.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)
     assert len(build.stages) == 5 and reader.artifacts() == first.artifacts()
     (line,) = build.errors.splitlines()
-    assert line.startswith("warning: remote cache ") and line.endswith("; what it cannot give is made again")
+    assert line.startswith("warning: remote cache ") and line.endswith("; what it cannot give is rebuilt")
     assert server.files(kind) != whole
     writer = project(tmp_path / "writer", server)
     build = writer.scons(jobs, **writing)
-    assert len(build.stages) == 5 and build.errors.endswith("; what it cannot give is made again and replaced\n")
+    assert len(build.stages) == 5 and build.errors.endswith("; what it cannot give is rebuilt and replaced\n")
     assert len(server.files("ac")) == 5
     last = project(tmp_path / "last", server)
     build = last.scons(jobs, TILEIRAS_REMOTE_CACHE=server.url)

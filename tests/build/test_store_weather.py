@@ -77,7 +77,7 @@ def test_damage_to_every_file_of_a_store_costs_time_only(tmp_path, clean, damage
     build = rebuilt(tree)
     assert tree.artifacts() == clean
     assert len(warnings(build)) <= 1
-    # What was damaged has been made again, or put out of the way.
+    # What was damaged has been rebuilt, or put out of the way.
     assert rebuilt(tree).errors == "" and tree.artifacts() == clean
 
 

@@ -2,8 +2,8 @@
 
 One small file a step below `BUILD/.tileiras/keys`, and one a version of the compiler's code.  A row holds what the
 step's key was made of and the digests of the artifacts that it gave.  It is written before the artifacts, and is true
-whatever happens afterwards: an artifact may be kept when its content and the step's key are those of the row, whoever
-wrote it and whenever.  Without its row, or with a damaged one, a step is performed again.
+whatever happens afterwards: an artifact may be kept when its content and the step's key are those of the row,
+regardless of who wrote it and when.  Without its row, or with a damaged one, a step is performed again.
 """
 
 from __future__ import annotations

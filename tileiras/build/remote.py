@@ -210,7 +210,7 @@ class Remote:
         if useless:
             self.turn_off(f"nothing sound has come in {DAMAGED} replies")
         elif first:
-            then = "made again and replaced" if self._writes else "made again"
+            then = "rebuilt and replaced" if self._writes else "rebuilt"
             self.tell_damage(f"remote cache {self.name}: {what}; what it cannot give is {then}")
 
     def put(self, key: str, value: bytes) -> None:

@@ -44,7 +44,8 @@ class Asked:
             return False
         if standing.damaged is not None and not SCons.Script.GetOption("question"):
             self._display.silent = bool(SCons.Script.GetOption("silent"))
-            self._display.note(f"tileiras: {os.path.relpath(standing.damaged)} is not as it was made: making it again")
+            path = os.path.relpath(standing.damaged)
+            self._display.note(f"tileiras: {path} is not what its stage wrote: rebuilding it")
         return True
 
     def may_run(self, targets: Sequence[Any], current: bool) -> None:

@@ -266,7 +266,7 @@ class ArtifactStore:
         self._rows = self._cache = None
 
     def _complain(self, error: BaseException) -> None:
-        self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is made again")
+        self.warn_once(f"artifact store {self.directory}: {error}; what it cannot give is rebuilt")
 
     def warn_once(self, message: str) -> None:
         """Warns, unless this store has done so before."""

@@ -2,7 +2,7 @@
 
 SCons compares the sources and the action of a target with what it noted, and takes the target's own content for
 granted.  `install` has every task ask first, when what it is made from is up to date: a target whose content is not
-what a build made of it is made again.
+what a build made of it is rebuilt.
 
 Building on after an error (`scons -k`), SCons 4.11 may end with "Found dependency cycle(s)".  A node that is looked at
 after one of its children has failed is marked as failed, but what waits for it is not told, and stays in the list in
@@ -88,7 +88,7 @@ def install(
     """SCons makes its task master when it has read all files.
 
     `asked_for` is told what the run is to build.  `is_stale` is asked for the targets of every task, which are to be
-    made again when it says so.  `may_run` is told, under `-n`, of those that have a source which would be made, and
+    rebuilt when it says so.  `may_run` is told, under `-n`, of those that have a source which would be made, and
     whether they are up to date but for that.
     """
     global _asked_for, _is_stale, _may_run

@@ -264,7 +264,7 @@ class Watch:
                 cut = cut or step
                 continue
             if standing.damaged is not None:
-                self._out(f"{os.path.relpath(standing.damaged)} is not as it was made: making it again")
+                self._out(f"{os.path.relpath(standing.damaged)} is not what its stage wrote: rebuilding it")
             cut = None
             # One kernel is built before a request would have reached another process.
             made = perform_here(self._session, step) if jobs < 2 else dispatch.perform(self._session, step, jobs)

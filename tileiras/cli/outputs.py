@@ -139,7 +139,7 @@ class Output:
         except FileNotFoundError:
             before = None
         path = os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}.tmp")
-        # Whoever may not read the old file must not read the new one meanwhile.
+        # A user who may not read the old file must not read the new one meanwhile.
         mode = 0o666 if before is None else 0o600
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:

@@ -81,7 +81,7 @@ class KernelRun(NamedTuple):
         return [name for number, argument in enumerate(self.arguments) for name in argument.names(number)]
 
     def memory(self) -> Memory:
-        """Memory with the arrays, by the names of their arguments, for whoever looks something up while it lives."""
+        """Memory with the arrays, by the names of their arguments, for lookups while it lives."""
         from tileiras.sim import Memory
 
         memory = Memory()

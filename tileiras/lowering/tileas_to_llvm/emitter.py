@@ -1,6 +1,6 @@
 """Builds llvm operations: arithmetic that folds what is known, calls, and the thread's own numbers.
 
-Where registers are short, what depends on the thread's position is made again: nearer to its use, of the thread's
+Where registers are short, what depends on the thread's position is rematerialized nearer to its use, of the thread's
 number as `thread_again` and `from_here` are given it.
 """
 

@@ -224,7 +224,7 @@ class FunctionLowering:
         return self.emit.insert(llvm.IntToPtrOp(self.pinned(address), res=pointer.type))
 
     def thread_again(self) -> Any:
-        """Where registers are short, what depends on the thread's number is made again inside of this context."""
+        """Where registers are short, what depends on the thread's number is rematerialized inside of this context."""
         return nullcontext() if self.turn is None else self.emit.thread_again(self._tied_thread(self.turn))
 
     def leave_short_loop(self, counter: Value) -> None:

@@ -133,7 +133,7 @@ def change_counts(group, item: Instruction, thread: int, cell: int, pending: int
 
 
 def complete(group, thread: int, cell: int, known=None) -> None:
-    """Whoever sees the phase of a barrier complete sees what was copied by ``thread``, and what is ``known``."""
+    """A thread that sees the phase of a barrier complete sees what was copied by ``thread``, and what is ``known``."""
     races, batch = group.launch.races, group.batch
     if races is not None:
         block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride

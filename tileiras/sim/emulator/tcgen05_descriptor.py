@@ -1,8 +1,8 @@
 """Instruction descriptors and zero-column masks of `tcgen05.mma` (PTX ISA, "Instruction descriptor", "Zero-Column Mask
 Descriptor", "Matrix Shape").
 
-Where the ISA's table of the mask and its examples differ, the examples count: so many columns of B as the use span says
-are used, and as many as the skip span says are zero, less one both.
+Where the ISA's table of the mask and its examples differ, the examples count: a span of n in the mask stands for n + 1
+columns of B, which are used and zero in turn.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the fragments have at (lane, column) from the address on
 - 16x64b:    (l / 4 + 8 (l % 2), l / 2 % 2 + 2 r)
 - 16x128b:   (l / 4 + 8 (r % 2), l % 4 + 4 (r / 2))
 - 16x256b:   (l / 4 + 8 (r / 2 % 2), 2 (l % 4) + r % 2 + 8 (r / 4))
-- 16x32bx2:  (l % 16, r), for the upper half of the lanes so many columns further as the instruction says
+- 16x32bx2:  (l % 16, r), plus the immediate column offset for the upper half of the lanes
 
 With `.pack::16b` and `.unpack::16b` a register has the lower halves of two columns next to each other, and there are
 twice as many columns.

@@ -76,8 +76,8 @@ class Lockstep:
 def entry_registers(program, threads: int) -> int:
     """Registers per thread that a block starts with.
 
-    `.maxnreg` says it.  Else the assembler gives what fits so many blocks on a multiprocessor as it was told to: the
-    fewest blocks that leave less than every `setmaxnreg.inc` asks for.
+    `.maxnreg`, if there is one.  Else what the assembler allots for `.minnctapersm` blocks on a multiprocessor, or for
+    the fewest blocks that leave less than every `setmaxnreg.inc` asks for.
     """
     if "maxnreg" in program.entry.directives:
         return program.entry.directives["maxnreg"][0]
