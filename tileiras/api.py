@@ -11,25 +11,20 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline, units
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, offered, with_lines
 from tileiras.files import stem
+from tileiras.kernel_inputs import KernelInputs, kernel_inputs
 from tileiras.options import CompileOptions, lookup, missing_gpu
-from tileiras.stages import ByteStore, StageContext, StageResult
+from tileiras.stages import ByteStore, StageContext
+from tileiras.steps import Keep, Steps, as_bytes
 
 if TYPE_CHECKING:
     from tileiras.ir import Operation
     from tileiras.ir.pass_instrumentation import PassInstrumentation
-
-
-LINKED = ".linked.ptx"
-"""The suffix of the PTX of several kernels that ptxas is given as one module."""
-
-Keep = Callable[[str, str, bytes], str | None]
 
 
 class Kernel:
@@ -231,233 +226,60 @@ def compile_with(
     seconds of the stages that have none.  `meanwhile` is called once while another process works, if one does.
     """
     last, suffix = pipeline.emit_stage(emit)
-    diagnostics: list[Diagnostic] = []
-    dependencies: list[str] = []
-    if not isinstance(source, units.Source) and not hasattr(source, "clone"):
-        source = open_source(source, source_name)
-    if not isinstance(source, units.Source):
-        module = source.clone({})
-        name, path, data, kind = source_name or "<module>", None, b"", ""
+    given: Operation | bytes
+    if isinstance(source, units.Source):
+        opened, given = source, source.data
+    elif hasattr(source, "clone"):
+        opened, given = units.Source(b"", source_name or "<module>", None, units.MODULE), source.clone({})
     else:
-        module = None
-        name, path, data, kind = source.name, source.path, source.data, source.kind
+        opened = open_source(source, source_name)
+        given = opened.data
+    plan = pipeline.plan(opened.kind, last)
+    if opened.kind in units.ARTIFACTS and plan.is_empty:
+        raise CompileError.at(None, f"{opened.name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
+    pipeline.start_ahead(last)
+    steps = Steps(plan, opened, options, store, keep, instrumentation, times, meanwhile)
+    given = steps.on_file(given)
 
-    if last.name in ("ptx", "cubin", "sass"):
-        from tileiras.codegen import isolation
-
-        # LLVM takes 50 ms to load; its process does that while this one reads and lowers.
-        isolation.start()
-
-    stop = "ptx" if last.name in ("cubin", "sass") else last.name
-    waits = [] if meanwhile is None else [meanwhile]
-    if last.name in ("cubin", "sass"):
-        waits.insert(0, _load_cubin)
-
-    checks: list[Callable[[], None]] = []
-
-    def check() -> None:
-        while checks:
-            checks.pop()()
-
-    def wait() -> None:
-        check()
-        if waits:
-            waits.pop(0)()
-
-    kept = name if kind == ".ptx" and path is not None else None
-
-    def run(row: pipeline.Stage, given: Any, location: Any = None, unit: str = "", **known: Any) -> Any:
-        nonlocal kept
-        context = StageContext(
-            source_name=name, source_path=path, location=location, store=store, instrumentation=instrumentation, **known
-        )
-        context.meanwhile = wait
-        context.kept_ptx = kept
-        if row.name == "llvm" and stop == "ptx":
-            context.postpone = checks.append
-        started = time.perf_counter()
-        due = len(checks)
-        result = pipeline.run_stage(row, given, options, context)
-        if due:
-            check()  # unless that was done while the stage waited
-        if times is not None and row.name in ("export", "read", "ptx", "cubin", "sass"):
-            times.append((f"{row.name}: {row.doc}", time.perf_counter() - started))
-        diagnostics.extend(context.engine.diagnostics)
-        dependencies.extend(context.dependencies)
-        if keep is not None:
-            unit = unit or stem(name)
-            for suffix, data in {row.suffix: _bytes(result.output), **result.artifacts}.items():
-                place = keep(unit, suffix, data)
-                if suffix == ".ptx":
-                    kept = place
-        return result
-
-    if kind in units.ARTIFACTS:
-        rows = pipeline.stages_between(units.ARTIFACTS[kind], last.name)
-        if not rows:
-            raise CompileError.at(None, f"{name} is past what emit={emit} asks for", ExitCode.CONFIGURATION)
-        split = next((n for n, row in enumerate(rows) if row.name in ("cubin", "sass")), len(rows))
-        inputs = _artifact_inputs(kind, data, name, options["gpu-name"], entry)
-        kernels, products = [], []
-        for unit_name, resumed, location in inputs:
-            artifacts: dict[str, bytes] = {}
-            for row in rows[:split]:
-                result = run(row, resumed, location, unit_name if len(inputs) > 1 else "")
-                resumed = result.output
-                artifacts.update(result.artifacts)
-            if split:
-                artifacts[rows[split - 1].suffix] = _bytes(resumed)
-            products.append(_bytes(resumed))
-            kernels.append(Kernel(unit_name or stem(name), artifacts))
-        product = join(products, rows[split - 1].suffix if split else kind)
-        if keep is not None and len(kernels) != 1 and split < len(rows):
-            kept = keep(stem(name), LINKED, product)
-        for row in rows[split:]:
-            result = run(row, product, inputs[0][2], beside=_launches(kernels))
-            product = result.output
-            for kernel in kernels:
-                kernel.artifacts.update(result.artifacts)
-        if len(kernels) == 1:
-            kernels[0].artifacts[last.suffix] = product
-        return Artifact(product, suffix, kernels, diagnostics, dependencies)
-    if kind == units.PYTHON:
-        data = run(pipeline.stage("export"), data).output
-        kind = units.BYTECODE
-    if last.name == "export":
-        if kind != units.BYTECODE:
-            # Text and modules are written as bytecode; what already is bytecode is left as it is.
-            from tileiras import bytecode
-
-            module = run(pipeline.stage("read"), data).output if module is None else module
-            data = bytecode.write_module(module, bytecode.Version.parse(options["bytecode-version"]))
-        return Artifact(data, suffix, [], diagnostics, dependencies)
-    if module is None:
-        module = run(pipeline.stage("read"), data).output
-    entries = units.entries_of(module)
-    if entry is not None and entry not in map(units.entry_name, entries):
-        raise _no_entry(entry, name, list(map(units.entry_name, entries)), module.location)
-    if last.name == "read":
-        kernels = [Kernel(units.entry_name(op), {}) for op in entries]
-        return Artifact(units.module_text(module), suffix, kernels, diagnostics, dependencies)
-    if not entries and stop != "ptx":
-        raise CompileError.at(module.location, f"{name} has no entry to compile")
-
-    kernels = []
-    for unit_name, unit in units.entry_modules(module, entry):
-        location = next(op.location for op in units.entries_of(unit))
-        result = StageResult(unit)
-        for row in pipeline.stages_between("tileaa", stop):
-            result = run(row, result.output, location, unit_name)
-        own = {pipeline.stage(stop).suffix: _bytes(result.output)}
-        kernels.append(Kernel(unit_name, {**result.artifacts, **own}))
-    if entries:
-        stop_suffix = pipeline.stage(stop).suffix
-        product = join([kernel.artifacts[stop_suffix] for kernel in kernels], stop_suffix)
+    kernels: list[Kernel] = []
+    if plan.is_bytecode:
+        product = given if isinstance(given, bytes) else _bytecode(given, options["bytecode-version"])
     else:
-        # A module of nothing is what front ends try compilers with.
-        from tileiras.codegen import ptx
+        inputs = kernel_inputs(opened, given, options["gpu-name"], entry)
+        if plan.ends_with_file:
+            kernels = [Kernel(name, {}) for name in inputs.names]
+            product = as_bytes(given)
+        else:
+            kernels, product = _kernels_and_product(steps, inputs)
+    return Artifact(product, suffix, kernels, steps.diagnostics, steps.dependencies)
 
-        product = ptx.empty_module(options["gpu-name"], module.location).encode()
-    if last.name in ("cubin", "sass"):
-        known: dict[str, Any] = {"beside": _launches(kernels)}
-        if options["emit-remarks"]:
-            known["entry_locations"] = {units.entry_name(op): op.location for op in entries}
-        location = entries[0].location if entries else module.location
-        if keep is not None and len(kernels) != 1:
-            kept = keep(stem(name), LINKED, product)
-        result = run(pipeline.stage("cubin"), product, location, **known)
-        product = result.output
+
+def _kernels_and_product(steps: Steps, inputs: KernelInputs) -> tuple[list[Kernel], bytes]:
+    """Runs the steps on each kernel, and those on all of them together."""
+    plan, opened = steps.plan, steps.source
+    kernels, products = [], []
+    for unit in inputs.units():
+        data, artifacts = steps.on_kernel(unit)
+        products.append(data)
+        kernels.append(Kernel(unit.kernel or stem(opened.name), artifacts))
+    product = join(products, plan.kernel[-1].suffix if plan.kernel else opened.kind) if products else None
+    if product is None:
+        product = pipeline.empty_product(plan.kernel[-1], steps.options["gpu-name"], inputs.location)
+        if product is None:
+            raise CompileError.at(inputs.location, f"{opened.name} has no entry to compile")
+    if plan.linked:
+        product, artifacts = steps.on_all(product, inputs, [kernel.artifacts for kernel in kernels])
         for kernel in kernels:
-            kernel.artifacts.update(result.artifacts)
-        if last.name == "sass":
-            product = run(last, product, location).output
-    return Artifact(product, suffix, kernels, diagnostics, dependencies)
+            kernel.artifacts.update(artifacts)
+        if len(kernels) == 1 and opened.kind in units.ARTIFACTS:
+            kernels[0].artifacts[plan.product.suffix] = product
+    return kernels, product
 
 
-def _launches(kernels: Sequence[Kernel]) -> dict[str, bytes]:
-    """NAME.json of all kernels as one document, where the compilation made theirs: what assembling them is told."""
-    documents = [kernel.artifacts[".json"] for kernel in kernels if ".json" in kernel.artifacts]
-    if not documents:
-        return {}
-    from tileiras.codegen import kernel_metadata
+def _bytecode(module: Operation, version: str) -> bytes:
+    from tileiras import bytecode
 
-    return {".json": kernel_metadata.merge(documents)}
-
-
-def _artifact_inputs(
-    kind: str, data: bytes, name: str, gpu_name: str, entry: str | None
-) -> list[tuple[str, Any, Any]]:  # fmt: skip
-    """The modules of an artifact: for each its kernel's name where it has one kernel, what the stage that goes on is
-    given, and where its first kernel stands.
-
-    Raises CompileError for MLIR that does not verify (code 3), for PTX of another GPU and for an `entry` that is no
-    module's only kernel (code 2).
-    """
-    found = []
-    known: list[str] = []
-    for piece in units.pieces(data, kind):
-        resumed, location = _artifact_input(kind, piece, name, gpu_name)
-        names = _kernel_names(kind, resumed)
-        known += names
-        if entry is None or names == [entry]:
-            found.append((names[0] if len(names) == 1 else "", resumed, location))
-    if not found:
-        raise _no_entry(entry, name, known, location)
-    return found
-
-
-def _kernel_names(kind: str, module: Any) -> list[str]:
-    """The kernels of an artifact's module, as far as it says which functions are kernels."""
-    if kind.endswith(".mlir"):
-        functions = [op for op in module.walk() if op.name in ("nv_tileaa.func", "llvm.func")]
-        marks = ("kernel_spec", "nvvm.kernel")
-        return [op.attributes["sym_name"].value for op in functions if any(mark in op.attributes for mark in marks)]
-    if kind == ".ll":
-        from tileiras.codegen import kernel_metadata
-
-        return list(kernel_metadata.from_ir(module.decode()))
-    return []
-
-
-def _no_entry(entry: str | None, name: str, known: Sequence[str], location: Any) -> CompileError:
-    message = f"no entry '{entry}' in {name}; it has: {', '.join(known) or 'none'}"
-    return CompileError.at(location, message, ExitCode.CONFIGURATION)
-
-
-def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[Any, Any]:
-    """What the stage that goes on from one module is given, and where its first kernel stands.
-
-    Raises CompileError for MLIR that does not verify (code 3), and for PTX of another GPU (code 2).
-    """
-    from tileiras.ir import UNKNOWN_LOC, FileLineColLoc
-
-    if kind.endswith(".mlir"):
-        from tileiras.ir import parse_module, verify
-
-        module = parse_module(data.decode(), name)
-        verify(module)
-        return module, next((op.location for op in module.walk() if op.regions and op.parent is not None), UNKNOWN_LOC)
-    import re
-
-    target = re.search(rb"^\.target\s+(sm_\d+)", data, re.MULTILINE) if kind == ".ptx" else None
-    if target is not None and target[1].decode() != gpu_name:
-        raise CompileError.at(None, f"{name} is for {target[1].decode()}, not {gpu_name}", ExitCode.CONFIGURATION)
-    head = re.search(rb"^(?:define\b.*\bptx_kernel\b|.*\.entry\b)", data, re.MULTILINE)
-    if head is None:
-        return data, FileLineColLoc(name, 1, 1) if kind == ".ll" else UNKNOWN_LOC
-    return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1)
-
-
-def _load_cubin() -> None:
-    """Loads what assembles, while LLVM works."""
-    from tileiras.codegen import ptxas
-    from tileiras.stages import cubin  # noqa: F401
-
-    ptxas.prepare()
-
-
-def _bytes(output: Any) -> bytes:
-    return output if isinstance(output, bytes) else units.module_text(output)
+    return bytecode.write_module(module, bytecode.Version.parse(version))
 
 
 def join(products: list[bytes], suffix: str) -> bytes:

@@ -16,10 +16,12 @@ compilation of one entry.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tileiras.diagnostics import CompileError, ExitCode
+from tileiras import units
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.files import DISK_FULL
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
@@ -52,6 +54,14 @@ class Stage(NamedTuple):
     """Whether the stage reads files besides its input, and reports them."""
     reads_beside: tuple[str, ...] = ()
     """Suffixes of side artifacts of the stage before that the stage is given besides its input."""
+    linked: bool = False
+    """Whether one process runs the stage once, on what all kernels of a source became, linked."""
+    ahead: str = ""
+    """A function (`module:function`) that starts the process in which the stage works, to load beside this one."""
+    loads: str = ""
+    """A function that loads what the stage needs, for a compilation to call while an earlier stage waits."""
+    empty: str = ""
+    """A function of a GPU's name and a location: what the stage makes of a source without kernels, as text."""
     module: str = ""
 
     @property
@@ -138,6 +148,9 @@ STAGES: tuple[Stage, ...] = (
         ("gpu-name", "opt-level", "ptx-version", "tile-launch", "blob-linked-lib", "libdevice"),
         "libdevice linked, optimised, PTX and kernel metadata",
         tools=("tileiras.codegen.llvm_identity:tool_identity",),
+        ahead="tileiras.codegen.isolation:start",
+        # A module of nothing is what front ends try compilers with.
+        empty="tileiras.codegen.ptx:empty_module",
     ),
     Stage(
         "cubin", ENTRY, ".cubin", (".resources.json",),
@@ -148,11 +161,14 @@ STAGES: tuple[Stage, ...] = (
         "ptxas",
         tools=("tileiras.codegen.ptxas:tool_identity",),
         reads_beside=(".json",),
+        linked=True,
+        loads="tileiras.stages.cubin:load",
     ),
     Stage(
         "sass", ENTRY, ".sass", (), ("dump-sass-command", "child-timeout"),
         "machine code as text, through nvdisasm",
         tools=("tileiras.codegen.nvdisasm:tool_identity",),
+        linked=True,
     ),
 )  # fmt: skip
 
@@ -169,6 +185,15 @@ EMIT: dict[str, tuple[str, str]] = {
     "sass": ("sass", ".sass"),
 }
 """`emit=` -> the stage it ends with and the artifact it asks for."""
+
+SOURCES: dict[str, str] = {
+    units.PYTHON: "export",
+    units.BYTECODE: "read",
+    units.TEXT: "read",
+    units.MODULE: "tileaa",
+    **units.ARTIFACTS,
+}
+"""What a source is -> the stage that it is given to."""
 
 TIERS = {0: "cuda_tile", 1: "tileaa", 2: "llvm", 3: "ptx"}
 """The product of a build at each optimisation level when it does not name one."""
@@ -192,6 +217,77 @@ def stages_between(first: str, last: str) -> tuple[Stage, ...]:
     """The stages from `first` to `last`, both included; none when `last` comes before `first`."""
     names = [s.name for s in STAGES]
     return STAGES[names.index(first) : names.index(last) + 1]
+
+
+class Plan(NamedTuple):
+    """The steps from one source to one product in one process, in order."""
+
+    product: Stage
+    """The stage that makes the product."""
+    file: tuple[Stage, ...]
+    """Run on the source as a whole."""
+    kernel: tuple[Stage, ...]
+    """Run on each kernel alone."""
+    linked: tuple[Stage, ...]
+    """Run on all kernels together."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.file or self.kernel or self.linked)
+
+    @property
+    def ends_with_file(self) -> bool:
+        """Whether the product is one of the whole source, before there are kernels."""
+        return self.product.unit == FILE
+
+    @property
+    def is_bytecode(self) -> bool:
+        """Whether the product is bytecode, which is written of the module where the source was none."""
+        return self.ends_with_file and not self.product.makes_module
+
+    def loads(self) -> list[Callable[[], None]]:
+        """What later stages need loaded, to be called while an earlier one waits for another process."""
+        reached = stages_between(STAGES[0].name, self.product.name)
+        return [functools.partial(_call, row.loads) for row in reached if row.loads]
+
+    def waits_after(self, row: Stage) -> bool:
+        """Whether another process works on the kernel next: checks of what `row` made can be done meanwhile."""
+        following = self.kernel[self.kernel.index(row) + 1 :] if row in self.kernel else ()
+        return bool(following and following[0].ahead)
+
+
+def plan(kind: str, last: Stage) -> Plan:
+    """The steps from a source of this kind (`units`) to what `last` makes; empty where the source is past that, or is
+    that already."""
+    rows = stages_between(SOURCES[kind], last.name)
+    if kind == units.TEXT and last.unit == FILE:
+        # Text is read for bytecode as well, though reading comes after bytecode.
+        rows = (BY_NAME[SOURCES[kind]],)
+    return Plan(
+        last,
+        tuple(row for row in rows if row.unit == FILE),
+        tuple(row for row in rows if row.unit == ENTRY and not row.linked),
+        tuple(row for row in rows if row.linked),
+    )
+
+
+def start_ahead(*lasts: Stage) -> None:
+    """Starts the processes that the stages up to these work in, to load beside this one."""
+    for name in {row.ahead: None for last in lasts for row in stages_between(STAGES[0].name, last.name) if row.ahead}:
+        _call(name)
+
+
+def empty_product(stage: Stage, gpu_name: str, location: Locatable | None) -> bytes | None:
+    """What a stage makes of a source without kernels, None where that is an error."""
+    return _call(stage.empty, gpu_name, location).encode() if stage.empty else None
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    """Loads and calls `module:function`."""
+    import importlib
+
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)(*arguments)
 
 
 def before(stage: Stage) -> Stage:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TEXT = "text"
 BYTECODE = "bytecode"
 PYTHON = "python"
+MODULE = "module"
+"""A module in memory."""
 
 SUFFIXES = {".mlir": TEXT, ".py": PYTHON, ".tileirbc": BYTECODE}
 """What the suffix of a source file says about its content."""

@@ -19,7 +19,7 @@ LAYERS = [
     },
     {"passes"},
     {"stages"},
-    {"pipeline", "tileir_pipeline", "api", "program"},
+    {"pipeline", "tileir_pipeline", "kernel_inputs", "steps", "api", "program"},
     {"cli", "build", "runtime"},
 ]  # fmt: skip
 

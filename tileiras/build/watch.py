@@ -379,15 +379,12 @@ class Watch:
         """Loads what the stages consist of, so that the first save need not wait for it."""
         import importlib
 
-        from tileiras.codegen import isolation
-
         emits = {kernel.emit for kernel, _ in self._kernels.values()}
-        lasts = {pipeline.emit_stage(emit)[0].name for emit in emits}
-        for row in {row: None for last in sorted(lasts) for row in pipeline.stages_between("read", last)}:
+        lasts = [pipeline.emit_stage(emit)[0] for emit in sorted(emits)]
+        for row in {row: None for last in lasts for row in pipeline.stages_between("read", last.name)}:
             for module in (row.module_name, *(f"tileiras.dialects.{name}" for name in row.dialects)):
                 importlib.import_module(module)
-        if lasts & {"ptx", "cubin", "sass"}:
-            isolation.start()
+        pipeline.start_ahead(*lasts)
 
     @staticmethod
     def _settle(events: queue.SimpleQueue[float], sweep: float) -> None:

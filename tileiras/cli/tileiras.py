@@ -134,11 +134,8 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         ptxas.read_controls(options["apply-controls"])
     if "cache" in values:
         os.environ["TILEIRAS_CACHE_DIR"] = values["cache"]
-    if last.name in ("ptx", "cubin", "sass"):
-        from tileiras.codegen import isolation
-
-        # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
-        isolation.start()
+    # Before the compiler: loading LLVM takes as long as loading that and lowering a small kernel.
+    pipeline.start_ahead(last)
     from tileiras.build import library
 
     if report.remarks.any:

@@ -66,6 +66,11 @@ def run(source: bytes, options: StageOptions, context: StageContext) -> StageRes
     return StageResult(assembled.cubin, {".resources.json": resources_json(kernels).encode()})
 
 
+def load() -> None:
+    """Loads what assembles, while LLVM works."""
+    ptxas.prepare()
+
+
 TILE_PTXAS = (13, 2)
 """The release of ptxas that came with PTX 9.2."""
 

@@ -1,0 +1,153 @@
+"""What stages that compile one kernel are given: the entries of a module, or the modules of an earlier artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tileiras import units
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.ir import Operation
+
+
+class KernelInput(NamedTuple):
+    """What the first step for one kernel is given."""
+
+    kernel: str
+    """Its name, empty for what has several kernels or does not name them."""
+    kept_as: str
+    """The stem of the artifacts made of it, empty for the source's."""
+    given: Operation | bytes
+    location: Locatable
+    """Where the kernel stands in the source."""
+
+
+class KernelInputs:
+    """The kernels of a source."""
+
+    names: Sequence[str] = ()
+    """Of all entries, in source order."""
+
+    def units(self) -> list[KernelInput]:
+        """One for each kernel that is compiled; a module that has one entry may be given away."""
+        raise NotImplementedError
+
+    @property
+    def location(self) -> Locatable:
+        """Where the first kernel stands, or the module when there is none."""
+        raise NotImplementedError
+
+    @property
+    def entry_locations(self) -> dict[str, Locatable]:
+        """Where kernels stand, as far as that is known by name."""
+        return {}
+
+
+class ModuleEntries(KernelInputs):
+    """The entries of a cuda_tile module, or the one called `only`.
+
+    Raises CompileError (code 2) when there is none of that name.
+    """
+
+    def __init__(self, module: Operation, source_name: str, only: str | None) -> None:
+        self._module = module
+        self._only = only
+        self._entries = units.entries_of(module)
+        self.names = list(map(units.entry_name, self._entries))
+        if only is not None and only not in self.names:
+            raise _no_entry(only, source_name, self.names, module.location)
+
+    def units(self) -> list[KernelInput]:
+        found = []
+        for name, unit in units.entry_modules(self._module, self._only):
+            found.append(KernelInput(name, name, unit, next(op.location for op in units.entries_of(unit))))
+        return found
+
+    @property
+    def location(self) -> Locatable:
+        return self._entries[0].location if self._entries else self._module.location
+
+    @property
+    def entry_locations(self) -> dict[str, Locatable]:
+        return {units.entry_name(op): op.location for op in self._entries}
+
+
+class ArtifactModules(KernelInputs):
+    """The modules of an artifact.
+
+    Raises CompileError for MLIR that does not verify (code 3), for PTX of another GPU and for an `only` that is no
+    module's only kernel (code 2).
+    """
+
+    def __init__(self, source: units.Source, gpu_name: str, only: str | None) -> None:
+        found = []
+        known: list[str] = []
+        for piece in units.pieces(source.data, source.kind):
+            resumed, location = _artifact_input(source.kind, piece, source.name, gpu_name)
+            names = _kernel_names(source.kind, resumed)
+            known += names
+            if only is None or names == [only]:
+                found.append(KernelInput(names[0] if len(names) == 1 else "", "", resumed, location))
+        if not found:
+            raise _no_entry(only, source.name, known, location)
+        self.names = known
+        self._units = [unit._replace(kept_as=unit.kernel) for unit in found] if len(found) > 1 else found
+
+    def units(self) -> list[KernelInput]:
+        return self._units
+
+    @property
+    def location(self) -> Locatable:
+        return self._units[0].location
+
+
+def kernel_inputs(source: units.Source, given: Operation | bytes, gpu_name: str, only: str | None) -> KernelInputs:
+    """The kernels of a source, or the one called `only`; `given` is the module that was read of it, if it was."""
+    if source.kind in units.ARTIFACTS:
+        return ArtifactModules(source, gpu_name, only)
+    return ModuleEntries(given, source.name, only)
+
+
+def _kernel_names(kind: str, module: Operation | bytes) -> list[str]:
+    """The kernels of an artifact's module, as far as it says which functions are kernels."""
+    if kind.endswith(".mlir"):
+        functions = [op for op in module.walk() if op.name in ("nv_tileaa.func", "llvm.func")]
+        marks = ("kernel_spec", "nvvm.kernel")
+        return [op.attributes["sym_name"].value for op in functions if any(mark in op.attributes for mark in marks)]
+    if kind == ".ll":
+        from tileiras.codegen import kernel_metadata
+
+        return list(kernel_metadata.from_ir(module.decode()))
+    return []
+
+
+def _no_entry(entry: str | None, name: str, known: Sequence[str], location: Locatable | None) -> CompileError:
+    message = f"no entry '{entry}' in {name}; it has: {', '.join(known) or 'none'}"
+    return CompileError.at(location, message, ExitCode.CONFIGURATION)
+
+
+def _artifact_input(kind: str, data: bytes, name: str, gpu_name: str) -> tuple[Operation | bytes, Locatable]:
+    """What the stage that goes on from one module is given, and where its first kernel stands.
+
+    Raises CompileError for MLIR that does not verify (code 3), and for PTX of another GPU (code 2).
+    """
+    from tileiras.ir import UNKNOWN_LOC, FileLineColLoc
+
+    if kind.endswith(".mlir"):
+        from tileiras.ir import parse_module, verify
+
+        module = parse_module(data.decode(), name)
+        verify(module)
+        return module, next((op.location for op in module.walk() if op.regions and op.parent is not None), UNKNOWN_LOC)
+    import re
+
+    target = re.search(rb"^\.target\s+(sm_\d+)", data, re.MULTILINE) if kind == ".ptx" else None
+    if target is not None and target[1].decode() != gpu_name:
+        raise CompileError.at(None, f"{name} is for {target[1].decode()}, not {gpu_name}", ExitCode.CONFIGURATION)
+    head = re.search(rb"^(?:define\b.*\bptx_kernel\b|.*\.entry\b)", data, re.MULTILINE)
+    if head is None:
+        return data, FileLineColLoc(name, 1, 1) if kind == ".ll" else UNKNOWN_LOC
+    return data, FileLineColLoc(name, data.count(b"\n", 0, head.start()) + 1, 1)
