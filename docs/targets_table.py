@@ -1,5 +1,5 @@
-"""Which of wgmma, TMA and tcgen05 each target has, and which of them the compiler uses today: the table of README.md
-and docs/targets.md, which python docs/targets_table.py writes anew.
+"""The tables of targets, which python docs/targets_table.py writes anew: the limits in docs/targets.md, and there and
+in README.md which of wgmma, TMA and tcgen05 each target has, and which of them the compiler uses today.
 
 Used is what stands in the PTX of an example: products, reductions and copies of tiles are compiled for every target.
 """
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tileiras import api
 from tileiras.options import GPU_NAMES
-from tileiras.targets import target
+from tileiras.targets import TARGETS, target
+from tileiras.targets.sm import TYPES
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "targets.md")
@@ -44,13 +45,34 @@ def rows() -> list[str]:
     return found
 
 
-def page(text: str, table: list[str]) -> str:
-    """The text with the table, between `<!-- instructions -->` and `<!-- end -->`."""
-    lines = "\n".join(table)
-    return re.sub(r"(<!-- instructions -->\n).*?(<!-- end -->)", rf"\g<1>\n{lines}\n\n\2", text, flags=re.DOTALL)
+def limits() -> list[str]:
+    """The lines of the table of limits."""
+    found = [
+        "| GPU | lowest PTX | shared memory of a CTA, of an SM | threads, CTAs of an SM | cluster | narrow types |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in GPU_NAMES:
+        row = target(name)
+        forms = {letter: TARGETS[name + letter].ptx for letter in "af" if name + letter in TARGETS}
+        versions = ["{}.{}".format(*row.ptx)]
+        versions += ["`{}` {}.{}".format(letter, *ptx) for letter, ptx in forms.items() if ptx != row.ptx]
+        types = " ".join(f"`{type}`" for type, requirement in TYPES.items() if row.meets(requirement))
+        shared = f"{row.shared_per_cta // 1024}, {row.shared_per_sm // 1024} KB"
+        cluster = str(row.max_cluster) if row.max_cluster > 1 else ""
+        cells = (name, ", ".join(versions), shared, f"{row.threads}, {row.ctas}", cluster, types)
+        found.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return found
+
+
+def page(text: str, tables: dict[str, list[str]]) -> str:
+    """The text with the tables that it has, each between `<!-- NAME -->` and `<!-- end -->`."""
+    for name, table in tables.items():
+        lines = "\n".join(table)
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end -->)", rf"\g<1>\n{lines}\n\n\2", text, flags=re.DOTALL)
+    return text
 
 
 if __name__ == "__main__":
-    table = rows()
+    tables = {"limits": limits(), "instructions": rows()}
     for path in PAGES:
-        path.write_text(page(path.read_text(encoding="utf-8"), table), encoding="utf-8")
+        path.write_text(page(path.read_text(encoding="utf-8"), tables), encoding="utf-8")

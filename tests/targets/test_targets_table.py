@@ -1,20 +1,35 @@
-"""README.md and docs/targets.md say what the compiler uses of each target as the PTX of the examples has it."""
+"""README.md and docs/targets.md have the limits of each target, and what the PTX of the examples uses of it."""
 
 import importlib.util
 from pathlib import Path
+
+import pytest
 
 from tileiras.options import GPU_NAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_pages_say_what_the_examples_use():
+@pytest.fixture
+def tables():
     spec = importlib.util.spec_from_file_location("targets_table", DOCS / "targets_table.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_limits(tables):
+    table = tables.limits()
+    assert len(table) == 2 + len(GPU_NAMES)
+    text = (DOCS / "targets.md").read_text(encoding="utf-8")
+    assert "\n".join(table) in text, "run: python docs/targets_table.py"
+    assert tables.page(text, {"limits": table}) == text
+
+
+def test_the_pages_say_what_the_examples_use(tables):
     table = tables.rows()
     assert len(table) == 2 + len(GPU_NAMES)
     for path in tables.PAGES:
         text = path.read_text(encoding="utf-8")
         assert "\n".join(table) in text, "run: python docs/targets_table.py"
-        assert tables.page(text, table) == text
+        assert tables.page(text, {"instructions": table}) == text
