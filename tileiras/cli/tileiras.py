@@ -116,11 +116,7 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
     report = Report(values, outputs)
     records = instrumentation.Records(outputs, values, layered or {})
 
-    if name == STANDARD:
-        data = sys.stdin.buffer.read()
-        source = units.Source(data, "<stdin>", None, units.kind_of(data))
-    else:
-        source = units.Source.read(name)
+    source = _source(name)
     report.bytecode = source.data if source.kind == units.BYTECODE else None
     version = units.bytecode_version(source.data) if source.kind == units.BYTECODE else ""
     if given.get("gpu-name") is None and (last.name not in ("export", "read") or source.kind == units.PYTHON):
@@ -172,6 +168,16 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         contents.append((depfile, _rule(product.path, [name, *artifact.dependencies]).encode()))
     outputs.publish(contents)
     return ExitCode.SUCCESS
+
+
+def _source(name: str) -> Source:
+    """The input: a file, or what is piped in."""
+    from tileiras import units
+
+    if name != STANDARD:
+        return units.Source.read(name)
+    data = sys.stdin.buffer.read()
+    return units.Source(data, "<stdin>", None, units.kind_of(data))
 
 
 def _declare_inputs(

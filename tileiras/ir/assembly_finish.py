@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .assembly_format import Custom, FunctionalType, Oilist, Optional, TypeDirective, Variable, compile_format
 from .attributes import DenseArrayAttr
@@ -23,6 +24,7 @@ from .types import Type, i32
 if TYPE_CHECKING:
     from .assembly_parse import OperationState
     from .parser import Parser
+    from .values import Value
 
 
 def _matching(cls: type[Operation], name: str, of_result: bool) -> list[str]:
@@ -76,115 +78,157 @@ def _spelled_types(elements: tuple) -> set[tuple[str, int]]:
     return found
 
 
+OperandPlan = tuple[int, str, str, Any]
+"""Position, arity, and where the type comes from (`_source_of_type`)."""
+
+
 def finisher(cls: type[Operation]) -> Callable[["Parser", OperationState], Operation]:
     """Resolves operands, infers types and makes the operation."""
     spelled = _spelled_types(compile_format(cls).elements)
     plans = [(at, f.arity, *_source_of_type(cls, f, spelled)) for at, f in enumerate(cls.operand_fields)]
-    result_plans = [(f.arity, *_source_of_type(cls, f, spelled)) for f in cls.result_fields]
-    infer = any(kind == "" for _, kind, _ in result_plans)
-    spelled_results = [at for at, plan in enumerate(result_plans) if plan == ("one", "result", at)]
-    flexible = any(f.arity != "one" for f in cls.operand_fields)
-    operand_segments = cls.has_trait(AttrSizedOperandSegments)
-    result_segments = cls.has_trait(AttrSizedResultSegments)
+    if any(arity != "one" for _, arity, _, _ in plans):
+        operands = _operands_in_segments(plans, cls.has_trait(AttrSizedOperandSegments))
+    else:
+        operands = _single_operands(plans)
+    result_types = _result_types(cls, spelled)
     regions_needed = sum(f.arity == "one" for f in cls.region_fields)
     create = cls.create
 
-    def type_from(state: OperationState, kind: str, source: Any) -> Any:
-        if kind == "operand":
-            return state.operand_types[source]
-        if kind == "result":
-            return state.result_types[source]
-        return source
-
-    def value_of(parser: "Parser", state: OperationState, use: Any, type: Any) -> Any:
-        if use.__class__ is str:
-            value = parser._values.get(use)
-            if value is not None and value.type is type:
-                return value
-            return parser.resolve_name(use, _offset_of_use(parser, use, state.offset), type)
-        return parser.resolve_name(use[0], use[1], type)
-
-    def operands_of(parser: "Parser", state: OperationState) -> tuple[list, list[int]]:
-        values: list = []
-        sizes: list[int] = []
-        for at, arity, kind, source in plans:
-            use = state.operands[at]
-            type = type_from(state, kind, source)
-            if arity == "variadic":
-                uses = use or []
-                if isinstance(type, list):
-                    if len(type) != len(uses):
-                        parser.error(state.offset, _mismatch(len(uses), len(type)))
-                    values += [value_of(parser, state, u, t) for u, t in zip(uses, type)]
-                else:
-                    if type is None and kind == "operand" and uses:
-                        parser.error(state.offset, _mismatch(len(uses), 0))
-                    values += [value_of(parser, state, u, type) for u in uses]
-                sizes.append(len(uses))
-            elif use is None:
-                if type is not None and kind == "operand" and source == at:
-                    parser.error(state.offset, _mismatch(0, 1))
-                sizes.append(0)
-            else:
-                if type is None and kind == "operand" and source == at and arity == "optional":
-                    parser.error(state.offset, _mismatch(1, 0))
-                if isinstance(type, list):
-                    type = type[0] if type else None
-                values.append(value_of(parser, state, use, type))
-                sizes.append(1)
-        return values, sizes
-
     def finish(parser: "Parser", state: OperationState) -> Operation:
-        attributes = state.attributes
         if state.all_operands is not None:
-            types = state.all_operand_types
-            values = parser.resolve_operands(state.all_operands, types, state.offset)
-        elif flexible:
-            values, sizes = operands_of(parser, state)
-            if operand_segments:
-                attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
+            values = parser.resolve_operands(state.all_operands, state.all_operand_types, state.offset)
         else:
-            known = parser._values
-            operand_types, result_types, uses = state.operand_types, state.result_types, state.operands
-            values = []
-            for at, _, kind, source in plans:
-                type = (
-                    result_types[source]
-                    if kind == "result"
-                    else operand_types[source]
-                    if kind == "operand"
-                    else source
-                )
-                use = uses[at]
-                value = known.get(use) if use.__class__ is str else None
-                if value is None or value.type is not type:
-                    value = value_of(parser, state, use, type)
-                values.append(value)
-        if state.all_result_types is not None:
-            types = state.all_result_types
-        elif infer:
-            types = list(cls.infer_result_types(values, attributes))
-            for position in spelled_results:
-                # What the text says is kept, also where it is wrong: the verifier has the words for that.
-                types[position] = state.result_types[position]
-        else:
-            types = []
-            for arity, kind, source in result_plans:
-                type = type_from(state, kind, source)
-                if arity == "variadic" or isinstance(type, list):
-                    types += type or []
-                elif type is not None:
-                    types.append(type)
-            if result_segments:
-                sizes = [len(t) if isinstance(t, list) else int(t is not None) for t in state.result_types]
-                attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, sizes)
+            values = operands(parser, state)
+        types = state.all_result_types
+        if types is None:
+            types = result_types(state, values)
         regions = state.regions
         location = SourceLoc(parser.source, state.offset)
         while len(regions) < regions_needed:
             regions.append(Region())  # one that the text leaves out is empty
-        return create(values, types, attributes, regions, state.successors, location)
+        return create(values, types, state.attributes, regions, state.successors, location)
 
     return finish
+
+
+def _single_operands(plans: Sequence[OperandPlan]) -> Callable[["Parser", OperationState], list[Value]]:
+    """Resolves the operands of an operation whose fields all hold one."""
+
+    def resolve(parser: "Parser", state: OperationState) -> list[Value]:
+        known = parser._values
+        operand_types, result_types, uses = state.operand_types, state.result_types, state.operands
+        values = []
+        for at, _, kind, source in plans:
+            type = (
+                result_types[source] if kind == "result" else operand_types[source] if kind == "operand" else source
+            )
+            use = uses[at]
+            value = known.get(use) if use.__class__ is str else None
+            if value is None or value.type is not type:
+                value = _value_of(parser, state, use, type)
+            values.append(value)
+        return values
+
+    return resolve
+
+
+def _operands_in_segments(
+    plans: Sequence[OperandPlan], writes_sizes: bool
+) -> Callable[["Parser", OperationState], list[Value]]:
+    """Resolves operands of which some are optional or variadic; `writes_sizes`: the operation has their number for each
+    field as an attribute."""
+
+    def resolve(parser: "Parser", state: OperationState) -> list[Value]:
+        values: list[Value] = []
+        sizes: list[int] = []
+        for plan in plans:
+            found = (_variadic if plan[1] == "variadic" else _optional)(parser, state, plan)
+            values += found
+            sizes.append(len(found))
+        if writes_sizes:
+            state.attributes[OPERAND_SEGMENTS] = DenseArrayAttr(i32, sizes)
+        return values
+
+    return resolve
+
+
+def _variadic(parser: "Parser", state: OperationState, plan: OperandPlan) -> list[Value]:
+    at, _, kind, source = plan
+    uses = state.operands[at] or []
+    type = _type_from(state, kind, source)
+    if isinstance(type, list):
+        if len(type) != len(uses):
+            parser.error(state.offset, _mismatch(len(uses), len(type)))
+        return [_value_of(parser, state, use, own) for use, own in zip(uses, type)]
+    if type is None and kind == "operand" and uses:
+        parser.error(state.offset, _mismatch(len(uses), 0))
+    return [_value_of(parser, state, use, type) for use in uses]
+
+
+def _optional(parser: "Parser", state: OperationState, plan: OperandPlan) -> list[Value]:
+    """At most one operand: of an optional field, or the one of another beside optional ones."""
+    at, arity, kind, source = plan
+    use = state.operands[at]
+    type = _type_from(state, kind, source)
+    is_spelled = kind == "operand" and source == at
+    if use is None:
+        if type is not None and is_spelled:
+            parser.error(state.offset, _mismatch(0, 1))
+        return []
+    if type is None and is_spelled and arity == "optional":
+        parser.error(state.offset, _mismatch(1, 0))
+    if isinstance(type, list):
+        type = type[0] if type else None
+    return [_value_of(parser, state, use, type)]
+
+
+def _result_types(
+    cls: type[Operation], spelled: set[tuple[str, int]]
+) -> Callable[[OperationState, list[Value]], list[Type]]:
+    """The types of an operation's results where its format does not give all of them together."""
+    plans = [(f.arity, *_source_of_type(cls, f, spelled)) for f in cls.result_fields]
+    spelled_results = [at for at, plan in enumerate(plans) if plan == ("one", "result", at)]
+    writes_sizes = cls.has_trait(AttrSizedResultSegments)
+
+    def inferred(state: OperationState, values: list[Value]) -> list[Type]:
+        types = list(cls.infer_result_types(values, state.attributes))
+        for position in spelled_results:
+            # What the text says is kept, also where it is wrong: the verifier has the words for that.
+            types[position] = state.result_types[position]
+        return types
+
+    def given(state: OperationState, values: list[Value]) -> list[Type]:
+        types: list[Type] = []
+        for arity, kind, source in plans:
+            type = _type_from(state, kind, source)
+            if arity == "variadic" or isinstance(type, list):
+                types += type or []
+            elif type is not None:
+                types.append(type)
+        if writes_sizes:
+            sizes = [len(t) if isinstance(t, list) else int(t is not None) for t in state.result_types]
+            state.attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, sizes)
+        return types
+
+    return inferred if any(kind == "" for _, kind, _ in plans) else given
+
+
+def _type_from(state: OperationState, kind: str, source: Any) -> Any:
+    """The type (or types, of a variadic field) that `_source_of_type` found the place of."""
+    if kind == "operand":
+        return state.operand_types[source]
+    if kind == "result":
+        return state.result_types[source]
+    return source
+
+
+def _value_of(parser: "Parser", state: OperationState, use: Any, type: Type | None) -> Value:
+    if use.__class__ is str:
+        value = parser._values.get(use)
+        if value is not None and value.type is type:
+            return value
+        return parser.resolve_name(use, _offset_of_use(parser, use, state.offset), type)
+    return parser.resolve_name(use[0], use[1], type)
 
 
 def _offset_of_use(parser: "Parser", name: str, start: int) -> int:

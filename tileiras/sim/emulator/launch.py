@@ -101,31 +101,14 @@ def emulate(
     """
     program = _program(ptx, entry)
     kernel = _kernel(metadata, entry)
-    directives = program.entry.directives
-    block_shape = _shape(
-        block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
-    )
-    cluster_shape = _shape(
-        cluster or directives.get("reqnctapercluster") or kernel.get("cluster") or (1,), "cluster", entry
-    )
-    grid_shape = _shape(grid, "grid", entry)
-    if program.entry.directives.get("blocksareclusters") is not None:
-        grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
-    _check_shapes(grid_shape, block_shape, cluster_shape)
+    shapes = _shapes(program, kernel, grid, block, cluster)
     memory = Memory.scratch()
     parameters = _parameters(program, kernel, memory, args, hidden)
-    dynamic = 0
-    if program.dynamic_align:
-        dynamic = shared_memory if shared_memory is not None else kernel.get("shared_memory")
-        if dynamic is None:
-            dynamic = _MOST_SHARED - program.shared_bytes
     launch = Launch(
         program,
         memory,
-        grid_shape,
-        block_shape,
-        cluster_shape,
-        dynamic,
+        *shapes,
+        _dynamic_shared_memory(program, kernel, shared_memory),
         parameters,
         seed,
         step_limit,
@@ -137,6 +120,36 @@ def emulate(
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
     return EmulationResult(launch)
+
+
+def _shapes(
+    program: Program,
+    kernel: Mapping[str, Any],
+    grid: int | Sequence[int],
+    block: int | Sequence[int] | None,
+    cluster: Sequence[int] | None,
+) -> tuple[tuple[int, int, int], ...]:
+    """The shapes of grid, block and cluster: as given, else as the PTX has them, else the metadata."""
+    entry, directives = program.entry.name, program.entry.directives
+    block_shape = _shape(
+        block or directives.get("reqntid") or kernel.get("block") or directives.get("maxntid"), "block", entry
+    )
+    cluster_shape = _shape(
+        cluster or directives.get("reqnctapercluster") or kernel.get("cluster") or (1,), "cluster", entry
+    )
+    grid_shape = _shape(grid, "grid", entry)
+    if directives.get("blocksareclusters") is not None:
+        grid_shape = tuple(g * c for g, c in zip(grid_shape, cluster_shape))
+    _check_shapes(grid_shape, block_shape, cluster_shape)
+    return grid_shape, block_shape, cluster_shape
+
+
+def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], given: int | None) -> int:
+    """Bytes of dynamic shared memory: as given, else as the metadata has it, else all that is left."""
+    if not program.dynamic_align:
+        return 0
+    size = given if given is not None else kernel.get("shared_memory")
+    return size if size is not None else _MOST_SHARED - program.shared_bytes
 
 
 def _check_shapes(grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[int, ...]) -> None:
