@@ -1,23 +1,37 @@
-"""Files with rules are loaded for functions that have their operations."""
+"""Files with rules are loaded for the operations that they lower."""
 
-import importlib
-import os
+import subprocess
+import sys
 
+import pytest
+
+from tileiras.ir.registry import lookup_operation
 from tileiras.lowering import tileas_to_llvm
 
-
-def test_the_table_names_the_operations_that_each_file_has_rules_for():
-    names = {module.__name__.rpartition(".")[2] for module in tileas_to_llvm.COMMON}
-    for file in os.listdir(os.path.dirname(tileas_to_llvm.__file__)):
-        family, dot, suffix = file.partition(".")
-        if suffix != "py" or family in names:
-            continue
-        module = importlib.import_module(f"{tileas_to_llvm.__name__}.{family}") if family != "__init__" else None
-        rules = {cls.name for cls in getattr(module, "PATTERNS", {})}
-        assert rules == tileas_to_llvm.FAMILIES.get(family, set()), family
+ROWS = [(family, name) for family, rules in tileas_to_llvm.FAMILIES.items() for name in rules]
 
 
-def test_a_function_gets_the_rules_of_its_operations():
-    names = {cls.name for cls in tileas_to_llvm.patterns({"nv_tileas.scan", "arith.addi"})}
-    assert {"nv_tileas.scan", "arith.addi"} <= names
-    assert "nv_tileas.dot" not in names
+@pytest.mark.parametrize("family, name", ROWS)
+def test_an_operation_has_the_rule_of_its_file(family, name):
+    cls = lookup_operation(name)
+    assert cls is not None
+    assert callable(tileas_to_llvm.pattern(cls))
+    assert not any(cls in common.PATTERNS for common in tileas_to_llvm.COMMON)
+
+
+def test_an_operation_without_a_rule_has_none():
+    assert tileas_to_llvm.pattern(lookup_operation("cuda_tile.addi")) is None
+
+
+def test_a_file_is_loaded_for_its_own_operations():
+    program = """
+import sys
+from tileiras.ir.registry import lookup_operation
+from tileiras.lowering import tileas_to_llvm
+for name in ("arith.addi", "nv_tileas.scan"):
+    tileas_to_llvm.pattern(lookup_operation(name))
+    print(*(family for family in tileas_to_llvm.FAMILIES if f"{tileas_to_llvm.__name__}.{family}" in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, after = (set(line.split()) for line in done.stdout.splitlines())
+    assert "scan" not in before and "scan" in after and "dot" not in after

@@ -8,8 +8,9 @@ control flow becomes blocks.  Files are op families: `arith`, `conversions`, `fl
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tileiras.diagnostics import DiagnosticEngine
@@ -26,48 +27,66 @@ from .types import held_bits, memory_type
 COMMON = (arith, control_flow, memory, shape)
 """The files with rules that nearly every kernel takes."""
 
-FAMILIES: Mapping[str, set[str]] = {
-    "alloca": {"nv_tileas.alloca", "nv_tileas.dealloc"},
-    "atomics": {"nv_tileas.atomic_cas", "nv_tileas.atomic_rmw", "nv_tileas.tiled_atomic_rmw"},
+FAMILIES: Mapping[str, Mapping[str, str]] = {
+    "alloca": {"nv_tileas.alloca": "alloca", "nv_tileas.dealloc": "dealloc"},
+    "atomics": {
+        "nv_tileas.atomic_rmw": "atomic_rmw", "nv_tileas.atomic_cas": "atomic_cas",
+        "nv_tileas.tiled_atomic_rmw": "tiled_atomic_rmw",
+    },
     "conversions": {
-        "arith.bitcast", "arith.extsi", "arith.extui", "arith.fptosi", "arith.fptoui", "arith.sitofp", "arith.trunci",
-        "arith.uitofp", "nv_tileas.fp_to_fp",
+        "nv_tileas.fp_to_fp": "fp_to_fp", "arith.extsi": "extend_signed", "arith.extui": "extend_unsigned",
+        "arith.trunci": "truncate", "arith.sitofp": "from_signed", "arith.uitofp": "from_unsigned",
+        "arith.fptosi": "to_signed", "arith.fptoui": "to_unsigned", "arith.bitcast": "bitcast",
     },
-    "convert_layout": {"nv_tileas.convert_layout"},
-    "debug": {"nv_tileas.assert"},
-    "dot": {"nv_tileas.block_scaled_mma", "nv_tileas.dot"},
+    "convert_layout": {"nv_tileas.convert_layout": "convert_layout"},
+    "debug": {"nv_tileas.assert": "lower_assert"},
+    "dot": {"nv_tileas.dot": "dot", "nv_tileas.block_scaled_mma": "block_scaled"},
     "floats": {
-        "nv_tileas.addf", "nv_tileas.divf", "nv_tileas.fma", "nv_tileas.mulf", "nv_tileas.mulhisi",
-        "nv_tileas.mulhiui", "nv_tileas.sqrt", "nv_tileas.subf",
+        "nv_tileas.addf": "add", "nv_tileas.subf": "subtract", "nv_tileas.mulf": "multiply",
+        "nv_tileas.divf": "divide", "nv_tileas.fma": "fma", "nv_tileas.sqrt": "sqrt",
+        "nv_tileas.mulhiui": "multiply_high_unsigned", "nv_tileas.mulhisi": "multiply_high_signed",
     },
-    "grid": {"nv_tileas.fence_alias", "nv_tileas.gdc_launch_dependents", "nv_tileas.gdc_wait"},
+    "grid": {
+        "nv_tileas.gdc_wait": "gdc_wait", "nv_tileas.gdc_launch_dependents": "gdc_launch_dependents",
+        "nv_tileas.fence_alias": "fence_alias",
+    },
     "math": {
-        "arith.remf", "math.absf", "math.absi", "math.atan2", "math.ceil", "math.cos", "math.cosh", "math.exp",
-        "math.exp2", "math.floor", "math.fpowi", "math.log", "math.log2", "math.powf", "math.rsqrt", "math.sin",
-        "math.sinh", "math.tan", "math.tanh",
+        "math.absf": "absolute", "math.ceil": "ceil", "math.floor": "floor", "math.absi": "absolute_integer",
+        "math.fpowi": "power_integer", "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2",
+        "math.rsqrt": "rsqrt", "math.sin": "sin", "math.cos": "cos", "math.tan": "tan", "math.sinh": "sinh",
+        "math.cosh": "cosh", "math.tanh": "tanh", "math.powf": "powf", "math.atan2": "atan2",
+        "arith.remf": "remainder",
     },
-    "print": {"nv_tileas.print"},
-    "reduce": {"nv_tileas.reduce"},
-    "scan": {"nv_tileas.scan"},
-    "slices": {"nv_tileas.cat", "nv_tileas.extract_slice", "nv_tileas.insert_slice"},
+    "print": {"nv_tileas.print": "lower_print"},
+    "reduce": {"nv_tileas.reduce": "reduce"},
+    "scan": {"nv_tileas.scan": "scan"},
+    "slices": {
+        "nv_tileas.cat": "cat", "nv_tileas.extract_slice": "extract_slice", "nv_tileas.insert_slice": "insert_slice",
+    },
     "staging": {
-        "nv_tileas.alloc_tensor", "nv_tileas.async.commit_group", "nv_tileas.async.load",
-        "nv_tileas.async.tiled_load", "nv_tileas.async.wait", "nv_tileas.copy", "nv_tileas.dealloc_tensor",
-        "nv_tileas.store_tensor",
+        "nv_tileas.alloc_tensor": "alloc_tensor", "nv_tileas.dealloc_tensor": "dealloc_tensor",
+        "nv_tileas.async.tiled_load": "async_tiled_load", "nv_tileas.async.load": "async_load",
+        "nv_tileas.async.commit_group": "commit_group", "nv_tileas.async.wait": "wait",
+        "nv_tileas.store_tensor": "store_tensor", "nv_tileas.copy": "copy",
     },
 }  # fmt: skip
-"""The others, and the operations for which each is loaded: half of a small compilation is loading code."""
+"""The other files: their operations, and the function in the file that lowers each.
+
+A file is loaded for the first operation of its own: half of a small compilation is loading code.
+"""
+
+_COMMON: dict[type[Operation], Pattern] = {cls: rule for family in COMMON for cls, rule in family.PATTERNS.items()}
+
+_FILE = {operation: family for family, rules in FAMILIES.items() for operation in rules}
 
 
-def patterns(names: Collection[str]) -> dict[type[Operation], Pattern]:
-    """The rules for a function that has operations of these names."""
-    table: dict[type[Operation], Pattern] = {}
-    for family in COMMON:
-        table.update(family.PATTERNS)
-    for family, operations in FAMILIES.items():
-        if not operations.isdisjoint(names):
-            table.update(importlib.import_module(f"{__name__}.{family}").PATTERNS)
-    return table
+@functools.cache
+def pattern(cls: type[Operation]) -> Pattern | None:
+    """The rule for an operation, None where there is none."""
+    family = _FILE.get(cls.name)
+    if family is None:
+        return _COMMON.get(cls)
+    return getattr(importlib.import_module(f"{__name__}.{family}"), FAMILIES[family][cls.name])
 
 
 def convert_tileas_to_llvm(
@@ -91,8 +110,7 @@ def convert_tileas_to_llvm(
     needs_shared: Location | None = None
     for op in list(body.operations):
         if isinstance(op, aa.FuncOp):
-            names = {inner.name for inner in op.walk()}
-            lowering = FunctionLowering(op, patterns(names), target, engine, flush_to_zero, approximate, variables)
+            lowering = FunctionLowering(op, pattern, target, engine, flush_to_zero, approximate, variables)
             body.insert_before(lowering.run(), op)
             for name, declaration in lowering.declared.items():
                 declared.setdefault(name, declaration)
@@ -166,4 +184,4 @@ def _string_constant(name: str, text: str, location: Location) -> Operation:
     )
 
 
-__all__ = ["FAMILIES", "convert_tileas_to_llvm", "patterns"]
+__all__ = ["FAMILIES", "convert_tileas_to_llvm", "pattern"]

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Value, element_type_of, i64
 from tileiras.resources.arena import alloca_bytes
@@ -68,9 +67,3 @@ def dealloc(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pointer = emit.insert(llvm.IntToPtrOp(lowering.allocations[op.pointer], res=GENERIC))
     lowering.external_call("free", (pointer,), None)
     continue_at(after, lowering)
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.AllocaOp: alloca,
-    tileas.DeallocOp: dealloc,
-}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nvvm.atomics import atomic_form
 from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
 from tileiras.layout.memory import register_groups
@@ -247,10 +246,3 @@ def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
 
     by_bounds(addresses, axis, size, combine, lowering)
     return [None]
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.AtomicRMWOp: atomic_rmw,
-    tileas.AtomicCASOp: atomic_cas,
-    tileas.TiledAtomicRMWOp: tiled_atomic_rmw,
-}

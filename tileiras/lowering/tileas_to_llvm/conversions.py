@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import arith, llvm, nvvm
-from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     FloatType,
     IntegerType,
@@ -417,7 +416,7 @@ def _extend(signed: bool) -> Any:
     return lower
 
 
-def _truncate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def truncate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return _resized(llvm.TruncOp, op, args[0], lowering)
 
 
@@ -430,14 +429,9 @@ def bitcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value
     return lowering.emit.bitcast(args[0], lowering.like(args[0], op.result.type))
 
 
-PATTERNS: dict[type, Any] = {
-    tileas.FpToFpOp: fp_to_fp,
-    arith.ExtSIOp: _extend(True),
-    arith.ExtUIOp: _extend(False),
-    arith.TruncIOp: _truncate,
-    arith.SIToFPOp: _from_integer(True),
-    arith.UIToFPOp: _from_integer(False),
-    arith.FPToSIOp: _to_integer(llvm.FPToSIOp),
-    arith.FPToUIOp: _to_integer(llvm.FPToUIOp),
-    arith.BitcastOp: bitcast,
-}
+extend_signed = _extend(True)
+extend_unsigned = _extend(False)
+from_signed = _from_integer(True)
+from_unsigned = _from_integer(False)
+to_signed = _to_integer(llvm.FPToSIOp)
+to_unsigned = _to_integer(llvm.FPToUIOp)

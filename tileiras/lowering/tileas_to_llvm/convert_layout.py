@@ -446,10 +446,7 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
     return [lowering.prepared.pop(op)]
 
 
-PATTERNS: dict[type, Any] = {tileas.ConvertLayoutOp: convert_layout}
-
 __all__ = [
-    "PATTERNS",
     "Place",
     "StagedFragment",
     "convert",

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VectorType, i1, i64
 
 from .function import FunctionLowering
@@ -55,8 +54,3 @@ def lower_assert(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> 
     arguments = (message, file, emit.integer(0), function, emit.integer(1, i64))
     lowering.external_call("__assertfail", arguments, None)
     continue_at(after, lowering)
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.AssertOp: lower_assert,
-}

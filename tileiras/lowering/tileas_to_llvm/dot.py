@@ -340,6 +340,3 @@ def _gather(
             scalar = emit.extract(operand, i % fragment.packing) if fragment.packing > 1 else operand
             scalars[where[_moved(piece, basis, layout.shape)]] = scalar
     return emit.build([s for s in scalars if s is not None])
-
-
-PATTERNS: dict[type, Any] = {tileas.DotOp: dot, tileas.BlockScaledMmaOp: block_scaled}

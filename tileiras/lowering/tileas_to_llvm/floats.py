@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     FloatType,
     IntegerType,
@@ -137,13 +136,9 @@ def _high_product(signed: bool) -> Any:
     return lower
 
 
-PATTERNS: dict[type, Any] = {
-    tileas.AddFOp: _arithmetic("add"),
-    tileas.SubFOp: _arithmetic("sub"),
-    tileas.MulFOp: _arithmetic("mul"),
-    tileas.DivFOp: _arithmetic("div"),
-    tileas.FmaOp: fma,
-    tileas.SqrtOp: sqrt,
-    tileas.MulhUIOp: _high_product(False),
-    tileas.MulhSIOp: _high_product(True),
-}
+add = _arithmetic("add")
+subtract = _arithmetic("sub")
+multiply = _arithmetic("mul")
+divide = _arithmetic("div")
+multiply_high_unsigned = _high_product(False)
+multiply_high_signed = _high_product(True)

@@ -1,13 +1,13 @@
 """One `nv_tileaa.func` of nv_tileas operations to one `llvm.func`.
 
-Patterns are a table from operation class to a function `(op, args, lowering) -> result | sequence of results | None`.
+A pattern is a function `(op, args, lowering) -> result | sequence of results | None`, found by the operation's class.
 `args` are the operands as LLVM values: a vector for a tensor with several registers, a scalar otherwise; views,
 memrefs and tokens have no LLVM value and are read from their defining operation instead (args holds None).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -60,7 +60,7 @@ class FunctionLowering:
     def __init__(
         self,
         func: aa.FuncOp,
-        patterns: Mapping[type[Operation], Pattern],
+        pattern: Callable[[type[Operation]], Pattern | None],
         target: Target,
         engine: DiagnosticEngine,
         flush_to_zero: bool = False,
@@ -74,7 +74,7 @@ class FunctionLowering:
         self.engine = engine
         self.flush_to_zero = flush_to_zero
         self.approximate = approximate
-        self.patterns = patterns
+        self.pattern = pattern
         self.num_warps = func.kernel_spec.num_warps
         self.num_ctas = func.kernel_spec.num_ctas or 1
         if self.num_ctas > 1 and not target.has("cluster"):
@@ -180,7 +180,7 @@ class FunctionLowering:
         if op in self.prepared:
             self.values[op.results[0]] = self.prepared.pop(op)
             return
-        pattern = self.patterns.get(type(op))
+        pattern = self.pattern(type(op))
         if pattern is None and op.dialect == "debuginfo":
             from .variables import lower_variable as pattern
         if pattern is None:

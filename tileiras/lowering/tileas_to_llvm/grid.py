@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects import nv_tileas as tileas
-
 from .function import FunctionLowering
 
 
@@ -33,10 +31,3 @@ def fence_alias(op: Any, args: Any, lowering: FunctionLowering) -> None:
     lowering.synchronization.barrier()
     _instruction("fence.proxy.alias;", "7.5", lowering)
     lowering.synchronization.barrier()
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.GdcWaitOp: gdc_wait,
-    tileas.GdcLaunchDependentsOp: gdc_launch_dependents,
-    tileas.FenceAliasOp: fence_alias,
-}

@@ -8,72 +8,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.dialects import arith, llvm, math, nvvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
-from tileiras.named_tuple import NamedTuple
 
 from .conversions import from_f32, to_f32
 from .floats import widened
-from .function import FunctionLowering
+from .function import FunctionLowering, Pattern
 from .types import count_of, vector_of
-
-
-class Function(NamedTuple):
-    """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
-
-    `is_accurate`: the instruction is what the library's function consists of, so it also serves flushing operations.
-    `factor`: what the argument of the instruction is multiplied with first.
-    """
-
-    f32: str
-    f64: str
-    approx: type | None = None
-    is_accurate: bool = False
-    factor: float | None = None
-
 
 LOG2_E = 1.4426950408889634
 
-# Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
-FUNCTIONS: dict[type, Function] = {
-    math.ExpOp: Function("__nv_expf", "__nv_exp", nvvm.Ex2Op, factor=LOG2_E),
-    math.Exp2Op: Function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True),
-    math.LogOp: Function("__nv_logf", "__nv_log"),
-    math.Log2Op: Function("__nv_log2f", "__nv_log2", nvvm.Lg2Op),
-    math.RsqrtOp: Function("__nv_rsqrtf", "__nv_rsqrt", nvvm.RsqrtOp, True),
-    math.SinOp: Function("__nv_sinf", "__nv_sin", nvvm.SinOp),
-    math.CosOp: Function("__nv_cosf", "__nv_cos", nvvm.CosOp),
-    math.TanOp: Function("__nv_tanf", "__nv_tan"),
-    math.SinhOp: Function("__nv_sinhf", "__nv_sinh"),
-    math.CoshOp: Function("__nv_coshf", "__nv_cosh"),
-    math.TanhOp: Function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp),
-    math.PowFOp: Function("__nv_powf", "__nv_pow"),
-    math.Atan2Op: Function("__nv_atan2f", "__nv_atan2"),
-    arith.RemFOp: Function("__nv_fmodf", "__nv_fmod"),
-}
 
+def _function(
+    in_f32: str, in_f64: str, instruction: type | None = None, is_accurate: bool = False, scale: float | None = None
+) -> Pattern:
+    """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
 
-def function(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    emit = lowering.emit
-    row = FUNCTIONS[type(op)]
-    args = lowering.matched(args)
-    kind = element_type_of(op.result.type)
-    if kind.keyword == "f64":
-        return emit.map_scalars(lambda *xs: lowering.library_call(row.f64, xs, kind), *args)
-    wide = [to_f32(kind, a, lowering) for a in args]
-    approx = getattr(op, "approx", None) is not None
-    flush = getattr(op, "flush_to_zero", None) is not None
-    if row.approx is not None and (approx or flush and row.is_accurate):
-        flush = flush or lowering.flush_to_zero
-        # tanh.approx has no flushing form: it keeps subnormals, which flushing permits.
-        named = {"ftz": UnitAttr()} if flush and row.approx is not nvvm.TanhOp else {}
-        if row.factor is not None:
-            factor = emit.floating(row.factor, wide[0].type)
-            wide = [emit.insert(nvvm.MulFOp(wide[0], factor, rounding=nvvm.FPRoundingModeAttr("rn"), **named))]
-        result = emit.insert(row.approx(*wide, **named))
-    else:
-        result = emit.map_scalars(lambda *xs: lowering.library_call(row.f32, xs, f32), *wide)
-    return from_f32(kind, result, lowering)
+    `is_accurate`: the instruction is what the library's function consists of, so it also serves flushing operations.
+    `scale`: what the argument of the instruction is multiplied with first.
+    """
+
+    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+        emit = lowering.emit
+        args = lowering.matched(args)
+        kind = element_type_of(op.result.type)
+        if kind.keyword == "f64":
+            return emit.map_scalars(lambda *xs: lowering.library_call(in_f64, xs, kind), *args)
+        wide = [to_f32(kind, a, lowering) for a in args]
+        approx = getattr(op, "approx", None) is not None
+        flush = getattr(op, "flush_to_zero", None) is not None
+        if instruction is not None and (approx or flush and is_accurate):
+            flush = flush or lowering.flush_to_zero
+            # tanh.approx has no flushing form: it keeps subnormals, which flushing permits.
+            named = {"ftz": UnitAttr()} if flush and instruction is not nvvm.TanhOp else {}
+            if scale is not None:
+                scaled_by = emit.floating(scale, wide[0].type)
+                wide = [emit.insert(nvvm.MulFOp(wide[0], scaled_by, rounding=nvvm.FPRoundingModeAttr("rn"), **named))]
+            result = emit.insert(instruction(*wide, **named))
+        else:
+            result = emit.map_scalars(lambda *xs: lowering.library_call(in_f32, xs, f32), *wide)
+        return from_f32(kind, result, lowering)
+
+    return lower
 
 
 def _rounding(name: str) -> Any:
@@ -108,11 +84,22 @@ def power_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     return from_f32(kind, result, lowering)
 
 
-PATTERNS: dict[type, Any] = {
-    **{cls: function for cls in FUNCTIONS},
-    math.AbsFOp: _rounding("fabs"),
-    math.CeilOp: _rounding("ceil"),
-    math.FloorOp: _rounding("floor"),
-    math.AbsIOp: absolute_integer,
-    math.FPowIOp: power_integer,
-}
+absolute = _rounding("fabs")
+ceil = _rounding("ceil")
+floor = _rounding("floor")
+
+# Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
+exp = _function("__nv_expf", "__nv_exp", nvvm.Ex2Op, scale=LOG2_E)
+exp2 = _function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True)
+log = _function("__nv_logf", "__nv_log")
+log2 = _function("__nv_log2f", "__nv_log2", nvvm.Lg2Op)
+rsqrt = _function("__nv_rsqrtf", "__nv_rsqrt", nvvm.RsqrtOp, True)
+sin = _function("__nv_sinf", "__nv_sin", nvvm.SinOp)
+cos = _function("__nv_cosf", "__nv_cos", nvvm.CosOp)
+tan = _function("__nv_tanf", "__nv_tan")
+sinh = _function("__nv_sinhf", "__nv_sinh")
+cosh = _function("__nv_coshf", "__nv_cosh")
+tanh = _function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp)
+powf = _function("__nv_powf", "__nv_pow")
+atan2 = _function("__nv_atan2f", "__nv_atan2")
+remainder = _function("__nv_fmodf", "__nv_fmod")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import FloatType, IntegerType, TensorType, Value, VerifyError, f64, i1, i4, i8, i32, i64
 from tileiras.layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
@@ -253,6 +252,3 @@ def _replicated(type: TensorType, lowering: FunctionLowering) -> LinearLayout:
     registers = [1 << bit for bit in range(type.num_elements.bit_length() - 1)]
     warps = (0,) * (lowering.num_warps.bit_length() - 1)
     return LinearLayout({"register": registers, "lane": (0,) * 5, "warp": warps}, type.shape)
-
-
-PATTERNS: dict[type, Any] = {tileas.PrintOp: lower_print}

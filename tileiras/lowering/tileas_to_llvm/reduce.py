@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import arith, llvm, nvvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
 from tileiras.layout.reduce import SharedReduction, plan_reduction
 
@@ -146,6 +145,3 @@ def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: Fun
     results = stage.target.registers // stage.groups
     groups = [[group * results + i for group in range(stage.groups)] for i in range(results)]
     return _in_thread(op, gathered, groups, lowering)
-
-
-PATTERNS: dict[type, Any] = {tileas.ReduceOp: reduce}

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.scan import is_scannable, scan_layout
@@ -164,6 +163,3 @@ def _from_lane(value: Value, distance: int, reverse: bool, lowering: FunctionLow
         return emit.unpack(emit.build(moved), scalar.type)
 
     return emit.build([one(emit.extract(value, i)) for i in range(count_of(value.type))])
-
-
-PATTERNS: dict[type, Any] = {tileas.ScanOp: scan}

@@ -14,7 +14,6 @@ from math import prod
 from typing import Any
 
 from tileiras import gf2
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups, vector_registers
@@ -192,10 +191,3 @@ def cat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     if lowering.layout(op.rhs) != lowering.layout(op.lhs) or lowering.layout(op.result) != expected:
         raise VerifyError("expects equal layouts, and for the result theirs with one more register")
     return lowering.emit.concat(args)
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.CatOp: cat,
-    tileas.ExtractSliceOp: extract_slice,
-    tileas.InsertSliceOp: insert_slice,
-}

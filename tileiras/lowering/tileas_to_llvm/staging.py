@@ -230,15 +230,3 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
         value = read_shared(access, element, place, layout.registers, lowering)
     lowering.synchronization.scratch_read(buffer.region)
     return from_memory(value, scalar_type(tile.element_type), lowering)
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.AllocTensorOp: alloc_tensor,
-    tileas.DeallocTensorOp: dealloc_tensor,
-    tileas.AsyncTiledLoadOp: async_tiled_load,
-    tileas.AsyncLoadOp: async_load,
-    tileas.AsyncCommitGroupOp: commit_group,
-    tileas.AsyncWaitOp: wait,
-    tileas.StoreTensorOp: store_tensor,
-    tileas.CopyOp: copy,
-}
