@@ -61,3 +61,28 @@ def test_registers_of_128_bits(kernel):
     expected[:8] = expected[:8, ::-1] + [0, 1]
     emulate(kernel(body), "k", 1, [data])
     assert (data == expected).all()
+
+
+# Half of the threads let dependents start, the others have ended by then; all wait for the grids before.
+DEPENDENT = """
+    mov.u32 %r1, %tid.x; mad.wide.u32 %q1, %r1, 4, %a0; setp.lt.u32 %p1, %r1, 48;
+    griddepcontrol.wait; @!%p1 exit; griddepcontrol.launch_dependents;
+    ld.global.u32 %r2, [%q1]; add.u32 %r2, %r2, %r1; st.global.u32 [%q1], %r2;
+"""
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_grids_that_nothing_depends_on(kernel, seed):
+    """One grid alone: those that it depends on have ended and flushed (PTX ISA, griddepcontrol), no thread waits."""
+    data = np.full(96, 5, np.uint32)
+    run = emulate(kernel(DEPENDENT, threads=96, cpu="sm_90"), "k", 1, [data], seed=seed)
+    assert (data == 5 + np.arange(96) * (np.arange(96) < 48)).all()
+    assert run.instruction_counts["griddepcontrol.wait"] == 3
+    assert run.instruction_counts["griddepcontrol.launch_dependents"] == 2
+
+
+@pytest.mark.parametrize("wrong", ["griddepcontrol;", "griddepcontrol.launch;", "griddepcontrol.wait %r1;"])
+def test_actions_on_dependents_that_there_are_not(kernel, wrong):
+    ptx = kernel(DEPENDENT, threads=96, cpu="sm_90").replace("griddepcontrol.wait;", wrong)
+    with pytest.raises(EmulationError, match="griddepcontrol"):
+        emulate(ptx, "k", 1, [np.zeros(96, np.uint32)])
