@@ -47,8 +47,9 @@ RULES = {
         "between a wait and what follows it on tensor memory there is tcgen05.fence::after_thread_sync, and before "
         "whatever passes an order on, but for commit, tcgen05.fence::before_thread_sync (PTX ISA, Canonical "
         "synchronization patterns of tcgen05)",
-        "tileiras 13.5.37 leaves them out around barriers and waits that acquire, by the ISA's own 'the standard "
-        "memory consistency model synchronization mechanisms also apply': acquire and release are enough",
+        "tileiras 13.5.37 and CUTLASS's tutorial leave them out around barriers and waits that acquire, by the ISA's "
+        "own 'the standard memory consistency model synchronization mechanisms also apply': acquire and release are "
+        "enough",
     ),
     "tensor-pipeline": Rule(
         "products execute in the order of issue when they have the same accumulator and shape, and tcgen05.cp is not "
