@@ -6,7 +6,7 @@ import tileiras
 from tileiras.codegen import bitcode_library, libdevice, llvm_pipeline, toolkit
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import CompileError
-from tileiras.lowering.tileas_to_llvm.math import FUNCTIONS
+from tileiras.lowering.tileas_to_llvm import math
 from tileiras.targets.nvptx import MODULE_HEADER
 
 USES_EXP = (
@@ -73,7 +73,9 @@ def test_square_root_reflection_is_answered_by_the_module_that_links():
 
 def test_functions_of_kernels_ask_for_flushing_and_the_gpu_only(device_library):
     """So the option `approx` changes operations and none of these."""
-    names = [name for row in FUNCTIONS.values() for name in (row.f32, row.f64)] + ["__nv_powif", "__nv_powi"]
+    rows = [rule for rule in vars(math).values() if isinstance(rule, math.Function)]
+    assert math.exp in rows
+    names = [name for row in rows for name in (row.f32, row.f64)] + ["__nv_powif", "__nv_powi"]
     text = device_library.closure(names)
     assert set(re.findall(r'c"(__CUDA_\w+)', text)) <= {"__CUDA_FTZ", "__CUDA_ARCH"}
 

@@ -10,46 +10,49 @@ from typing import Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
+from tileiras.named_tuple import NamedTuple
 
 from .conversions import from_f32, to_f32
 from .floats import widened
-from .function import FunctionLowering, Pattern
+from .function import FunctionLowering
 from .types import count_of, vector_of
 
 LOG2_E = 1.4426950408889634
 
 
-def _function(
-    in_f32: str, in_f64: str, instruction: type | None = None, is_accurate: bool = False, scale: float | None = None
-) -> Pattern:
+class Function(NamedTuple):
     """How a function is computed: libdevice's names for f32 and f64, and the instruction for `approx` (f32), if any.
 
     `is_accurate`: the instruction is what the library's function consists of, so it also serves flushing operations.
     `scale`: what the argument of the instruction is multiplied with first.
     """
 
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    f32: str
+    f64: str
+    instruction: type | None = None
+    is_accurate: bool = False
+    scale: float | None = None
+
+    def __call__(self, op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
         args = lowering.matched(args)
         kind = element_type_of(op.result.type)
         if kind.keyword == "f64":
-            return emit.map_scalars(lambda *xs: lowering.library_call(in_f64, xs, kind), *args)
+            return emit.map_scalars(lambda *xs: lowering.library_call(self.f64, xs, kind), *args)
         wide = [to_f32(kind, a, lowering) for a in args]
         approx = getattr(op, "approx", None) is not None
         flush = getattr(op, "flush_to_zero", None) is not None
-        if instruction is not None and (approx or flush and is_accurate):
+        if self.instruction is not None and (approx or flush and self.is_accurate):
             flush = flush or lowering.flush_to_zero
             # tanh.approx has no flushing form: it keeps subnormals, which flushing permits.
-            named = {"ftz": UnitAttr()} if flush and instruction is not nvvm.TanhOp else {}
-            if scale is not None:
-                scaled_by = emit.floating(scale, wide[0].type)
+            named = {"ftz": UnitAttr()} if flush and self.instruction is not nvvm.TanhOp else {}
+            if self.scale is not None:
+                scaled_by = emit.floating(self.scale, wide[0].type)
                 wide = [emit.insert(nvvm.MulFOp(wide[0], scaled_by, rounding=nvvm.FPRoundingModeAttr("rn"), **named))]
-            result = emit.insert(instruction(*wide, **named))
+            result = emit.insert(self.instruction(*wide, **named))
         else:
-            result = emit.map_scalars(lambda *xs: lowering.library_call(in_f32, xs, f32), *wide)
+            result = emit.map_scalars(lambda *xs: lowering.library_call(self.f32, xs, f32), *wide)
         return from_f32(kind, result, lowering)
-
-    return lower
 
 
 def _rounding(name: str) -> Any:
@@ -89,17 +92,17 @@ ceil = _rounding("ceil")
 floor = _rounding("floor")
 
 # Accuracies: CUDA math API, "Mathematical Functions Appendix"; PTX ISA for the approximations.
-exp = _function("__nv_expf", "__nv_exp", nvvm.Ex2Op, scale=LOG2_E)
-exp2 = _function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True)
-log = _function("__nv_logf", "__nv_log")
-log2 = _function("__nv_log2f", "__nv_log2", nvvm.Lg2Op)
-rsqrt = _function("__nv_rsqrtf", "__nv_rsqrt", nvvm.RsqrtOp, True)
-sin = _function("__nv_sinf", "__nv_sin", nvvm.SinOp)
-cos = _function("__nv_cosf", "__nv_cos", nvvm.CosOp)
-tan = _function("__nv_tanf", "__nv_tan")
-sinh = _function("__nv_sinhf", "__nv_sinh")
-cosh = _function("__nv_coshf", "__nv_cosh")
-tanh = _function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp)
-powf = _function("__nv_powf", "__nv_pow")
-atan2 = _function("__nv_atan2f", "__nv_atan2")
-remainder = _function("__nv_fmodf", "__nv_fmod")
+exp = Function("__nv_expf", "__nv_exp", nvvm.Ex2Op, scale=LOG2_E)
+exp2 = Function("__nv_exp2f", "__nv_exp2", nvvm.Ex2Op, True)
+log = Function("__nv_logf", "__nv_log")
+log2 = Function("__nv_log2f", "__nv_log2", nvvm.Lg2Op)
+rsqrt = Function("__nv_rsqrtf", "__nv_rsqrt", nvvm.RsqrtOp, True)
+sin = Function("__nv_sinf", "__nv_sin", nvvm.SinOp)
+cos = Function("__nv_cosf", "__nv_cos", nvvm.CosOp)
+tan = Function("__nv_tanf", "__nv_tan")
+sinh = Function("__nv_sinhf", "__nv_sinh")
+cosh = Function("__nv_coshf", "__nv_cosh")
+tanh = Function("__nv_tanhf", "__nv_tanh", nvvm.TanhOp)
+powf = Function("__nv_powf", "__nv_pow")
+atan2 = Function("__nv_atan2f", "__nv_atan2")
+remainder = Function("__nv_fmodf", "__nv_fmod")
