@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,20 +26,20 @@ class KernelInput(NamedTuple):
     """Where the kernel stands in the source."""
 
 
-class KernelInputs:
+class KernelInputs(ABC):
     """The kernels of a source."""
 
     names: Sequence[str] = ()
     """Of all entries, in source order."""
 
+    @abstractmethod
     def units(self) -> list[KernelInput]:
         """One for each kernel that is compiled; a module that has one entry may be given away."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def location(self) -> Locatable:
         """Where the first kernel stands, or the module when there is none."""
-        raise NotImplementedError
 
     @property
     def entry_locations(self) -> dict[str, Locatable]:
