@@ -86,7 +86,24 @@ class LinearLayoutAttr(Attribute):
         return cls(*(found.get(name, ()) for name in IN_DIMENSIONS))
 
 
-class CopyAtomAttr(Attribute):
+class _KeywordAndInteger(Attribute):
+    """An attribute of two parameters, a keyword and an integer: `<ld_global, 4>`."""
+
+    def print_parameters(self, printer: Any) -> None:
+        keyword, integer = (getattr(self, name) for name in self.parameters)
+        printer.write(f"<{keyword}, {integer}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> Any:
+        parser.parse_punctuation("<")
+        keyword = parser.parse_any_keyword()
+        parser.parse_punctuation(",")
+        integer = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(keyword, integer)
+
+
+class CopyAtomAttr(_KeywordAndInteger):
     """How data moves: the atom's name in the target tables, and elements per access of a thread."""
 
     name = "nv_tileas.copy_atom"
@@ -95,18 +112,6 @@ class CopyAtomAttr(Attribute):
     def verify(self) -> None:
         if self.vector_size < 1 or self.vector_size & self.vector_size - 1:
             raise VerifyError(f"elements per access must be a power of two, got {self.vector_size}", prefix=False)
-
-    def print_parameters(self, printer: Any) -> None:
-        printer.write(f"<{self.atom}, {self.vector_size}>")
-
-    @classmethod
-    def parse_parameters(cls, parser: Any) -> "CopyAtomAttr":
-        parser.parse_punctuation("<")
-        atom = parser.parse_any_keyword()
-        parser.parse_punctuation(",")
-        vector_size = parser.parse_integer()
-        parser.parse_punctuation(">")
-        return cls(atom, vector_size)
 
 
 class MmaAtomAttr(Attribute):
@@ -131,7 +136,7 @@ SERIAL, PLAIN, PREFETCH = "serial", "plain", "prefetch"
 the next iteration into registers."""
 
 
-class LoopScheduleAttr(Attribute):
+class LoopScheduleAttr(_KeywordAndInteger):
     """How a loop is scheduled, and tiles of how many iterations there are at a time for each load that runs ahead."""
 
     name = "nv_tileas.loop_schedule"
@@ -144,15 +149,3 @@ class LoopScheduleAttr(Attribute):
             raise VerifyError(f"expected serial, plain or prefetch, got {self.kind}", prefix=False)
         if self.stages < 1 or (self.stages == 1) != (self.kind == SERIAL):
             raise VerifyError(f"{self.stages} stages are none of a {self.kind} schedule", prefix=False)
-
-    def print_parameters(self, printer: Any) -> None:
-        printer.write(f"<{self.kind}, {self.stages}>")
-
-    @classmethod
-    def parse_parameters(cls, parser: Any) -> "LoopScheduleAttr":
-        parser.parse_punctuation("<")
-        kind = parser.parse_any_keyword()
-        parser.parse_punctuation(",")
-        stages = parser.parse_integer()
-        parser.parse_punctuation(">")
-        return cls(kind, stages)
