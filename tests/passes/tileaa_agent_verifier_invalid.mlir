@@ -269,6 +269,8 @@ module {
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 4] {
       // expected-error @below {{'nvvm.barrier' op waits for all warps of the kernel, in an agent of 4 warps}}
       nvvm.barrier
+      // expected-error @below {{'nv_tileas.barrier' op waits for all warps of the kernel, in an agent of 4 warps}}
+      nv_tileas.barrier id = 0
       nv_tileas.async.pipeline.yield
     }, {
       %n = arith.constant 1 : i32
@@ -280,6 +282,9 @@ module {
       nvvm.barrier id = %n number_of_threads = %l
       // expected-error @below {{expects one of barriers 0 to 15, but got 16}}
       nvvm.barrier id = %o number_of_threads = %m
+      nv_tileas.barrier id = 2 threads = 128
+      // expected-error @below {{waits for 64 threads on barrier 2, to which agents of 128 come}}
+      nv_tileas.barrier id = 2 threads = 64
       nv_tileas.async.pipeline.yield
     }
     nv_tileaa.return

@@ -12,6 +12,7 @@ from typing import Any
 
 from tileiras.diagnostics import counted
 from tileiras.dialects import arith, nvvm, scf
+from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import (
     INHERITED,
     AgentSwitchOp,
@@ -140,14 +141,17 @@ def _barrier_errors(switch: AgentSwitchOp, counts: list[int]) -> Iterator[Findin
     uses: dict[int, list[tuple[int, Any, int | None]]] = {}
     for agent, region in enumerate(switch.agents):
         for op in _walk(region):
-            if not isinstance(op, (nvvm.BarrierOp, nvvm.BarrierArriveOp)):
+            if isinstance(op, tileas.BarrierOp):
+                number, threads = op.id.value, None if op.threads is None else op.threads.value
+                waits_for_all = threads is None
+            elif isinstance(op, (nvvm.BarrierOp, nvvm.BarrierArriveOp)):
+                number, threads = _constant(op.barrierId), _constant(op.numberOfThreads)
+                waits_for_all = op.barrierId is None or op.numberOfThreads is None
+            else:
                 continue
-            threads = _constant(op.numberOfThreads)
-            if op.barrierId is None or op.numberOfThreads is None:
+            if waits_for_all:
                 yield op, "waits for all warps of the kernel, in an agent of " + counted(counts[agent], "warp")
-                continue
-            number = _constant(op.barrierId)
-            if number is not None and not 0 <= number < NAMED_BARRIERS:
+            elif number is not None and not 0 <= number < NAMED_BARRIERS:
                 yield op, f"expects one of barriers 0 to {NAMED_BARRIERS - 1}, but got {number}"
             elif number is not None:
                 uses.setdefault(number, []).append((agent, op, threads))

@@ -38,6 +38,7 @@ from .ops import (
     AssumeOp,
     AtomicCASOp,
     AtomicRMWOp,
+    BarrierOp,
     BlockScaledMmaOp,
     BlockTileOp,
     BroadcastOp,

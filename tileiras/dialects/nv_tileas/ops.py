@@ -10,11 +10,15 @@ from tileiras.ir import (
     AllShapesMatch,
     ArrayAttr,
     IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
     Operation,
     Pure,
     TensorType,
+    TypedAttribute,
     VerifyError,
     attribute,
+    i32,
     operand,
     result,
 )
@@ -315,6 +319,44 @@ class ConvertLayoutOp(Operation):
         for type in (source, target):
             if not isinstance(type.encoding, LinearLayoutAttr):
                 raise VerifyError("missing source layout" if type is source else "fails to assign layout")
+
+
+# ---- barriers --------------------------------------------------------------------------------------------------------
+
+_NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
+
+_LAST_BARRIER = 15
+"""The barriers of a CTA are 0 to 15; who waits is counted in warps (PTX ISA, "bar{.cta}")."""
+
+_WARP_THREADS, _MOST_THREADS = 32, 1024
+
+
+class BarrierOp(Operation):
+    """Waits until `threads` threads have come to barrier `id`; each sees what any of them wrote to shared or global
+    memory before.
+
+    Barrier 0 is the whole CTA's and has no number of threads; 1 to 15 are those of agents, whose threads are counted.
+    """
+
+    name = "nv_tileas.barrier"
+    traits = (MemoryRead, MemoryWrite)
+    id = attribute(_NUMBER)
+    threads = attribute(_NUMBER, optional=True)
+    assembly_format = "`id` `=` $id (`threads` `=` $threads^)? attr-dict"
+
+    def verify_op(self) -> None:
+        number, threads = self.id.value, self.threads
+        if not 0 <= number <= _LAST_BARRIER:
+            raise VerifyError(f"expects one of barriers 0 to {_LAST_BARRIER}, but got {number}")
+        if number == 0:
+            if threads is not None:
+                raise VerifyError("expects all threads of the CTA at barrier 0, not a number of them")
+        elif threads is None:
+            raise VerifyError(f"expects a number of threads for barrier {number}")
+        elif threads.value % _WARP_THREADS or not 0 < threads.value <= _MOST_THREADS:
+            raise VerifyError(
+                f"expects a multiple of {_WARP_THREADS} threads up to {_MOST_THREADS}, but got {threads.value}"
+            )
 
 
 # ---- values, grid, globals -------------------------------------------------------------------------------------------

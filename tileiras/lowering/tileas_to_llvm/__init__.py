@@ -33,6 +33,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.atomic_rmw": "atomic_rmw", "nv_tileas.atomic_cas": "atomic_cas",
         "nv_tileas.tiled_atomic_rmw": "tiled_atomic_rmw",
     },
+    "barriers": {"nv_tileas.barrier": "barrier"},
     "conversions": {
         "nv_tileas.fp_to_fp": "fp_to_fp", "arith.extsi": "extend_signed", "arith.extui": "extend_unsigned",
         "arith.trunci": "truncate", "arith.sitofp": "from_signed", "arith.uitofp": "from_unsigned",
