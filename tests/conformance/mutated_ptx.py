@@ -1,17 +1,21 @@
 """PTX with something of what holds it together changed: the emulator gives the right result or an error.
 
     python tests/conformance/mutated_ptx.py COUNT [--seed FIRST] [--kernels NAME,...] [--jobs N] [--limit SECONDS]
+                                            [--figures FILE]
 
-Takes kernels whose threads depend on each other, written by hand, and changes one or two places of each: a barrier, a
+Takes kernels whose threads depend on each other, written by hand, and changes one to three places of each: a barrier, a
 fence, a wait, a commit or an arrival is left out, doubled or moved, a count, a phase or a number of bytes is another,
 a scope, an order or a state space is weaker.  A mutant has to end with the right result, or with an error of the
 emulator's own: a wrong result, an exception of Python's or a run that goes on for ever is a mistake.  Mutant N is the
-same on every machine.  Prints the mistakes and a table; ends with 1 when there was one.
+same on every machine.  Prints the mistakes and a table; ends with 1 when there was one.  With `--figures`, FILE keeps
+what has been run, and a run that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import json
 import multiprocessing
 import random
 import re
@@ -28,16 +32,23 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "sim" / "emulate")]
 
 import handwritten_matmul  # noqa: E402
 import numpy as np  # noqa: E402
+import tensor_specialised  # noqa: E402
 import warp_specialised  # noqa: E402
 
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 
-STEP_LIMIT = 200_000
+#: Instructions of warps; the kernels issue 100 to 1,200.
+STEP_LIMIT = 20_000
+#: How a mutant may not end.
+MISTAKES = ("wrong result", "exception", "goes on")
+#: Mutants between two lines of progress, after which the figures are written.
+_STRIDE = 1_000
 
 #: Statements that order threads or proxies, or wait.
 _ORDERING = re.compile(
     r"\b(bar(rier)?\.|membar|fence|mbarrier|cp\.async\.(bulk\.)?(commit|wait)|wgmma\.(fence|commit|wait)|setmaxnreg"
+    r"|tcgen05\.(fence|wait|commit|alloc|relinquish|dealloc)"
     r"|cp\.async\.mbarrier)"
 )
 #: Modifiers and what is weaker than each.
@@ -46,7 +57,8 @@ _WEAKER = [
     (".parity.", ".parity.relaxed.cta."), ("fence.proxy.async.shared::cta", "fence.proxy.async.global"),
     ("fence.proxy.async", "fence.acq_rel.cta"), ("try_wait", "test_wait"),
     ("arrive.expect_tx", "expect_tx.relaxed.cta"),
-    ("st.", "st.volatile."), ("arrive", "arrive_drop"),
+    ("st.", "st.volatile."), ("arrive", "arrive_drop"), ("before_thread_sync", "after_thread_sync"),
+    ("after_thread_sync", "before_thread_sync"), ("cta_group::2", "cta_group::1"),
 ]  # fmt: skip
 
 
@@ -63,6 +75,12 @@ class Subject(NamedTuple):
 def _specialised(ptx: str, seed: int | None) -> bool:
     given, product, _memory = warp_specialised.arguments()
     emulate(ptx, "k", 1, given, seed=seed, step_limit=STEP_LIMIT)
+    return bool((given[2] == product).all())
+
+
+def _tensor(blocks: int, ptx: str, seed: int | None) -> bool:
+    given, product, _memory = tensor_specialised.arguments(blocks)
+    emulate(ptx, "k", blocks, given, cluster=(blocks, 1, 1), seed=seed, step_limit=STEP_LIMIT)
     return bool((given[2] == product).all())
 
 
@@ -172,6 +190,8 @@ def subjects() -> list[Subject]:
         Subject("double-buffered", handwritten_matmul.matmul_ptx(96, 64), _buffered),
         Subject("pipeline", PIPELINE, _summed, "%r7"),
         Subject("exchange", EXCHANGE, _exchanged),
+        Subject("tensor memory", tensor_specialised.matmul_ptx(), functools.partial(_tensor, 1), "%phase"),
+        Subject("tensor memory of a pair", tensor_specialised.matmul_ptx(2), functools.partial(_tensor, 2), "%phase"),
     ]
 
 
@@ -235,8 +255,10 @@ def mutant(number: int, chosen: list[Subject]) -> tuple[Subject, str, int | None
     draw = random.Random(number)
     subject = chosen[number % len(chosen)]
     ptx = subject.ptx
-    for _ in range(draw.choice((1, 1, 2))):
-        ptx = mutate(ptx, subject.phase, draw)
+    for _ in range(draw.choice((1, 2, 2, 3))):
+        before = ptx
+        while ptx == before:
+            ptx = mutate(ptx, subject.phase, draw)
     return subject, ptx, draw.choice((None, 0, 1, 2))
 
 
@@ -267,6 +289,52 @@ def judge(number: int, chosen: list[Subject], limit: int = 60) -> tuple[str, str
         signal.signal(signal.SIGPROF, before)
 
 
+def distinct(numbers: range, chosen: list[Subject]) -> int:
+    """How many different texts these mutants are."""
+    return len({hash(mutant(number, chosen)[1]) for number in numbers})
+
+
+class Figures:
+    """How mutants ended, and the mistakes; kept in ``file`` where there is one."""
+
+    def __init__(self, file: Path | None, options: dict[str, object]) -> None:
+        self.file = file
+        self.options = options
+        self.done = 0
+        self.counts: dict[str, Counter[str]] = {}
+        self.mistakes: list[str] = []
+        if file is not None and file.exists():
+            kept = json.loads(file.read_text())
+            if kept["options"] != options:
+                raise SystemExit(f"{file} is of another run: {kept['options']}")
+            self.done, self.mistakes = kept["done"], kept["mistakes"]
+            self.counts = {name: Counter(counter) for name, counter in kept["counts"].items()}
+
+    def add(self, number: int, name: str, outcome: str, said: str) -> None:
+        self.done += 1
+        self.counts.setdefault(name, Counter())[outcome] += 1
+        if outcome in MISTAKES:
+            self.mistakes.append(f"mutant {number} of {name}: {outcome} {said}"[:300])
+            print(self.mistakes[-1], flush=True)
+
+    def keep(self) -> None:
+        if self.file is None:
+            return
+        # A file that is written half would lose all that has been run.
+        half = self.file.with_name(self.file.name + ".new")
+        kept = {"options": self.options, "done": self.done, "counts": self.counts, "mistakes": self.mistakes}
+        half.write_text(json.dumps(kept, indent=1) + "\n")
+        half.replace(self.file)
+
+    def table(self) -> str:
+        outcomes = ("right", "error", *MISTAKES)
+        total = sum(self.counts.values(), Counter())
+        rows = [f"| kernel | {' | '.join(outcomes)} |", f"|---|{'---|' * len(outcomes)}"]
+        for name, counter in {**self.counts, "all": total}.items():
+            rows.append(f"| {name} | {' | '.join(f'{counter[outcome]:,}' for outcome in outcomes)} |")
+        return "\n".join(rows)
+
+
 _chosen: list[Subject] = []
 _limit = 60
 
@@ -283,25 +351,29 @@ def main() -> int:
     parser.add_argument("--kernels", default="", help="only these, separated by commas")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=int, default=60, help="seconds for a mutant")
+    parser.add_argument("--figures", type=Path, metavar="FILE", help="where what has been run is kept, to go on from")
     given = parser.parse_args()
     wanted = [name for name in given.kernels.split(",") if name]
     _chosen = [subject for subject in subjects() if not wanted or subject.name in wanted]
     _limit = given.limit
-    counts: dict[str, Counter[str]] = {subject.name: Counter() for subject in _chosen}
-    outcomes = ("right", "error", "wrong result", "exception", "goes on")
-    begin = time.monotonic()
+    figures = Figures(given.figures, {"seed": given.seed, "kernels": [subject.name for subject in _chosen]})
+    begin, before = time.monotonic(), figures.done
+    numbers = range(given.seed + figures.done, given.seed + given.count)
     with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
-        numbers = range(given.seed, given.seed + given.count)
-        for number, (name, outcome, said) in pool.imap_unordered(_numbered, numbers, chunksize=16):
-            counts[name][outcome] += 1
-            if outcome not in ("right", "error"):
-                print(f"mutant {number} of {name}: {outcome} {said}"[:300], flush=True)
-    total = sum(counts.values(), Counter())
-    print(f"| kernel | {' | '.join(outcomes)} |\n|---|{'---|' * len(outcomes)}")
-    for name, counter in {**counts, "all": total}.items():
-        print(f"| {name} | {' | '.join(f'{counter[outcome]:,}' for outcome in outcomes)} |")
-    print(f"{time.monotonic() - begin:.0f} s")
-    return int(any(total[outcome] for outcome in outcomes[2:]))
+        # In order, so that the first `done` of them are those that the figures are of.
+        for number, outcome in pool.imap(_numbered, numbers, chunksize=50):
+            figures.add(number, *outcome)
+            if figures.done % _STRIDE == 0:
+                figures.keep()
+                each = (time.monotonic() - begin) / (figures.done - before)
+                left = (given.count - figures.done) * each / 60
+                print(f"{figures.done:,} of {given.count:,}: {each * 1000:.0f} ms each, {left:.0f} min left",
+                      file=sys.stderr, flush=True)  # fmt: skip
+    figures.keep()
+    print(figures.table())
+    print(f"{distinct(range(given.seed, given.seed + given.count), _chosen):,} different texts; "
+          f"{time.monotonic() - begin:.0f} s")  # fmt: skip
+    return int(bool(figures.mistakes))
 
 
 if __name__ == "__main__":

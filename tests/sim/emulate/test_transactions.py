@@ -161,6 +161,40 @@ def test_multicast_reaches_every_block_of_the_mask(kernel):
         assert out.tolist() == [6, 6, 6, 6]
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_what_a_barrier_of_the_cluster_passes_on(kernel, relaxed, seed):
+    """Warp 1 has waited for the copy that warp 0 began, and then met warp 2, which has not."""
+    body = """
+        .shared .align 16 .b8 tile[16]; .shared .align 8 .b8 full[8];
+        mov.u32 %r1, tile; mov.u32 %r2, full; mov.u32 %r3, %tid.x; mov.u32 %r4, %ctaid.x;
+        setp.ne.u32 %p1, %r3, 0; @%p1 bra READY;
+        mbarrier.init.shared.b64 [%r2], 1; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;
+        fence.mbarrier_init.release.cluster;
+        READY: barrier.cluster.arrive; barrier.cluster.wait;
+        @%p1 bra COPIED;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%a0], 16, [%r2];
+        COPIED: shr.u32 %r5, %r3, 5; setp.ne.u32 %p2, %r5, 1; @%p2 bra MEET;
+        WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r2], 0; @!%p3 bra WAIT;
+        MEET: barrier.cluster.arrive.release; barrier.cluster.wait;
+        setp.ne.u32 %p4, %r3, 64; @%p4 bra DONE;
+        ld.shared.u32 %r6, [%r1+4]; mad.wide.u32 %q1, %r4, 4, %a1; st.global.u32 [%q1], %r6;
+        DONE:
+    """
+    ptx = kernel(body.replace("release;", "relaxed;") if relaxed else body, (".u64", ".u64"), threads=96)
+    out = np.zeros(2, np.uint32)
+
+    def run():
+        emulate(ptx, "k", 2, [np.array([5, 6, 7, 8], np.uint32), out], cluster=(2, 1, 1), seed=seed)
+
+    if relaxed:
+        with pytest.raises(EmulationError, match="race on shared address"):
+            run()
+    else:
+        run()
+        assert out.tolist() == [6, 6]
+
+
 def test_a_barrier_that_is_not_initialised(kernel):
     body = ".shared .align 8 .b8 full[8]; mov.u32 %r1, full; mbarrier.arrive.shared.b64 %q1, [%r1];"
     with pytest.raises(EmulationError, match="not initialised"):

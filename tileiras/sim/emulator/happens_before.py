@@ -192,6 +192,8 @@ class Clocks:
         clusters = batch.count // self.members
         self.arriving = np.zeros((clusters, self.width), np.int32)
         self.passed = np.zeros((clusters, self.width), np.int32)
+        self.arriving_beyond: dict[int, Vector] = {}
+        self.passed_beyond: dict[int, Vector] = {}
         self.locations = {key: value for key, value in self.locations.items() if key >= 0}
         self.version += 1
 
@@ -271,17 +273,28 @@ class Clocks:
 
     def arrive_cluster(self, group, relaxed: bool) -> None:
         rows = self.rows(group)
-        if not relaxed:
-            np.maximum.at(self.arriving, rows // self.width, self.known[rows])
-            self._advance(rows)
+        if relaxed:
+            return
+        clusters = rows // self.width
+        np.maximum.at(self.arriving, clusters, self.known[rows])
+        if self.seen or self.lanes:
+            for row, cluster in zip(rows.tolist(), clusters.tolist()):
+                self.join(self.arriving_beyond.setdefault(cluster, Vector()), self._beyond(row))
+        self._advance(rows)
 
     def complete_cluster(self, full: np.ndarray) -> None:
         self.passed[full] = self.arriving[full]
         self.arriving[full] = 0
+        for cluster in np.flatnonzero(full).tolist():
+            self.passed_beyond[cluster] = self.arriving_beyond.pop(cluster, Vector())
 
     def leave_cluster(self, group, lanes: np.ndarray) -> None:
         rows = self.rows(group, lanes)
-        self.known[rows] = np.maximum(self.known[rows], self.passed[rows // self.width])
+        clusters = rows // self.width
+        self.known[rows] = np.maximum(self.known[rows], self.passed[clusters])
+        for row, cluster in zip(rows.tolist(), clusters.tolist()):
+            if beyond := self.passed_beyond.get(cluster):
+                self.join(self.seen.setdefault(self.first + row, Vector()), beyond)
         self.meet(rows)
 
     # -- locations -------------------------------------------------------------------------------------------------
