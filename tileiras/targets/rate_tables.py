@@ -1,0 +1,316 @@
+"""The numbers behind `targets.rates`: architectures by chip, products by name, and where each number is from.
+
+A number is certain when its source was read for this table; `derived`, `recalled` and `assumed` say what it is
+otherwise, and a measurement on the hardware should replace those first.  None was set to make an estimate agree with a
+published time, but for those that are `fitted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileiras.named_tuple import NamedTuple
+
+
+class Figure(NamedTuple):
+    """A number and where it is from."""
+
+    value: float
+    source: str
+    kind: str = "read"
+    """`read`: the source says so.  `derived`: arithmetic on what it says.  `recalled`: the source is known to say so
+    and was not read again.  `assumed`: nobody has said so; the source is the reason.  `fitted`: chosen to agree with
+    the published time that the source names."""
+
+
+KINDS = ("read", "derived", "recalled", "assumed", "fitted")
+
+Figures = Mapping[str, Figure]
+
+
+class Architecture(NamedTuple):
+    """What one SM of a chip does in a cycle, and how many cycles things take: see `rates.Gpu` for the keys."""
+
+    issue: Figure
+    lanes: Figures
+    tensor: Figures
+    mma_sync: Figures
+    bytes_per_cycle: Figures
+    latency: Figures
+
+
+class Product(NamedTuple):
+    """A GPU that is sold: an architecture, how many of its SMs, and memory."""
+
+    chip: str
+    sms: Figure
+    clock_mhz: Figure
+    l2_bytes: Figure
+    l2_bytes_per_cycle: Figure
+    dram_bytes_per_second: Figure
+    launch_microseconds: Figure
+    instead: Mapping[str, Figures] = {}
+    """Figures of the architecture that are others in this product, by field."""
+
+
+# ---- sources -----------------------------------------------------------------------------------------------------
+
+GUIDE = 'CUDA C++ Programming Guide, "Arithmetic Instructions", results per cycle and SM'
+LUO = "Luo et al., arXiv 2402.13499 (A100, RTX 4090, H800 PCIe)"
+LUO_2 = "Luo et al., arXiv 2501.12084v2 (H800)"
+JARMUSCH = "arXiv 2512.02189 (B200)"
+UTCMMA = 'microbenchmark "utcmma" (B200), chained products on one accumulator'
+PAPERS = {
+    "sm_75": "NVIDIA Turing architecture whitepaper, T4 data sheet",
+    "sm_80": "NVIDIA A100 architecture whitepaper",
+    "sm_86": "NVIDIA GA102 architecture whitepaper",
+    "sm_89": "NVIDIA Ada architecture whitepaper, L4 data sheet",
+    "sm_90": "NVIDIA H100 architecture whitepaper",
+    "sm_100": "NVIDIA Blackwell architecture technical brief, HGX B200 data sheet",
+    "sm_103": "NVIDIA Blackwell Ultra data sheet",
+    "sm_120": "NVIDIA RTX Blackwell and RTX PRO Blackwell architecture whitepapers",
+}
+"""By chip: peaks, multiprocessors, clocks, sizes of L2 and what DRAM gives."""
+
+LEARN_CUDA = "gau-nernst/learn-cuda, README of 02e (B200)"
+TUNED = "cuTile Python, test/benchmark_tuning.json and the benchmarks' results"
+
+
+def _guide(**values: float) -> dict[str, Figure]:
+    return {key: Figure(value, GUIDE, "recalled") for key, value in values.items()}
+
+
+def _peaks(chip: str, **values: float) -> dict[str, Figure]:
+    """FLOP a cycle and SM: the peak of the data sheet over SMs and clock."""
+    return {key: Figure(value, PAPERS[chip], "derived") for key, value in values.items()}
+
+
+# ---- what architectures have in common ---------------------------------------------------------------------------
+
+_ISSUE = Figure(4, "NVIDIA architecture whitepapers: four sub-cores, one warp instruction a cycle each", "recalled")
+
+_COMMON_LANES = {
+    **_guide(alu=64, imad=64, mufu=16, ex2=16, shuffle=32),
+    "lsu": Figure(32, "NVIDIA architecture whitepapers: 32 load/store units an SM", "recalled"),
+    "uniform": Figure(64, "one every other cycle and sub-core: the stall counts of ptxas", "derived"),
+    "branch": Figure(64, "one every other cycle and sub-core: the stall counts of ptxas", "derived"),
+}
+
+_COMMON_BYTES = {
+    "shared": Figure(128, 'CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes a cycle', "recalled"),
+    "l1": Figure(128, "NVIDIA architecture whitepapers: 128 bytes a cycle of L1", "recalled"),
+    "tma": Figure(128, "the engine writes shared memory through its port: the port's width", "assumed"),
+}
+
+_COMMON_LATENCY = {
+    "mufu": Figure(20, "18 to 23 in microbenchmarks of several architectures", "recalled"),
+    "conversion": Figure(20, "the same unit as mufu", "assumed"),
+    "fp64": Figure(16, "dependent DFMA on sm_80 and sm_90, more where the pipe is narrow", "recalled"),
+    "shuffle": Figure(24, "22 to 26 in microbenchmarks of several architectures", "recalled"),
+    "branch": Figure(12, "10 to 15 to the first instruction behind a taken branch", "recalled"),
+    "barrier": Figure(30, "bar.sync of 128 to 256 threads: 20 to 40", "recalled"),
+    "membar": Figure(30, "MEMBAR.CTA: as a barrier", "assumed"),
+}
+
+_ASYNC_LATENCY = {
+    "mbarrier": Figure(30, "mbarrier.try_wait that succeeds: 20 to 40", "recalled"),
+    "fence_proxy": Figure(35, "MEMBAR.CTA and FENCE.VIEW: 20 to 50", "recalled"),
+    "cluster_barrier": Figure(200, "a round trip to another SM and a barrier", "assumed"),
+    "dsmem": Figure(180, LUO),
+    "tma": Figure(170, LUO_2),
+}
+
+
+def _memory(shared: float, l1: float, l2: float, dram: float, source: str, kind: str = "read") -> dict[str, Figure]:
+    values = {"shared": shared, "l1": l1, "l2": l2, "dram": dram}
+    return {key: Figure(value, source, kind) for key, value in values.items()}
+
+
+def _lanes(fma: float, half: float, fp64: float, conversion: float, **more: Figure) -> dict[str, Figure]:
+    return {**_COMMON_LANES, **_guide(fma=fma, half=half, fp64=fp64, conversion=conversion), **more}
+
+
+def _bytes(**instead: Figure) -> dict[str, Figure]:
+    return {**_COMMON_BYTES, **instead}
+
+
+def _like(figures: Mapping[str, Figure], why: str) -> dict[str, Figure]:
+    """The figures of another chip, assumed for a reason."""
+    return {key: Figure(value, f"{why}: {source}", "assumed") for key, (value, source, _) in figures.items()}
+
+
+# ---- architectures -----------------------------------------------------------------------------------------------
+
+_T4_PAPER = "Jia et al., arXiv 1903.07486 (T4)"
+
+_TURING = Architecture(
+    _ISSUE,
+    _lanes(fma=64, half=64, fp64=2, conversion=16, lsu=Figure(16, PAPERS["sm_75"], "recalled")),
+    _peaks("sm_75", f16=1024, f16_f16=1024, i8=2048),
+    _peaks("sm_75", f16=1024, f16_f16=1024, i8=2048),
+    _bytes(l1=Figure(64, PAPERS["sm_75"], "recalled")),
+    {**_COMMON_LATENCY, **_memory(19, 32, 188, 434, _T4_PAPER, "recalled"),
+     "mma_sync": Figure(33, "m16n8k8 is half of m16n8k16: two of 16 cycles and what starts them", "assumed")},
+)  # fmt: skip
+
+_A100_TENSOR = _peaks("sm_80", f16=2048, f16_f16=2048, tf32=1024, i8=4096, f64=128)
+_AMPERE = Architecture(
+    _ISSUE,
+    _lanes(fma=64, half=128, fp64=32, conversion=16),
+    _A100_TENSOR,
+    _A100_TENSOR,
+    _bytes(),
+    {**_COMMON_LATENCY, **_memory(29.0, 37.9, 261.5, 466, LUO), "mma_sync": Figure(24.6, LUO),
+     "mbarrier": _ASYNC_LATENCY["mbarrier"]},
+)  # fmt: skip
+
+_ADA_LATENCY = {
+    **_COMMON_LATENCY, **_memory(30.1, 43.4, 273, 541.5, LUO), "mma_sync": Figure(24.6, LUO),
+    "mbarrier": _ASYNC_LATENCY["mbarrier"],
+}  # fmt: skip
+
+_GA102_TENSOR = _peaks("sm_86", f16=512, f16_f16=1024, tf32=256, i8=2048)
+_AMPERE_GRAPHICS = Architecture(
+    _ISSUE,
+    _lanes(fma=128, half=64, fp64=2, conversion=64),
+    _GA102_TENSOR,
+    _GA102_TENSOR,
+    _bytes(),
+    _like(_ADA_LATENCY, "as the RTX 4090"),
+)
+
+_AD102_TENSOR = _peaks("sm_89", f16=512, f16_f16=1024, tf32=256, f8=1024, i8=2048)
+_ADA = Architecture(
+    _ISSUE, _lanes(fma=128, half=64, fp64=2, conversion=64), _AD102_TENSOR, _AD102_TENSOR, _bytes(), _ADA_LATENCY
+)
+
+_REACHED = f"62.9 % of the peak on average, {LUO}"
+_HOPPER_LATENCY = {
+    **_COMMON_LATENCY,
+    **_ASYNC_LATENCY,
+    **_memory(29.0, 40.7, 263, 478.8, LUO),
+    "mma_sync": Figure(24.1, LUO),
+    "wgmma": Figure(0, f"m64nNk16 takes N/2 cycles, the tensor core's own time, {LUO}"),
+}
+_HOPPER = Architecture(
+    _ISSUE,
+    _lanes(fma=128, half=128, fp64=64, conversion=64),
+    _peaks("sm_90", f16=4096, f16_f16=4096, tf32=2048, f8=8192, i8=8192, f64=256),
+    {
+        **{key: Figure(value * 0.629, _REACHED, "derived") for key, value in
+           (("f16", 4096), ("f16_f16", 4096), ("tf32", 2048), ("f8", 8192), ("i8", 8192))},
+        **_peaks("sm_90", f64=256),
+    },
+    _bytes(),
+    _HOPPER_LATENCY,
+)  # fmt: skip
+
+_TENSOR_MEMORY = Figure(512, "each sub-core reads the 32 lanes of its warp, 4 bytes each, in a cycle", "assumed")
+_OLD_PATH = f"the rate of the A100; a kernel of {LEARN_CUDA} reached 17 % of the peak, 1,400 of f16"
+_BLACKWELL_LATENCY = {
+    **_like(_HOPPER_LATENCY, "as Hopper"),
+    "l2": Figure(310, "260 to 360 in microbenchmarks of the B200", "recalled"),
+    "dram": Figure(725, "650 to 800 in microbenchmarks of the B200", "recalled"),
+    "tcgen05": Figure(12, f"10 to 22 beyond M x N x K x 2 / 8192 cycles, {UTCMMA}", "derived"),
+    "tcgen05_issue": Figure(11, f"independent products, {JARMUSCH}"),
+    "tcgen05_commit": Figure(52, f"commit and wait on the mbarrier, {UTCMMA}"),
+    "tcgen05_cp": Figure(70, f"32x128b: 168 the first, 68 to 75 each after, {UTCMMA}"),
+    "tcgen05_ld": Figure(30, "as a load of shared memory", "assumed"),
+}
+_BLACKWELL = Architecture(
+    _ISSUE,
+    _lanes(fma=128, half=128, fp64=64, conversion=64),
+    _peaks("sm_100", f16=8192, f16_f16=8192, tf32=4096, f8=16384, i8=16384, f4=32768, f64=128),
+    {key: Figure(value, _OLD_PATH, "assumed") for key, value in
+     (("f16", 2048), ("f16_f16", 2048), ("tf32", 1024), ("f8", 4096), ("i8", 4096), ("f64", 128))},
+    _bytes(tensor_memory=_TENSOR_MEMORY),
+    _BLACKWELL_LATENCY,
+)  # fmt: skip
+
+_BLACKWELL_ULTRA = Architecture(
+    _ISSUE,
+    _lanes(fma=128, half=128, fp64=2, conversion=64, ex2=Figure(32, PAPERS["sm_103"], "recalled")),
+    _peaks("sm_103", f16=8192, f16_f16=8192, tf32=4096, f8=16384, f4=49152),
+    {
+        **{key: Figure(value, _OLD_PATH, "assumed") for key, value in
+           (("f16", 2048), ("f16_f16", 2048), ("tf32", 1024), ("f8", 4096))},
+        "i8": Figure(273, f"a thirtieth of the B200's peak, {PAPERS['sm_103']}", "recalled"),
+    },
+    _bytes(tensor_memory=_TENSOR_MEMORY),
+    _like(_BLACKWELL_LATENCY, "as the B200"),
+)  # fmt: skip
+
+_GB202_TENSOR = _peaks("sm_120", f16=512, f16_f16=1024, tf32=256, f8=1024, i8=2048, f4=4096)
+_BLACKWELL_GRAPHICS = Architecture(
+    _ISSUE,
+    _lanes(fma=128, half=64, fp64=2, conversion=64),
+    _GB202_TENSOR,
+    _GB202_TENSOR,
+    _bytes(),
+    {**_like(_ADA_LATENCY, "as the RTX 4090"), **_ASYNC_LATENCY},
+)
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "sm_75": _TURING,
+    "sm_80": _AMPERE,
+    "sm_86": _AMPERE_GRAPHICS,
+    "sm_89": _ADA,
+    "sm_90": _HOPPER,
+    "sm_100": _BLACKWELL,
+    "sm_103": _BLACKWELL_ULTRA,
+    "sm_120": _BLACKWELL_GRAPHICS,
+}
+
+
+# ---- products ----------------------------------------------------------------------------------------------------
+
+_LAUNCH = Figure(2.0, "1 to 3 microseconds from launch to first instruction", "recalled")
+_MB = 1 << 20
+
+
+def _professional(chip: str) -> dict[str, Figures]:
+    """Data centre and workstation products accumulate in f32 at the rate of f16: twice that of GeForce."""
+    fast = {key: 2 * value for key, (value, _, _) in ARCHITECTURES[chip].tensor.items() if key in ("f16", "tf32", "f8")}
+    return {"tensor": _peaks(chip, **fast), "mma_sync": _peaks(chip, **fast)}
+
+
+def _product(
+    chip: str, sms: int, mhz: float, l2_megabytes: float, l2_rate: Figure, terabytes_per_second: float,
+    instead: Mapping[str, Figures] | None = None,
+) -> Product:  # fmt: skip
+    paper = PAPERS[chip]
+    return Product(
+        chip, Figure(sms, paper, "recalled"), Figure(mhz, paper, "recalled"),
+        Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
+        _LAUNCH, instead or {},
+    )  # fmt: skip
+
+
+def _bus(bits: int) -> Figure:
+    """L2 goes with the memory bus: so many bytes a cycle where the RTX 4090, with 384 bits, has 1708."""
+    return Figure(1708 * bits / 384, f"the RTX 4090's by the width of the memory bus, {LUO}", "derived")
+
+
+_H100_L2 = Figure(3942, f"the H800 PCIe's, {LUO}", "derived")
+_GA102_L2 = Figure(861, "10 to 13 bytes a cycle and SM of the RTX 3090's 82", "recalled")
+_FITTED_L2 = Figure(
+    148 * 40, f"40 bytes a cycle and SM: what the tuned f16 product of 4096 x 4096 x 4096 needs, {TUNED}", "fitted"
+)
+
+PRODUCTS: dict[str, Product] = {
+    "T4": _product("sm_75", 40, 1590, 4, Figure(799, f"1,270 GB/s, {_T4_PAPER}", "recalled"), 0.32),
+    "A100": _product("sm_80", 108, 1410, 40, Figure(2008, LUO), 2.039),
+    "A10": _product("sm_86", 72, 1695, 6, _GA102_L2, 0.6, _professional("sm_86")),
+    "RTX 3090": _product("sm_86", 82, 1695, 6, _GA102_L2, 0.936),
+    "L4": _product("sm_89", 58, 2040, 48, _bus(192), 0.3, _professional("sm_89")),
+    "RTX 4090": _product("sm_89", 128, 2520, 72, Figure(1708, LUO), 1.008),
+    "H100": _product("sm_90", 132, 1830, 50, _H100_L2, 3.35),
+    "H100 PCIe": _product("sm_90", 114, 1620, 50, Figure(3942, LUO), 2.0),
+    "H200": _product("sm_90", 132, 1830, 50, _H100_L2, 4.8),
+    "B200": _product("sm_100", 148, 1850, 126, _FITTED_L2, 8.0),
+    "B300": _product("sm_103", 148, 1900, 126, _FITTED_L2._replace(kind="assumed"), 8.0),
+    "RTX 5090": _product("sm_120", 170, 2407, 96, _bus(512), 1.792),
+    "RTX PRO 6000": _product("sm_120", 188, 2617, 128, _bus(512), 1.792, _professional("sm_120")),
+}
+"""H100 is the SXM module; its clock, as the H100 PCIe's, is what its peak of f16 follows from.  A10 stands for the
+RTX A series of GA102, RTX 3090 for GeForce."""

@@ -1,0 +1,128 @@
+"""GPUs as products: how fast the units of an SM are, how long they take, and what the memories give.
+
+`gpu("H200")` joins a row of products (multiprocessors, clock, memory) with the architecture of its chip (what one SM
+does in a cycle), which `targets.rate_tables` has as data with a source a number.  Rates are peaks at the clock of the
+row; where somebody measured that a path does not reach the peak, the path has a rate of its own (`mma_sync`).
+"""
+
+from __future__ import annotations
+
+from tileiras.diagnostics import CompileError, ExitCode, Locatable
+from tileiras.named_tuple import NamedTuple
+from tileiras.requirements import split
+from tileiras.targets.rate_tables import ARCHITECTURES, PRODUCTS, Figure
+from tileiras.targets.sm import REGISTERS_PER_SM, TARGETS, Target
+
+SUB_CORES = 4
+"""Of an SM, each with a scheduler that issues one warp instruction a cycle, on every architecture of the table."""
+
+SHARED_PIPES = frozenset({"lsu", "shuffle"})
+"""Pipes of which the SM has one; the others are in each sub-core, with a fourth of the lanes."""
+
+
+class Gpu(NamedTuple):
+    """A product.  Cycles are of the SM's clock."""
+
+    name: str
+    target: Target
+    """Limits of an SM (shared memory, threads, CTAs, clusters)."""
+    sms: int
+    clock_mhz: float
+    """The clock that the maker's peak figures are for."""
+    issue: float
+    """Warp instructions that an SM issues in a cycle."""
+    lanes: dict[str, float]
+    """Threads that an SM serves in a cycle by pipe: `fma`, `imad`, `half`, `alu`, `mufu`, `ex2`, `conversion`, `fp64`,
+    `uniform`, `lsu`, `shuffle`, `branch`.  A warp takes 32 * SUB_CORES / lanes cycles of its sub-core's pipe, or
+    32 / lanes of the SM's for `SHARED_PIPES`."""
+    tensor: dict[str, float]
+    """Dense FLOP (or operations) an SM and cycle by operands, through the widest path that the chip has: `f16` (and
+    bf16, accumulated in f32), `f16_f16` (in f16), `tf32`, `f8`, `i8`, `f4`, `f64`.  What the chip lacks is absent."""
+    mma_sync: dict[str, float]
+    """The same by mma.sync, which does not reach the peak where there is a wider path."""
+    bytes_per_cycle: dict[str, float]
+    """Of an SM: `shared` (the port of shared memory), `l1` (global loads that hit), `tma` (the engine's writes),
+    `tensor_memory` (of the chips that have it)."""
+    latency: dict[str, float]
+    """Cycles: `shared`, `l1`, `l2`, `dram` (a load until its result), `mufu`, `conversion`, `fp64`, `shuffle`,
+    `mma_sync`, `wgmma` and `tcgen05` (beyond the tensor core's own time), `tcgen05_issue`, `tcgen05_commit`,
+    `tcgen05_cp`, `tcgen05_ld`, `tma` (beyond a load of the same level), `mbarrier`, `barrier`, `cluster_barrier`,
+    `fence_proxy`, `membar`, `dsmem`, `branch`."""
+    l2_bytes: int
+    l2_bytes_per_cycle: float
+    """What all SMs together read of L2 in a cycle."""
+    dram_bytes_per_second: float
+    launch_microseconds: float
+    """From the start of a kernel on an idle GPU to its first instruction, with what ends it."""
+    sources: dict[str, Figure]
+    """Each number above with its source, by its place: `sms`, `lanes.fma`, `latency.l2`."""
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers of an SM."""
+        return REGISTERS_PER_SM
+
+    @property
+    def dram_bytes_per_cycle(self) -> float:
+        """Of all SMs together."""
+        return self.dram_bytes_per_second / (self.clock_mhz * 1e6)
+
+    def runs(self, target: str) -> bool:
+        """Whether code assembled for a target such as `sm_90a` runs here: binaries go to chips of the same major number
+        that are no older, those with a suffix to the chip itself, or its family (CUDA C++ Programming Guide, "Binary
+        Compatibility")."""
+        code, suffix = split(target)
+        own = self.target.number
+        if suffix == "a":
+            return code == own
+        return code // 10 == own // 10 and code <= own
+
+
+def names() -> list[str]:
+    """The GPUs of the table."""
+    return list(PRODUCTS)
+
+
+def gpu(name: str, location: Locatable | None = None) -> Gpu:
+    """The GPU of a name, in any case, with or without blanks and dashes: `H200`, `rtx-pro-6000`.
+
+    Raises CompileError (code 2) with the names that there are.
+    """
+    row = _BY_KEY.get(_key(name))
+    if row is None:
+        known = ", ".join(PRODUCTS)
+        raise CompileError.at(location, f"unknown GPU '{name}': known are {known}", ExitCode.CONFIGURATION)
+    product = PRODUCTS[row]
+    architecture = ARCHITECTURES[product.chip]
+    sources: dict[str, Figure] = {}
+    tables: dict[str, dict[str, float]] = {}
+    for field in ("lanes", "tensor", "mma_sync", "bytes_per_cycle", "latency"):
+        figures = {**getattr(architecture, field), **product.instead.get(field, {})}
+        sources.update((f"{field}.{key}", figure) for key, figure in figures.items())
+        tables[field] = {key: figure.value for key, figure in figures.items()}
+    plain = {
+        "sms": product.sms, "clock_mhz": product.clock_mhz, "issue": architecture.issue, "l2_bytes": product.l2_bytes,
+        "l2_bytes_per_cycle": product.l2_bytes_per_cycle, "dram_bytes_per_second": product.dram_bytes_per_second,
+        "launch_microseconds": product.launch_microseconds,
+    }  # fmt: skip
+    sources.update(plain)
+    return Gpu(
+        name=row,
+        target=TARGETS[product.chip],
+        sms=int(product.sms.value),
+        clock_mhz=product.clock_mhz.value,
+        issue=architecture.issue.value,
+        l2_bytes=int(product.l2_bytes.value),
+        l2_bytes_per_cycle=product.l2_bytes_per_cycle.value,
+        dram_bytes_per_second=product.dram_bytes_per_second.value,
+        launch_microseconds=product.launch_microseconds.value,
+        sources=sources,
+        **tables,
+    )
+
+
+def _key(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+_BY_KEY = {_key(name): name for name in PRODUCTS}
