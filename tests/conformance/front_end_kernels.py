@@ -25,11 +25,10 @@ import ml_dtypes
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "differential"), str(HERE.parents[1])]
-
-from tile_kernels import assert_same  # noqa: E402
+sys.path.insert(0, str(HERE.parents[1]))
 
 import tileiras  # noqa: E402
+from tests.kernels.tiles import assert_same  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.sim import Memory, emulate, interpret  # noqa: E402
 

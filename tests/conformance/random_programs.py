@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent / "differential")]
+sys.path.insert(0, str(HERE.parents[1]))
 
 import numpy as np  # noqa: E402
-from test_random_kernels import DTYPES, INTEGERS, MAX_ELEMENTS, Kernel  # noqa: E402
-from tile_kernels import Tile, assert_same, run_both, tile_type  # noqa: E402
 
+from tests.kernels.random_tiles import DTYPES, INTEGERS, MAX_ELEMENTS, RandomKernel  # noqa: E402
+from tests.kernels.tiles import Tile, assert_same, run_both  # noqa: E402
+from tests.kernels.views import tile_type  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.sim import InterpreterError  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
@@ -33,7 +34,7 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 SCRATCH_PLACES = 64
 
 
-class Program(Kernel):
+class Program(RandomKernel):
     """The random kernels' operations, control flow that depends on data, and memory written and read again."""
 
     def __init__(self, seed: int) -> None:

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from test_memory_order import run
 
 import tileiras
+from tests.kernels.tiles import run
 from tileiras.sim import emulate, interpret
 from tileiras.sim.emulator.errors import EmulationError
 from tileiras.sim.errors import SimulationError

@@ -8,9 +8,10 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import compiled, tile_type
 
 import tileiras
+from tests.kernels.tiles import compiled
+from tests.kernels.views import tile_type
 from tileiras.sim import emulate, interpret
 
 DTYPES = {"i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tile_kernels import Tile, kernel_text, tile_type
 
 import tileiras
+from tests.kernels import views
+from tests.kernels.dots import dot
+from tests.kernels.tiles import Tile, kernel_text
+from tests.kernels.views import DTYPES, tile_type
 from tileiras.sim import emulate
-
-DTYPES = {"f16": np.float16, "tf32": np.float32, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32}
 
 
 def zeros(name, element, shape):
     return Tile(name, element, np.zeros(shape, DTYPES[element]))
 
 
-def product(m, n, k, element, sum_element):
-    a, b, o = zeros("a", element, (m, k)), zeros("b", element, (k, n)), zeros("o", sum_element, (m, n))
-    integers = sum_element == "i32"
-    lines = [
-        f"%z = constant <{sum_element}: {'0' if integers else '0.0'}> : {o.type}",
-        f"%o = {'mmai' if integers else 'mmaf'} %a, %b, %z {'signed signed' if integers else ''}"
-        f" : {a.type}, {b.type}, {o.type}",
-    ]
+def dot_of(m, n, k, element, accumulator):
+    a, b, o = zeros("a", element, (m, k)), zeros("b", element, (k, n)), zeros("o", accumulator, (m, n))
+    lines = [views.zeros("z", o.type), dot("o", "a", "b", "z", (a.type, b.type, o.type))]
     return [a, b], "\n".join(lines), [o]
 
 
@@ -49,11 +45,11 @@ def reduced(shape, element, dim, count=1):
 
 
 KERNELS = {
-    "product of f16": product(64, 64, 64, "f16", "f32"),
-    "product of tf32": product(64, 64, 32, "tf32", "f32"),
-    "product of f64": product(64, 64, 64, "f64", "f64"),
-    "product of i8": product(64, 64, 64, "i8", "i32"),
-    "product of f32": product(32, 64, 32, "f32", "f32"),
+    "dot of f16": dot_of(64, 64, 64, "f16", "f32"),
+    "dot of tf32": dot_of(64, 64, 32, "tf32", "f32"),
+    "dot of f64": dot_of(64, 64, 64, "f64", "f64"),
+    "dot of i8": dot_of(64, 64, 64, "i8", "i32"),
+    "dot of f32": dot_of(32, 64, 32, "f32", "f32"),
     "transpose of f32": permuted((64, 64), "f32", (1, 0)),
     "transpose of i8": permuted((128, 64), "i8", (1, 0)),
     "permutation of f16": permuted((8, 16, 32), "f16", (2, 1, 0)),

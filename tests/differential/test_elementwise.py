@@ -5,7 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import Tile, assert_same, run_both, tile_type
+
+from tests.kernels.tiles import Tile, assert_same, run_both
+from tests.kernels.views import tile_type
 
 COUNT = 128
 INTEGERS = ("i8", "i16", "i32", "i64")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tile_kernels import compiled
 
+from tests.kernels.tiles import compiled
 from tileiras.sim import emulate, interpret
 
 KERNEL = """cuda_tile.module @m {{

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from tile_kernels import assert_same, compiled
 
+from tests.kernels.tiles import assert_same, compiled
 from tileiras.sim import emulate, interpret
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")

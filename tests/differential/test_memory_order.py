@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
-from tile_kernels import assert_same
 
-import tileiras
-from tileiras.sim import emulate, interpret
-
-
-def run(text, grid, arguments, gpu_name="sm_80", **options):
-    """Run on copies of the arguments both ways; every array must come out the same.  Returns the interpreted copy."""
-    expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
-    undefined = interpret(text, "k", grid, expected)
-    artifact = tileiras.compile(text, gpu_name=gpu_name, source_name="kernel.mlir", **options)
-    emulate(artifact.text, "k", grid, actual, metadata=json.loads(artifact.kernels[0].artifacts[".json"]))
-    for position, (want, got) in enumerate(zip(expected, actual)):
-        if isinstance(want, np.ndarray):
-            if position in undefined:
-                got[undefined[position]] = want[undefined[position]]
-            assert_same(f"argument {position}", got, want, [])
-    return expected
+from tests.kernels.tiles import run
 
 
 def test_load_after_store_of_other_threads():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import compiled
 
 import tileiras
+from tests.kernels.tiles import compiled
 from tileiras.diagnostics import CompileError
 from tileiras.sim import emulate, interpret
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_memory_order import run
+
+from tests.kernels.tiles import run
 
 COPY = """cuda_tile.module @m {{
   {declared}

@@ -9,9 +9,9 @@ import json
 
 import numpy as np
 import pytest
-from tile_kernels import Tile, assert_same, kernel_text, run_both
 
 import tileiras
+from tests.kernels.tiles import Tile, assert_same, kernel_text, run_both
 from tileiras.sim import emulate, interpret
 
 

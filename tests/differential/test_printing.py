@@ -7,9 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from tile_kernels import tile_type
 
 import tileiras
+from tests.kernels.views import tile_type
 from tileiras.sim import emulate, interpret
 
 

@@ -11,9 +11,9 @@ import random
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import assert_same
 
 import tileiras
+from tests.kernels.tiles import assert_same
 from tileiras.sim import emulate, interpret
 
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import Tile, assert_same, run_both
 
+from tests.kernels.tiles import Tile, assert_same, run_both
 from tileiras.dialects.cuda_tile import FToFOp
 from tileiras.ir import FloatType
 

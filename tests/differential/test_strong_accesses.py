@@ -7,10 +7,10 @@ import json
 
 import numpy as np
 import pytest
-from test_memory_order import run
-from tile_kernels import compiled, tile_type
 
 import tileiras
+from tests.kernels.tiles import compiled, run
+from tests.kernels.views import tile_type
 from tileiras.sim import emulate, interpret
 
 ELEMENTS = {"i1": "bool", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "u2", "tf32": "f4",

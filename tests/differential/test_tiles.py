@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 
-import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import Tile, assert_same, run_both, tile_type
 
 import tileiras
+from tests.kernels.tiles import Tile, assert_same, check
+from tests.kernels.views import DTYPES, tile_type
 from tileiras.sim import emulate, interpret
-
-DTYPES = {
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-}  # fmt: skip
 
 
 def numbers(shape, element, seed=0):
     values = np.random.default_rng(seed).integers(-50, 50, shape)
     return values.astype(DTYPES[element])
-
-
-def check(body, inputs, result, ulps=0, **options):
-    """``result``: (shape, element) of %r."""
-    output = Tile("r", result[1], np.zeros(result[0], DTYPES[result[1]]))
-    expected, actual = run_both(inputs, body, [output], **options)
-    assert_same(body.strip().split("\n")[-1].strip(), actual[0], expected[0], inputs, ulps)
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------------

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import json
 
-import ml_dtypes
 import numpy as np
 import pytest
-from tile_kernels import Tile, assert_same, kernel_text, own_code, run_both, tile_type
 
 import tileiras
+from tests.kernels.tiles import Tile, assert_same, check, kernel_text, own_code, run_both
+from tests.kernels.views import DTYPES, tile_type
 from tileiras.sim import EmulationError, emulate, interpret
-
-DTYPES = {
-    "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32, "f64": np.float64,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
-}  # fmt: skip
-
-
-def check(body, inputs, result, ulps=0, **options):
-    output = Tile("r", result[1], np.zeros(result[0], DTYPES[result[1]]))
-    expected, actual = run_both(inputs, body, [output], **options)
-    assert_same(body.strip().split("\n")[-1].strip(), actual[0], expected[0], inputs, ulps)
 
 
 def truths(shape, seed=0):

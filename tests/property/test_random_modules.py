@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-DIFFERENTIAL = str(Path(__file__).resolve().parents[1] / "differential")
-sys.path.insert(0, DIFFERENTIAL)
-
-from test_random_kernels import DTYPES, Kernel  # noqa: E402
-from tile_kernels import Tile, kernel_text  # noqa: E402
-
-from tileiras import bytecode, passes  # noqa: E402
-from tileiras.diagnostics import DiagnosticEngine  # noqa: E402
-from tileiras.ir import Block, Pass, Region, parse_module, print_op, verify  # noqa: E402
-from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline  # noqa: E402
-from tileiras.ir.registry import lookup_operation  # noqa: E402
-from tileiras.sim import interpret  # noqa: E402
-from tileiras.tileir_pipeline import tileas_passes  # noqa: E402
+from tests.kernels.random_tiles import RandomKernel
+from tests.kernels.tiles import Tile, kernel_text
+from tileiras import bytecode, passes
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.ir import Block, Pass, Region, parse_module, print_op, verify
+from tileiras.ir.pass_manager import PassContext, PassManager, parse_pipeline
+from tileiras.ir.registry import lookup_operation
+from tileiras.sim import interpret
+from tileiras.tileir_pipeline import tileas_passes
 
 SEEDS = range(100, 112)
 LOWERINGS = ("convert-cudatile-to-tileaa", "convert-tileaa-to-tileas", "convert-tileas-to-llvm")
@@ -40,15 +33,12 @@ def tile_pass(name: str) -> Pass:
 @cache
 def generated(seed: int) -> tuple[str, tuple[Tile, ...], tuple[Tile, ...]]:
     """The text of a random kernel, its inputs, and its outputs: every value that it computes."""
-    kernel = Kernel(seed)
-    for _ in range(12):
-        kernel.step()
-    outputs = [Tile(n, element, np.zeros(shape, DTYPES[element])) for n, shape, element in kernel.values if n[0] == "v"]
+    kernel = RandomKernel.of(seed)
     # Work that is done twice and work that is not used, so that passes find something to do.
     twice = "\n".join(f"%dead{i} = " + line.partition(" = ")[2] for i, line in enumerate(kernel.lines)
                       if "\n" not in line and line.startswith("%v"))  # fmt: skip
     body = "\n".join([*kernel.lines, twice])
-    return kernel_text(kernel.inputs, body, outputs), tuple(kernel.inputs), tuple(outputs)
+    return kernel_text(kernel.inputs, body, kernel.outputs()), tuple(kernel.inputs), tuple(kernel.outputs())
 
 
 def module(seed: int):

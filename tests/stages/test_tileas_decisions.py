@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.dots import Matmul
+from tests.kernels.views import Kernel, View, reduced
 from tests.tileas_stage import through
 from tileiras.analysis.function_state import LEFT_BY, State, function_state
 from tileiras.diagnostics import CompileError, DiagnosticEngine
@@ -15,59 +17,25 @@ from tileiras.ir import parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes import functions_of
 from tileiras.passes.convert_tileas_to_llvm import ConvertTileASToLLVM
-from tileiras.sim import emulate, interpret
 from tileiras.stages.tileas import DECISIONS
 from tileiras.tileir_pipeline import tileas_passes
 
-ROWS, COLUMNS, DEPTH, STEPS = 64, 64, 32, 4
+ROWS, COLUMNS = 64, 64
 
 
-def view(name: str, tile: tuple[int, int], shape: tuple[int, int], element: str) -> tuple[str, str]:
-    tensor = f"tensor_view<{shape[0]}x{shape[1]}x{element}, strides=[{shape[1]},1]>"
-    type = f"partition_view<tile=({tile[0]}x{tile[1]}), {tensor}>"
-    return (
-        f"%q_{name} = assume div_by<16>, %p_{name} : tile<ptr<{element}>>\n"
-        f"%t_{name} = make_tensor_view %q_{name}, shape = {list(shape)}, strides = [{shape[1]}, 1] : {tensor}\n"
-        f"%v_{name} = make_partition_view %t_{name} : {type}\n"
-    ), type
-
-
-def matmul() -> str:
+@cache
+def matmul() -> Kernel:
     """A dot in a loop, whose loads can run ahead, and the sums of its rows."""
-    a, a_type = view("a", (ROWS, DEPTH), (ROWS, DEPTH * STEPS), "f16")
-    b, b_type = view("b", (DEPTH, COLUMNS), (DEPTH * STEPS, COLUMNS), "f16")
-    c, c_type = view("c", (ROWS, COLUMNS), (ROWS, COLUMNS), "f32")
-    d, d_type = view("d", (ROWS, 1), (ROWS, 1), "f32")
-    acc, sums = f"tile<{ROWS}x{COLUMNS}xf32>", f"tile<{ROWS}xf32>"
-    return f"""cuda_tile.module @m {{
-  entry @k(%p_a: tile<ptr<f16>>, %p_b: tile<ptr<f16>>, %p_c: tile<ptr<f32>>, %p_d: tile<ptr<f32>>) {{
-    {a}{b}{c}{d}
-    %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
-    %steps = constant <i32: {STEPS}> : tile<i32>
-    %none = constant <f32: 0.0> : {acc}
-    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%s = %none) -> ({acc}) {{
-      %x, %kx = load_view_tko weak %v_a[%zero, %i] : {a_type}, tile<i32> -> tile<{ROWS}x{DEPTH}xf16>, token
-      %y, %ky = load_view_tko weak %v_b[%i, %zero] : {b_type}, tile<i32> -> tile<{DEPTH}x{COLUMNS}xf16>, token
-      %n = mmaf %x, %y, %s : tile<{ROWS}x{DEPTH}xf16>, tile<{DEPTH}x{COLUMNS}xf16>, {acc}
-      continue %n : {acc}
-    }}
-    %r = reduce %sum dim=1 identities=[0.0 : f32] : {acc} -> {sums} (%u: tile<f32>, %v: tile<f32>) {{
-      %w = addf %u, %v : tile<f32>
-      yield %w : tile<f32>
-    }}
-    %column = reshape %r : {sums} -> tile<{ROWS}x1xf32>
-    %kc = store_view_tko weak %sum, %v_c[%zero, %zero] : {acc}, {c_type}, tile<i32> -> token
-    %kd = store_view_tko weak %column, %v_d[%zero, %zero] : tile<{ROWS}x1xf32>, {d_type}, tile<i32> -> token
-    return
-  }}
-}}
-"""
+    sums, product = View("d", (ROWS,), "f32"), Matmul((ROWS, COLUMNS, 32), steps=4)
+    store = [reduced("r", "sum", (ROWS, COLUMNS), 1), product.c.store("sum"), sums.store("r")]
+    kernel = product.kernel(product.text(store=store, more=[sums]))
+    (c,) = kernel.expected
+    return kernel._replace(outputs=(np.zeros_like(c), np.zeros(ROWS, np.float32)), expected=(c, c.sum(axis=1)))
 
 
 @cache
 def tileaa(gpu: str) -> str:
-    return tileiras.compile(matmul(), gpu_name=gpu, emit="tileaa").text
+    return matmul().compiled(gpu, emit="tileaa").text
 
 
 def passes(gpu: str) -> list:
@@ -111,25 +79,13 @@ def test_every_row_can_go_on_from_text(gpu):
         assert print_op(run(again, passes(gpu)[number:])) == expected, passes(gpu)[number].name
 
 
-def arrays():
-    random = np.random.default_rng(0)
-    a = random.integers(-4, 5, (ROWS, DEPTH * STEPS)).astype(np.float16)
-    b = random.integers(-4, 5, (DEPTH * STEPS, COLUMNS)).astype(np.float16)
-    return [a, b, np.zeros((ROWS, COLUMNS), np.float32), np.zeros((ROWS, 1), np.float32)]
-
-
 @pytest.mark.parametrize("number", [n for n, row in enumerate(DECISIONS) if row.optional])
 def test_without_an_optional_row_the_result_is_as_right(number, tmp_path):
     items = passes("sm_90")
     del items[number]
     path = tmp_path / "k.tileas.mlir"
     path.write_text(print_op(run(parse_module(tileaa("sm_90"), "k.mlir"), items)))
-    artifact = tileiras.compile(path, gpu_name="sm_90", emit="ptx")
-    expected, found = arrays(), arrays()
-    interpret(matmul(), "k", 1, expected)
-    emulate(artifact.text, "k", 1, found, metadata=artifact.kernels[0].metadata)
-    for want, got in zip(expected, found):
-        assert np.array_equal(want, got)
+    matmul().emulated(tileiras.compile(path, gpu_name="sm_90", emit="ptx"))
 
 
 @pytest.mark.parametrize("number", [n for n, row in enumerate(DECISIONS) if not row.optional])

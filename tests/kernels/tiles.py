@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 import tileiras
+from tests.kernels.views import DTYPES, View, entry, tile_type
 from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
 
@@ -25,40 +26,15 @@ class Tile(NamedTuple):
         return tile_type(self.array.shape, self.element)
 
 
-def tile_type(shape, element: str) -> str:
-    return f"tile<{'x'.join([*map(str, shape), element])}>"
-
-
-def _view(tile: Tile) -> tuple[list[str], str, str]:
-    """Operations that make a view of one tile over a parameter, its type, and the indices of its only tile."""
-    shape = tile.array.shape
-    strides = [int(np.prod(shape[dim + 1 :])) for dim in range(len(shape))]
-    tensor = f"tensor_view<{'x'.join([*map(str, shape), tile.element])}, strides=[{','.join(map(str, strides))}]>"
-    view = f"partition_view<tile=({'x'.join(map(str, shape))}), {tensor}>"
-    lines = [
-        f"%{tile.name}_t = make_tensor_view %{tile.name}_p, shape = {list(shape)}, strides = {strides} : {tensor}",
-        f"%{tile.name}_v = make_partition_view %{tile.name}_t : {view}",
-    ]
-    return lines, view, ", ".join(["%zero"] * len(shape))
-
-
 def kernel_text(inputs: list[Tile], body: str, outputs: list[Tile]) -> str:
     """A module with entry @k: loads every input as %name, runs `body`, stores every output from %name."""
-    parameters = ", ".join(f"%{tile.name}_p: tile<ptr<{tile.element}>>" for tile in (*inputs, *outputs))
-    lines = ["%zero = constant <i32: 0> : tile<i32>"]
-    for tile in inputs:
-        made, view, indices = _view(tile)
-        lines += made
-        lines.append(f"%{tile.name}, %{tile.name}_k = load_view_tko weak %{tile.name}_v[{indices}]"
-                     f" : {view}, tile<i32> -> {tile.type}, token")  # fmt: skip
+    views = {
+        tile.name: View(tile.name, tile.array.shape, tile.element, aligned=None) for tile in (*inputs, *outputs)
+    }
+    lines = [views[tile.name].load(tile.name) for tile in inputs]
     lines.append(body)
-    for tile in outputs:
-        made, view, indices = _view(tile)
-        lines += made
-        lines.append(f"%{tile.name}_k = store_view_tko weak %{tile.name}, %{tile.name}_v[{indices}]"
-                     f" : {tile.type}, {view}, tile<i32> -> token")  # fmt: skip
-    inner = "\n".join("    " + line.strip() for line in "\n".join(lines).split("\n"))
-    return f"cuda_tile.module @m {{\n  entry @k({parameters}) {{\n{inner}\n    return\n  }}\n}}\n"
+    lines += [views[tile.name].store(tile.name) for tile in outputs]
+    return entry(list(views.values()), lines)
 
 
 def compiled(text: str, gpu_name: str, **options):
@@ -128,3 +104,25 @@ def assert_same(name: str, actual: np.ndarray, expected: np.ndarray, inputs: lis
             f"{name}: {int(wrong.sum())} of {wrong.size} elements differ; at {at} ({operands}):"
             f" compiled {actual[at]}, interpreted {expected[at]}"
         )
+
+
+def check(body: str, inputs: list[Tile], result: tuple[Sequence[int], str], ulps: float = 0, **options) -> None:
+    """What `body` leaves in %r, a tile of (shape, element type), is compiled as it is interpreted."""
+    shape, element = result
+    output = Tile("r", element, np.zeros(shape, DTYPES[element]))
+    expected, actual = run_both(inputs, body, [output], **options)
+    assert_same(body.strip().split("\n")[-1].strip(), actual[0], expected[0], inputs, ulps)
+
+
+def run(text: str, grid: int, arguments: Sequence, gpu_name: str = "sm_80", **options) -> list:
+    """Runs @k on copies of the arguments both ways; every array must come out the same.  The interpreted copies."""
+    expected, actual = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
+    undefined = interpret(text, "k", grid, expected)
+    ptx, metadata = own_code(text, gpu_name, **options)
+    emulate(ptx, "k", grid, actual, metadata=metadata)
+    for position, (want, got) in enumerate(zip(expected, actual)):
+        if isinstance(want, np.ndarray):
+            if position in undefined:
+                got[undefined[position]] = want[undefined[position]]
+            assert_same(f"argument {position}", got, want, [])
+    return expected

@@ -1,0 +1,259 @@
+"""Kernels around dots: one tile of a matrix product, chains of two, and a loop like that of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .views import DTYPES, ONE, Kernel, View, entry, of_rows, reduced, tile_type, whole_numbers, zeros
+
+ACCUMULATORS = {"f64": "f64", "i8": "i32"}
+"""Element types of accumulators by those of the operands; f32 for all others."""
+
+
+def dot(value: str, a: str, b: str, c: str, types: Sequence[str]) -> str:
+    """%VALUE = %A %B + %C; `types` of the three tiles."""
+    integers = types[2].endswith("xi32>")
+    operation, signs = ("mmai", " signed signed") if integers else ("mmaf", "")
+    return f"%{value} = {operation} %{a}, %{b}, %{c}{signs} : {', '.join(types)}"
+
+
+class Matmul:
+    """One tile of C = A B + C0, with tiles (m, n, k) of arrays `sizes` (m, n, k), which they need not divide.
+
+    `steps`: a loop multiplies this many tiles along K; without, there is one dot and no loop.  `start` of the
+    accumulator: "zeros", or "loaded" from C.  `b_by_columns`: how B is stored; `stored`: the elements of A and B there.
+    `a_outside`: A is one tile, loaded before the loop, that every step multiplies.  `hints` stand at the entry.
+
+    The parts are text that a test may change: `operands` loads %a and %b, `multiply` makes %next of them and %acc.
+    """
+
+    def __init__(
+        self,
+        tiles: tuple[int, int, int],
+        operand: str = "f16",
+        accumulator: str | None = None,
+        *,
+        sizes: tuple[int, int, int] | None = None,
+        steps: int | None = None,
+        start: str = "zeros",
+        b_by_columns: bool = False,
+        a_outside: bool = False,
+        stored: str | None = None,
+        order: str = "weak",
+        aligned: int | None = 16,
+        hints: str = "",
+    ) -> None:
+        m, n, k = tiles
+        self.tiles, self.steps, self.start, self.hints = tiles, steps, start, hints
+        self.operand, self.accumulator = operand, accumulator or ACCUMULATORS.get(operand, "f32")
+        self.stored = stored or operand
+        self.sizes = sizes or (m, n, k * (steps or 1))
+        self.a_outside, self.b_by_columns = a_outside, b_by_columns
+        rows, columns, depth = self.sizes
+        padding = {"padding": "zero", "aligned": aligned}
+        a_depth = k if a_outside else depth
+        self.a = View("a", (m, k), self.stored, (rows, a_depth), **padding)
+        self.b = View("b", (k, n), self.stored, (depth, columns), by_columns=b_by_columns, **padding)
+        self.c = View("c", (m, n), self.accumulator, (rows, columns), **padding)
+        a_type, b_type = tile_type((m, k), operand), tile_type((k, n), operand)
+        self.types = a_type, b_type, self.c.tile
+        inside = "%zero, %i" if steps else None
+        self.load_a = self.a.load("a", None if a_outside else inside, order=order)
+        self.load_b = self.b.load("b", "%i, %zero" if steps else None, order=order)
+        self.multiply = dot("next", "a", "b", "acc", self.types)
+
+    def text(
+        self,
+        operands: Sequence[str] | None = None,
+        multiply: str | None = None,
+        inner: str = "",
+        tail: str = "",
+        store: Sequence[str] | None = None,
+        more: Sequence[View] = (),
+    ) -> str:
+        """The module.  `inner` makes %s of %next in each step, `tail` %r of %sum for the store; `more` views follow
+        those of A, B and C; `store` replaces the last operations."""
+        before = []
+        within = list(operands) if operands is not None else [self.load_a, self.load_b]
+        if self.a_outside:
+            before.append(within.pop(0))
+        before.append(self.c.load("c") if self.start == "loaded" else zeros("c", self.c.tile))
+        multiply = multiply or self.multiply
+        result = "%s" if inner else "%next"
+        if self.steps is None:
+            once = [*within, multiply.replace("%acc", "%c"), inner]
+            body, computed = [*before, *once], result.removeprefix("%")
+        else:
+            body = [
+                *before, ONE,
+                f"%steps = constant <i32: {self.steps}> : tile<i32>",
+                f"%sum = for %i in (%zero to %steps, step %one) : tile<i32>"
+                f" iter_values(%acc = %c) -> ({self.c.tile}) {{",
+                *within, multiply, inner,
+                f"continue {result} : {self.c.tile}",
+                "}",
+            ]  # fmt: skip
+            computed = "sum"
+        if tail:
+            body.append(tail if self.steps is not None else tail.replace("%sum", f"%{computed}"))
+            computed = "r"
+        token = "%k_c" if self.start == "loaded" else ""
+        stored = self.c.store(computed, token=token)
+        return entry([self.a, self.b, self.c, *more], [*body, *(store or [stored])], self.hints)
+
+    def kernel(self, text: str | None = None, expected: Callable[..., np.ndarray] = np.matmul) -> Kernel:
+        """With whole numbers, whose sums are exact; `expected` is what the text computes of A and B, in f64."""
+        rows, columns, depth = self.sizes
+        k = self.tiles[2]
+        a = whole_numbers((rows, k if self.a_outside else depth), self.stored, 1)
+        b = whole_numbers((depth, columns), self.stored, 2)
+        dtype = DTYPES[self.accumulator]
+        c = whole_numbers((rows, columns), self.accumulator, 3) if self.start == "loaded" else np.zeros((rows, columns))
+        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+        if self.a_outside:
+            wide_a = np.tile(wide_a, self.steps or 1)
+        wanted = expected(wide_a, wide_b) + c
+        memory = np.ascontiguousarray(b.T) if self.b_by_columns else b
+        return Kernel(text or self.text(), (a, memory), (c.astype(dtype),), (wanted.astype(dtype),))
+
+
+def matmul(tiles: tuple[int, int, int], operand: str = "f16", accumulator: str | None = None, **options) -> Kernel:
+    """`Matmul` as it is."""
+    return Matmul(tiles, operand, accumulator, **options).kernel()
+
+
+def chained(
+    tiles: tuple[int, int, int, int], sizes: tuple[int, int, int, int] | None = None, operand: str = "f16"
+) -> Kernel:
+    """D = (A B) W with A of m x k, B of k x n and W of n x p, for tiles (m, k, n, p) of arrays `sizes`; the first
+    dot's result is rounded to the operands' type."""
+    m, k, n, p = tiles
+    rows, inner, middle, columns = sizes or tiles
+    shapes = {"a": ((m, k), (rows, inner)), "b": ((k, n), (inner, middle)), "w": ((n, p), (middle, columns))}
+    views = {name: View(name, tile, operand, shape, padding="zero") for name, (tile, shape) in shapes.items()}
+    out = View("d", (m, p), "f32", (rows, columns), padding="zero")
+    partial, rounded = tile_type((m, n), "f32"), tile_type((m, n), operand)
+    body = [
+        zeros("none", partial),
+        zeros("nothing", out.tile),
+        *(view.load(name) for name, view in views.items()),
+        dot("s", "a", "b", "none", (views["a"].tile, views["b"].tile, partial)),
+        f"%h = ftof %s : {partial} -> {rounded}",
+        dot("r", "h", "w", "nothing", (rounded, views["w"].tile, out.tile)),
+        out.store("r"),
+    ]
+    a, b, w = (whole_numbers(views[name].shape, operand, seed, 2) for seed, name in enumerate("abw"))
+    first = (a.astype(np.float32) @ b.astype(np.float32)).astype(DTYPES[operand]).astype(np.float32)
+    wanted = first @ w.astype(np.float32)
+    return Kernel(entry([*views.values(), out], body), (a, b, w), (np.zeros_like(wanted),), (wanted,))
+
+
+def square_and_rows(rows: int = 64, depth: int = 32) -> Kernel:
+    """C = S T + S with S = A A^T, A of `rows` x `depth` and T all 3: a dot whose operands are one tile, and one whose
+    operands are computed."""
+    a, c = View("a", (rows, depth), "f32", aligned=None), View("c", (rows, rows), "f32", aligned=None)
+    turned = tile_type((depth, rows), "f32")
+    body = [
+        zeros("none", c.tile),
+        f"%same = constant <f32: 3.0> : {c.tile}",
+        a.load("a"),
+        f"%b = permute %a [1, 0] : {a.tile} -> {turned}",
+        dot("square", "a", "b", "none", (a.tile, turned, c.tile)),
+        dot("rows", "square", "same", "square", (c.tile, c.tile, c.tile)),
+        c.store("rows"),
+    ]
+    numbers = whole_numbers((rows, depth), "f32", 1, 3)
+    square = numbers @ numbers.T
+    wanted = square + 3 * square.sum(axis=1, keepdims=True)
+    return Kernel(entry([a, c], body), (numbers,), (np.zeros((rows, rows), np.float32),), (wanted,))
+
+
+def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: int = 128, depth: int = 32,
+                   steps: int = 3) -> Kernel:  # fmt: skip
+    """Two dots and four small loop-carried tiles: O = sum of (Q K - M) V with M the rows' maxima so far; their sums and
+    least sums, and beside them tiles of type `element` that alternate between 0 and 1.
+
+    Q is rows x depth, K depth x columns a step, V columns x depth a step; `ctas` are asked for on an SM.
+    """
+    q, o = View("q", (rows, depth), "f16"), View("o", (rows, depth), "f32")
+    k = View("k", (depth, columns), "f16", (depth, columns * steps))
+    v = View("v", (columns, depth), "f16", (columns * steps, depth))
+    m, sums = View("m", (rows, 1), "f32"), View("l", (rows, 1), "f32")
+    square, out, row, flag = (
+        tile_type(shape, kind)
+        for shape, kind in (((rows, columns), "f32"), ((rows, depth), "f32"), ((rows, 1), "f32"), ((rows, 1), element))
+    )
+
+    def converted(name: str, value: str, source: str, target: str) -> str:
+        """One of these from f32 or to it; of f32, the sum with zero."""
+        if source == target:
+            return f"%{name} = addf %{value}, %nothing : {row}"
+        return f"%{name} = ftof %{value} : {source} -> {target}"
+
+    body = [
+        ONE, f"%steps = constant <i32: {steps}> : tile<i32>",
+        zeros("none", square), zeros("o_0", out), zeros("nothing", row),
+        f"%l_0 = constant <f32: 1.0> : {row}",
+        f"%m_0 = constant <f32: -10000.0> : {row}",
+        converted("d_0", "l_0", row, flag),
+        q.load("q"),
+        f"""%o, %l, %m, %w, %d = for %i in (%zero to %steps, step %one) : tile<i32>
+        iter_values(%o_1 = %o_0, %l_1 = %l_0, %m_1 = %m_0, %w_1 = %l_0, %d_1 = %d_0)
+          -> ({out}, {row}, {row}, {row}, {flag}) {{""",
+        k.load("k", "%zero, %i"), v.load("v", "%i, %zero"),
+        dot("s", "q", "k", "none", (q.tile, k.tile, square)),
+        reduced("most", "s", (rows, columns), 1, "maxf", "-10000.0"),
+        f"%column = reshape %most : {tile_type((rows,), 'f32')} -> {row}",
+        f"%m_2 = maxf %m_1, %column : {row}",
+        f"%m_all = broadcast %m_2 : {row} -> {square}",
+        f"%p = subf %s, %m_all : {square}",
+        reduced("sum", "p", (rows, columns), 1),
+        f"%sums = reshape %sum : {tile_type((rows,), 'f32')} -> {row}",
+        f"%l_2 = addf %l_1, %sums : {row}",
+        f"%w_2 = minf %w_1, %sums : {row}",
+        converted("was", "d_1", flag, row),
+        f"%is = subf %l_0, %was : {row}",
+        converted("d_2", "is", row, flag),
+        f"%p_16 = ftof %p : {square} -> {tile_type((rows, columns), 'f16')}",
+        dot("o_2", "p_16", "v", "o_1", (tile_type((rows, columns), "f16"), v.tile, out)),
+        f"continue %o_2, %l_2, %m_2, %w_2, %d_2 : {out}, {row}, {row}, {row}, {flag}",
+        "}",
+        o.store("o"), m.store("m"),
+        converted("turn", "d", flag, row),
+        f"%n = addf %l, %w : {row}",
+        f"%all = addf %n, %turn : {row}",
+        sums.store("all"),
+    ]  # fmt: skip
+    shapes = (rows, depth), (depth, columns * steps), (columns * steps, depth)
+    inputs = tuple(whole_numbers(shape, "f16", seed, 3) for seed, shape in enumerate(shapes))
+    total, most, last = _attention_like(*(each.astype(np.float64) for each in inputs), columns=columns, steps=steps)
+    wanted = tuple(array.astype(np.float32) for array in (total, most, last))
+    text = entry([q, k, v, o, m, sums], body, f"sm_90 = {{occupancy = {ctas}}}")
+    return Kernel(text, inputs, tuple(map(np.zeros_like, wanted)), wanted)
+
+
+def _attention_like(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, columns: int, steps: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    total, most = np.zeros((len(q), v.shape[1])), np.full((len(q), 1), -10000.0)
+    sums, least = np.ones((len(q), 1)), np.ones((len(q), 1))
+    for step in range(steps):
+        part = slice(step * columns, (step + 1) * columns)
+        s = q @ k[:, part]
+        most = np.maximum(most, s.max(1, keepdims=True))
+        p = s - most
+        row = p.sum(1, keepdims=True)
+        sums, least = sums + row, np.minimum(least, row)
+        total = total + p.astype(np.float16).astype(np.float64) @ v[part]
+    return total, most, sums + least + (steps + 1) % 2
+
+
+def without_maximum(value: str, source: str, shape: tuple[int, int]) -> str:
+    """%VALUE: the rows of %SOURCE, from each of which its maximum is taken."""
+    return "\n".join([
+        reduced(f"m_{value}", source, shape, 1, "maxf", "0xFF800000"),
+        of_rows(f"all_{value}", f"m_{value}", shape),
+        f"%{value} = subf %{source}, %all_{value} : {tile_type(shape, 'f32')}",
+    ])  # fmt: skip

@@ -1,0 +1,152 @@
+"""Kernels without dots: elementwise, along rows, scans, gathers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .views import ONE, Kernel, View, entry, of_rows, reduced, tile_type, whole_numbers
+
+
+def fused_multiply_add(count: int = 1024) -> Kernel:
+    """Z = X Y + Z, a tile for each tile block of four."""
+    x, y, z = (View(name, (count,), "f32", (4 * count,)) for name in "xyz")
+    body = [
+        "%i, %j, %k = get_tile_block_id : tile<i32>",
+        *(view.load(view.name, "%i") for view in (x, y, z)),
+        f"%p = mulf %x, %y : {x.tile}",
+        f"%r = addf %p, %z : {x.tile}",
+        z.store("r", "%i", token="%k_z"),
+    ]
+    a, b, c = (whole_numbers(4 * count, "f32", seed) for seed in range(3))
+    return Kernel(entry([x, y, z], body), (a, b), (c,), (a * b + c,), grid=4)
+
+
+def row_sums_of_powers(rows: int = 16, columns: int = 128) -> Kernel:
+    """2^(x - the row's maximum), and the rows' sums of them: a softmax without its division, which is exact."""
+    x, y = View("x", (rows, columns), "f32"), View("y", (rows, columns), "f32")
+    total = View("s", (rows,), "f32")
+    body = [
+        x.load("x"),
+        reduced("most", "x", (rows, columns), 1, "maxf", "0xFF800000"),
+        of_rows("all", "most", (rows, columns)),
+        f"%d = subf %x, %all : {x.tile}",
+        f"%e = exp2 %d : {x.tile}",
+        reduced("sum", "e", (rows, columns), 1),
+        y.store("e"),
+        total.store("sum"),
+    ]
+    a = whole_numbers((rows, columns), "f32")
+    wanted = np.exp2(a - a.max(1, keepdims=True))
+    sums = wanted.sum(1)
+    outputs = np.zeros_like(a), np.zeros_like(sums)
+    return Kernel(entry([x, y, total], body), (a,), outputs, (wanted, sums))
+
+
+def centered_rows(rows: int = 16, columns: int = 128) -> Kernel:
+    """Each row less its mean, times a weight of each column: a norm without its division."""
+    x, y, weights = View("x", (rows, columns), "f32"), View("y", (rows, columns), "f32"), View("w", (1, columns), "f32")
+    whole = x.tile
+    body = [
+        x.load("x"), weights.load("w"),
+        f"%share = constant <f32: {1 / columns}> : {tile_type((rows,), 'f32')}",
+        reduced("sum", "x", (rows, columns), 1),
+        f"%mean = mulf %sum, %share : {tile_type((rows,), 'f32')}",
+        of_rows("means", "mean", (rows, columns)),
+        f"%d = subf %x, %means : {whole}",
+        f"%ws = broadcast %w : {weights.tile} -> {whole}",
+        f"%r = mulf %d, %ws : {whole}",
+        y.store("r"),
+    ]  # fmt: skip
+    a, w = whole_numbers((rows, columns), "f32"), whole_numbers((1, columns), "f32", 1)
+    wanted = (a - a.mean(1, keepdims=True)) * w
+    # Parameters in the order of the views: what is written comes last.
+    return Kernel(entry([x, weights, y], body), (a, w), (np.zeros_like(a),), (wanted,))
+
+
+def running_sums(count: int = 512) -> Kernel:
+    """The inclusive scan of a vector."""
+    x, y = View("x", (count,), "f32"), View("y", (count,), "f32")
+    scan = f"""%r = scan %x dim=0 reverse=false identities=[0.0 : f32] : {x.tile} -> {x.tile}
+      (%u: tile<f32>, %v: tile<f32>) {{
+        %w = addf %u, %v : tile<f32>
+        yield %w : tile<f32>
+      }}"""
+    a = whole_numbers(count, "f32")
+    return Kernel(entry([x, y], [x.load("x"), scan, y.store("r")]), (a,), (np.zeros_like(a),), (np.cumsum(a),))
+
+
+def gathered(count: int = 256, of: int = 1000) -> Kernel:
+    """Y = X[I] through pointers, -1 where an index is out of bounds."""
+    indices, y = View("i", (count,), "i32"), View("y", (count,), "f32")
+    pointers, flags = f"tile<{count}xptr<f32>>", tile_type((count,), "i1")
+    body = [
+        indices.load("i"),
+        f"%none = constant <i32: 0> : {indices.tile}",
+        f"%end = constant <i32: {of}> : {indices.tile}",
+        f"%missing = constant <f32: -1.0> : {y.tile}",
+        f"%from = cmpi greater_than_or_equal %i, %none, signed : {indices.tile} -> {flags}",
+        f"%below = cmpi less_than %i, %end, signed : {indices.tile} -> {flags}",
+        f"%inside = andi %from, %below : {flags}",
+        "%x_1 = reshape %p_x : tile<ptr<f32>> -> tile<1xptr<f32>>",
+        f"%x_all = broadcast %x_1 : tile<1xptr<f32>> -> {pointers}",
+        f"%at = offset %x_all, %i : {pointers}, {indices.tile} -> {pointers}",
+        f"%r, %t = load_ptr_tko weak %at, %inside, %missing : {pointers}, {flags}, {y.tile} -> {y.tile}, token",
+        y.store("r"),
+    ]
+    x = View("x", (1,), "f32", (of,))
+    table = whole_numbers(of, "f32", 1)
+    at = np.random.default_rng(0).integers(-100, of + 100, count).astype(np.int32)
+    wanted = np.where((at >= 0) & (at < of), table[at.clip(0, of - 1)], np.float32(-1))
+    return Kernel(entry([indices, x, y], body), (at, table), (np.zeros(count, np.float32),), (wanted,))
+
+
+def sum_of_parts(inputs: str = "abcdef", size: int = 64, *, stores_first: bool = False) -> Kernel:
+    """The lower half of 2^a + b + c + ... of tiles of `size` squared that are all loaded first.
+
+    A thread of two warps holds 64 elements of each of 64 x 64; tiles of which parts are taken are not sliced.
+    `stores_first`: 2^a is stored before the sums, to where their result goes.
+    """
+    shape, half = (size, size), (size // 2, size)
+    views = {name: View(name, shape, "f32") for name in inputs}
+    out = View("z", half, "f32", shape)
+    whole, part = views[inputs[0]].tile, out.tile
+    body = [ONE]
+    for name, view in views.items():
+        body += [view.load(name), f"%h{name} = extract %{name}[%one, %zero] : {whole} -> {part}"]
+    body.append(f"%s{inputs[0]} = exp2 %h{inputs[0]} : {part}")
+    if stores_first:
+        body.append(out.store(f"s{inputs[0]}").replace("%end_z", "%first"))
+    body += [f"%s{name} = addf %s{before}, %h{name} : {part}" for before, name in zip(inputs, inputs[1:])]
+    body.append(out.store(f"s{inputs[-1]}"))
+    arrays = tuple(whole_numbers(shape, "f32", seed, 3) for seed in range(len(inputs)))
+    lower = [array[size // 2 :] for array in arrays]
+    wanted = np.zeros(shape, np.float32)
+    wanted[: size // 2] = np.exp2(lower[0]) + sum(lower[1:])
+    return Kernel(entry([*views.values(), out], body), arrays, (np.zeros(shape, np.float32),), (wanted,))
+
+
+def reduced_and_scaled(rows: int = 128, columns: int = 128) -> Kernel:
+    """C = C A / (the sums of A's rows): each row's sum is wanted by the whole row, and C is read and written."""
+    a, c = View("a", (rows, columns), "f32", aligned=None), View("c", (rows, columns), "f32", aligned=None)
+    body = [
+        a.load("a"), c.load("c"),
+        reduced("sum", "a", (rows, columns), 1),
+        of_rows("all", "sum", (rows, columns)),
+        f"%parts = divf %a, %all : {a.tile}",
+        f"%r = mulf %c, %parts : {a.tile}",
+        c.store("r"),
+    ]  # fmt: skip
+    numbers = np.full((rows, columns), 2.0, np.float32)
+    before = whole_numbers((rows, columns), "f32", 1)
+    return Kernel(entry([a, c], body), (numbers,), (before,), (before / np.float32(columns),))
+
+
+KERNELS = {
+    "fused_multiply_add": fused_multiply_add,
+    "row_sums_of_powers": row_sums_of_powers,
+    "centered_rows": centered_rows,
+    "running_sums": running_sums,
+    "gathered": gathered,
+    "sum_of_parts": sum_of_parts,
+    "reduced_and_scaled": reduced_and_scaled,
+}
