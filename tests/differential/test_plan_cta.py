@@ -12,11 +12,8 @@ import pytest
 
 import tileiras
 from tests.kernels.tiles import Tile, assert_same, kernel_text, run_both
+from tests.kernels.views import whole_numbers
 from tileiras.sim import emulate, interpret
-
-
-def whole_numbers(shape, seed=0, dtype=np.float32):
-    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
 
 
 def planned(text, num_ctas=2):
@@ -78,7 +75,7 @@ def test_a_factor_that_all_rows_take_is_everybodys():
     (remark,) = planned(kernel_text(inputs, SHARED["products"], outputs))
     # The tile is the left factor and the right one: its rows cannot be both cut and whole.
     assert "does all the work: what is stored here does not come in 2 independent slices" in remark
-    inputs.append(Tile("b", "f32", whole_numbers((64, 64), 1)))
+    inputs.append(Tile("b", "f32", whole_numbers((64, 64), seed=1)))
     body = f"%r = mmaf %a, %b, %a : {F}, tile<64x64xf32>, {F}"
     (remark,) = planned(kernel_text(inputs, body, outputs))
     assert "share" in remark
@@ -145,7 +142,7 @@ def test_tiles_that_cross_are_for_one_cta():
 
 def test_what_is_only_read_may_be_cut_anyhow():
     """Rows of the one array are written where columns of the other are read, in no order."""
-    inputs = [Tile("a", "f32", whole_numbers((32, 32))), Tile("b", "f32", whole_numbers((32, 32), 1))]
+    inputs = [Tile("a", "f32", whole_numbers((32, 32))), Tile("b", "f32", whole_numbers((32, 32), seed=1))]
     body = """%t = permute %b [1, 0] : tile<32x32xf32> -> tile<32x32xf32>
               %r = addf %a, %t : tile<32x32xf32>"""
     outputs = [result((32, 32))]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.kernels.dots import Matmul, without_maximum
 from tests.kernels.tiles import Tile, assert_same, kernel_text, run_both
+from tests.kernels.views import after_decision, reduced, trip_counts, whole_numbers
 from tileiras.sim import emulate, interpret
 
 N = 8192
@@ -14,18 +16,17 @@ ONE_WARP = {"num_warps": 1}
 """8,192 elements are 256 registers for each thread of a warp."""
 
 
-def whole_numbers(shape, seed=0, dtype=np.float32):
-    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
+def loops_added(text, gpu_name="sm_80"):
+    """How many loops over slices there are."""
 
+    def after(row):
+        return len(trip_counts(after_decision(text, row, gpu_name, **ONE_WARP)))
 
-def slices_of(text, gpu_name="sm_80"):
-    """The remarks about slices."""
-    artifact = tileiras.compile(text, gpu_name=gpu_name, emit="tileas", **ONE_WARP)
-    return [d.message for d in artifact.diagnostics if "slices" in d.message]
+    return after("tileas-slicing") - after("tileas-slice-dots")
 
 
 def check(body, inputs, outputs, sliced=True, ulps=0):
-    assert bool(slices_of(kernel_text(inputs, body, outputs))) is sliced
+    assert bool(loops_added(kernel_text(inputs, body, outputs))) is sliced
     expected, actual = run_both(inputs, body, outputs, **ONE_WARP)
     for got, wanted in zip(actual, expected, strict=True):
         assert_same(body, got, wanted, inputs, ulps)
@@ -40,7 +41,7 @@ def test_elements(shape):
     t = f"tile<{'x'.join(map(str, shape))}xf32>"
     body = f"""%s = addf %a, %b rounding<nearest_even> : {t}
                %r = mulf %s, %b rounding<nearest_even> : {t}"""
-    inputs = [Tile("a", "f32", whole_numbers(shape)), Tile("b", "f32", whole_numbers(shape, 1))]
+    inputs = [Tile("a", "f32", whole_numbers(shape)), Tile("b", "f32", whole_numbers(shape, seed=1))]
     check(body, inputs, [result(shape)])
 
 
@@ -54,30 +55,20 @@ def test_ranges_constants_and_broadcasts_are_made_again():
                %e = broadcast %d : tile<1x128xi32> -> tile<64x128xi32>
                %o = addi %n, %e : tile<64x128xi32>
                %r = addi %o, %a : tile<64x128xi32>"""
-    inputs = [Tile("a", "i32", whole_numbers((64, 128), 0, np.int32))]
+    inputs = [Tile("a", "i32", whole_numbers((64, 128), "i32"))]
     check(body, inputs, [result((64, 128), "i32", np.int32)])
 
 
 def test_a_row_for_all_rows_stays_whole():
     body = """%w = broadcast %b : tile<1x128xf32> -> tile<64x128xf32>
               %r = mulf %a, %w rounding<nearest_even> : tile<64x128xf32>"""
-    inputs = [Tile("a", "f32", whole_numbers((64, 128))), Tile("b", "f32", whole_numbers((1, 128), 1))]
+    inputs = [Tile("a", "f32", whole_numbers((64, 128))), Tile("b", "f32", whole_numbers((1, 128), seed=1))]
     check(body, inputs, [result((64, 128))])
 
 
 def test_a_permutation_is_cut_along_another_dimension():
     body = "%r = permute %a [1, 0] : tile<64x128xf32> -> tile<128x64xf32>"
     check(body, [Tile("a", "f32", whole_numbers((64, 128)))], [result((128, 64))])
-
-
-def reduced(name, source, shape, dim, combiner="addf %x, %y rounding<nearest_even>"):
-    rest = [n for d, n in enumerate(shape) if d != dim]
-    tile, out = (f"tile<{''.join(f'{n}x' for n in s)}f32>" for s in (shape, rest))
-    return f"""%{name} = reduce %{source} dim={dim} identities=[0.0 : f32] : {tile} -> {out}
-               (%x: tile<f32>, %y: tile<f32>) {{
-                 %z = {combiner} : tile<f32>
-                 yield %z : tile<f32>
-               }}"""
 
 
 def test_reductions_along_another_dimension_are_cut_with_their_rows():
@@ -126,7 +117,7 @@ def test_scans_of_several_values_in_their_order(reverse):
                  %o = addi %q, %yb : tile<i32>
                  yield %p, %o : tile<i32>, tile<i32>
                }}"""
-    inputs = [Tile(name, "i32", 2 * whole_numbers(N, seed, np.int32) + 1) for seed, name in enumerate("ab")]
+    inputs = [Tile(name, "i32", 2 * whole_numbers(N, "i32", seed) + 1) for seed, name in enumerate("ab")]
     outputs = [result((N,), "i32", np.int32), Tile("s", "i32", np.zeros(N, np.int32))]
     check(body, inputs, outputs)
 
@@ -134,7 +125,7 @@ def test_scans_of_several_values_in_their_order(reverse):
 def test_what_needs_all_of_a_scan_makes_it_again():
     t = f"tile<1x{N}xf32>"
     body = f"""{scanned("s", "a", (1, N), 1, "true")}
-               {reduced("m", "s", (1, N), 1, "maxf %x, %y")}
+               {reduced("m", "s", (1, N), 1, "maxf")}
                %m1 = reshape %m : tile<1xf32> -> tile<1x1xf32>
                %m2 = broadcast %m1 : tile<1x1xf32> -> {t}
                %i = iota : tile<{N}xi32>
@@ -151,7 +142,7 @@ def test_narrow_elements_of_scans_take_a_register_each():
                  %z = addi %x, %y : tile<i8>
                  yield %z : tile<i8>
                }}"""
-    inputs = [Tile("a", "i8", whole_numbers(N, 0, np.int8))]
+    inputs = [Tile("a", "i8", whole_numbers(N, "i8"))]
     check(body, inputs, [result((N,), "i8", np.int8)])
     check(f"%r = addi %a, %a : {t}", inputs, [result((N,), "i8", np.int8)], sliced=False)
 
@@ -171,7 +162,7 @@ def test_reductions_along_the_only_dimension_combine_slices(shape):
 
 def test_what_needs_a_reduction_and_its_tile_is_another_loop():
     t = f"tile<1x{N}xf32>"
-    body = f"""{reduced("m", "a", (1, N), 1, "maxf %x, %y")}
+    body = f"""{reduced("m", "a", (1, N), 1, "maxf")}
                %m1 = reshape %m : tile<1xf32> -> tile<1x1xf32>
                %m2 = broadcast %m1 : tile<1x1xf32> -> {t}
                %d = subf %a, %m2 rounding<nearest_even> : {t}
@@ -226,7 +217,7 @@ def test_a_loop_that_carries_several_tiles_hands_out_slices_of_all():
   }}
 }}
 """
-    assert len(slices_of(text)) == 1
+    assert loops_added(text) == 1
     a, expected, actual = whole_numbers((64, 128)), np.zeros(64, np.float32), np.zeros(64, np.float32)
     interpret(text, "k", 1, [a, expected])
     artifact = tileiras.compile(text, gpu_name="sm_90", emit="ptx", **ONE_WARP)
@@ -275,95 +266,58 @@ def run_ordered(text):
 
 def test_a_tile_may_be_updated_in_place():
     text = ordered(0)
-    assert len(slices_of(text)) == 2
+    assert loops_added(text) == 2
     run_ordered(text)
 
 
 def test_tokens_keep_tiles_whole_that_overlap():
     text = ordered(5)
     # The second pair is in place; the first would read what it has written.
-    assert len(slices_of(text)) == 1
+    assert loops_added(text) == 1
     run_ordered(text)
 
 
-# ---- products --------------------------------------------------------------------------------------------------------
+# ---- dots ------------------------------------------------------------------------------------------------------------
 
 
-def product(rows, columns, depth, steps, tail="", inner=""):
-    """C = A B in steps of K, of one tile; `inner` makes %s of %next in each step, `tail` %r of %sum for the store."""
-    shapes = {"a": (rows, depth * steps, "f16"), "b": (depth * steps, columns, "f16"), "c": (rows, columns, "f32")}
-    tiles = {"a": (rows, depth), "b": (depth, columns), "c": (rows, columns)}
-    views, lines = {}, []
-    for name, (m, n, element) in shapes.items():
-        tensor = f"tensor_view<{m}x{n}x{element}, strides=[{n},1]>"
-        tile = "x".join(map(str, tiles[name]))
-        views[name] = f"partition_view<tile=({tile}), {tensor}>"
-        lines.append(f"%q{name} = assume div_by<16>, %p{name} : tile<ptr<{element}>>")
-        lines.append(f"%t{name} = make_tensor_view %q{name}, shape = [{m}, {n}], strides = [{n}, 1] : {tensor}")
-        lines.append(f"%v{name} = make_partition_view %t{name} : {views[name]}")
-    made = "\n    ".join(lines)
-    a, b, c = f"tile<{rows}x{depth}xf16>", f"tile<{depth}x{columns}xf16>", f"tile<{rows}x{columns}xf32>"
-    return f"""cuda_tile.module @m {{
-  entry @k(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %pc: tile<ptr<f32>>) {{
-    {made}
-    %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
-    %steps = constant <i32: {steps}> : tile<i32>
-    %none = constant <f32: 0.0> : {c}
-    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%partial = %none) -> ({c}) {{
-      %a, %ka = load_view_tko weak %va[%zero, %i] : {views["a"]}, tile<i32> -> {a}, token
-      %b, %kb = load_view_tko weak %vb[%i, %zero] : {views["b"]}, tile<i32> -> {b}, token
-      %next = mmaf %a, %b, %partial : {a}, {b}, {c}
-      {inner}
-      continue {"%s" if inner else "%next"} : {c}
-    }}
-    {tail or f"%r = addf %sum, %sum rounding<nearest_even> : {c}"}
-    %kc = store_view_tko weak %r, %vc[%zero, %zero] : {c}, {views["c"]}, tile<i32> -> token
-    return
-  }}
-}}
-"""
+def dot_in_a_loop(rows, columns, depth, steps, **parts):
+    """C = f(A B), by default 2 A B; `parts` are those of `Matmul.text`."""
+    product = Matmul((rows, columns, depth), steps=steps)
+    twice = f"%r = addf %sum, %sum rounding<nearest_even> : {product.c.tile}"
+    return product.kernel(product.text(**{"tail": twice, **parts}), lambda a, b: 2 * (a @ b))
 
 
-def run_product(text, rows, columns, k, gpu_name):
-    a, b = whole_numbers((rows, k), 1, np.float16), whole_numbers((k, columns), 2, np.float16)
-    expected, actual = np.zeros((rows, columns), np.float32), np.zeros((rows, columns), np.float32)
-    interpret(text, "k", 1, [a, b, expected])
-    artifact = tileiras.compile(text, gpu_name=gpu_name, **ONE_WARP)
-    emulate(artifact.text, "k", 1, [a, b, actual], metadata=artifact.kernels[0].metadata)
-    np.testing.assert_array_equal(actual, expected)
+def run_dot(kernel, gpu_name):
+    """Against the interpreter, whose order of steps is the program's."""
+    expected, actual = ([array.copy() for array in kernel.outputs] for _ in range(2))
+    interpret(kernel.text, "k", 1, [*kernel.inputs, *expected])
+    artifact = kernel.compiled(gpu_name, **ONE_WARP)
+    emulate(artifact.text, "k", 1, [*kernel.inputs, *actual], metadata=artifact.kernels[0].metadata)
+    np.testing.assert_array_equal(actual[0], expected[0])
     return artifact.text
 
 
 @pytest.mark.parametrize(("gpu_name", "rows", "columns"), [("sm_80", 64, 128), ("sm_90", 128, 64), ("sm_75", 128, 128)])
-def test_the_loop_of_a_product_is_executed_for_each_slice(gpu_name, rows, columns):
-    text = product(rows, columns, 16, 3)
-    assert len(slices_of(text, gpu_name)) == 1
-    assert "mma.sync" in run_product(text, rows, columns, 48, gpu_name)
+def test_the_loop_of_a_dot_is_executed_for_each_slice(gpu_name, rows, columns):
+    kernel = dot_in_a_loop(rows, columns, 16, 3)
+    assert loops_added(kernel.text, gpu_name) == 1
+    assert "mma.sync" in run_dot(kernel, gpu_name)
 
 
-def test_products_that_fit_are_not_loaded_twice():
-    assert not slices_of(product(64, 64, 16, 2))
+def test_dots_that_fit_are_not_loaded_twice():
+    assert not loops_added(dot_in_a_loop(64, 64, 16, 2).text)
 
 
-def test_a_product_is_cut_along_what_is_not_reduced_afterwards():
-    text = product(64, 128, 16, 2, tail=without_maximum("r", "sum"))
-    assert len(slices_of(text)) == 1
-    run_product(text, 64, 128, 32, "sm_80")
+def test_a_dot_is_sliced_along_what_is_not_reduced_afterwards():
+    kernel = dot_in_a_loop(64, 128, 16, 2, tail=without_maximum("r", "sum", (64, 128)))
+    assert loops_added(kernel.text) == 1
+    run_dot(kernel, "sm_80")
 
 
 def test_reductions_inside_the_loop_are_cut_with_their_rows():
-    text = product(64, 128, 16, 2, inner=without_maximum("s", "next"))
-    assert len(slices_of(text)) == 1
-    run_product(text, 64, 128, 32, "sm_80")
-
-
-def without_maximum(name, source):
-    """The rows of a 64x128 tile, from each of which its maximum is taken."""
-    return f"""{reduced("m", source, (64, 128), 1, "maxf %x, %y")}
-    %m1 = reshape %m : tile<64xf32> -> tile<64x1xf32>
-    %m2 = broadcast %m1 : tile<64x1xf32> -> tile<64x128xf32>
-    %{name} = subf %{source}, %m2 rounding<nearest_even> : tile<64x128xf32>"""
+    kernel = dot_in_a_loop(64, 128, 16, 2, inner=without_maximum("s", "next", (64, 128)))
+    assert loops_added(kernel.text) == 1
+    run_dot(kernel, "sm_80")
 
 
 def test_slices_that_are_too_large_are_cut_along_another_dimension():
@@ -372,6 +326,6 @@ def test_slices_that_are_too_large_are_cut_along_another_dimension():
     tail = f"""%s = reshape %sum : {t} -> {u}
     %d = addf %s, %s rounding<nearest_even> : {u}
     %r = reshape %d : {u} -> {t}"""
-    text = product(128, 128, 16, 2, tail)
-    assert len(slices_of(text)) == 2
-    run_product(text, 128, 128, 32, "sm_80")
+    kernel = dot_in_a_loop(128, 128, 16, 2, tail=tail)
+    assert loops_added(kernel.text) == 2
+    run_dot(kernel, "sm_80")

@@ -160,9 +160,7 @@ class Kernel(NamedTuple):
         return parse_module(self.compiled(gpu_name, emit="tileas", **options).text, "k.tileas.mlir")
 
     def after(self, row: str, gpu_name: str, **options) -> Operation:
-        """The module after the decision `row` of TileAS, all before it made in their order."""
-        module = parse_module(self.compiled(gpu_name, emit="tileaa").text, "k.tileaa.mlir")
-        return through(module, row, gpu_name, **options)
+        return after_decision(self.text, row, gpu_name, **options)
 
     def interpreted(self) -> None:
         """The interpreter leaves what is expected, to the bit."""
@@ -192,6 +190,12 @@ class Kernel(NamedTuple):
 def whole_numbers(shape: Sequence[int] | int, element: str = "f32", seed: int = 0, most: int = 4) -> np.ndarray:
     """From -`most` to `most`: floating-point sums of a few of them, and of their products, are exact in any order."""
     return np.random.default_rng(seed).integers(-most, most + 1, shape).astype(DTYPES[element])
+
+
+def after_decision(text: str, row: str, gpu_name: str, **options) -> Operation:
+    """A kernel after the decision `row` of TileAS, all before it made in their order."""
+    module = parse_module(tileiras.compile(text, gpu_name=gpu_name, emit="tileaa").text, "k.tileaa.mlir")
+    return through(module, row, gpu_name, **options)
 
 
 def operations(module: Operation, kind: type[Operation] | tuple[type[Operation], ...]) -> list[Operation]:
