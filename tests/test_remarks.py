@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.dots import matmul
 from tileiras import api, locations
 from tileiras.codegen import ptx, toolkit
 from tileiras.codegen.kernel_remarks import remark_on_kernels
@@ -183,26 +184,6 @@ def test_spills_are_missed_registers():
 EXAMPLES = sorted(
     path for folder in ("", "kernels") for path in (Path(__file__).parents[1] / "examples" / folder).glob("*.mlir")
 )
-PRODUCT = """\
-cuda_tile.module @m {
-  entry @product(%a: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
-    %aligned = assume div_by<16>, %a : tile<ptr<f16>>
-    %va = make_tensor_view %aligned, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf16, strides=[128,1]>
-    %vc = make_tensor_view %c, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
-    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<128x128xf16, strides=[128,1]>>
-    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<128x128xf32, strides=[128,1]>>
-    %x, %y, %z = get_tile_block_id : tile<i32>
-    %zero = constant <f32: 0.0> : tile<64x64xf32>
-    %t, %k = load_view_tko weak %pa[%x, %y] : partition_view<tile=(64x64), tensor_view<128x128xf16, strides=[128,1]>>,\
- tile<i32> -> tile<64x64xf16>, token
-    %n = mmaf %t, %t, %zero : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
-    %u = store_view_tko weak %n, %pc[%x, %y] : tile<64x64xf32>, partition_view<tile=(64x64),\
- tensor_view<128x128xf32, strides=[128,1]>>, tile<i32> -> token
-    return
-  }
-}
-"""
-
 _ACCESS = re.compile(r"\b(ld\.global|st\.global|ld|st)([.\w]*?)(?:\.(v\d))?\.[bfsu](8|16|32|64)\b")
 
 
@@ -220,11 +201,11 @@ def widths(ptx, instruction):
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
-@pytest.mark.parametrize("source", [*EXAMPLES, "product"], ids=lambda source: getattr(source, "stem", source))
+@pytest.mark.parametrize("source", [*EXAMPLES, "matmul"], ids=lambda source: getattr(source, "stem", source))
 def test_what_is_said_to_be_chosen_stands_in_the_ptx(source, gpu, tmp_path):
-    if source == "product":
-        source = tmp_path / "product.mlir"
-        source.write_text(PRODUCT)
+    if source == "matmul":
+        source = tmp_path / "matmul.mlir"
+        source.write_text(matmul((64, 64, 64)).text)
     names = re.findall(r"entry @(\w+)", source.read_text())
     assert names
     for name in names:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.dots import Matmul, matmul
 from tileiras import api
 from tileiras.cli import tileiras_opt
 from tileiras.diagnostics import CompileError, DiagnosticEngine
@@ -15,31 +16,7 @@ from tileiras.ir.pass_manager import PassContext
 from tileiras.passes import lookup_pass, names
 from tileiras.tileir_pipeline import OPTIONS, ROWS, TileIRPipelineOptions, build, describe
 
-KERNEL = """\
-cuda_tile.module @m {
-  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
-    %aligned = assume div_by<16>, %a : tile<ptr<f16>>
-    %va = make_tensor_view %aligned, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf16, strides=[128,1]>
-    %vc = make_tensor_view %c, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
-    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<128x128xf16, strides=[128,1]>>
-    %pc = make_partition_view %vc : partition_view<tile=(64x64), tensor_view<128x128xf32, strides=[128,1]>>
-    %x, %y, %z = get_tile_block_id : tile<i32>
-    %lb = constant <i32: 0> : tile<i32>
-    %ub = constant <i32: 4> : tile<i32>
-    %st = constant <i32: 1> : tile<i32>
-    %zero = constant <f32: 0.0> : tile<64x64xf32>
-    %acc = for %i in (%lb to %ub, step %st) : tile<i32> iter_values(%s = %zero) -> (tile<64x64xf32>) {
-      %ta, %ka = load_view_tko weak %pa[%x, %i] : partition_view<tile=(64x64), tensor_view<128x128xf16,\
- strides=[128,1]>>, tile<i32> -> tile<64x64xf16>, token
-      %n = mmaf %ta, %ta, %s : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
-      continue %n : tile<64x64xf32>
-    }
-    %t = store_view_tko weak %acc, %pc[%x, %y] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<128x128xf32,\
- strides=[128,1]>>, tile<i32> -> token
-    return
-  }
-}
-"""
+KERNEL = matmul((64, 64, 64), steps=4).text
 
 
 @pytest.fixture
@@ -325,7 +302,8 @@ def test_a_soft_failure_is_a_remark_and_skips_what_depends_on_it():
 
 def test_a_loop_without_room_fails_softly():
     """Two stages of 128 KB do not fit in the shared memory of a CTA."""
-    text = KERNEL.replace("64x64", "128x128").replace("f16", "f64").replace("f32", "f64")
+    product = Matmul((128, 128, 128), "f64", steps=4)
+    text = product.text([product.load_a], product.multiply.replace("%b", "%a"))
     module = tileiras_opt.anchored(parse_module(text, "k.mlir"), build(TileIRPipelineOptions()))
     engine = DiagnosticEngine()
     context = PassContext(engine)

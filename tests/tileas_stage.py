@@ -1,12 +1,18 @@
-"""Functions of nv_tileaa through the decisions of TileAS, in the order in which the compiler takes them."""
+"""Functions of nv_tileaa through the decisions of TileAS, in the order in which the compiler takes them, to LLVM and
+PTX."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tileiras.codegen import admission, llvm_pipeline
+from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.ir import verify
+from tileiras.ir import Operation, parse_module, print_op, verify
 from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.lowering.llvm_to_ir import translate_module
+from tileiras.lowering.tileas_to_llvm import convert_tileas_to_llvm
+from tileiras.targets import target
 from tileiras.tileir_pipeline import tileas_passes
 
 LAYOUTS = "tileas-remove-layout-conversions"
@@ -15,13 +21,13 @@ LAYOUTS = "tileas-remove-layout-conversions"
 PIPELINED = "tileas-spill-loop-carried"
 """The row behind which loops are what their schedules say."""
 
-PLACED = "tileas-optimize-alloc-tensor"
-"""The last row: buffers have their places."""
+AFTER_LAYOUTS = "tileas-lower-occupancy"
+"""The first row that wants layouts."""
 
 
 def through(
-    module: Any, to: str = "", gpu: str = "sm_90", engine: DiagnosticEngine | None = None, **options: Any
-) -> Any:
+    module: Operation, to: str = "", gpu: str = "sm_90", engine: DiagnosticEngine | None = None, **options: Any
+) -> Operation:
     """The module after the rows up to `to`, of `from_` on if that is given; `options` are those of `tileas{...}`."""
     given = {"compute-capability": gpu.rstrip("af"), **({"to": to} if to else {})}
     given.update((name.rstrip("_").replace("_", "-"), value) for name, value in options.items() if value is not None)
@@ -30,3 +36,31 @@ def through(
     PassManager(passes, verify_each=False).run(module, PassContext(engine))
     verify(module)
     return module
+
+
+def pipelined(text: str, stages: int | None = None, gpu: str = "sm_80") -> Operation:
+    """A module of nv_tileaa after the rows up to those that make loops what their schedules say."""
+    return through(parse_module(text, "test.mlir"), PIPELINED, gpu, num_stages=stages)
+
+
+def lower(text: str, gpu: str = "sm_90", stages: int = 1, **options: Any) -> Operation:
+    """The module, of nv_tileaa or of nv_tileas with layouts, in the llvm dialect and verified: after all rows of TileAS
+    that follow its state, with at most `stages` of the loads that run ahead."""
+    module = parse_module(text, "test.mlir")
+    rest = {"from_": AFTER_LAYOUTS} if "tensor<" not in text or "nv_tileas.linear" in text else {}
+    through(module, gpu=gpu, num_stages=stages, **rest)
+    convert_tileas_to_llvm(module, target(gpu), **options)
+    verify(module)
+    return module
+
+
+def llvm_text(text: str, gpu: str = "sm_90") -> str:
+    return print_op(lower(text, gpu))
+
+
+def ptx(text: str, gpu: str = "sm_90", **options: Any) -> str:
+    """PTX for a module whose functions need no libdevice."""
+    ir = translate_module(lower(text, gpu, **options), gpu)
+    needs = admission.check(ir, processor(gpu))
+    row = processor(gpu if gpu[-1] in "af" else gpu + needs.letter)
+    return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=needs.ptx).text

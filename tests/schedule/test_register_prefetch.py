@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import ptx
-from tests.schedule.test_software_pipeline import TOKEN, K, N, check, matmul, names, pipelined, view
+from tests.kernels.pipelined import TOKEN, K, N, check, matmul, view
+from tests.kernels.views import names
+from tests.tileas_stage import pipelined, ptx
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import TensorType

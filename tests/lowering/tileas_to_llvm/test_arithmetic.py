@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import elementwise, ptx
+from tests.kernels.tileaa import elementwise
+from tests.tileas_stage import ptx
 from tileiras.sim import emulate
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import kernel, ptx
+from tests.kernels.tileaa import kernel
+from tests.tileas_stage import ptx
 from tileiras.sim import EmulationError, emulate
 
 

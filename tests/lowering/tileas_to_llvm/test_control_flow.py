@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import llvm_text, ptx
+from tests.tileas_stage import llvm_text, ptx
 from tileiras.sim import emulate
 
 KERNEL = """

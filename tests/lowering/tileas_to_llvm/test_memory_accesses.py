@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import ptx
+from tests.tileas_stage import ptx
 from tileiras.sim import Memory, emulate
 
 SPEC = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'

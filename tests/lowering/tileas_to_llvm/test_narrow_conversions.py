@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.lowering.tileas_to_llvm.harness import elementwise, ptx
+from tests.kernels.tileaa import elementwise
+from tests.tileas_stage import ptx
 from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate
 

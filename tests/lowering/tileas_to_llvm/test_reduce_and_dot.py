@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lowering.tileas_to_llvm.harness import SPEC, kernel, ptx, tensor
+from tests.kernels.tileaa import SPEC, kernel, tensor
+from tests.tileas_stage import ptx
 from tileiras.codegen import ptxas, toolkit
 from tileiras.layout import blocked
 from tileiras.layout.reduce import plan_reduction
