@@ -9,10 +9,10 @@ import pytest
 import whole_kernels
 from case_kernels import modules, pairwise_kernels
 from vendor_code import known_reason, run_group, vendor_launch
-from vendor_host import ObjectFile
 from vendor_ptx import vendor_compile, vendor_ptx
 
 from bench.whole_process import vendor_tool
+from tileiras.codegen.object_file import ObjectFile
 
 MODULES = [modules_[:4] for modules_ in modules(list(pairwise_kernels()))[::23]]
 
@@ -55,7 +55,7 @@ def test_the_vendors_ptx_is_a_module_alone(tmp_path):
 
 def test_sections_are_found_by_their_names():
     names = b"\0.shstrtab\0.code\0"
-    header = struct.pack("<16s2HI3QI6H", b"\x7fELF", 2, 190, 1, 0, 0, 64 + 32, 0, 64, 0, 0, 64, 3, 1)
+    header = struct.pack("<16s2HI3QI6H", b"\x7fELF\2\1", 2, 190, 1, 0, 0, 64 + 32, 0, 64, 0, 0, 64, 3, 1)
     data = header + names.ljust(24, b"\0") + b"contents"
     rows = [(0, 0, 0), (1, 64, len(names)), (11, 64 + 24, 8)]
     data += b"".join(struct.pack("<IIQQQQIIQQ", name, 1, 0, 0, at, size, 0, 0, 0, 0) for name, at, size in rows)

@@ -5,7 +5,7 @@ the interpreter, which is to say the same of what they mean.
                                             [--target sm_80] [--jobs N]
 
 Needs the vendor's compiler.  For targets up to sm_90, and for sm_120 as far as tried, it uses few instructions that the
-emulator lacks; tensor maps among the parameters come from the cubin's code for the host (`vendor_host.py`), on x86-64
+emulator lacks; tensor maps among the parameters come from the cubin's code for the host, on x86-64
 Linux.  `--whole`: the examples and whole kernels, with NumPy's results, instead of the table.  Prints each kernel that
 differs, but for those whose reason KNOWN has, and a table; ends with 1 when there was one.
 
@@ -35,10 +35,10 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 import whole_kernels  # noqa: E402
 from case_kernels import all_kernels, modules, pairwise_kernels  # noqa: E402
 from case_modules import MEETINGS, Kernel, arguments, compare, interpreted, module_text, settle  # noqa: E402
-from vendor_host import HostCodeUnusable  # noqa: E402
 from vendor_ptx import WAIVED, Compiled, Refused, vendor_compile  # noqa: E402
 
 import tileiras  # noqa: E402
+from tileiras.codegen.cubin_host import HostCodeUnusable  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.emulator.launch import EmulationResult  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402

@@ -1,7 +1,6 @@
 """The PTX that the vendor's compiler makes: a second opinion on what a kernel means, for our emulator to run.
 
-A cubin with line information carries the PTX that it was made of, in the section `.nv_debug_ptx_txt`: lines end with
-zeros, and behind the code the kernel follows as Tile IR.
+A cubin with line information carries the PTX that it was made of.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from vendor_host import ObjectFile, hidden_parameters  # noqa: E402
-
 import tileiras  # noqa: E402
 from bench.whole_process import vendor_tool  # noqa: E402
+from tileiras.codegen.cubin_host import hidden_parameters  # noqa: E402
+from tileiras.codegen.object_file import Cubin  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 
 BYTECODE_VERSION = "13.4"
@@ -76,8 +75,7 @@ def vendor_compile(source: bytes | str, target: str) -> Compiled:
             raise Refused(next((line for line in lines if "error" in line), lines[0]))
         with open(cubin, "rb") as file:
             data = file.read()
-    text = ObjectFile(data).section(".nv_debug_ptx_txt").replace(b"\0", b"\n").decode()
-    return Compiled(data, text.partition(".nv_intermediate_source_section")[0])
+    return Compiled(data, Cubin(data).embedded_ptx() or "")
 
 
 def vendor_ptx(source: bytes | str, target: str) -> str:

@@ -26,10 +26,10 @@ import numpy as np  # noqa: E402
 from example_cases import array_parameters  # noqa: E402
 from kernel_cases import _table  # noqa: E402
 from sample_kernels import Sample, kernel_of, prepare, samples  # noqa: E402
-from vendor_host import HostCodeUnusable  # noqa: E402
 from vendor_ptx import WAIVED, Refused, vendor_compile  # noqa: E402
 
 import tileiras  # noqa: E402
+from tileiras.codegen.cubin_host import HostCodeUnusable  # noqa: E402
 from tileiras.diagnostics import CompileError  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402

@@ -25,10 +25,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "examples"), str(HERE.parents[1])]
 import kernel_cases as cases  # noqa: E402
 import numpy as np  # noqa: E402
 from kernel_cases import BF16, F8E4M3, F16, F32, I8, I32, KernelCase, normal, unset, whole  # noqa: E402
-from vendor_host import HostCodeUnusable  # noqa: E402
 from vendor_ptx import WAIVED, Compiled, Refused, vendor_compile  # noqa: E402
 
 import tileiras  # noqa: E402
+from tileiras.codegen.cubin_host import HostCodeUnusable  # noqa: E402
 from tileiras.sim import emulate  # noqa: E402
 from tileiras.sim.errors import SimulationError  # noqa: E402
 

@@ -32,7 +32,8 @@ class Instruction(NamedTuple):
     reuse: int
     """Bit n: source operand n stays in the operand cache for the next instruction."""
     ptx_line: int
-    """Line of the PTX, counted from 1, that the instruction was made of; 0 where the line table has none."""
+    """Line of the PTX, counted from 1, on which the statement begins that the instruction was made of; 0 where the line
+    table has none.  Where ptxas unrolled a loop, several instructions stand for one line."""
     source: tuple[str, int] | None
     """File and line of the user's source; None without `.loc` directives in the PTX."""
     target: int | None = None

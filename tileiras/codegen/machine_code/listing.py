@@ -1,14 +1,205 @@
-"""nvdisasm's listing of a cubin, read back: instructions, control words, blocks, lines."""
+"""nvdisasm's listing of a cubin, read back: instructions, their control words, blocks, lines.
+
+The layout of the control word is not documented; it is that of maxas and CuAssembler, checked against ptxas 13.5 on
+sm_75 to sm_120.  The upper of an instruction's two words has, from bit 41 on, the stall count (4 bits), the yield flag
+(1, zero where the scheduler is to prefer another warp), the write and the read scoreboard (3 each, 7 for none), the
+scoreboards to wait for (6), and the operands to keep for the next instruction (4).
+"""
 
 from __future__ import annotations
 
-from tileiras.codegen.machine_code.instructions import MachineCode
-from tileiras.diagnostics import Locatable
+import functools
+import re
+
+from tileiras.codegen import nvdisasm
+from tileiras.codegen.machine_code.instructions import INSTRUCTION_BYTES, BasicBlock, Instruction, MachineCode
+from tileiras.codegen.machine_code.statements import first_lines
+from tileiras.codegen.object_file import Cubin
+from tileiras.diagnostics import CompileError, Locatable
+
+PTX_FILE = ".nv_debug_ptx_txt"
+"""How nvdisasm calls the PTX in its comments on lines: by the section that ptxas keeps it in."""
+
+COMMAND = f"{nvdisasm.PROGRAM} -c -hex -gi -gp"
+
+_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+_SECTION = re.compile(r"^\s*\.section\s+(?:\.text\.([\w$.]+?),)?")
+_PLACE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
+_LABEL = re.compile(r"^(\.?[\w$.]+):\s*$")
+_FIRST_WORD = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s+/\* 0x([0-9a-f]{16}) \*/")
+_SECOND_WORD = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/")
+_BODY = re.compile(r"(?:@(!?U?P\w+)\s+)?([\w.]+)\s*(.*)")
+_LABEL_OPERAND = re.compile(r"`\(([^)]+)\)")
+_BRANCH_TARGETS = re.compile(r'"BRANCH_TARGETS\s+([^"]*)"')
+
+JUMPS = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"})
+CALLS = frozenset({"CALL"})
+ENDS = frozenset({"EXIT", "RET", "KILL"})
+"""What ends a block, by where control goes: to a target, to a function that returns behind the call, away."""
 
 
 def read(cubin: bytes, entry: str, location: Locatable | None = None) -> MachineCode:
-    """The machine code of an entry.
+    """The machine code of an entry, with the functions that ptxas put behind it.
 
     Raises CompileError without nvdisasm, for what is no cubin, and for an entry that the cubin does not have.
     """
-    raise NotImplementedError
+    try:
+        image = Cubin(cubin)
+        entries = image.entries()
+    except ValueError as error:
+        raise CompileError.at(location, f"not a cubin: {error}") from None
+    if entry not in entries:
+        known = ", ".join(entries) or "none"
+        raise CompileError.at(location, f"no entry '{entry}' in the cubin; it has {known}")
+    text = _listing(cubin)
+    target = _TARGET.search(text)
+    ptx = image.embedded_ptx()
+    begins = first_lines(ptx) if ptx is not None else []
+    instructions, targets = _instructions(_section_of(text, entry), begins)
+    if not instructions or target is None:
+        raise CompileError.at(location, f"cannot read what nvdisasm says of '{entry}'")
+    by_line: dict[int, list[Instruction]] = {}
+    for instruction in instructions:
+        by_line.setdefault(instruction.ptx_line, []).append(instruction)
+    return MachineCode(
+        entry, target.group(1), tuple(instructions), tuple(_blocks(instructions, targets)),
+        {line: tuple(found) for line, found in by_line.items()},
+        image.registers(entry), image.shared(entry), image.local(entry),
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4)
+def _listing(cubin: bytes) -> str:
+    """All entries of a cubin are in one listing."""
+    return nvdisasm.disassemble(cubin, COMMAND)
+
+
+def _section_of(text: str, entry: str) -> list[str]:
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        match = _SECTION.match(line)
+        if match is not None:
+            inside = match.group(1) == entry
+        elif inside:
+            lines.append(line)
+    return lines
+
+
+class _Targets(dict[int, tuple[int, ...]]):
+    """Where the branches go that name more than one address, by their own."""
+
+
+def _instructions(lines: list[str], begins: list[int]) -> tuple[list[Instruction], _Targets]:
+    """The instructions of a function's listing, and the targets of its indirect branches as far as they are listed.
+
+    `begins` has the line on which the statement of a line of the PTX begins.
+    """
+    labels: dict[str, int] = {}
+    rows: list[tuple[int, str, int, int, int, tuple[str, int] | None]] = []
+    ptx_line, source, chained = 0, None, False
+    pending: tuple[int, str, int] | None = None
+    for line in lines:
+        if pending is not None:
+            second = _SECOND_WORD.match(line)
+            if second is not None:
+                rows.append((*pending, int(second.group(1), 16), ptx_line, source))
+                pending = None
+                chained = False
+            continue
+        place = _PLACE.match(line)
+        if place is not None:
+            if place.group(1) == PTX_FILE:
+                ptx_line = int(place.group(2))
+                ptx_line = begins[ptx_line] if ptx_line < len(begins) else ptx_line
+            elif not chained:  # the rows after the first say where that was inlined
+                source, chained = (place.group(1), int(place.group(2))), True
+            continue
+        label = _LABEL.match(line)
+        if label is not None:
+            labels[label.group(1)] = len(rows) * INSTRUCTION_BYTES
+            continue
+        first = _FIRST_WORD.match(line)
+        if first is not None:
+            pending = (int(first.group(1), 16), first.group(2), int(first.group(3), 16))
+    targets = _Targets()
+    found = []
+    for address, body, _, control, at, place_of in rows:
+        listed = _BRANCH_TARGETS.search(body)
+        if listed is not None:
+            targets[address] = tuple(labels[name.strip()] for name in listed.group(1).split(","))
+        found.append(_instruction(address, body, control, at, place_of, labels))
+    return found, targets
+
+
+def _instruction(
+    address: int, body: str, control: int, ptx_line: int, source: tuple[str, int] | None, labels: dict[str, int]
+) -> Instruction:
+    match = _BODY.match(body)
+    assert match is not None, body
+    predicate, name, rest = match.groups()
+    opcode, *modifiers = name.split(".")
+    label = None if opcode in ENDS else _LABEL_OPERAND.search(rest)  # of RET: the function it is in
+    write, read_ = control >> 46 & 7, control >> 49 & 7
+    return Instruction(
+        address=address,
+        predicate=predicate or "",
+        opcode=opcode,
+        modifiers=tuple(modifiers),
+        operands=tuple(_operands(rest)),
+        stall=control >> 41 & 15,
+        yield_flag=not control >> 45 & 1,
+        write_scoreboard=None if write == 7 else write,
+        read_scoreboard=None if read_ == 7 else read_,
+        wait_mask=control >> 52 & 63,
+        reuse=control >> 58 & 15,
+        ptx_line=ptx_line,
+        source=source,
+        target=labels.get(label.group(1)) if label is not None else None,
+    )
+
+
+def _operands(text: str) -> list[str]:
+    """Operands are separated by commas outside brackets."""
+    found, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        if letter in "[({":
+            depth += 1
+        elif letter in "])}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            found.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*found, last] if last else found
+
+
+def _blocks(instructions: list[Instruction], targets: _Targets) -> list[BasicBlock]:
+    starts = {instructions[0].address}
+    for instruction in instructions:
+        starts.update(targets.get(instruction.address, ()))
+        if instruction.target is not None:  # of BSSY and WARPSYNC as well: where threads meet again
+            starts.add(instruction.target)
+        if instruction.opcode in JUMPS | CALLS | ENDS:
+            starts.add(instruction.address + INSTRUCTION_BYTES)
+    end = instructions[-1].address + INSTRUCTION_BYTES
+    ordered = sorted(start for start in starts if start < end)
+    found = []
+    for start, behind in zip(ordered, [*ordered[1:], end]):
+        last = instructions[behind // INSTRUCTION_BYTES - 1]
+        found.append(BasicBlock(start, behind, _successors(last, behind if behind < end else None, targets)))
+    return found
+
+
+def _successors(last: Instruction, behind: int | None, targets: _Targets) -> tuple[int, ...]:
+    """Where control goes from the last instruction of a block."""
+    next_one = () if behind is None else (behind,)
+    guarded = last.predicate not in ("", "PT", "UPT")
+    if last.opcode in ENDS:
+        return next_one if guarded else ()
+    if last.opcode not in JUMPS | CALLS:
+        return next_one
+    listed = targets.get(last.address, () if last.target is None else (last.target,))
+    # A branch may test a predicate that is an operand: `BRA.U UP0, label`, `BRA P0, label`.
+    conditional = guarded or len(last.operands) > 1
+    return tuple(dict.fromkeys((*listed, *(next_one if conditional or last.opcode in CALLS else ()))))

@@ -1,9 +1,9 @@
-"""What the vendor's cubins have the host do before a launch: fill hidden parameters, which are tensor maps.
+"""What the reference compiler's cubins have the host do before a launch: fill hidden parameters, which are tensor maps.
 
 The section `.nv.host` of such a cubin is an object file of the machine that launches.  For each kernel it has a
 function that the driver calls with the parameters as they lie in the constant bank, and that writes the hidden ones
 behind the others.  Here it is called, on x86-64 Linux, where the code needs no relocation.  What is known of it was
-read off the vendor's objects (13.5); no document describes it.
+read off the compiler's objects (13.5); no document describes it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from __future__ import annotations
 import ctypes
 import mmap
 import platform
-import struct
 from collections.abc import Callable, Sequence
+
+from tileiras.codegen.object_file import Cubin, ObjectFile
 
 TENSOR_MAP_BYTES = 128
 ARENA_BYTES = 8
 """A hidden pointer: memory in which a kernel makes tensor maps itself where the driver has no per-CTA memory."""
-_PARAM_CBANK = 0x0A
-"""EIATTR_PARAM_CBANK of `.nv.info.ENTRY`: where in the constant bank parameters start."""
-_SIZED = 4
 _FUNCTION = "__CUDA_TILEIR_FUNC_ON_ARGUMENTS_CHANGE_"
 _NAME = "__CUDA_TILEIR_FUNC_NAME_"
 
@@ -28,58 +26,7 @@ class HostCodeUnusable(RuntimeError):
     """Host code that cannot be called here."""
 
 
-class ObjectFile:
-    """A 64-bit little-endian ELF file (System V ABI, "Object Files"): sections by name, symbols as (section's number,
-    offset, size) by name."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        (offset,) = struct.unpack_from("<Q", data, 40)
-        count, names = struct.unpack_from("<HH", data, 60)
-        self.headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * number) for number in range(count)]
-        self.names = [self._string(names, header[0]) for header in self.headers]
-
-    def _string(self, section: int, at: int) -> str:
-        start = self.headers[section][4] + at
-        return self.data[start : self.data.index(b"\0", start)].decode()
-
-    def section(self, name: str) -> bytes:
-        """The content of a section.  Raises KeyError when the file has none of this name."""
-        if name not in self.names:
-            raise KeyError(name)
-        header = self.headers[self.names.index(name)]
-        return self.data[header[4] : header[4] + header[5]]
-
-    def symbols(self) -> dict[str, tuple[int, int, int]]:
-        (header,) = (header for header in self.headers if header[1] == 2)
-        found = {}
-        for at in range(header[4], header[4] + header[5], 24):
-            name, _, _, section, value, size = struct.unpack_from("<IBBHQQ", self.data, at)
-            found[self._string(header[6], name)] = (section, value, size)
-        return found
-
-    def relocations(self, section: int) -> list[int]:
-        """The offsets in a section that are relocated."""
-        tables = [header for header in self.headers if header[1] == 4 and header[7] == section]
-        return [
-            struct.unpack_from("<Q", self.data, at)[0]
-            for header in tables
-            for at in range(header[4], header[4] + header[5], 24)
-        ]
-
-
-def parameter_base(info: bytes) -> int:
-    """Where the first parameter is in the constant bank, out of `.nv.info.ENTRY`."""
-    at = 0
-    while at < len(info):
-        form, attribute, size = struct.unpack_from("<BBH", info, at)
-        if form == _SIZED and attribute == _PARAM_CBANK:
-            return struct.unpack_from("<H", info, at + 8)[0]
-        at += 4 + (size if form == _SIZED else 0)
-    raise HostCodeUnusable("no parameters in the constant bank")
-
-
-def _function(cubin: ObjectFile, entry: str) -> bytes:
+def _function(cubin: Cubin, entry: str) -> bytes:
     """The machine code that fills the hidden parameters of a kernel."""
     host = ObjectFile(cubin.section(".nv.host"))
     symbols = host.symbols()
@@ -102,8 +49,10 @@ def hidden_parameters(data: bytes, entry: str) -> Callable[[Sequence[bytes], Seq
     these.  Raises HostCodeUnusable where this machine cannot call the code."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise HostCodeUnusable("the host's code is for x86-64 Linux")
-    cubin = ObjectFile(data)
-    base = parameter_base(cubin.section(f".nv.info.{entry}"))
+    cubin = Cubin(data)
+    base = cubin.parameter_base(entry)
+    if base is None:
+        raise HostCodeUnusable("no parameters in the constant bank")
 
     def fill(values: Sequence[bytes], sizes: Sequence[int]) -> list[bytes]:
         if any(size not in (TENSOR_MAP_BYTES, ARENA_BYTES) for size in sizes):

@@ -1,0 +1,136 @@
+"""ELF files read back: the object files inside cubins, and cubins themselves with what they say of their entries.
+
+What `.nv.info` holds is not documented; the numbers of its attributes were read off cubins of ptxas 13.5, whose names
+for them cuobjdump prints.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+_SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8  # System V gABI, chapter 4: sh_type
+
+
+class ObjectFile:
+    """A 64-bit little-endian ELF file (System V gABI, chapter 4): sections by name, symbols as (section's number,
+    offset, size) by name.  Raises ValueError for what is none."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:6] != b"\x7fELF\2\1":
+            raise ValueError("no ELF file of 64 bits")
+        self.data = data
+        try:
+            (offset,) = struct.unpack_from("<Q", data, 40)
+            count, names = struct.unpack_from("<HH", data, 60)
+            self.headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * number) for number in range(count)]
+            self.names = [self._string(names, header[0]) for header in self.headers]
+        except (struct.error, IndexError, ValueError):
+            raise ValueError("an ELF file that is not whole") from None
+
+    def _string(self, section: int, at: int) -> str:
+        start = self.headers[section][4] + at
+        return self.data[start : self.data.index(b"\0", start)].decode()
+
+    def _header(self, name: str) -> tuple[int, ...]:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.headers[self.names.index(name)]
+
+    def section(self, name: str) -> bytes:
+        """The content of a section.  Raises KeyError when the file has none of this name."""
+        header = self._header(name)
+        return b"" if header[1] == _NO_BITS else self.data[header[4] : header[4] + header[5]]
+
+    def size(self, name: str) -> int:
+        """Bytes of a section in memory, which may be none of the file's; 0 for a section that there is not."""
+        return self._header(name)[5] if name in self.names else 0
+
+    def symbols(self) -> dict[str, tuple[int, int, int]]:
+        return {name: place for name, place in self._symbols() if name}
+
+    def _symbols(self) -> list[tuple[str, tuple[int, int, int]]]:
+        (header,) = (header for header in self.headers if header[1] == _SYMBOL_TABLE)
+        found = []
+        for at in range(header[4], header[4] + header[5], 24):
+            name, _, _, section, value, size = struct.unpack_from("<IBBHQQ", self.data, at)
+            found.append((self._string(header[6], name), (section, value, size)))
+        return found
+
+    def relocations(self, section: int) -> list[int]:
+        """The offsets in a section that are relocated."""
+        tables = [header for header in self.headers if header[1] == _RELOCATIONS and header[7] == section]
+        return [
+            struct.unpack_from("<Q", self.data, at)[0]
+            for header in tables
+            for at in range(header[4], header[4] + header[5], 24)
+        ]
+
+
+# Attributes of `.nv.info`, of all functions, and of `.nv.info.ENTRY`: how a value is stored, and EIATTR numbers.
+_SIZED = 4
+_PARAM_CBANK = 0x0A
+_FRAME_SIZE = 0x11
+_REGCOUNT = 0x2F
+
+_PTX = ".nv_debug_ptx_txt"
+_BEHIND_PTX = ".nv_intermediate_source_section"
+"""What the reference compiler has behind the PTX in the same section: the kernel as Tile IR."""
+
+
+class Cubin(ObjectFile):
+    """A cubin: entries by their sections of code, with the resources that ptxas recorded."""
+
+    def entries(self) -> list[str]:
+        return [name.removeprefix(".text.") for name in self.names if name.startswith(".text.")]
+
+    def embedded_ptx(self) -> str | None:
+        """The PTX that the code was assembled from, which ptxas keeps with line information (`--generate-line-info`,
+        the reference compiler's `--lineinfo`); None without.  Its lines are those that the line table counts."""
+        if _PTX not in self.names:
+            return None
+        return self.section(_PTX).replace(b"\0", b"\n").decode(errors="replace").partition(_BEHIND_PTX)[0]
+
+    @property
+    def has_ptx_lines(self) -> bool:
+        """Whether a table says of each machine instruction which line of the PTX it was made of."""
+        return ".nv_debug_line_sass" in self.names
+
+    def registers(self, entry: str) -> int:
+        """Of a thread of an entry."""
+        return self._of_function(_REGCOUNT, entry)
+
+    def local(self, entry: str) -> int:
+        """Bytes of a thread's stack frame."""
+        return self._of_function(_FRAME_SIZE, entry)
+
+    def shared(self, entry: str) -> int:
+        """Bytes of shared memory that an entry declares; launches may add more."""
+        return self.size(f".nv.shared.{entry}")
+
+    def _of_function(self, attribute: int, entry: str) -> int:
+        symbols = self._symbols()
+        for found, value in _attributes(self.section(".nv.info")):
+            if found == attribute:
+                symbol, number = struct.unpack_from("<II", value)
+                if symbols[symbol][0] == entry:
+                    return number
+        return 0
+
+    def parameter_base(self, entry: str) -> int | None:
+        """Where the parameters of an entry start in the constant bank; None where it has none."""
+        for attribute, value in _attributes(self.section(f".nv.info.{entry}")):
+            if attribute == _PARAM_CBANK:
+                return struct.unpack_from("<H", value, 4)[0]
+        return None
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes of an info section that have a value of their own, with it."""
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        length = size if form == _SIZED else 0
+        if length:
+            yield attribute, info[at + 4 : at + 4 + length]
+        at += 4 + length
