@@ -171,7 +171,28 @@ def test_what_an_entry_takes_is_what_ptxas_reports(target):
     done = ptxas.assemble(text, target)
     code, used = read(done.cubin, "matmul_f16"), done.resources["matmul_f16"]
     assert (code.registers, code.local, code.target) == (used.registers, used.stack, target)
-    assert code.shared >= used.shared
+    assert code.shared == used.shared
+
+
+STATIC = """
+.shared .align 16 .b8 buffer[4000];
+.visible .entry static(.param .u64 p)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd;
+    ld.param.u64 %rd, [p];
+    mov.u32 %r0, %tid.x;
+    st.shared.u32 [buffer+400], %r0;
+    ld.volatile.shared.u32 %r1, [buffer+400];
+    st.global.u32 [%rd], %r1;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shared_memory_is_what_the_entry_declares(target):
+    assert machine_code(STATIC, "static", target).shared == 4000
 
 
 def test_several_entries_in_one_cubin_are_read_apart():

@@ -104,9 +104,10 @@ class Cubin(ObjectFile):
         """Bytes of a thread's stack frame."""
         return self._of_function(_FRAME_SIZE, entry)
 
-    def shared(self, entry: str) -> int:
-        """Bytes of shared memory that an entry declares; launches may add more."""
-        return self.size(f".nv.shared.{entry}")
+    def shared(self, entry: str, reserved: int = 0) -> int:
+        """Bytes of shared memory that an entry declares; launches may add more.  `reserved` bytes at the start of the
+        section are the system's, where shared memory does not start at address 0 (sm_90 and later)."""
+        return max(0, self.size(f".nv.shared.{entry}") - reserved)
 
     def _of_function(self, attribute: int, entry: str) -> int:
         symbols = self._symbols()

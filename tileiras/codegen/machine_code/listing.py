@@ -16,6 +16,7 @@ from tileiras.codegen.machine_code.instructions import INSTRUCTION_BYTES, BasicB
 from tileiras.codegen.machine_code.statements import first_lines
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Locatable
+from tileiras.targets.sm import TARGETS
 
 PTX_FILE = ".nv_debug_ptx_txt"
 """How nvdisasm calls the PTX in its comments on lines: by the section that ptxas keeps it in."""
@@ -31,6 +32,10 @@ _SECOND_WORD = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/")
 _BODY = re.compile(r"(?:@(!?U?P\w+)\s+)?([\w.]+)\s*(.*)")
 _LABEL_OPERAND = re.compile(r"`\(([^)]+)\)")
 _BRANCH_TARGETS = re.compile(r'"BRANCH_TARGETS\s+([^"]*)"')
+
+SYSTEM_FIRST = 90
+"""From this chip on, what the system takes of each CTA's shared memory lies before the entry's own, and ptxas counts it
+in the section of the entry (read off cubins of ptxas 13.5)."""
 
 JUMPS = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"})
 CALLS = frozenset({"CALL"})
@@ -61,10 +66,12 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     by_line: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         by_line.setdefault(instruction.ptx_line, []).append(instruction)
+    chip = TARGETS.get(target.group(1))
+    reserved = chip.shared_reserved if chip is not None and chip.number >= SYSTEM_FIRST else 0
     return MachineCode(
         entry, target.group(1), tuple(instructions), tuple(_blocks(instructions, targets)),
         {line: tuple(found) for line, found in by_line.items()},
-        image.registers(entry), image.shared(entry), image.local(entry),
+        image.registers(entry), image.shared(entry, reserved), image.local(entry),
     )  # fmt: skip
 
 
