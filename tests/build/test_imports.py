@@ -1,6 +1,6 @@
 """Imports point one way: ir <- dialects <- bytecode, analysis, targets, layout <- resources <- slicing, assignment,
 schedule, rewrites, lowering, codegen <- passes <- stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir,
-dialects and bytecode, `sim.emulator` nothing of the compiler."""
+dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and codegen as well."""
 
 from tileiras.build.fingerprint import CodeBase
 
@@ -30,6 +30,11 @@ SIM_SHARED = ("", "sim", "sim.memory", "sim.errors")
 SIM_ALLOWED = {
     "interpreter": {"diagnostics", "ir", "dialects", "bytecode", "sim.interpreter", *SIM_SHARED},
     "emulator": {"sim.emulator", *SIM_SHARED},
+    # The timing model sits above the emulator and what knows targets and machine code; only images compile anything.
+    "estimate": {
+        "sim.estimate", "sim.emulator", "targets", "codegen", "diagnostics", "named_tuple", "requirements", "options",
+        "ir", "dialects", *SIM_SHARED,
+    },
 }
 
 

@@ -15,6 +15,7 @@ from .loads import address_slot, note_granule
 from .mbarrier import barrier_cell, change_counts, complete
 from .ptx_module import Immediate, Register
 from .races import differ
+from .recording import Commit, Copy, WaitGroup, each_warp, place
 from .types import PRED, U32, U64
 
 _BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
@@ -121,18 +122,18 @@ def decode_cp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         return
     if modifiers.take("commit_group"):
         decoder.operands(0)
-        decoder.emit(_commit)
+        decoder.emit(lambda group: _commit(group, item))
         return
     if modifiers.take("wait_all"):
         decoder.operands(0)
-        decoder.emit(lambda group: land(group, None))
+        decoder.emit(lambda group: _wait(group, item, None, 0))
         return
     if modifiers.take("wait_group"):
         (count,) = decoder.operands(1)
         if not isinstance(count, Immediate):
             raise decoder.error("the group count is not a constant")
         left = int(count.value)
-        decoder.emit(lambda group: land(group, group.async_groups - left))
+        decoder.emit(lambda group: _wait(group, item, group.async_groups - left, left))
         return
     _copy(decoder, item, modifiers)
 
@@ -153,13 +154,24 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             if counted:
                 change_counts(group, item, thread, cell, pending=1)
             group.batch.bulk_copies.append(CopyArrival(group, item, thread, cell))
+            if group.launch.recorder is not None:
+                told = Commit("cp.async", (place(group, cell),))
+                group.launch.recorder.operation(group, item, thread, told)
         group.launch.fruitless_waits = 0
 
     decoder.emit(step)
 
 
-def _commit(group) -> None:
+def _wait(group, item: Instruction, before: np.ndarray | None, left: int) -> None:
+    if group.launch.recorder is not None:
+        each_warp(group, item, WaitGroup("cp.async", left))
+    land(group, before)
+
+
+def _commit(group, item: Instruction) -> None:
     mask = group.mask
+    if group.launch.recorder is not None:
+        each_warp(group, item, Commit("cp.async"))
     if mask is None or group.live is not None and np.array_equal(mask, group.live):
         group.async_groups = group.async_groups + 1
     else:
@@ -204,6 +216,8 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
         elif ignored_slot is not None:
             kept = np.where(group.full(ignored_slot)[threads], 0, size)
         dtype = _BY_SIZE[size]
+        if group.launch.recorder is not None:
+            _tell(group, item, threads, group.full(source)[threads], group.full(target)[threads], kept, size)
         (destination,) = resolve(group, item, "shared", group.full(target)[threads], dtype, None, threads, size)
         sources = _sources(group, item, group.full(source)[threads], threads, kept, size)
         numbers = np.broadcast_to(group.async_groups, (group.n,))[threads]
@@ -222,6 +236,19 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
         group.async_copies.append(copy)
 
     decoder.emit(step)
+
+
+def _tell(group, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray, kept: np.ndarray,
+          size: int) -> None:  # fmt: skip
+    recorder = group.launch.recorder
+    recorder.access(group, item, "shared", targets, size, threads, True)
+    warps = threads // 32
+    for warp in np.unique(warps).tolist():
+        own = warps == warp
+        read = sources[own & (kept > 0)].astype(np.int64)
+        cta = int(group.cta[warp * 32])
+        told = Copy("cp.async", "load", int(kept[own].sum()), int(own.sum()), (cta,), (), read, size)
+        recorder.operation(group, item, warp * 32, told)
 
 
 def _sources(group, item, addresses, threads, kept, size: int) -> list[Access]:

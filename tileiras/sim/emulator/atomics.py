@@ -137,6 +137,8 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     def step(group) -> None:
         threads = group.active()
         addresses = group.full(address)[threads]
+        if group.launch.recorder is not None:
+            group.launch.recorder.access(group, item, space, addresses, size * count, threads, True, atomic=True)
         c = None if c_slot is None else group.full(c_slot)
         for number, (b_slot, slot) in enumerate(zip(b_slots, slots)):
             alignment = size * count if not number else size

@@ -14,6 +14,7 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import SCOPES
 from .map_proxy import decode_map_fence
 from .ptx_module import Immediate
+from .recording import BlockBarrier
 from .types import PRED, U32
 
 BARRIERS = 16
@@ -33,8 +34,9 @@ class Barriers:
         self.used = False
 
     def arrive(
-        self, group, item: Instruction, number: np.ndarray, count: np.ndarray | None, predicate=None, aligned=False
-    ) -> None:
+        self, group, item: Instruction, number: np.ndarray, count: np.ndarray | None, predicate=None, aligned=False,
+        waits_there: bool = True,
+    ) -> None:  # fmt: skip
         """Count the group's active threads in; ``number`` and ``count`` are one element or one per thread.
 
         Without a count, an aligned barrier is for all threads of the block at one instruction (PTX ISA, barrier: "all
@@ -48,6 +50,11 @@ class Barriers:
         if (number >= BARRIERS).any():
             group.fault(f"barrier {int(number.max())} does not exist, a block has {BARRIERS}", item)
         where = (group.warp_cta[warps], number)
+        if self.batch.launch.recorder is not None:
+            wanted = np.zeros(group.n, np.int64) if count is None else np.broadcast_to(count, (group.n,))
+            for barrier, thread in zip(number.tolist(), lanes.tolist()):
+                told = BlockBarrier(barrier, int(wanted[thread]), waits_there)
+                self.batch.launch.recorder.operation(group, item, thread, told)
         for cta, barrier, thread in zip(where[0].tolist(), number.tolist(), group.thread[lanes].tolist()):
             self.batch.arrivals.note((cta, barrier), item, [(cta, thread // 32)])
         if self.batch.launch.races is not None:
@@ -191,6 +198,7 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
             None if count is None else R[count],
             None if predicate is None else R[predicate],
             aligned,
+            not arrive_only,
         )
         if arrive_only:
             group.goto(following.index)

@@ -25,6 +25,7 @@ from .mbarrier import (
 )
 from .ptx_module import Group, Immediate
 from .races import differ
+from .recording import Commit, Copy, Place, WaitGroup, place
 from .tensor_copy import REDUCTIONS, decode_tensor
 from .types import TYPES, U16, U32, U64, PtxType
 
@@ -39,14 +40,14 @@ def decode_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduc
     """`cp.async.bulk` and `cp.reduce.async.bulk`."""
     decoder.program.bulk_copies = True
     if modifiers.take("commit_group"):
-        decoder.emit(_commit)
+        decoder.emit(lambda group: _commit(group, item))
         return
     if modifiers.take("wait_group"):
         only_read = bool(modifiers.take("read"))
         (count,) = decoder.operands(1)
         if not isinstance(count, Immediate):
             raise decoder.error("the group count is not a constant")
-        decoder.emit(lambda group: _wait_group(group, int(count.value), only_read))
+        decoder.emit(lambda group: _wait_group(group, item, int(count.value), only_read))
         return
     if modifiers.take("prefetch"):
         modifiers.names.clear()
@@ -127,6 +128,8 @@ def _begin(group, item: Instruction, form: _Form, thread: int) -> None:
     begin_reading(group, item, loaded)
     dtype = _BYTE if form.type is None else form.type.storage
     convert = None if form.type is None else lambda raw: raw.view(dtype)
+    cells: list[Place] = []
+    targets: list[int] = []
     for rank in ranks_of(None if form.mask is None else int(group.full(form.mask)[thread])):
         writes = form.spaces[0] == "global" or form.combine is None
         stored = _span(group, item, form.spaces[0], in_block(base, rank), count, thread, writes, chosen, dtype)
@@ -138,6 +141,15 @@ def _begin(group, item: Instruction, form: _Form, thread: int) -> None:
         copy = BulkCopy(group, item, thread, loaded, stored, cell, convert, form.combine)
         copy.missing = count - kept if form.ignored else 0
         group.batch.bulk_copies.append(copy)
+        if cell is not None:
+            cells.append(place(group, cell))
+            targets.append(cells[-1].cta)
+    if group.launch.recorder is not None:
+        direction = {("shared", "global"): "load", ("global", "shared"): "store"}.get(tuple(form.spaces), "shared")
+        address = start if direction == "load" else base
+        addresses = None if direction == "shared" else np.arange(address, address + count, _CHUNK, dtype=np.int64)
+        told = Copy("bulk", direction, count, 1, tuple(targets), tuple(cells), addresses, _CHUNK)
+        group.launch.recorder.operation(group, item, thread, told)
 
 
 def _chosen(group, item: Instruction, form: _Form, count: int, thread: int) -> np.ndarray | None:
@@ -164,12 +176,18 @@ def _span(
     return resolve(group, item, space, addresses, dtype, write, np.full(addresses.size, thread), 1)
 
 
-def _commit(group) -> None:
+def _commit(group, item: Instruction) -> None:
     group.bulk_groups[group.active()] += 1
+    if group.launch.recorder is not None:
+        for thread in group.active().tolist():
+            group.launch.recorder.operation(group, item, thread, Commit("bulk"))
 
 
-def _wait_group(group, left: int, only_read: bool) -> None:
+def _wait_group(group, item: Instruction, left: int, only_read: bool) -> None:
     active = set(group.active().tolist())
+    if group.launch.recorder is not None:
+        for thread in sorted({thread & ~31 for thread in active}):
+            group.launch.recorder.operation(group, item, thread, WaitGroup("bulk", left, only_read))
     rest = []
     for copy in group.batch.bulk_copies:
         waited = copy.cell is None and copy.group is group and copy.thread in active

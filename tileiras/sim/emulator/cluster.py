@@ -9,6 +9,7 @@ import numpy as np
 
 from . import waits
 from .decoder import Decoder, Instruction, Modifiers
+from .recording import ClusterBarrier, each_warp
 from .warps import CLUSTER_BARRIER
 
 
@@ -89,7 +90,13 @@ def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modif
     if aligned:
         decoder.begin_collective(None)
     if arrive:
-        decoder.emit(lambda group: group.batch.cluster_barriers.arrive(group, relaxed))
+
+        def step(group) -> None:
+            if group.launch.recorder is not None:
+                each_warp(group, item, ClusterBarrier(False))
+            group.batch.cluster_barriers.arrive(group, relaxed)
+
+        decoder.emit(step)
         return
     if not wait:
         raise decoder.unsupported()
@@ -97,6 +104,8 @@ def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modif
     def terminate(group) -> None:
         if group.cluster_phase is None or (group.cluster_phase[group.active()] < 0).any():
             group.fault("barrier.cluster.wait before any arrive", item)
+        if group.launch.recorder is not None:
+            each_warp(group, item, ClusterBarrier(True))
         group.park(following.index, np.array([CLUSTER_BARRIER]))
         group.batch.cluster_barriers.release()
 

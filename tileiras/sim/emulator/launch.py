@@ -16,6 +16,7 @@ from .decoder import decode
 from .errors import EmulationError
 from .program import Program
 from .ptx_module import Module, Variable
+from .recording import Recorder
 from .scheduler import Launch
 
 #: Dynamic shared memory when nobody says how much: what sm_90 allows a block to opt in to (227 KiB), less what
@@ -73,6 +74,9 @@ def emulate(
     count_bank_conflicts: bool = False,
     hidden: Callable[[Sequence[bytes], Sequence[int]], Sequence[bytes]] | None = None,
     waive: Sequence[str] = (),
+    recorder: Recorder | None = None,
+    blocks: Sequence[int] | None = None,
+    multiply: bool = True,
 ) -> EmulationResult:
     """Run ``entry`` of the PTX text over ``grid`` (in thread blocks, x first) and update ``args``' arrays in place.
 
@@ -95,6 +99,11 @@ def emulate(
 
     ``waive`` names rules of `emulator.rules` that the code need not keep.
 
+    ``recorder`` is told what the warps do, in the order in which each of them does it; `mbarrier.try_wait` then always
+    waits for the phase.  ``blocks`` are the only ones to run, whole clusters, by their positions in the order of
+    clusters (x first, the blocks of a cluster next to each other).  Without ``multiply`` products of tensor cores are
+    checked as ever, but leave their accumulators as they are: for recordings, where values do not matter.
+
     Raises EmulationError: PTX that does not parse, an unsupported instruction, an access outside memory or
     misaligned, a race, a deadlock, a trap, a failed device assertion, the step limit; and ArgumentMismatch for a grid
     or arguments that do not fit the entry.
@@ -116,6 +125,9 @@ def emulate(
         check_races,
         count_bank_conflicts,
         rules.waived(waive),
+        recorder,
+        _chosen(blocks, shapes),
+        multiply,
     )
     launch.bind_addresses(_allocate_variables(_parse(ptx), memory))
     launch.run()
@@ -160,6 +172,18 @@ def _check_shapes(grid: tuple[int, ...], block: tuple[int, ...], cluster: tuple[
             raise ArgumentMismatch(f"grid dimension {axis}, {blocks}, is not a multiple of the cluster's {members}")
     if np.prod(block) > 1024:
         raise ArgumentMismatch(f"a block of {int(np.prod(block))} threads; the limit is 1024")
+
+
+def _chosen(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ...]) -> Sequence[int] | None:
+    if blocks is None:
+        return None
+    grid, _, cluster = (int(np.prod(shape)) for shape in shapes)
+    whole = [first + member for first in blocks[::cluster] for member in range(cluster)]
+    if not len(blocks) or list(blocks) != whole or any(first % cluster for first in blocks[::cluster]):
+        raise ArgumentMismatch("the blocks to run are not whole clusters")
+    if min(blocks) < 0 or max(blocks) >= grid:
+        raise ArgumentMismatch(f"the blocks to run are not all among the {grid} of the grid")
+    return blocks
 
 
 def _shape(given, what: str, entry: str) -> tuple[int, int, int]:

@@ -157,6 +157,10 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     def step(group) -> None:
         addresses = group.R[address]
         mask = group.mask
+        if group.launch.recorder is not None:
+            threads = group.active()
+            every = group.full(address)[threads]
+            group.launch.recorder.access(group, item, memory_space, every, wide.itemsize, threads, False)
         uniform = addresses.size == 1 and memory_space in ("global", "generic")
         if uniform and WINDOW_END <= int(addresses[0]):
             # One address for all threads: the value is the same as well.
@@ -264,6 +268,8 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
         addresses = R[address]
         threads = None if mask is None else np.flatnonzero(mask)
         addresses = np.broadcast_to(addresses, (n,)) if threads is None else np.broadcast_to(addresses, (n,))[threads]
+        if group.launch.recorder is not None:
+            group.launch.recorder.access(group, item, space, addresses, wide.itemsize, group.active(), True)
         if count == 1:
             values = np.broadcast_to(R[slots[0]].view(wide), (n,))
         else:

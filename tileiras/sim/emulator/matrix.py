@@ -58,6 +58,9 @@ def _decode_bytes(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     def step(group) -> None:
         group.check_whole_warps(item)
         threads = _row_threads(group, 2 * count)
+        if group.launch.recorder is not None:
+            rows = group.full(address)[threads]
+            group.launch.recorder.access(group, item, space, rows, 16, threads, False)
         accesses = resolve(group, item, space, group.full(address)[threads], _ROW, False, threads, 16)
         read(group, item, accesses, whole_warp=True)
         loaded = gather(accesses, group.n, _ROW).reshape(-1, 32)[:, : 16 * count].reshape(-1)
@@ -89,6 +92,8 @@ def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         group.check_whole_warps(item)
         threads = _row_threads(group, count)
         addresses = group.full(address)[threads]
+        if group.launch.recorder is not None:
+            group.launch.recorder.access(group, item, space, addresses, 16, threads, False)
         accesses = resolve(group, item, space, addresses, _ROW, False, threads, 16)
         read(group, item, accesses, whole_warp=True)
         loaded = gather(accesses, group.n, _ROW)
@@ -125,7 +130,10 @@ def decode_stmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         rows = np.zeros((group.n // 32, 32), _ROW)
         rows[:, : 8 * count] = matrices.reshape(-1, 8 * count * 8).view(_ROW)
         threads = _row_threads(group, count)
-        for access in resolve(group, item, space, group.full(address)[threads], _ROW, True, threads, 16):
+        addresses = group.full(address)[threads]
+        if group.launch.recorder is not None:
+            group.launch.recorder.access(group, item, space, addresses, 16, threads, True)
+        for access in resolve(group, item, space, addresses, _ROW, True, threads, 16):
             access.store(group, item, rows.reshape(-1))
 
     decoder.emit(step)

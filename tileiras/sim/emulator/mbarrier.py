@@ -18,6 +18,7 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import CLUSTER, CTA, GPU, Order
 from .loads import address_slot, note_granule, take_order
 from .ptx_module import Immediate, Sink
+from .recording import Arrive, BarrierInit, PhaseWait, count_by_warp, place
 from .types import PRED, U32, U64
 from .waits import block_id, suspend
 
@@ -324,12 +325,29 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             state.pending -= 1 if expect else value
         return state
 
+    def tell(group, elements: list[int], threads: list[int], amounts: np.ndarray) -> None:
+        recorder = group.launch.recorder
+        if operation == "init":
+            for element, thread in zip(elements, threads):
+                told = BarrierInit(place(group, element), int(amounts[thread]))
+                recorder.operation(group, item, thread, told)
+        elif operation != "inval":
+            counts = count_by_warp(group, elements, threads, lambda thread: int(amounts[thread]))
+            here = count_by_warp(group, elements, threads, lambda thread: 1)
+            for (thread, element), total in counts.items():
+                arrives = operation in ("arrive", "arrive_drop")
+                bytes_ = total if expect else -total if operation == "complete_tx" else 0
+                count = (here[thread, element] if expect else total) if arrives else 0
+                recorder.operation(group, item, thread, Arrive(place(group, element), count, bytes_))
+
     def step(group) -> None:
         cells, elements, threads = _cells(group, item, address, space)
         _synchronise(group, elements, threads, order)
         if operation not in ("init", "inval"):
             note_arrivals(group, item, elements, threads)
         amounts = group.full(amount)
+        if group.launch.recorder is not None:
+            tell(group, elements, threads, amounts)
         tokens = np.zeros(group.n, np.uint64)
         for element, thread in zip(elements, threads):
             if operation == "inval":
@@ -408,19 +426,22 @@ class _Look:
     def once(self, group) -> np.ndarray | None:
         """Look for the active threads.  Gives those that have looked at this phase in vain before, None for none."""
         cells, elements, threads = _cells(group, self.item, self.address, self.space)
+        waits = self.item.modifiers[0] == "try_wait"
+        if group.launch.recorder is not None:
+            self._tell(group, elements, threads, waits)
         done = self._complete(group, cells, elements, threads)
         again = None
         if not done.all():
             failed = [(element, thread) for element, thread in zip(elements, threads) if not done[thread]]
             for element, thread in failed:
                 sought = (element, int(cells[element]) & 1)
-                if group.sought.get(thread) == sought:
+                if group.sought.get(thread) == sought or group.launch.recorder is not None and waits:
                     again = np.zeros(group.n, bool) if again is None else again
                     again[thread] = True
                 group.sought[thread] = sought
         if self.slot is not None:
             group.write(self.slot, done)
-        if done.any() or self.item.modifiers[0] == "try_wait":
+        if done.any() or waits:
             group.launch.fruitless_waits = 0
         else:
             group.penalty += 200  # let the others have a turn
@@ -430,6 +451,13 @@ class _Look:
                 text = "\n    ".join(["deadlock: nobody arrives at this transaction barrier any more", *lines])
                 group.fault(text, self.item, threads[0])
         return again
+
+    def _tell(self, group, elements: list[int], threads: list[int], waits: bool) -> None:
+        phases = group.full(self.phase)
+        for thread, element in count_by_warp(group, elements, threads, lambda thread: 1):
+            first = next(each for each, where in zip(threads, elements) if where == element and each & ~31 == thread)
+            told = PhaseWait(place(group, element), int(phases[first]) & 1, waits)
+            group.launch.recorder.operation(group, self.item, thread, told)
 
     def _complete(self, group, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
         """bool per thread of the group: those of ``threads`` whose phase is complete, having let copies land."""

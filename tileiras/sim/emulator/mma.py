@@ -21,6 +21,7 @@ import numpy as np
 from . import rounding
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group
+from .recording import Multiply, each_warp
 from .types import B32, F64, TYPES, U16
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -154,9 +155,16 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     if (len(a), len(b)) != expected or len(c) != len(d_slots) or len(c) * width != m * n * TYPES[d_name].bits // 32:
         raise decoder.error(f"{shape} with these types has {expected[0]} A and {expected[1]} B registers")
     accumulate = _accumulator(d_name, saturating, m, n)
+    told = Multiply("mma", m, n, k, a_name, d_name, 0, 1)
 
     def step(group) -> None:
         group.check_whole_warps(item)
+        if group.launch.recorder is not None:
+            each_warp(group, item, told)
+        if not group.launch.multiply:
+            for slot, source in zip(d_slots, c):
+                group.write(slot, group.R[source])
+            return
         left = fragment(group, a, "a", a_name, m, k)
         right = fragment(group, b, "b", b_name, k, n)
         if scales is not None:

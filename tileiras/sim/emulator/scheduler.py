@@ -7,7 +7,7 @@ number of instructions drawn too.  Every such order is one that the hardware may
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import numpy as np
@@ -21,6 +21,7 @@ from .map_proxy import MapProxy
 from .mbarrier import Initialised, check_end
 from .program import Program
 from .races import RaceChecker, SharedCells
+from .recording import Recorder
 from .warps import WarpGroup
 
 #: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
@@ -50,6 +51,9 @@ class Launch:
         check_races: bool,
         count_bank_conflicts: bool,
         waived: frozenset[str] = frozenset(),
+        recorder: Recorder | None = None,
+        blocks: Sequence[int] | None = None,
+        multiply: bool = True,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -64,6 +68,10 @@ class Launch:
         self.check_races = check_races
         self.waived = waived
         """Names of rules that the code need not keep (`rules.RULES`)."""
+        self.recorder = recorder
+        self.blocks = blocks
+        """Which blocks run, by position in the order of clusters; all when None."""
+        self.multiply = multiply
         self.races: RaceChecker | None = None
         self.steps = 0
         self.fruitless_waits = 0
@@ -116,7 +124,11 @@ class Launch:
         size = max(1, min(size, _LOCAL_BUDGET // max(1, self.local_stride * self.threads)))
         per_cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
         size = max(per_cluster, size // per_cluster * per_cluster)
-        order = self.order = _cluster_order(self.grid, self.cluster)
+        order = _cluster_order(self.grid, self.cluster)
+        if self.blocks is not None:
+            order = order[:, list(self.blocks)]
+            total = order.shape[1]
+        self.order = order
         if self.check_races:
             self.races = RaceChecker(self, order)
         if self.program.cancels:

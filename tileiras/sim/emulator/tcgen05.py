@@ -14,6 +14,8 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import CLUSTER
 from .loads import address_slot, note_granule
 from .mbarrier import barrier_cell, change_counts, complete, in_block, ranks_of
+from .recording import Commit as CommitTold
+from .recording import Transfer, each_warp, place
 from .tcgen05_order import Operation, Order
 from .tensor_memory import ALL_LANES, Region, TensorMemory
 from .types import U16, U32
@@ -225,6 +227,8 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
 
     def step(group) -> None:
         group.check_whole_warps(item)
+        if group.launch.recorder is not None:
+            each_warp(group, item, Transfer("wait", 0))
         for thread in first_lanes(group):
             unit_of(group).order.wait(group, thread, kind)
 
@@ -285,9 +289,14 @@ def _decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
             operations = order.pending(group, thread)
             order.commit(operations)
             where = int(group.full(address)[thread])
+            cells = []
             for rank in ranks_of(None if mask is None else int(group.full(mask)[thread])):
                 cell = barrier_cell(group, item, space, in_block(where, rank), thread)
                 group.batch.bulk_copies.append(Commit(group, item, thread, operations, cell))
+                cells.append(place(group, cell))
+            if group.launch.recorder is not None:
+                told = CommitTold("tcgen05", tuple(cells))
+                group.launch.recorder.operation(group, item, thread, told)
         group.launch.fruitless_waits = 0
 
     decoder.emit(step)

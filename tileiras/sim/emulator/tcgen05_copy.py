@@ -17,6 +17,7 @@ import numpy as np
 
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot, note_granule
+from .recording import Transfer
 from .tcgen05_operands import Source, matrix_at, narrow_codes
 from .tcgen05_order import Operation
 from .tensor_memory import ALL_LANES, LANES, QUARTER, Region, lane_bits, split_address
@@ -79,6 +80,9 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
                         cells.written[copy, column : column + 4 * units] = True
 
             unit.order.issue(Operation(group, item, thread, "cp", [], regions, run))
+            if group.launch.recorder is not None:
+                told = Transfer("cp", 16 * units * len(lanes))
+                group.launch.recorder.operation(group, item, thread, told)
             for each in sources:
                 each.begin()
 

@@ -24,6 +24,7 @@ from . import rounding
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot, note_granule
 from .ptx_module import Address, Group, Immediate
+from .recording import Multiply
 from .tcgen05_copy import shift_down
 from .tcgen05_descriptor import KINDS, SCALED, Shape, column_mask, decode_instruction
 from .tcgen05_operands import FORMATS, Source, matrix_at, unpack, unpack_words
@@ -280,6 +281,17 @@ class Product:
         self.unit.order.issue(operation)
         for source in (*self.a, *self.b):
             source.begin()
+        recorder = self.group.launch.recorder
+        if recorder is not None:
+            recorder.operation(self.group, form.item, self.thread, self._told())
+
+    def _told(self) -> Multiply:
+        shape = self.shape
+        bits = self.b_rows * FORMATS[shape.b][0]
+        if self.a_address is None:
+            bits += self.rows * FORMATS[shape.a][0]
+        name = shape.a if self.form.kind not in SCALED or "f4" not in self.form.kind else "e2m1"
+        return Multiply("tcgen05", shape.m, shape.n, shape.k, name, shape.d, bits * shape.k // 8, len(self.blocks))
 
     def _collect(self, matrix: int) -> None:
         """A matrix that is used out of a collector buffer has to have been put there."""
@@ -298,6 +310,10 @@ class Product:
 
     def run(self) -> None:
         shape = self.shape
+        if not self.group.launch.multiply:
+            for number in range(len(self.blocks)):
+                self._mark_written(number)
+            return
         b = np.concatenate([self._values(source, shape.b, self.b_rows + self.shift, shape.transposed[1])
                             for source in self.b])[self.shift :]  # fmt: skip
         b = b * shape.signs[1]
@@ -372,6 +388,11 @@ class Product:
         if self.shape.scale == "ue4m3":
             return rounding.decode(codes & np.uint8(0x7F), "e4m3")
         return rounding.decode(codes, "ue8m0")
+
+    def _mark_written(self, number: int) -> None:
+        region = self._d_region(number)
+        cells = self.unit.memory.cells(region.block)
+        cells.written[np.concatenate(self.groups) + self.d[0], region.first : region.last] = True
 
     def _accumulate(self, number: int, result: np.ndarray) -> None:
         """Add a block's rows of the product to D, or put them there."""

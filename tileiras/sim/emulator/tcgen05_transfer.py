@@ -25,6 +25,7 @@ import numpy as np
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot
 from .ptx_module import Group, Immediate
+from .recording import Transfer
 from .rounding import canonical_nan
 from .tcgen05_order import Operation
 from .tensor_memory import QUARTER, Region, lane_bits, split_address
@@ -142,6 +143,9 @@ def decode_load(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         unit = unit_of(group)
         words = np.zeros((form.registers, group.n), np.uint32)
         for thread, address in _each_warp(group, form):
+            if group.launch.recorder is not None:
+                told = Transfer("ld", 128 * form.registers)
+                group.launch.recorder.operation(group, item, thread, told)
             regions = form.regions(group, thread, address)
             operation = Operation(group, item, thread, "ld", regions, [])
             unit.order.issue(operation)
@@ -199,6 +203,9 @@ def decode_store(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         unit = unit_of(group)
         values = np.stack([group.full(slot) for slot in slots])
         for thread, address in _each_warp(group, form):
+            if group.launch.recorder is not None:
+                told = Transfer("st", 128 * form.registers)
+                group.launch.recorder.operation(group, item, thread, told)
             regions = form.regions(group, thread, address)
             operation = Operation(group, item, thread, "st", [], regions)
             unit.order.issue(operation)

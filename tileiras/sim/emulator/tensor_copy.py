@@ -20,6 +20,7 @@ from .loads import address_slot, note_granule
 from .map_proxy import map_at
 from .mbarrier import BulkCopy, barrier_cell, begin_landing, begin_reading, check_places, in_block, ranks_of
 from .ptx_module import Group
+from .recording import Copy, Place, place
 from .rounding import decode, encode
 from .types import S32, TYPES, U16, U64
 
@@ -84,9 +85,11 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
                 begin_landing(group, item, stored, reads=reduces)
                 copy = BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen), combine)
                 group.batch.bulk_copies.append(copy)
+                _tell(group, item, thread, made, elements, "store", [])
                 continue
             loaded = _elements(group, item, made, elements, thread, False)
             begin_reading(group, item, loaded)
+            cells = []
             for number in ranks_of(None if mask is None else int(group.full(mask)[thread])):
                 stored = _units(group, item, made, in_block(base, number), thread, True)
                 signalled = int(group.full(barrier)[thread])
@@ -97,8 +100,26 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
                 begin_landing(group, item, stored)
                 copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(made, chosen))
                 group.batch.bulk_copies.append(copy)
+                cells.append((stored, place(group, cell)))
+            _tell(group, item, thread, made, elements, "load", cells)
 
     decoder.emit(step)
+
+
+def _tell(group, item: Instruction, thread: int, made, elements: np.ndarray, direction: str, cells: list) -> None:
+    recorder = group.launch.recorder
+    if recorder is None:
+        return
+    stride = group.batch.shared_stride
+    targets = tuple(
+        int(stored[0].index[0]) * stored[0].data.itemsize // stride if stored and stored[0].index.size else cell.cta
+        for stored, cell in cells
+    )
+    barriers: tuple[Place, ...] = tuple(cell for _, cell in cells)
+    count = int(np.prod(made.box))
+    copy = Copy("tensor", direction, count * made.element_bytes, count // made.box[0], targets, barriers, elements,
+                made.element_bytes)  # fmt: skip
+    recorder.operation(group, item, thread, copy)
 
 
 def _box(group, item: Instruction, made, at: list[int], gathers: bool, thread: int):

@@ -13,6 +13,7 @@ import numpy as np
 
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Immediate
+from .recording import SetRegisters, each_warp
 from .waits import names, state_of, suspend
 
 WARPS = 4
@@ -159,6 +160,8 @@ def decode_setmaxnreg(decoder: Decoder, item: Instruction, modifiers: Modifiers)
     def terminate(group) -> None:
         group.check_whole_warps(item)
         registers = registers_of(group.batch)
+        if group.launch.recorder is not None:
+            each_warp(group, item, SetRegisters(count, increases))
         registers.change(group, item, increases, count)
         if not increases:
             group.goto(following.index)

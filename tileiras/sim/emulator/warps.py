@@ -352,6 +352,7 @@ class WarpGroup:
         blocks = self.program.blocks
         launch = self.launch
         counts = launch.block_counts
+        recorder = launch.recorder
         while budget > 0 and not self.done:
             if self.pcs is None:
                 at = self.pc
@@ -361,6 +362,8 @@ class WarpGroup:
                 if at < 0:
                     return
             block = blocks[at]
+            if recorder is not None:
+                recorder.visit(self, block)
             for step in block.steps:
                 step(self)
             mask = self.mask

@@ -24,6 +24,7 @@ from .matrix_descriptor import Operand
 from .mma import fragment
 from .ptx_module import Group, Immediate
 from .races import differ
+from .recording import Commit, Multiply, WaitGroup, each_warp
 from .types import B32, PRED, TYPES, U64
 from .warpgroups import Lockstep
 
@@ -110,14 +111,18 @@ class Product:
             rest = ~chosen
             self.warps, self.order, self.numbers = self.warps[rest], self.order[rest], self.numbers[rest]
             self.descriptors, self.added = self.descriptors[rest], self.added[rest]
-            self.found = [self.found[at] for at in np.flatnonzero(rest).tolist()]
+            self.found = [self.found[at] for at in np.flatnonzero(rest).tolist()] if self.found else []
         return not self.warps.size
 
     def _land(self, rows: np.ndarray) -> None:
         group, form = self.group, self.form
+        flying = [group.R[slot] for slot in form.d]
+        if not group.launch.multiply:
+            threads = (self.warps[rows][:, None] * 32 + np.arange(32)).reshape(-1)
+            self._settle(threads, flying, [each.values[threads] for each in flying])
+            return
         from_registers = self._a_in_registers(self.warps[rows]) if form.a_registers else None
         results = []
-        flying = [group.R[slot] for slot in form.d]
         for at in rows.tolist():
             warp = int(self.warps[at])
             self._check_operands(at, warp)
@@ -132,7 +137,12 @@ class Product:
                 group.fault("an accumulator of this product was written before wgmma.wait_group", form.item,
                             int(threads[0]))  # fmt: skip
         start = np.stack([each.values[threads].reshape(-1, 32) for each in flying], axis=1)
-        for number, (slot, each, words) in enumerate(zip(form.d, flying, self._accumulate(product, start, rows))):
+        self._settle(threads, flying, self._accumulate(product, start, rows))
+
+    def _settle(self, threads: np.ndarray, flying: list[InFlight], results: list[np.ndarray]) -> None:
+        """The accumulators of threads have come, as ``results``."""
+        group = self.group
+        for slot, each, words in zip(self.form.d, flying, results):
             each.values = each.values.copy()
             each.values[threads] = words.reshape(-1)
             each.count[threads] -= 1
@@ -248,6 +258,8 @@ def decode_wgmma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         group.check_whole_warps(item)
         state, warps = _of(group), _active_warps(group)
         _check_alike(group, item, warps, [id(item)] * warps.size)
+        if group.launch.recorder is not None and operation != "fence":
+            each_warp(group, item, Commit("wgmma") if operation == "commit_group" else WaitGroup("wgmma", left))
         if operation == "fence":
             state.fenced[warps] = True
             state.registers = list(group.R)
@@ -295,6 +307,8 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         [decoder.src(each, U64) for each in ([b] if in_registers else [a, b])],
         decoder.src(scale, PRED), signs, operands[in_registers:],
     )  # fmt: skip
+    shared = sum(each.rows for each in form.operands) * k * bits // 8
+    told = Multiply("wgmma", 64, n, k, a_type, d_type, shared, 1)
 
     def step(group) -> None:
         group.check_whole_warps(item)
@@ -303,7 +317,9 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         product = Product(group, form, warps, state)
         alike = zip(product.descriptors.tolist(), product.added.tolist())
         _check_alike(group, item, warps, [(id(item), *words, added) for words, added in alike])
-        for row, warp in enumerate(warps.tolist()):
+        if group.launch.recorder is not None:
+            each_warp(group, item, told)
+        for row, warp in enumerate(warps.tolist() if group.launch.multiply else ()):
             found = []
             for operand, word in zip(form.operands, product.descriptors[row]):
                 made = operand.decode(group, item, int(word), warp)

@@ -1,0 +1,150 @@
+"""What a launch tells while it runs, and that telling changes nothing."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tileiras.sim import ArgumentMismatch, emulate
+from tileiras.sim.emulator.recording import (
+    Arrive,
+    BlockBarrier,
+    Commit,
+    Copy,
+    Multiply,
+    PhaseWait,
+    SetRegisters,
+    WaitGroup,
+)
+from tileiras.sim.estimate.events import Access
+from tileiras.sim.estimate.recorder import TraceRecorder, record
+
+sys.path.append(str(Path(__file__).parent.parent / "emulate"))
+import warp_specialised  # noqa: E402
+
+HEADER = ".version 8.8\n.target sm_90a\n.address_size 64\n"
+
+
+def kernel(body: str, threads: int = 64) -> str:
+    return (
+        f"{HEADER}.visible .entry k(.param .u64 k_0)\n.reqntid {threads}\n{{\n.reg .pred %p<9>; .reg .b32 %r<40>; "
+        f".reg .b64 %q<20>;\n.shared .align 128 .b8 data[4096];\nld.param.u64 %q0, [k_0];\n{body}\nret;\n}}\n"
+    )
+
+
+LOOP = kernel("""
+mov.u32 %r1, %tid.x; mov.u32 %r2, data; mov.u32 %r3, 0; shl.b32 %r4, %r1, 5; add.u32 %r4, %r4, %r2;
+shr.u32 %r5, %r1, 5; add.u32 %r5, %r5, 2;
+AGAIN:
+st.shared.u32 [%r4], %r3;
+add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, %r5;
+@%p1 bra AGAIN;
+bar.sync 0;
+mad.wide.u32 %q1, %r1, 4, %q0; st.global.u32 [%q1], %r3;
+""")
+
+
+def line_of(ptx: str, text: str) -> int:
+    return next(number for number, line in enumerate(ptx.splitlines(), 1) if text in line)
+
+
+def accesses(trace, line: int) -> list[Access]:
+    return [event.what for events in trace.events.values() for event in events
+            if event.line == line and isinstance(event.what, Access)]  # fmt: skip
+
+
+def test_every_warp_has_the_path_it_took():
+    out = np.zeros(64, np.uint32)
+    recording = record(LOOP, "k", 1, [out], blocks=[0])
+    (cluster,) = recording.clusters
+    store = line_of(LOOP, "st.shared")
+    (body,) = (block.number for block in recording.blocks.values() if store in block.lines)
+    assert [trace.visits.count(body) for trace in cluster.warps] == [2, 3]
+    assert out.tolist() == [2] * 32 + [3] * 32
+
+
+def test_shared_accesses_have_their_conflicts():
+    recording = record(LOOP, "k", 1, [np.zeros(64, np.uint32)], blocks=[0])
+    first, _ = recording.clusters[0].warps
+    (store, _) = accesses(first, line_of(LOOP, "st.shared"))
+    assert store.space == "shared" and store.write and store.bytes == 128
+    assert store.wavefronts == 8  # words 8 apart: 4 lanes of a bank out of 8 distinct words each
+    (written,) = accesses(first, line_of(LOOP, "st.global"))
+    assert written.space == "global" and written.sectors.size == 4
+
+
+@pytest.mark.parametrize(
+    "stride, size, wavefronts", [(4, 4, 1), (8, 4, 2), (128, 4, 32), (16, 16, 4), (8, 8, 2), (0, 4, 1)]
+)
+def test_wavefronts(stride, size, wavefronts):
+    lanes = np.arange(32)
+    assert Access("shared", lanes * stride, lanes, size, False, False).wavefronts == wavefronts
+
+
+def test_atomic_operations_on_one_address_take_turns():
+    lanes = np.arange(32)
+    assert Access("shared", lanes * 0, lanes, 4, True, True).wavefronts == 32
+
+
+def operations(recording) -> dict[int, Counter]:
+    """warp -> kinds of what it did."""
+    return {
+        trace.warp: Counter(type(event.what) for events in trace.events.values() for event in events)
+        for trace in recording.clusters[0].warps
+    }
+
+
+def test_asynchronous_operations_are_told():
+    ptx = warp_specialised.matmul_ptx()
+    given, _, _memory = warp_specialised.arguments()
+    recording = record(ptx, "k", 1, given, blocks=[0])
+    steps = warp_specialised.STEPS
+    by_warp = operations(recording)
+    assert by_warp[4][Copy] == 2 * steps and by_warp[4][PhaseWait] == steps
+    for warp in range(4):
+        assert by_warp[warp][Multiply] == by_warp[warp][PhaseWait] == by_warp[warp][Arrive] == steps
+        assert by_warp[warp][Commit] == steps + (warp == 0)  # the bulk store is one warp's
+        assert by_warp[warp][WaitGroup] == steps + (warp == 0)
+        assert by_warp[warp][SetRegisters] == 1 and by_warp[warp][BlockBarrier] == 2
+    producer = recording.clusters[0].warps[4]
+    events = [event.what for visit in sorted(producer.events) for event in producer.events[visit]]
+    copies = [what for what in events if isinstance(what, Copy)]
+    assert [copy.bytes for copy in copies[:2]] == [warp_specialised.A_BYTES, warp_specialised.B_BYTES]
+    assert all(copy.direction == "load" and len(copy.barriers) == 1 for copy in copies)
+    assert [what.parity for what in events if isinstance(what, PhaseWait)] == [1, 1, 0, 0, 1]
+    (product,) = {what for visit in recording.clusters[0].warps[0].events.values() for _, what in visit
+                  if isinstance(what, Multiply)}  # fmt: skip
+    assert product[:6] == ("wgmma", 64, 8, 16, "f16", "f32")
+    assert product.shared_bytes == warp_specialised.A_BYTES + warp_specialised.B_BYTES
+
+
+def test_the_path_does_not_depend_on_the_products():
+    ptx = warp_specialised.matmul_ptx()
+    found = []
+    for multiply in (True, False):
+        given, _, _memory = warp_specialised.arguments()
+        recording = record(ptx, "k", 1, given, blocks=[0], multiply=multiply)
+        found.append([(trace.visits, trace.lanes) for trace in recording.clusters[0].warps])
+    assert found[0] == found[1]
+
+
+def test_telling_changes_no_result():
+    given, product, _memory = warp_specialised.arguments()
+    emulate(warp_specialised.matmul_ptx(), "k", 1, given, recorder=TraceRecorder())
+    assert (given[2] == product).all()
+
+
+def test_only_the_chosen_blocks_run():
+    out = np.zeros(64, np.uint32)
+    ptx = kernel("mov.u32 %r1, %ctaid.x; mad.wide.u32 %q1, %r1, 4, %q0; mov.u32 %r2, 7; st.global.u32 [%q1], %r2;", 32)
+    recording = record(ptx, "k", (8, 2), [out], blocks=[3, 9])
+    assert [cluster.ctaids for cluster in recording.clusters] == [((3, 0, 0),), ((1, 1, 0),)]
+    assert np.flatnonzero(out).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("blocks", [[], [16], [-1]])
+def test_blocks_that_the_grid_does_not_have(blocks):
+    with pytest.raises(ArgumentMismatch, match="blocks to run"):
+        record(LOOP, "k", 16, [np.zeros(64, np.uint32)], blocks=blocks)

@@ -1,0 +1,138 @@
+"""What the emulator recorded of a launch, as the timing model reads it: for every warp the basic blocks of the PTX that
+it executed, in order, and what it did there.
+
+The records of single operations (`Copy`, `Multiply`, `Arrive` and so on) are the emulator's own, of
+`sim.emulator.recording`.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.emulator.recording import Operation
+
+SECTOR = 32
+"""Bytes that L2 gives at once (CUDA C++ Programming Guide, "Global Memory")."""
+LINE = 128
+BANKS = 32
+
+
+class Access:
+    """One memory instruction of a warp: ``size`` bytes at each of ``addresses``, one for each lane that takes part.
+
+    ``space`` is `shared`, `global` or `local`.  Costs are computed when they are asked for.
+    """
+
+    __slots__ = ("__dict__", "addresses", "atomic", "lanes", "size", "space", "write")
+
+    def __init__(
+        self, space: str, addresses: np.ndarray, lanes: np.ndarray, size: int, write: bool, atomic: bool
+    ) -> None:
+        self.space = space
+        self.addresses = addresses
+        self.lanes = lanes
+        self.size = size
+        self.write = write
+        self.atomic = atomic
+
+    @property
+    def bytes(self) -> int:
+        return self.addresses.size * self.size
+
+    @functools.cached_property
+    def wavefronts(self) -> int:
+        """Cycles of the port of shared memory.
+
+        32 banks of 4 bytes; a warp is served in phases of 32 lanes with up to 4 bytes each, 16 lanes with 8, 8 with 16,
+        and in a phase a bank gives one word a wavefront, to however many lanes want it (CUDA C++ Programming Guide,
+        "Shared Memory").  Atomic operations on one address take a turn each.
+        """
+        phases = self.lanes // (BANKS * 4 // max(4, self.size))
+        words = (self.addresses[:, None] // 4 + np.arange(max(1, self.size // 4))).reshape(-1)
+        phase = np.repeat(phases, max(1, self.size // 4))
+        pairs = phase << 40 | words
+        if not self.atomic:
+            pairs = np.unique(pairs)
+        load = np.bincount((pairs >> 40) * BANKS + (pairs & BANKS - 1))
+        return int(sum(load[start : start + BANKS].max() for start in range(0, load.size, BANKS)))
+
+    @functools.cached_property
+    def sectors(self) -> np.ndarray:
+        """Numbers of the sectors of 32 bytes that it touches, in order."""
+        return sectors_of(self.addresses, self.size)
+
+
+def sectors_of(addresses: np.ndarray, size: int) -> np.ndarray:
+    """Numbers of the sectors that ``size`` bytes at each of the addresses touch, in order, each once."""
+    first = addresses // SECTOR
+    if size > 1:
+        last = (addresses + (size - 1)) // SECTOR
+        if (last != first).any():
+            spread = np.arange(int((last - first).max()) + 1)
+            every = first[:, None] + spread
+            return np.unique(every[every <= last[:, None]])
+    return np.unique(first)
+
+
+class Event(NamedTuple):
+    """What a warp did at a line of the PTX."""
+
+    line: int
+    what: Access | Operation
+
+
+class PtxBlock(NamedTuple):
+    """A basic block of the PTX, as the emulator has them, and the lines of its instructions."""
+
+    number: int
+    lines: tuple[int, ...]
+
+
+class WarpTrace:
+    """``visits``: numbers of the PTX blocks that the warp executed; ``lanes``: how many of its threads did;
+    ``events``: position in ``visits`` -> what it did there, in order."""
+
+    __slots__ = ("events", "lanes", "rank", "visits", "warp")
+
+    def __init__(self, rank: int, warp: int) -> None:
+        self.rank = rank
+        self.warp = warp
+        self.visits: list[int] = []
+        self.lanes: list[int] = []
+        self.events: dict[int, list[Event]] = {}
+
+
+class ClusterTrace(NamedTuple):
+    """The warps of a cluster (of one CTA without clusters), by rank and number."""
+
+    ctaids: tuple[tuple[int, int, int], ...]
+    """Of its CTAs, by rank."""
+    warps: tuple[WarpTrace, ...]
+
+
+class Allocation(NamedTuple):
+    """Global memory that the kernel was given, in bytes."""
+
+    name: str
+    address: int
+    size: int
+
+
+class Recording(NamedTuple):
+    """What a launch of some clusters did.  Places in its operations name CTAs by position, of which the rank is the
+    remainder by ``members``."""
+
+    blocks: dict[int, PtxBlock]
+    clusters: tuple[ClusterTrace, ...]
+    members: int
+    """CTAs of a cluster."""
+    threads: int
+    """Of a CTA."""
+    shared_bytes: int
+    """Of a CTA, static and dynamic."""
+    allocations: tuple[Allocation, ...]
+    steps: int
+    """Instructions that the emulator executed, of all warps."""

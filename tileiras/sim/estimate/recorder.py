@@ -1,0 +1,142 @@
+"""Recording a launch: the emulator runs some clusters of the grid and tells what their warps do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileiras.sim.emulator.accesses import LOCAL_WINDOW, RANK, SHARED_WINDOW, WINDOW_END
+from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
+
+if TYPE_CHECKING:
+    from tileiras.sim.emulator.program import Block
+    from tileiras.sim.emulator.ptx_module import Instruction
+    from tileiras.sim.emulator.recording import Operation
+    from tileiras.sim.emulator.warps import WarpGroup
+
+
+class TraceRecorder:
+    """A `sim.emulator.recording.Recorder` that keeps what it is told by warp."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, PtxBlock] = {}
+        self.clusters: list[ClusterTrace] = []
+        self._groups: dict[int, list[WarpTrace]] = {}
+        self._batches: dict[int, dict[tuple[int, int], WarpTrace]] = {}
+        self._seen: list[object] = []  # keeps groups and batches alive, so that their ids stay theirs
+        self._launch: Any = None
+
+    def visit(self, group: WarpGroup, block: Block) -> None:
+        traces = self._groups.get(id(group)) or self._begin(group)
+        number = block.index
+        if number not in self.blocks:
+            self.blocks[number] = PtxBlock(number, tuple(item.line for item in block.instructions))
+        mask = group.mask
+        if mask is None:
+            for trace in traces:
+                trace.visits.append(number)
+                trace.lanes.append(32)
+            return
+        counts = mask.reshape(-1, 32).sum(1).tolist()
+        for trace, count in zip(traces, counts):
+            if count:
+                trace.visits.append(number)
+                trace.lanes.append(count)
+
+    def access(self, group: WarpGroup, item: Instruction, space: str, addresses: np.ndarray, size: int,
+               threads: np.ndarray, write: bool, atomic: bool = False) -> None:  # fmt: skip
+        if not threads.size:
+            return
+        places = addresses.astype(np.int64)
+        traces = self._groups[id(group)]
+        warps = threads // 32
+        cuts = np.flatnonzero(np.diff(warps)) + 1
+        starts = [0, *cuts.tolist()]
+        ends = [*cuts.tolist(), threads.size]
+        for start, end in zip(starts, ends):
+            at, lanes = places[start:end], threads[start:end] & 31
+            trace = traces[int(warps[start])]
+            if space == "generic":
+                for chosen, where, base in _spaces(at):
+                    self._add(trace, item, Access(where, at[chosen] - base, lanes[chosen], size, write, atomic))
+            else:
+                self._add(trace, item, Access(space, at, lanes, size, write, atomic))
+
+    def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
+        self._add(self._groups[id(group)][thread // 32], item, operation)
+
+    def _add(self, trace: WarpTrace, item: Instruction, what: Access | Operation) -> None:
+        trace.events.setdefault(len(trace.visits) - 1, []).append(Event(item.line, what))
+
+    def _begin(self, group: WarpGroup) -> list[WarpTrace]:
+        """The traces of a group's warps, made with those of its whole batch."""
+        batch = group.batch
+        launch = self._launch = group.launch
+        if id(batch) not in self._batches:
+            self._seen.append(batch)
+            warps = -(-launch.threads // 32)
+            found: dict[tuple[int, int], WarpTrace] = {}
+            for first in range(0, batch.count, launch.members):
+                members = range(first, first + launch.members)
+                for cta in members:
+                    for warp in range(warps):
+                        found[cta, warp] = WarpTrace(cta - first, warp)
+                ctaids = tuple(tuple(int(axis) for axis in batch.ctaid[:, cta]) for cta in members)
+                traces = tuple(found[cta, warp] for cta in members for warp in range(warps))
+                self.clusters.append(ClusterTrace(ctaids, traces))
+            self._batches[id(batch)] = found
+        found = self._batches[id(batch)]
+        numbers = (group.thread[::32] // 32).tolist()
+        traces = [found[cta, warp] for cta, warp in zip(group.warp_cta.tolist(), numbers)]
+        self._seen.append(group)
+        self._groups[id(group)] = traces
+        return traces
+
+    def recording(self, steps: int) -> Recording:
+        launch = self._launch
+        allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.allocations)
+        return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
+                         allocations, steps)  # fmt: skip
+
+
+def _spaces(addresses: np.ndarray) -> list[tuple[np.ndarray, str, int]]:
+    """Which generic addresses lie where, and what to subtract of those."""
+    shared = (addresses >= SHARED_WINDOW) & (addresses < LOCAL_WINDOW)
+    local = (addresses >= LOCAL_WINDOW) & (addresses < WINDOW_END)
+    parts = ((shared, "shared", SHARED_WINDOW), (local, "local", LOCAL_WINDOW), (~(shared | local), "global", 0))
+    return [part for part in parts if part[0].any()]
+
+
+def record(
+    ptx: str,
+    entry: str,
+    grid: int | Sequence[int],
+    args: Sequence[Any],
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    blocks: Sequence[int],
+    multiply: bool = False,
+    **launch: Any,
+) -> Recording:
+    """Run the CTAs ``blocks`` (positions in the order of clusters) of a launch and give what they did.
+
+    ``launch`` goes to `sim.emulate`.  The arguments' arrays are changed as a launch changes them.  Without ``multiply``
+    tensor cores compute nothing, which no path of a kernel may depend on.
+
+    Raises what `sim.emulate` raises.
+    """
+    from tileiras.sim.emulator import emulate
+
+    recorder = TraceRecorder()
+    result = emulate(
+        ptx, entry, grid, args, metadata, seed=None, check_races=False, check_uninitialised=False, recorder=recorder,
+        blocks=blocks, multiply=multiply, **launch,
+    )  # fmt: skip
+    return recorder.recording(result.steps)
+
+
+def within_block(address: int) -> int:
+    """A shared address without the rank of its block."""
+    return address & RANK - 1
