@@ -123,8 +123,10 @@ module {
 
 module {
   nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 8, numCtas = 1>, target_spec = "sm_90"} {
-    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op limits the registers of agent 1, whose warps are not whole groups of 4}}
-    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 2] max_regs = [0, 40] {
+    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op gives warps 4 to 7, a warpgroup, different numbers of registers: [40, 56]}}
+    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1, 1] num_warps = [4, 1, 1] max_regs = [0, 40, 56] {
+      nv_tileas.async.pipeline.yield
+    }, {
       nv_tileas.async.pipeline.yield
     }, {
       nv_tileas.async.pipeline.yield
@@ -137,7 +139,7 @@ module {
 
 module {
   nv_tileaa.func @f() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 16, numCtas = 1>, target_spec = "sm_90"} {
-    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op asks for 81920 registers of 65536}}
+    // expected-error @below {{'nv_tileas.async.pipeline.agent_switch' op asks for 98304 registers of 65536, of which threads start with 128 each}}
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 8] max_regs = [128, 256] {
       nv_tileas.async.pipeline.yield
     }, {

@@ -1,8 +1,8 @@
 """Whether the agents of a function fit together: its warps and registers, pipes with two ends, barriers that everybody
 reaches, and no tile that one agent holds in registers and another one uses.
 
-Sources: PTX ISA, "setmaxnreg" (multiples of 8 from 24 to 256, of whole warp groups, on targets with the letter a), and
-"bar{.cta}" (sixteen barriers, thread counts that are multiples of a warp's).
+Sources: PTX ISA, "setmaxnreg" (multiples of 8 from 24 to 256, executed by all warps of a warpgroup, on targets with the
+letter a), and "bar{.cta}" (sixteen barriers, thread counts that are multiples of a warp's).
 """
 
 from __future__ import annotations
@@ -11,77 +11,89 @@ from collections.abc import Iterator
 from typing import Any
 
 from tileiras.diagnostics import counted
-from tileiras.dialects import arith, nvvm, scf
+from tileiras.dialects import arith, nvvm
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas.agents import (
-    INHERITED,
-    AgentSwitchOp,
-    ConsumeOneOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    CreatePipelineOp,
-    ProduceOneOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-)
+from tileiras.dialects.nv_tileas.agents import INHERITED, AgentSwitchOp
 from tileiras.ir import Operation, Region, TensorType, Value
 from tileiras.targets import Target
-from tileiras.targets.sm import NAMED_BARRIERS, REGISTERS_PER_SM, WARP_SIZE
+from tileiras.targets.sm import (
+    MAX_THREADS_PER_CTA,
+    NAMED_BARRIERS,
+    SETMAXNREG,
+    WARP_SIZE,
+    WARPGROUP,
+    register_pool,
+)
+
+from .pipe_model import order_errors
+from .pipes import PipeUses, agent_of, pipe_errors, warpgroup_errors
 
 Finding = tuple[Operation, str]
-
-GROUP = 4
-"""Warps of a warp group."""
-
-LEAST_REGISTERS, MOST_REGISTERS, REGISTER_STEP = 24, 256, 8
 
 INCONSISTENT = (
     "inconsistent numWarps in the agent switch, maybe it is called in different agents with different numWarps"
 )
 
 
-def agent_errors(func: Any, gpu: Target) -> Iterator[Finding]:
-    """What is wrong with the agents of a function: operations, and texts that start behind their names."""
-    budget = func.kernel_spec.num_warps
+def agent_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
+    """What is wrong with the agents of a function: operations, and texts that start behind their names.
+
+    The order of what they do (`pipe_model`) is looked at when nothing else is wrong.
+    """
+    wrong = False
+    for finding in _errors(func, gpu):
+        wrong = True
+        yield finding
+    if not wrong:
+        yield from order_errors(func, PipeUses(func))
+
+
+def _errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
+    switches = [op for op in func.walk() if isinstance(op, AgentSwitchOp)]
+    compute = func.kernel_spec.num_warps
+    if switches and compute is None:
+        yield switches[0], "stands in a function without a number of warps"
+        return
+    budget = tileas.block_warps(func) if compute is not None else 0
+    if budget * WARP_SIZE > MAX_THREADS_PER_CTA or compute is not None and budget < compute:
+        yield func, f"has {budget} warps in a CTA, of which {compute} compute a tile"
+        return
+    uses = PipeUses(func)
     taken: int | None = None
-    for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
-        if budget is None:
-            yield switch, "stands in a function without a number of warps"
-            return
-        counts = switch.warps(budget)
+    for switch in switches:
+        counts = switch.warps(compute)
         if taken is not None and sum(counts) != taken:
             yield switch, INCONSISTENT
         taken = sum(counts) if taken is None else taken
-        yield from _warp_errors(switch, counts, budget)
-        yield from _register_errors(switch, counts, budget, gpu)
+        if switch.parent_op is not func:
+            yield switch, "expects to stand in the function's own block"
+        yield from _warp_errors(switch, counts, compute, budget)
+        yield from _register_errors(switch, func, gpu)
         yield from _crossing_errors(switch)
         yield from _barrier_errors(switch, counts)
-    yield from _pipe_errors(func)
+        yield from _warpgroup_errors(switch, uses, compute)
+    yield from pipe_errors(func, uses, gpu)
 
 
-def agent_warps(op: Operation, inherited: int) -> int:
-    """The warps that run an operation: those of the nearest agent around it, else the kernel's."""
-    region = _agent_of(op)
+def agent_warps(op: Operation, func: aa.FuncOp) -> int:
+    """The warps that run an operation: those of the nearest agent around it, else the CTA's."""
+    region = agent_of(op)
     if region is None:
-        return inherited
+        return tileas.block_warps(func)
     switch: Any = region.parent
-    return switch.warps(inherited)[list(switch.regions).index(region)]
+    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(region)]
 
 
-def _agent_of(op: Operation) -> Region | None:
-    """The region of the nearest agent around an operation; None for the kernel itself."""
-    while op.parent_op is not None:
-        if isinstance(op.parent_op, AgentSwitchOp):
-            return op.parent.parent  # type: ignore[union-attr]
-        op = op.parent_op
-    return None
-
-
-def _warp_errors(switch: AgentSwitchOp, counts: list[int], budget: int) -> Iterator[Finding]:
+def _warp_errors(switch: AgentSwitchOp, counts: list[int], compute: int, budget: int) -> Iterator[Finding]:
     if sum(counts) > budget:
         yield switch, f"takes {sum(counts)} warps of a kernel that has {budget}"
+        return
     taken: dict[int, int] = {}
-    for agent, (first, count) in enumerate(zip(switch.first_warps(budget), counts)):
+    for agent, (first, count) in enumerate(zip(switch.first_warps(compute), counts)):
+        if first + count > budget:
+            yield switch, f"gives agent {agent} warps {first} to {first + count - 1} of a kernel that has {budget}"
+            return
         for warp in range(first, first + count):
             if warp in taken:
                 yield switch, f"gives warp {warp} to agents {taken[warp]} and {agent}"
@@ -89,27 +101,78 @@ def _warp_errors(switch: AgentSwitchOp, counts: list[int], budget: int) -> Itera
             taken[warp] = agent
 
 
-def _register_errors(switch: AgentSwitchOp, counts: list[int], budget: int, gpu: Target) -> Iterator[Finding]:
+def _warpgroup_errors(switch: AgentSwitchOp, uses: PipeUses, compute: int) -> Iterator[Finding]:
+    counts, firsts = switch.warps(compute), switch.first_warps(compute)
+    for pipe in uses.pipes:
+        for region in uses.draining(pipe):
+            if region is not None and region.parent is switch:
+                agent = list(switch.regions).index(region)
+                yield from warpgroup_errors(pipe, agent, firsts[agent], counts[agent])
+
+
+# ---- registers -------------------------------------------------------------------------------------------------------
+
+
+def warpgroup_registers(switch: AgentSwitchOp, func: aa.FuncOp) -> list[set[int]]:
+    """For each warpgroup of a CTA the limits of the agents that have warps in it; warps of no agent follow the others
+    of their warpgroup."""
+    compute = func.kernel_spec.num_warps
+    asked = switch.max_regs.elements if switch.max_regs is not None else [INHERITED] * len(switch.agents)
+    found: list[set[int]] = [set() for _ in range(-(-tileas.block_warps(func) // WARPGROUP))]
+    for limit, first, count in zip(asked, switch.first_warps(compute), switch.warps(compute)):
+        for group in range(first // WARPGROUP, -(-(first + count) // WARPGROUP)):
+            found[group].add(limit)
+    return found
+
+
+def least_ctas_of(func: aa.FuncOp) -> int:
+    """How many CTAs an SM is to hold at least, which bounds the registers that threads start with."""
+    given = func.attributes.get(tileas.MIN_CTAS)
+    return func.kernel_spec.occupancy or (1 if given is None else given.value)  # type: ignore[attr-defined]
+
+
+def _register_errors(switch: AgentSwitchOp, func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
     asked = switch.max_regs.elements if switch.max_regs is not None else []
     if not any(asked):
         return
     if not gpu.has("setmaxnreg"):
         yield switch, f"asks for registers by agent, which {gpu.name} cannot give"
         return
-    total = 0
-    for agent, (limit, first, count) in enumerate(zip(asked, switch.first_warps(budget), counts)):
-        if limit == INHERITED:
-            continue
-        if limit % REGISTER_STEP or not LEAST_REGISTERS <= limit <= MOST_REGISTERS:
+    for agent, limit in enumerate(asked):
+        if limit != INHERITED and limit not in SETMAXNREG:
             yield switch, (
-                f"asks for {limit} registers for agent {agent}; a limit is a multiple of {REGISTER_STEP} from "
-                f"{LEAST_REGISTERS} to {MOST_REGISTERS}"
+                f"asks for {limit} registers for agent {agent}; a limit is a multiple of {SETMAXNREG.step} from "
+                f"{SETMAXNREG.start} to {SETMAXNREG[-1]}"
             )
-        if first % GROUP or count % GROUP:
-            yield switch, f"limits the registers of agent {agent}, whose warps are not whole groups of {GROUP}"
-        total += limit * count * WARP_SIZE
-    if total > REGISTERS_PER_SM:
-        yield switch, f"asks for {total} registers of {REGISTERS_PER_SM}"
+    warps = tileas.block_warps(func)
+    if warps % WARPGROUP:
+        yield switch, f"limits registers in a CTA of {warps} warps, which are not whole warpgroups of {WARPGROUP}"
+        return
+    groups = warpgroup_registers(switch, func)
+    for number, limits in enumerate(groups):
+        if len(limits) > 1:
+            yield switch, (
+                f"gives warps {WARPGROUP * number} to {WARPGROUP * number + WARPGROUP - 1}, a warpgroup, different "
+                f"numbers of registers: {sorted(limits)}"
+            )
+    pool = register_pool(WARP_SIZE * warps, least_ctas_of(func))
+    inherited = pool // (WARP_SIZE * warps)
+    total = sum(WARP_SIZE * WARPGROUP * (max(limits, default=INHERITED) or inherited) for limits in groups)
+    if total > pool:
+        yield switch, f"asks for {total} registers of {pool}, of which threads start with {inherited} each"
+    after = [op for op in _following(switch) if not isinstance(op, (aa.ReturnOp, tileas.DeallocTensorOp))]
+    if after:
+        yield after[0], "stands behind agents that have set their own numbers of registers"
+
+
+def _following(op: Operation) -> Iterator[Operation]:
+    current = op.next
+    while current is not None:
+        yield current
+        current = current.next
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
 
 
 def _crossing_errors(switch: AgentSwitchOp) -> Iterator[Finding]:
@@ -167,57 +230,3 @@ def _constant(value: Value | None) -> int | None:
     if isinstance(op, arith.ConstantOp):
         return op.value.value
     return op.value.value if op is not None and op.name == "llvm.mlir.constant" else None
-
-
-# ---- pipes -----------------------------------------------------------------------------------------------------------
-
-_FILL = (ProducerAcquireOp, ProduceOneOp)
-_DRAIN = (ConsumerWaitOp, ConsumeOneOp)
-_OPENED = {ProducerAcquireOp: (ProducerCommitOp, "acquires a stage that it never commits"),
-           ConsumerWaitOp: (ConsumerReleaseOp, "waits for a stage that it never releases")}  # fmt: skip
-_CLOSED = {ProducerCommitOp: (ProducerAcquireOp, "commits a stage that it has not acquired"),
-           ConsumerReleaseOp: (ConsumerWaitOp, "releases a stage that it has not waited for")}  # fmt: skip
-
-
-def _pipe_errors(func: Any) -> Iterator[Finding]:
-    for pipe in [op for op in func.walk() if isinstance(op, CreatePipelineOp)]:
-        fills, drains = (list(_steps(end)) for end in (pipe.producer, pipe.consumer))
-        filling = {_agent_of(op) for op in fills if isinstance(op, _FILL)}
-        draining = {_agent_of(op) for op in drains if isinstance(op, _DRAIN)}
-        if draining and not filling:
-            yield pipe, "is a pipe that an agent waits for and none fills"
-        if filling and not draining:
-            yield pipe, "is a pipe that an agent fills and none drains"
-        if len(filling) > 1:
-            yield pipe, "is a pipe that two agents fill"
-        for op in (*fills, *drains):
-            wrong = _unpaired(op)
-            if wrong:
-                yield op, wrong
-
-
-def _unpaired(op: Any) -> str:
-    partner, text = _OPENED.get(type(op), (None, ""))
-    if partner is not None:
-        return "" if any(isinstance(user, partner) for user in op.result.users) else text
-    partner, text = _CLOSED.get(type(op), (None, ""))
-    return "" if partner is None or isinstance(op.token.defining_op, partner) else text
-
-
-def _steps(end: Value) -> Iterator[Any]:
-    """The operations that an end of a pipe goes through."""
-    seen = {end}
-    pending = [end]
-    while pending:
-        for user in pending.pop().users:
-            if isinstance(user, (*_FILL, *_DRAIN, ProducerCommitOp, ConsumerReleaseOp)):
-                yield user
-            for value in (*user.results, *_carried(user)):
-                if value.type is end.type and value not in seen:
-                    seen.add(value)
-                    pending.append(value)
-
-
-def _carried(op: Any) -> tuple[Value, ...]:
-    """What a loop passes on to its body."""
-    return tuple(op.body.block.arguments) if isinstance(op, scf.ForOp) else ()

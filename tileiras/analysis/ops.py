@@ -36,10 +36,10 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
         # What was chosen for one GPU may be wrong for another.
         yield func, f"is for {func.target_spec.value}, the compilation for {gpu.name}"
         return
-    warps = func.kernel_spec.num_warps
-    if warps is None:
+    if func.kernel_spec.num_warps is None:
         yield func, "has no number of warps"
         return
+    warps = tileas.block_warps(func)
     # Types and attributes are interned: most operations ask again for what has been looked at.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
@@ -50,7 +50,7 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
             from .agents import agent_warps
 
             specialized = True
-        here = agent_warps(op, warps) if specialized else warps
+        here = agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
             atom = op.attributes.get("atom")

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 
+CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+
+
 class OptimizeAllocTensor(FunctionPass):
     name = "tileas-optimize-alloc-tensor"
     requires = "LAYOUTS"
@@ -22,7 +25,8 @@ class OptimizeAllocTensor(FunctionPass):
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import nv_tileas as tileas
 
-        if any(isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) for op in func.walk()):
+        allocations = (tileas.AllocTensorOp, tileas.AllocaOp)
+        if any(isinstance(op, allocations) or op.name == CREATE_PIPELINE for op in func.walk()):
             # Loaded for such kernels only.
             from tileiras.resources.arena import place_buffers, place_in_shared
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
@@ -13,6 +14,10 @@ from tileiras.layout.arena import AREA_ALIGNMENT, aligned
 
 SHARED_BYTES = 16 * 1024
 """What a function's allocations take together at most: shared memory limits how many blocks run at once."""
+
+CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
+"""By name: kernels without agents do without the file that has them."""
 
 # Operations whose result leads where their operand does.
 _MOVES = (
@@ -83,23 +88,38 @@ def _points_to_half_bytes(type: Any) -> bool:
 
 
 def place_buffers(func: aa.FuncOp) -> None:
-    """Gives every buffer of a function of nv_tileas its `offset`: behind all that live where it begins."""
-    ends: dict[Value, int] = {}
-    for op in func.walk():
-        if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)):
+    """Gives every buffer of a function of nv_tileas, and the mbarriers of every pipe, their `offset`: behind all that
+    live where they begin.  Mbarriers live to the end of the function, what an agent has until all agents have ended."""
+    _place([func], {}, 0)
+
+
+def _place(operations: Iterable[Any], ends: dict[Value, int], floor: int) -> int:
+    """Gives buffers their places, behind those that live, whose `ends` are given, and behind `floor`; how far they
+    reach."""
+    reach = floor
+    for op in operations:
+        if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) or op.name == CREATE_PIPELINE:
             size = shared_bytes(op)
             if size:
-                start = aligned(max(ends.values(), default=0))
+                start = aligned(max(floor, *ends.values()) if ends else floor)
                 op.attributes["offset"] = IntegerAttr(start, i32)
-                ends[op.result] = start + size
+                ends[op.results[0]] = start + size
+                reach = max(reach, start + size)
         elif isinstance(op, tileas.DeallocTensorOp):
             ends.pop(op.buffer, None)
         elif isinstance(op, tileas.DeallocOp):
             ends.pop(op.pointer, None)
+        for region in op.regions:
+            # Agents run beside each other.
+            below = reach if op.name == AGENT_SWITCH else floor
+            reach = max(reach, _place(region.operations, ends, below))
+    return reach
 
 
 def shared_bytes(op: Any) -> int:
     """Bytes of shared memory that an operation takes from where it stands on; 0 for an `alloca` on the heap."""
     if isinstance(op, tileas.AllocTensorOp):
         return op.result.type.bytes
+    if op.name == CREATE_PIPELINE:
+        return op.mbarrier_bytes
     return alloca_bytes(op) if element_type_of(op.result.type).address_space == SHARED else 0

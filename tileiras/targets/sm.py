@@ -176,6 +176,27 @@ def registers_per_thread(threads: int, ctas: int = 1) -> int:
     return min(REGISTERS_PER_THREAD, REGISTERS_PER_SM // (threads * max(1, ctas)))
 
 
+SETMAXNREG = range(24, 257, 8)
+"""Registers of a thread that `setmaxnreg` takes (PTX ISA, "setmaxnreg")."""
+
+SETMAXNREG_STEP = 8
+
+WARPGROUP = 4
+"""Warps of a warpgroup, which `setmaxnreg` is for as a whole: the first is at a multiple of it."""
+
+
+def entry_registers(threads: int, ctas: int = 1) -> int:
+    """Registers that each thread starts with in a kernel that uses `setmaxnreg` and has so many threads in a CTA: what
+    ptxas 13.5 gives for `.reqntid`, 255 where threads could have 256."""
+    most = registers_per_thread(threads, ctas)
+    return most if most == REGISTERS_PER_THREAD else most // SETMAXNREG_STEP * SETMAXNREG_STEP
+
+
+def register_pool(threads: int, ctas: int = 1) -> int:
+    """Registers of a CTA that its warpgroups share out by `setmaxnreg`: they are handed out eight a thread."""
+    return -(-entry_registers(threads, ctas) // SETMAXNREG_STEP) * SETMAXNREG_STEP * threads
+
+
 def parameter_bytes(ptx: tuple[int, int]) -> int:
     """Bytes that the parameters of a kernel can take in PTX of a version."""
     return PARAMETER_BYTES_PTX81 if ptx >= MORE_PARAMETERS_PTX else PARAMETER_BYTES

@@ -22,6 +22,7 @@ from .buffers import (
     cut_axis,
 )
 from .ops import (
+    BLOCK_WARPS,
     COUNTERPARTS,
     DOTS,
     LOOP_SCHEDULE,
@@ -84,22 +85,30 @@ from .ops import (
     UnsplatOp,
     ViewOp,
     YieldOp,
+    block_warps,
 )
 
 _LAZY = {
     "AgentSwitchOp": "agents",
-    "ConsumeOneOp": "agents",
-    "ConsumerReleaseOp": "agents",
-    "ConsumerTokenType": "agents",
-    "ConsumerWaitOp": "agents",
-    "CreateIteratorOp": "agents",
-    "CreatePipelineOp": "agents",
-    "IncIterOp": "agents",
-    "PipelineIteratorType": "agents",
-    "ProduceOneOp": "agents",
-    "ProducerAcquireOp": "agents",
-    "ProducerCommitOp": "agents",
-    "ProducerTokenType": "agents",
+    "BulkLoadOp": "pipes",
+    "BulkStoreOp": "pipes",
+    "ConsumeOneOp": "pipes",
+    "ConsumerKindAttr": "pipes",
+    "ConsumerReadOp": "pipes",
+    "ConsumerReleaseOp": "pipes",
+    "ConsumerTokenType": "pipes",
+    "ConsumerWaitOp": "pipes",
+    "CreateIteratorOp": "pipes",
+    "CreatePipelineOp": "pipes",
+    "GetStageOp": "pipes",
+    "IncIterOp": "pipes",
+    "PipelineIteratorType": "pipes",
+    "ProduceOneOp": "pipes",
+    "ProducerAcquireOp": "pipes",
+    "ProducerCommitOp": "pipes",
+    "ProducerKindAttr": "pipes",
+    "ProducerTokenType": "pipes",
+    "ProducerWriteOp": "pipes",
 }
 """What only text has that somebody wrote, and its file: loaded when one of them is used."""
 
@@ -107,6 +116,7 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 
 __all__ = [
+    "BLOCK_WARPS",
     "COUNTERPARTS",
     "LOOP_SCHEDULE",
     "MIN_CTAS",
@@ -119,6 +129,7 @@ __all__ = [
     "RUNS_AHEAD",
     "SERIAL",
     "SHORT_OF_REGISTERS",
+    "block_warps",
     "cut_axis",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]

@@ -1,72 +1,38 @@
-"""Agents: warps of a kernel that run programs of their own, and the pipes through which they hand tiles to each other.
+"""Agents: warps of a kernel that run a program of their own, beside each other.
 
-    %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 : !nv_tileas.buffer<2, tensor<...>>
-    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 4] {
-      %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
-      %q = nv_tileas.async.pipeline.producer_acquire %p, %i
-      ...                                                              fills the stage
-      %r = nv_tileas.async.pipeline.producer_commit %q
+    nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1] num_warps = [1, 4] {
+      producer_acquire, fill the stage, producer_commit
       nv_tileas.async.pipeline.yield
     }, {
-      ...                                            consumer_wait, reads the stage, consumer_release
+      consumer_wait, read the stage, consumer_release
       nv_tileas.async.pipeline.yield
     }
 
-Our schedules make none of them; `tileaa-agent-verifier` says of text that has them whether its agents fit together.
+What spans the CTA elsewhere spans an agent inside of its region: layouts have its warps, threads are numbered from its
+first warp, barriers count its threads.  `pipes.py` has the rings through which agents hand tiles to each other.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.ir import (
-    ArrayAttr,
     DenseArrayAttr,
     HasParent,
-    IntegerAttr,
     MemoryRead,
     MemoryWrite,
     Operation,
     ReturnLike,
-    SingleBlock,
     Terminator,
-    Type,
     TypedAttribute,
     VerifyError,
     attribute,
     i32,
-    operand,
-    region,
-    result,
     variadic_operand,
     variadic_region,
-    variadic_result,
 )
-
-from .buffers import BufferType
 
 PREFIX = "nv_tileas.async.pipeline."
 INHERITED = 0
-"""In `num_warps` and `max_regs`: as many as the kernel's warps have."""
-
-
-class ProducerTokenType(Type):
-    """The end of a pipe that is filled."""
-
-    name = "nv_tileas.producer_token"
-
-
-class ConsumerTokenType(Type):
-    """The end of a pipe that is drained."""
-
-    name = "nv_tileas.consumer_token"
-
-
-class PipelineIteratorType(Type):
-    """Which stage of a pipe comes next, and how often all have been gone through."""
-
-    name = "nv_tileas.pipeline_iterator"
-
+"""In `num_warps` and `max_regs`: as many as the kernel has."""
 
 _WITH_REGIONS = tuple(PREFIX + name for name in ("agent_switch", "produce_one", "consume_one"))
 
@@ -78,166 +44,6 @@ class YieldOp(Operation):
     traits = (ReturnLike, Terminator, HasParent(*_WITH_REGIONS))
     values = variadic_operand()
     assembly_format = "attr-dict ($values^ `:` type($values))?"
-
-
-class CreatePipelineOp(Operation):
-    """A pipe over the stages of a buffer."""
-
-    name = f"{PREFIX}create_pipeline"
-    buffer = operand(BufferType)
-    num_stages = attribute(TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute"))
-    producer = result(ProducerTokenType)
-    consumer = result(ConsumerTokenType)
-    assembly_format = "$buffer `stages` $num_stages attr-dict `:` type($buffer)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
-        return [ProducerTokenType(), ConsumerTokenType()]
-
-    def verify_op(self) -> None:
-        if self.num_stages.value != self.buffer.type.stages:
-            raise VerifyError(f"has {self.num_stages.value} stages in a buffer of {self.buffer.type.stages}")
-
-
-class CreateIteratorOp(Operation):
-    """An iterator at the first stage of a pipe."""
-
-    name = f"{PREFIX}create_iterator"
-    token = operand()
-    result = result(PipelineIteratorType)
-    assembly_format = "$token attr-dict `:` type($token)"
-
-    @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
-        return [PipelineIteratorType()]
-
-    def verify_op(self) -> None:
-        if not isinstance(self.token.type, (ProducerTokenType, ConsumerTokenType)):
-            raise VerifyError(f"expects an end of a pipe, but got {self.token.type}")
-
-
-class IncIterOp(Operation):
-    """The iterator at the next stage."""
-
-    name = f"{PREFIX}inc_iter"
-    iterator = operand(PipelineIteratorType)
-    result = result(PipelineIteratorType)
-    assembly_format = "$iterator attr-dict"
-
-    @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
-        return [PipelineIteratorType()]
-
-
-class _OnToken(Operation):
-    """Takes an end of a pipe and gives it back."""
-
-    @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
-        return [operands[0].type]
-
-
-class ProducerAcquireOp(_OnToken):
-    """Waits until a stage is empty."""
-
-    name = f"{PREFIX}producer_acquire"
-    traits = (MemoryRead, MemoryWrite)
-    token = operand(ProducerTokenType)
-    iterator = operand(PipelineIteratorType)
-    result = result(ProducerTokenType)
-    assembly_format = "$token `,` $iterator attr-dict"
-
-
-class ProducerCommitOp(_OnToken):
-    """Says that the acquired stage is full."""
-
-    name = f"{PREFIX}producer_commit"
-    traits = (MemoryRead, MemoryWrite)
-    token = operand(ProducerTokenType)
-    result = result(ProducerTokenType)
-    assembly_format = "$token attr-dict"
-
-
-class ConsumerWaitOp(_OnToken):
-    """Waits until a stage is full."""
-
-    name = f"{PREFIX}consumer_wait"
-    traits = (MemoryRead, MemoryWrite)
-    token = operand(ConsumerTokenType)
-    iterator = operand(PipelineIteratorType)
-    result = result(ConsumerTokenType)
-    assembly_format = "$token `,` $iterator attr-dict"
-
-
-class ConsumerReleaseOp(_OnToken):
-    """Says that the stage that was waited for is empty."""
-
-    name = f"{PREFIX}consumer_release"
-    traits = (MemoryRead, MemoryWrite)
-    token = operand(ConsumerTokenType)
-    result = result(ConsumerTokenType)
-    assembly_format = "$token attr-dict"
-
-
-class _One(Operation):
-    """What happens with one stage, from waiting for it to handing it on; the region's arguments are the tiles in it."""
-
-    def _verify_region(self: Any, types: list[Type], results: list[Type]) -> None:
-        block = self.body.block
-        found = [argument.type for argument in block.arguments]
-        if found != types:
-            raise VerifyError(
-                "expects region arguement types to match with producer types "
-                f"[{_listed(types)}], but got: [{_listed(found)}]"
-            )
-        yielded = [value.type for value in block.last.operands] if isinstance(block.last, YieldOp) else []
-        if yielded != results:
-            raise VerifyError(
-                "expects region result types to be match with operation result types "
-                f"[{_listed(results)}], but got: [{_listed(yielded)}]"
-            )
-
-
-def _listed(types: list[Type]) -> str:
-    return ", ".join(map(str, types))
-
-
-class ProduceOneOp(_One):
-    """Fills a stage with what the region yields, tiles of the types of its arguments."""
-
-    name = f"{PREFIX}produce_one"
-    traits = (MemoryRead, MemoryWrite, SingleBlock)
-    token = operand(ProducerTokenType)
-    iterator = operand(PipelineIteratorType)
-    producer_types = attribute(ArrayAttr, "the tiles' types")
-    result = result(ProducerTokenType)
-    body = region()
-    assembly_format = "$token `,` $iterator attr-dict-with-keyword $body"
-
-    @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
-        return [ProducerTokenType()]
-
-    def verify_op(self) -> None:
-        types = list(self.producer_types)
-        self._verify_region(types, types)
-
-
-class ConsumeOneOp(_One):
-    """Gives what the region makes of the tiles in a stage."""
-
-    name = f"{PREFIX}consume_one"
-    traits = (MemoryRead, MemoryWrite, SingleBlock)
-    token = operand(ConsumerTokenType)
-    iterator = operand(PipelineIteratorType)
-    consumer_types = attribute(ArrayAttr, "the tiles' types")
-    result_token = result(ConsumerTokenType)
-    values = variadic_result()
-    body = region()
-    assembly_format = "$token `,` $iterator attr-dict-with-keyword `:` type(results) $body"
-
-    def verify_op(self) -> None:
-        self._verify_region(list(self.consumer_types), [value.type for value in self.values])
 
 
 _COUNTS = TypedAttribute(DenseArrayAttr, i32, "i32 dense array attribute")

@@ -44,8 +44,17 @@ NO_ROOM = "nv_tileas.no_room"
 MIN_CTAS = "nv_tileas.min_ctas"
 """Discardable attribute of a function: how many CTAs an SM is to hold at least, where the kernel asks for none."""
 
+BLOCK_WARPS = "nv_tileas.block_warps"
+"""Discardable attribute of a function: the warps of a CTA, where agents have more than those that compute tiles."""
+
 NO_UNROLL = "nv_tileas.no_unroll"
 """Discardable unit attribute of a loop of which nobody behind this dialect is to repeat the body."""
+
+
+def block_warps(func: aa.FuncOp) -> int:
+    """The warps of a CTA of a function whose number of warps is known."""
+    given = func.attributes.get(BLOCK_WARPS)
+    return func.kernel_spec.num_warps if given is None else given.value  # type: ignore[attr-defined]
 
 
 def _counterpart(cls: type[Operation]) -> type[Operation]:

@@ -114,6 +114,12 @@ class ReductionKindAttr(EnumAttr):
     cases = {"add": 0, "min": 1, "max": 2, "umin": 3, "umax": 4, "and": 5, "or": 6, "xor": 7, "fmin": 8, "fmax": 9}
 
 
+class SetMaxRegisterActionAttr(EnumAttr):
+    name = "nvvm.set_max_register_action"
+    keyword_only = True
+    cases = {"decrease": 1, "increase": 0}
+
+
 class MMATypeAttr(EnumAttr):
     """Element types of mma fragments (PTX ISA, "mma")."""
 

@@ -179,6 +179,9 @@ def _async_copies() -> Iterator[Intrinsic]:
     yield Intrinsic("cp.async.commit.group", "void", (), "80", PTX70, "readwrite")
     yield Intrinsic("cp.async.wait.group", "void", ("i32",), "80", PTX70, "readwrite", (0,))
     yield Intrinsic("cp.async.wait.all", "void", (), "80", PTX70, "readwrite")
+    yield Intrinsic("cp.async.bulk.commit.group", "void", (), "90", PTX80, "readwrite")
+    for read in ("", ".read"):
+        yield Intrinsic(f"cp.async.bulk.wait.group{read}", "void", ("i32",), "90", PTX80, "readwrite", (0,))
 
 
 def _mbarriers() -> Iterator[Intrinsic]:
@@ -189,6 +192,7 @@ def _mbarriers() -> Iterator[Intrinsic]:
     yield Intrinsic(f"mbarrier.arrive.expect.tx.{scope}", "i64", ("p3", "i32"), "90", PTX80, "readwrite")
     yield Intrinsic(f"mbarrier.test.wait.parity.{scope}", "i1", ("p3", "i32"), "80", PTX71, "readwrite")
     yield Intrinsic(f"mbarrier.try.wait.parity.{scope}", "i1", ("p3", "i32"), "90", PTX78, "readwrite")
+    yield Intrinsic("cp.async.mbarrier.arrive.noinc.shared", "void", ("p3",), "80", PTX70, "readwrite")
 
 
 def _arithmetic() -> Iterator[Intrinsic]:

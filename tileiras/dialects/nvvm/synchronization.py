@@ -11,6 +11,7 @@ from tileiras.ir import (
     AttrSizedOperandSegments,
     Convergent,
     FloatType,
+    IntegerAttr,
     MemoryRead,
     MemoryWrite,
     VerifyError,
@@ -23,9 +24,9 @@ from tileiras.ir import (
     result,
 )
 
-from .attributes import ReductionKindAttr, ShflKindAttr, VoteSyncKindAttr
-from .base import NVVMOp, intrinsic
-from .intrinsics import Intrinsic
+from .attributes import ReductionKindAttr, SetMaxRegisterActionAttr, ShflKindAttr, VoteSyncKindAttr
+from .base import Assembly, NVVMOp, intrinsic
+from .intrinsics import PTX80, Intrinsic
 
 _BARRIER = (MemoryRead, MemoryWrite)
 
@@ -272,7 +273,55 @@ class MBarrierArriveSharedOp(_MBarrierOp):
         return [i64]
 
 
-class MBarrierTryWaitParityOp(_MBarrierOp):
+class MBarrierArriveExpectTxOp(_MBarrierOp):
+    """Arrives, and has the phase wait for `txcount` bytes of asynchronous copies as well."""
+
+    name = "nvvm.mbarrier.arrive.expect_tx.shared"
+    intrinsic_name = "mbarrier.arrive.expect.tx.scope.cta.space.cta"
+    traits = _BARRIER
+    addr = operand(pointer)
+    txcount = operand(i32)
+    res = result(i64)
+    assembly_format = "$addr `,` $txcount attr-dict `:` type(operands) `->` type($res)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i64]
+
+
+class CpAsyncMBarrierArriveOp(_MBarrierOp):
+    """An arrival, among those that the phase counts, once all copies that the thread has started so far have landed."""
+
+    name = "nvvm.cp.async.mbarrier.arrive.noinc.shared"
+    intrinsic_name = "cp.async.mbarrier.arrive.noinc.shared"
+    traits = _BARRIER
+    addr = operand(pointer)
+    assembly_format = "$addr attr-dict `:` type(operands)"
+
+
+class _WaitParity(_MBarrierOp):
+    """Whether the phase with this parity has completed."""
+
+    __slots__ = ()
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
+        return [i1]
+
+
+class MBarrierTestWaitParityOp(_WaitParity):
+    """Whether the phase with this parity has completed; never suspends."""
+
+    name = "nvvm.mbarrier.test_wait.parity.shared"
+    intrinsic_name = "mbarrier.test.wait.parity.scope.cta.space.cta"
+    traits = _BARRIER
+    addr = operand(pointer)
+    phase = operand(i32)
+    res = result(i1)
+    assembly_format = "$addr `,` $phase attr-dict `:` type(operands) `->` type($res)"
+
+
+class MBarrierTryWaitParityOp(_WaitParity):
     """Whether the phase with this parity has completed; may say no too early, so it stands in a loop."""
 
     name = "nvvm.mbarrier.try_wait.parity.shared"
@@ -283,6 +332,29 @@ class MBarrierTryWaitParityOp(_MBarrierOp):
     res = result(i1)
     assembly_format = "$addr `,` $phase attr-dict `:` type(operands) `->` type($res)"
 
-    @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
-        return [i1]
+
+SETMAXNREG = range(24, 257, 8)
+"""Numbers of registers that `setmaxnreg` takes (PTX ISA, "setmaxnreg")."""
+
+_SETMAXNREG_TARGETS = "=90a,100f,110f,120f"
+
+
+class SetMaxRegisterOp(NVVMOp):
+    """`setmaxnreg`: registers of each thread of the warpgroup from here on, taken from or given back to the CTA's pool.
+
+    All warps of the warpgroup execute it; an increase waits until the pool has them (PTX ISA, "setmaxnreg").
+    """
+
+    name = "nvvm.setmaxregister"
+    traits = _BARRIER
+    action = attribute(SetMaxRegisterActionAttr)
+    regCount = attribute(IntegerAttr)
+    assembly_format = "$action $regCount attr-dict"
+
+    def target(self) -> Assembly:
+        count = self.regCount.value
+        if count not in SETMAXNREG:
+            raise VerifyError(f"expects a multiple of 8 registers from 24 to 256, but got {count}")
+        direction = "inc" if self.action.value == "increase" else "dec"
+        text = f"setmaxnreg.{direction}.sync.aligned.u32 {count};"
+        return Assembly(text, "~{memory}", _SETMAXNREG_TARGETS, PTX80, side_effects=True)

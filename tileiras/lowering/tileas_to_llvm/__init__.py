@@ -27,7 +27,10 @@ from .types import held_bits, memory_type
 COMMON = (arith, control_flow, memory, shape)
 """The files with rules that nearly every kernel takes."""
 
+_PIPELINE = "nv_tileas.async.pipeline."
+
 FAMILIES: Mapping[str, Mapping[str, str]] = {
+    "agents": {f"{_PIPELINE}agent_switch": "agent_switch"},
     "alloca": {"nv_tileas.alloca": "alloca", "nv_tileas.dealloc": "dealloc"},
     "atomics": {
         "nv_tileas.atomic_rmw": "atomic_rmw", "nv_tileas.atomic_cas": "atomic_cas",
@@ -57,6 +60,16 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "math.rsqrt": "rsqrt", "math.sin": "sin", "math.cos": "cos", "math.tan": "tan", "math.sinh": "sinh",
         "math.cosh": "cosh", "math.tanh": "tanh", "math.powf": "powf", "math.atan2": "atan2",
         "arith.remf": "remainder",
+    },
+    "pipes": {
+        **{
+            f"{_PIPELINE}{name}": name
+            for name in (
+                "create_pipeline", "create_iterator", "inc_iter", "get_stage", "producer_acquire", "producer_write",
+                "producer_commit", "consumer_wait", "consumer_read", "consumer_release", "produce_one", "consume_one",
+            )
+        },
+        "nv_tileas.async.bulk_load": "bulk_load", "nv_tileas.async.bulk_store": "bulk_store",
     },
     "print": {"nv_tileas.print": "lower_print"},
     "reduce": {"nv_tileas.reduce": "reduce"},

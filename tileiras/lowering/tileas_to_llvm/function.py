@@ -7,14 +7,14 @@ memrefs and tokens have no LLVM value and are read from their defining operation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
@@ -35,11 +35,12 @@ from tileiras.ir import (
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import SCRATCH_LIMIT, aligned
 from tileiras.layout.encoding import layout_of
+from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
 from tileiras.resources.launch_bounds import fills_half
 from tileiras.targets import Target
 
-from .emitter import Emitter
+from .emitter import FULL_WARP, Emitter
 from .synchronization import ScratchArea, Synchronization
 from .types import count_of, scalar_type, vector_of
 
@@ -52,6 +53,14 @@ FAILURE = "failed to convert nv_tileas to llvm"
 
 _PARAMETERS = (IntegerType, FloatType, aa.PtrType)
 _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
+
+
+class Agent(NamedTuple):
+    """Warps that run one program: the first, how many, and their barrier; 0 is the barrier of the whole CTA."""
+
+    first: int
+    warps: int
+    barrier: int
 
 
 class FunctionLowering:
@@ -75,7 +84,9 @@ class FunctionLowering:
         self.flush_to_zero = flush_to_zero
         self.approximate = approximate
         self.pattern = pattern
-        self.num_warps = func.kernel_spec.num_warps
+        self._agent = Agent(0, tileas.block_warps(func), 0)
+        self.pipes: dict[Operation | None, Any] = {}
+        """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
         self.num_ctas = func.kernel_spec.num_ctas or 1
         if self.num_ctas > 1 and not target.has("cluster"):
             engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
@@ -90,6 +101,7 @@ class FunctionLowering:
         self.shared_bytes = 0
         self._scratch_top = 0
         self._reserved = 0  # bytes at the start of the arena that buffers live in
+        self._floor = 0  # bytes at the start of the arena that agents beside this one may use
         self._buffers: dict[Value, int] = {}
         """Where each of these ends."""
         self.turn: Value | None = None
@@ -102,7 +114,7 @@ class FunctionLowering:
         inputs = [self._parameter_type(argument) for argument in func.body.blocks[0].arguments]
         attributes: dict[str, Any] = {
             "nvvm.kernel": UnitAttr(),
-            "nvvm.reqntid": DenseArrayAttr(i32, (32 * self.num_warps,)),
+            "nvvm.reqntid": DenseArrayAttr(i32, (32 * tileas.block_warps(func),)),
         }
         if flush_to_zero:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
@@ -266,7 +278,7 @@ class FunctionLowering:
         """The layout of a tensor; a scalar is held once by every thread."""
         if isinstance(value.type, TensorType):
             return layout_of(value.type)
-        return LinearLayout({"lane": (0,) * 5, "warp": (0,) * (self.num_warps.bit_length() - 1)}, ())
+        return LinearLayout({"lane": (0,) * 5, "warp": (0,) * (self.num_warps - 1).bit_length()}, ())
 
     def matched(self, args: Sequence[Value]) -> list[Value]:
         """The arguments with scalars spread over the vectors beside them.
@@ -337,14 +349,14 @@ class FunctionLowering:
         if op.offset is None:
             raise VerifyError("has no place in shared memory: run 'tileas-optimize-alloc-tensor' first")
         start = op.offset.value
-        self._buffers[op.result] = start + size
-        self._reserved = self._scratch_top = max(self._buffers.values())
+        self._buffers[op.results[0]] = start + size
+        self._reserved = self._scratch_top = max((self._floor, *self._buffers.values()))
         return self._area(start, size)
 
     def release(self, buffer: Value) -> None:
         """The end of a buffer's life."""
         del self._buffers[buffer]
-        self._reserved = self._scratch_top = max(self._buffers.values(), default=0)
+        self._reserved = self._scratch_top = max((self._floor, *self._buffers.values()))
 
     def scratch_fits(self, size: int) -> bool:
         """Whether an area of its own is left for `size` bytes."""
@@ -359,6 +371,55 @@ class FunctionLowering:
     def shared_left(self) -> int:
         """Bytes of shared memory beside the buffers that live now."""
         return self.target.shared_per_cta - aligned(self._reserved)
+
+    # -- agents -------------------------------------------------------------------------------------------------------
+
+    @property
+    def num_warps(self) -> int:
+        """The warps that execute what is being lowered: those of its agent."""
+        return self._agent.warps
+
+    @property
+    def thread_masks(self) -> tuple[int, int]:
+        """The bits of lane and warp that are clear in the agent's first thread alone."""
+        return 31, (1 << (self.num_warps - 1).bit_length()) - 1
+
+    def barrier_op(self) -> Operation:
+        """A barrier of all threads of the agent; one warp needs none of the CTA's."""
+        agent, emit = self._agent, self.emit
+        if not agent.barrier:
+            return nvvm.BarrierOp()
+        if agent.warps == 1:
+            return nvvm.SyncWarpOp(emit.integer(FULL_WARP))
+        return nvvm.BarrierOp(emit.integer(agent.barrier), emit.integer(32 * agent.warps))
+
+    def keep_clear(self, end: int) -> None:
+        """Leaves the arena up to `end` to buffers of agents that are yet to be lowered."""
+        self.shared_bytes = max(self.shared_bytes, end)
+
+    @contextmanager
+    def agent(self, first: int, warps: int, barrier: int) -> Iterator[None]:
+        """What is emitted inside, from the current block on, is executed by `warps` warps from warp `first` on.
+
+        It has scratch memory of its own, behind all that agents before it have used.
+        """
+        outer, floor = self._agent, self._floor
+        emit, head, block = self.emit, Block(), self.emit.block
+        self._agent = Agent(first, warps, barrier)
+        self._floor = self._reserved = self._scratch_top = aligned(max(self._floor, self.shared_bytes))
+        self._heads.append((head, block))
+        emit.block = head
+        thread = emit.register("tid.x")
+        if first and first % warps == 0 and warps & warps - 1 == 0:
+            thread = emit.and_(thread, 32 * warps - 1)
+        elif first:
+            thread = emit.value(emit.sub(thread, 32 * first))
+        emit.block = block
+        with emit.region():
+            emit.from_here(head, thread)
+            yield
+        self._agent, self._floor = outer, floor
+        self._reserved = self._scratch_top = max((floor, *self._buffers.values()))
 
     def new_block(self, types: Sequence[Any] = (), dominator: Block | None = None) -> Block:
         """A block at the end of the function, to which every way leads through `dominator`, the current one if that is

@@ -250,5 +250,5 @@ def lower_print(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
 def _replicated(type: TensorType, lowering: FunctionLowering) -> LinearLayout:
     """Every thread holds the whole tile in row-major order."""
     registers = [1 << bit for bit in range(type.num_elements.bit_length() - 1)]
-    warps = (0,) * (lowering.num_warps.bit_length() - 1)
+    warps = (0,) * (lowering.num_warps - 1).bit_length()
     return LinearLayout({"register": registers, "lane": (0,) * 5, "warp": warps}, type.shape)

@@ -33,6 +33,9 @@ from .synchronization import ScratchArea
 from .types import element_of, memory_type, scalar_type, vector_of
 from .views import TileAddresses
 
+CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+"""By name: kernels without pipes do without the file that has them."""
+
 
 class Buffer(NamedTuple):
     """Where a buffer is in the arena."""
@@ -47,6 +50,7 @@ def alloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> li
     pointer, region = lowering.reserve(op, type.bytes)
     # Copies into the buffer start any time from now on; whoever used the place before must be done.
     lowering.synchronization.before_scratch(region)
+    region.piped = any(user.name == CREATE_PIPELINE for user in op.result.users)
     return [Buffer(pointer, region, type.stage_bytes)]
 
 
@@ -54,7 +58,7 @@ def dealloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> 
     lowering.release(op.buffer)
 
 
-def _stage(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
+def stage_place(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
     """Where a stage of a buffer is."""
     alignment = gcd(buffer.region.alignment, buffer.stage_bytes)
     return Place(buffer.pointer, alignment, lowering.emit.mul(stage, buffer.stage_bytes))
@@ -77,7 +81,7 @@ def _targets(
     if access is None or access.vector != vector:
         raise VerifyError(f"expects {vector} neighbouring elements in shared memory")
     holder = emit.thread_is_elected(access.lane_mask, access.warp_mask)
-    places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
+    places = shared_addresses(access, size, stage_place(buffer, lowering.value(op.stage), lowering), lowering)
     return holder, [(group, *place) for group, place in zip(access.registers, places)]
 
 
@@ -149,7 +153,7 @@ def _own_places(op: Any, lowering: FunctionLowering) -> Iterator[tuple[list[int]
     A run lies beside those of the other threads, so that no bank has two words of a wavefront.
     """
     emit = lowering.emit
-    place = _stage(lowering.value(op.buffer), lowering.value(op.stage), lowering)
+    place = stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)
     words, threads = op.buffer.type.thread_words, 32 * lowering.num_warps
     first = 0
     while first < words:
@@ -201,7 +205,7 @@ def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
         raise VerifyError(str(error)) from None
     lowering.synchronization.before_scratch(buffer.region)
     holder = emit.both(elected_of(access, conditions, lowering), holds(conditions, lowering))
-    places = shared_addresses(access, size, _stage(buffer, lowering.value(op.stage), lowering), lowering)
+    places = shared_addresses(access, size, stage_place(buffer, lowering.value(op.stage), lowering), lowering)
     for group, (pointer, offset) in zip(access.registers, places):
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
     lowering.synchronization.scratch_written(buffer.region)
@@ -214,7 +218,7 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
     tile = op.buffer.type.tile
     buffer = lowering.value(op.buffer)
     element = memory_type(element_type_of(tile))
-    place = _stage(buffer, lowering.value(op.stage), lowering)
+    place = stage_place(buffer, lowering.value(op.stage), lowering)
     try:
         access = load_access(in_whole(layout, tile.shape), offsets_of(tile), element.width)
         if op.slice is not None:

@@ -13,7 +13,7 @@ from tileiras.analysis.alias import AliasAnalysis, address_of
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects import nvvm, scf
+from tileiras.dialects import scf
 from tileiras.ir import Block, MemoryWrite, Operation, Region, TensorType, Value
 from tileiras.layout.arena import ARENA_ALIGNMENT
 
@@ -30,13 +30,15 @@ class ScratchArea:
     """A part of the scratch arena, `start` to `end` in bytes, and when it was last read, and written to be read at any
     time."""
 
-    __slots__ = ("end", "last_read", "last_written", "start")
+    __slots__ = ("end", "last_read", "last_written", "piped", "start")
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start
         self.end = end
         self.last_read = 0
         self.last_written = 0
+        self.piped = False
+        """Whether it is the buffer of a pipe, whose mbarriers order what agents do in it."""
 
     @property
     def alignment(self) -> int:
@@ -80,7 +82,12 @@ class Synchronization:
         """All threads of the CTA arrive, and see what any of them wrote to shared or global memory before."""
         self._time += 1
         self._barrier = self._time
-        self._lowering.emit.insert(nvvm.BarrierOp())
+        self._lowering.emit.insert(self._lowering.barrier_op())
+
+    def pending(self) -> bool:
+        """Whether anything has been done to memory since the last barrier that other threads may depend on."""
+        scratch = (time for area in self._regions for time in (area.last_read, area.last_written))
+        return any(time > self._barrier for time in (*self._emitted.values(), *scratch))
 
     # -- scratch -------------------------------------------------------------------------------------------------------
 
@@ -91,6 +98,8 @@ class Synchronization:
 
     def before_scratch(self, region: ScratchArea) -> None:
         """Before stores to a region: earlier loads from what it overlaps must be over in all threads."""
+        if region.piped:
+            return
         overlapping = [r for r in self._regions if r.start < region.end and region.start < r.end]
         if any(r.last_read > self._barrier for r in overlapping):
             self.barrier()
@@ -113,7 +122,7 @@ class Synchronization:
 
     def before_scratch_read(self, region: ScratchArea) -> None:
         """Before loads from a region: what other threads wrote there must be visible."""
-        if region.last_written > self._barrier:
+        if not region.piped and region.last_written > self._barrier:
             self.barrier()
 
     def before_loop(self, op: Operation) -> None:
@@ -132,7 +141,7 @@ class Synchronization:
                 continue
             read = [r for r in self._regions if r.start < region.end and region.start < r.end]
             if any(r.last_read > self._barrier and r.last_read > loop.entered for r in read):
-                barrier = nvvm.BarrierOp()
+                barrier = self._lowering.barrier_op()
                 barrier.location = self._lowering.emit.location
                 block.insert_before(barrier, block.first if after is None else after.next)
                 settled.add(block)

@@ -22,12 +22,17 @@ from tileiras.ir import (
     element_type_of,
     f32,
     i8,
+    i32,
     i64,
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 
 count_of, element_of = element_count, element_type
+
+_PIPE_TOKENS = ("nv_tileas.producer_token", "nv_tileas.consumer_token")
+_PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
+"""By name: kernels without pipes do without the file that has them."""
 
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -44,6 +49,8 @@ def scalar_type(type: Any) -> Any:
         return i64
     if isinstance(type, aa.PtrType):
         return llvm.LLVMPointerType(type.address_space)
+    if type.name in _PIPE_TOKENS:
+        return i32
     raise VerifyError(f"values of type '{type}' have no register form", prefix=False)
 
 
@@ -87,6 +94,8 @@ def fragment_type(type: Any) -> Any:
     if isinstance(type, TensorType):
         element = i64 if points_to_half_bytes(type) else scalar_type(type.element_type)
         return vector_of(element, layout_of(type).registers)
+    if type.name == _PIPE_ITERATOR:
+        return vector_of(i32, 2)
     return scalar_type(type)
 
 

@@ -72,6 +72,19 @@ class TileAddresses:
     def _moved(self, address: Value, units: Number) -> Value:
         return self._emit.gep(address, units)
 
+    def memref_base(self) -> Value:
+        """The pointer that the memref begins at, as the function has it."""
+        return self._memref.base
+
+    def memref_stride(self, dim: int) -> int:
+        """Elements from one place to the next along a dimension of the tile, DYNAMIC where that is not known."""
+        stride = self._memref.stride(self.view.dim_map[dim])
+        return stride if isinstance(stride, int) else DYNAMIC
+
+    def dynamic_stride(self, dim: int) -> Value:
+        """The same as a value of the function, where it is not known."""
+        return self._memref.stride(self.view.dim_map[dim])
+
     def _extent(self, extent: Any) -> Number:
         if isinstance(extent, int):
             return extent

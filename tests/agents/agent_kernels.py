@@ -1,0 +1,212 @@
+"""Kernels of nv_tileas with agents, as somebody would write them by hand.
+
+Each copies rows of `TILE` elements from %a through a pipe; what becomes of them differs.
+"""
+
+from __future__ import annotations
+
+from tests.lowering.tileas_to_llvm.harness import encoding
+from tileiras.layout import LinearLayout
+
+TILE = 256
+
+MEMREF = "!nv_tileaa.memref<?xf32, strides = [1]>"
+VIEW = f"!nv_tileaa.tiled_view<[{TILE}], {MEMREF}>"
+POINTER = "!nv_tileaa.ptr<f32>"
+TOKEN = "!nv_tileaa.mem_token"
+SHARED = f"#nv_tileas.shared<offset = [{', '.join(f'[{1 << bit}]' for bit in range(8))}]>"
+LD, ST, CP = (f"#nv_tileas.copy_atom<{name}, 4>" for name in ("ld_global", "st_global", "cp_async"))
+PIPE = "nv_tileas.async.pipeline"
+
+
+def layout(warps: int) -> LinearLayout:
+    """Runs of four neighbouring elements, spread over the threads of so many warps."""
+    names = {"register": 2, "lane": 5, "warp": warps.bit_length() - 1}
+    bases: dict[str, list[int]] = {}
+    bit = 0
+    for name, count in names.items():
+        bases[name] = [1 << place if place < TILE.bit_length() - 1 else 0 for place in range(bit, bit + count)]
+        bit += count
+    bases["register"] += [1 << place for place in range(bit, TILE.bit_length() - 1)]
+    return LinearLayout(bases, (TILE,))
+
+
+def tile(warps: int) -> str:
+    return f"tensor<{TILE}xf32, {encoding(layout(warps))}>"
+
+
+def buffer(depth: int) -> str:
+    return f"!nv_tileas.buffer<{depth}, tensor<{TILE}xf32, {SHARED}>>"
+
+
+def load(row: str, warps: int, name: str = "%x", view: str = "%va") -> str:
+    return (
+        f"{name}, %t_{name[1:]} = nv_tileas.tiled_load {view}[{row}] {{atom = {LD}, nv_tileaa.inbounds = array<i1: true>}}"
+        f" : {VIEW}, (i32) -> {tile(warps)}, {TOKEN}"
+    )
+
+
+def store(value: str, row: str, warps: int, view: str = "%vb") -> str:
+    return (
+        f"%s_{value[1:]} = nv_tileas.tiled_store {value}, {view}[{row}] {{atom = {ST}, nv_tileaa.inbounds = array<i1: true>}}"
+        f" : {tile(warps)}, {VIEW}, (i32) -> {TOKEN}"
+    )
+
+
+def filled(kind: str, row: str, warps: int, depth: int) -> str:
+    """Fills the acquired stage of %q, at iterator %i, with a row of %a."""
+    if kind == "cp_async":
+        attributes = f"atom = {CP}, layout = {encoding(layout(warps))}, nv_tileaa.inbounds = array<i1: true>"
+        return f"""
+        %stage = {PIPE}.get_stage %i : i32
+        nv_tileas.async.tiled_load %va[{row}] into %ring[%stage : i32] {{{attributes}}}
+          : {VIEW}, (i32), {buffer(depth)}"""
+    if kind == "bulk_load":
+        return f"""
+        nv_tileas.async.bulk_load %va[{row}] into %q {{nv_tileaa.inbounds = array<i1: true>}} : {VIEW}, (i32)"""
+    return f"""
+        {load(row, warps)}
+        {PIPE}.producer_write %x into %q : {tile(warps)}"""
+
+
+def drained(kind: str, row: str, warps: int, view: str = "%vb") -> str:
+    """Puts twice what is in the stage of %q in a row of a view, or what is in it by a bulk copy."""
+    if kind == "bulk_store":
+        return f"""
+        nv_tileas.async.bulk_store %q to {view}[{row}] {{nv_tileaa.inbounds = array<i1: true>}} : {VIEW}, (i32)"""
+    return f"""
+        %y = {PIPE}.consumer_read %q : {tile(warps)}
+        %z = nv_tileas.addf %y, %y : {tile(warps)}
+        {store("%z", row, warps, view)}"""
+
+
+def rounds(end: str, first: str, middle: str, last: str, rows: str = "%zero to %n step %one") -> str:
+    """A loop over rows on one end of the pipe, with the wait, what happens to a stage, and the signal."""
+    kind = "producer" if end == "%p" else "consumer"
+    return f"""
+      %i0 = {PIPE}.create_iterator {end} : !nv_tileas.{kind}_token
+      %last = scf.for %row = {rows} iter_args(%i = %i0) -> (!nv_tileas.pipeline_iterator) : i32 {{
+        %q = {PIPE}.{first} {end}, %i
+        {middle}
+        %r = {PIPE}.{last} %q
+        %j = {PIPE}.inc_iter %i
+        scf.yield %j : !nv_tileas.pipeline_iterator
+      }}
+      {PIPE}.yield"""
+
+
+def producer(kind: str, warps: int, depth: int) -> str:
+    return rounds("%p", "producer_acquire", filled(kind, "%row", warps, depth), "producer_commit")
+
+
+def consumer(kind: str, warps: int, view: str = "%vb") -> str:
+    return rounds("%c", "consumer_wait", drained(kind, "%row", warps, view), "consumer_release")
+
+
+def kernel(
+    agents: list[tuple[int, str]],
+    depth: int = 2,
+    kinds: tuple[str, str] = ("st_shared", "ld_shared"),
+    gpu: str = "sm_90",
+    registers: list[int] | None = None,
+    block_warps: int = 0,
+    before: str = "",
+    after: str = "",
+    warps: int = 4,
+) -> str:
+    """A kernel with one pipe, %p and %c, over %ring; `agents` are warps and programs."""
+    total = block_warps or sum(count for count, _ in agents)
+    regions = ", ".join(f"{{{program}\n    }}" for _, program in agents)
+    counts = ", ".join(str(count) for count, _ in agents)
+    limits = f" max_regs = [{', '.join(map(str, registers))}]" if registers else ""
+    return f"""
+module {{
+  nv_tileaa.func @k(%pa: {POINTER}, %pb: {POINTER}, %pc: {POINTER}, %n: i32) attributes {{
+      kernel_spec = #nv_tileaa.kernel_spec<numWarps = {warps}, numCtas = 1>, nv_tileas.block_warps = {total} : i32,
+      target_spec = "{gpu}"}} {{
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %size = arith.constant {64 * TILE} : i32
+    %a = nv_tileas.assume #nv_tileaa.div_by<16>, %pa : {POINTER}
+    %b = nv_tileas.assume #nv_tileaa.div_by<16>, %pb : {POINTER}
+    %c_ = nv_tileas.assume #nv_tileaa.div_by<16>, %pc : {POINTER}
+    %ma = nv_tileas.make_memref %a, sizes = [%size], strides = [] : {POINTER}, (i32), () -> {MEMREF}
+    %mb = nv_tileas.make_memref %b, sizes = [%size], strides = [] : {POINTER}, (i32), () -> {MEMREF}
+    %mc = nv_tileas.make_memref %c_, sizes = [%size], strides = [] : {POINTER}, (i32), () -> {MEMREF}
+    %va = nv_tileas.block_tile %ma : {VIEW}
+    %vb = nv_tileas.block_tile %mb : {VIEW}
+    %vc = nv_tileas.block_tile %mc : {VIEW}
+    {before}
+    %ring = nv_tileas.alloc_tensor : {buffer(depth)}
+    %p, %c = {PIPE}.create_pipeline %ring stages {depth} producer = {kinds[0]} consumer = {kinds[1]} : {buffer(depth)}
+    {PIPE}.agent_switch num_agents_per_group = [{", ".join("1" for _ in agents)}] num_warps = [{counts}]{limits} {regions}
+    nv_tileas.dealloc_tensor %ring : {buffer(depth)}
+    {after}
+    nv_tileaa.return
+  }}
+}}
+"""
+
+
+def copy_kernel(
+    producer_kind: str, consumer_kind: str, depth: int, gpu: str, producers: int = 1, consumers: int = 4, **options
+) -> str:
+    """One agent that loads, one that stores."""
+    agents = [(consumers, consumer(consumer_kind, consumers)), (producers, producer(producer_kind, producers, depth))]
+    return kernel(agents, depth, (producer_kind, consumer_kind), gpu, **options)
+
+
+def two_consumers(kind: str, depth: int, gpu: str, warps: int = 2) -> str:
+    """Two agents read every stage: one puts twice a row in %b, the other the row's square in %c_."""
+    square = drained("ld_shared", "%row", warps, "%vc").replace("addf", "mulf")
+    agents = [
+        (warps, consumer("ld_shared", warps)),
+        (warps, rounds("%c", "consumer_wait", square, "consumer_release")),
+        (1, producer(kind, 1, depth)),
+    ]
+    return kernel(agents, depth, (kind, "ld_shared"), gpu, warps=warps)
+
+
+def persistent(kind: str, depth: int, gpu: str, columns: int = 3) -> str:
+    """Each block sums `columns` rows for every tile of its own, the pipe running on from one tile to the next."""
+    tiles = f"""
+      %id = nv_tileas.get_program_id x : i32
+      %blocks = nv_tileas.get_num_programs x : i32
+      %columns = arith.constant {columns} : i32"""
+
+    def nested(end: str, before: str, inner: str, after: str, start: str = "", carried: str = "") -> str:
+        side = "producer" if end == "%p" else "consumer"
+        first, last = ("producer_acquire", "producer_commit") if end == "%p" else ("consumer_wait", "consumer_release")
+        iterator = "!nv_tileas.pipeline_iterator"
+        types = f"({iterator}{', ' + carried if carried else ''})"
+        sums = ", %acc = %start" if carried else ""
+        results = "%j1, %sum" if carried else "%j1"
+        return f"""
+      {tiles}
+      %i0 = {PIPE}.create_iterator {end} : !nv_tileas.{side}_token
+      %end = scf.for %tile = %id to %n step %blocks iter_args(%i1 = %i0) -> ({iterator}) : i32 {{
+        %base = arith.muli %tile, %columns : i32
+        {start}
+        {results} = scf.for %k = %zero to %columns step %one iter_args(%i = %i1{sums}) -> {types} : i32 {{
+          %row = arith.addi %base, %k : i32
+          {before}
+          %q = {PIPE}.{first} {end}, %i
+          {inner}
+          %r = {PIPE}.{last} %q
+          %j = {PIPE}.inc_iter %i
+          scf.yield %j{', %total' if carried else ''} : {types[1:-1]}
+        }}
+        {after}
+        scf.yield %j1 : {iterator}
+      }}
+      {PIPE}.yield"""
+
+    summed = f"""
+          %y = {PIPE}.consumer_read %q : {tile(4)}
+          %total = nv_tileas.addf %acc, %y : {tile(4)}"""
+    zero = f"%start = arith.constant dense<0.0> : tensor<{TILE}xf32> as {tile(4)}"
+    agents = [
+        (4, nested("%c", "", summed, store("%sum", "%tile", 4), zero, tile(4))),
+        (1, nested("%p", "", filled(kind, "%row", 1, depth), "")),
+    ]
+    return kernel(agents, depth, (kind, "ld_shared"), gpu)

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tileiras.codegen import ptxas as assembler
+
+
+@pytest.fixture
+def assemble(ptxas: str) -> Callable[[str, str], assembler.Resources]:
+    """A function that has ptxas judge PTX for a GPU, without a word of complaint, and gives what the kernel takes."""
+
+    def judge(code: str, gpu: str) -> assembler.Resources:
+        found = assembler.assemble(code, gpu, ptxas=ptxas)
+        assert not found.messages
+        return found.resources["k"]
+
+    return judge

@@ -1,0 +1,72 @@
+"""Texts with agents to PTX, run in the emulator over several seeds with the search for races."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tests.agents.agent_kernels import TILE
+from tests.lowering.tileas_to_llvm import harness
+from tileiras.ir import parse_module
+from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.passes.tileaa_agent_verifier import AgentVerifier
+from tileiras.sim import EmulationError, emulate
+
+SEEDS = (None, 0, 1, 2)
+ROWS = 7
+
+
+def verify(text: str, gpu: str = "sm_90") -> None:
+    """Raises CompileError with what is wrong with the agents of a text."""
+    PassManager([AgentVerifier(compute_capability=gpu)], verify_each=False).run(parse_module(text), PassContext(None))
+
+
+def ptx(text: str, gpu: str = "sm_90") -> str:
+    verify(text, gpu)
+    return harness.ptx(text, gpu)
+
+
+def values(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-50, 50, 64 * TILE).astype(np.float32)
+
+
+def run(code: str, seed: int | None, rows: int = ROWS, grid: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(a, b, c) after a launch of one block for so many rows; what is not written is -1."""
+    a = values()
+    b, c = (np.full_like(a, -1) for _ in range(2))
+    assert emulate(code, "k", grid, [a, b, c, rows], seed=seed).searched_races
+    return a, b, c
+
+
+def check(actual: np.ndarray, expected: np.ndarray, rows: int = ROWS) -> None:
+    """The first `rows` rows are as expected, the others untouched."""
+    np.testing.assert_array_equal(actual[: rows * TILE], expected[: rows * TILE])
+    assert (actual[rows * TILE :] == -1).all()
+
+
+WAIT = r"mbarrier\.(?:try|test)_wait[^;]*;\s*(?:not\.pred[^;]*;\s*)?@!?%p\d+ bra[^;]*;"
+"""A wait for a phase, with the branch back to it."""
+
+SYNCHRONISATION = re.compile(
+    rf"{WAIT}"
+    r"|\bbar(?:rier)?\.[\w.:]+\s[^;]*;|\bfence\.[\w.:]+\s*;|\bmbarrier\.(?:init|arrive)[^;]*;"
+    r"|\bcp\.async\.mbarrier\.arrive[^;]*;|\bcp\.async\.bulk\.(?:commit_group|wait_group)[^;]*;|\bsetmaxnreg[^;]*;"
+)
+
+
+def sites(code: str) -> list[tuple[str, str]]:
+    """(what stands there, the text without it) for everything that synchronises."""
+    return [(" ".join(found[0].split()), code[: found.start()] + code[found.end() :])
+            for found in SYNCHRONISATION.finditer(code)]  # fmt: skip
+
+
+def survives(code: str, judge: Any, seeds: tuple[int | None, ...] = SEEDS) -> bool:
+    """Whether changed code still gives what `judge(code, seed)` accepts, for every seed."""
+    for seed in seeds:
+        try:
+            judge(code, seed)
+        except (EmulationError, AssertionError):
+            return False
+    return True

@@ -1,0 +1,103 @@
+"""Kernels of agents in the emulator: right in every order that a seed gives, wrong without any of what orders them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.agents import agent_kernels as kernels
+from tests.agents.running import SEEDS, check, ptx, run, sites, survives
+from tileiras.targets import target
+from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
+DEPTHS = (1, 2, 3, 4)
+EXECUTED = [kinds for kinds in PIPE_PROTOCOLS if "wgmma" not in kinds]
+"""Pairs of kinds that a text can use already."""
+
+PAIRS = [
+    (kinds, gpu) for kinds in EXECUTED for gpu in TARGETS if target(gpu).meets(PIPE_PROTOCOLS[kinds].requires)
+]
+
+
+def judge_copy(kinds, code, seed):
+    a, b, _ = run(code, seed)
+    check(b, a if kinds[1] == "bulk_store" else 2 * a)
+
+
+@pytest.mark.parametrize("kinds, gpu", PAIRS, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+def test_every_protocol_on_every_target(kinds, gpu, assemble):
+    code = ptx(kernels.copy_kernel(*kinds, 2, gpu), gpu)
+    assemble(code, gpu)
+    judge_copy(kinds, code, 0)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
+def test_rings_of_every_depth(kinds, depth):
+    code = ptx(kernels.copy_kernel(*kinds, depth, "sm_90"))
+    for seed in SEEDS:
+        judge_copy(kinds, code, seed)
+
+
+@pytest.mark.parametrize("producers, consumers", [(1, 1), (2, 4), (4, 4), (4, 1)])
+@pytest.mark.parametrize("kinds", [("st_shared", "ld_shared"), ("cp_async", "ld_shared")], ids="-".join)
+def test_agents_of_any_number_of_warps(kinds, producers, consumers, assemble):
+    code = ptx(kernels.copy_kernel(*kinds, 2, "sm_80", producers, consumers, warps=consumers), "sm_80")
+    assemble(code, "sm_80")
+    assert f".reqntid {32 * (producers + consumers)}\n" in code
+    for seed in SEEDS:
+        judge_copy(kinds, code, seed)
+
+
+@pytest.mark.parametrize("kind", ["st_shared", "cp_async", "bulk_load"])
+def test_two_groups_of_consumers(kind, assemble):
+    code = ptx(kernels.two_consumers(kind, 3, "sm_90"))
+    assemble(code, "sm_90")
+    for seed in SEEDS:
+        a, b, c = run(code, seed)
+        check(b, 2 * a)
+        check(c, a * a)
+
+
+@pytest.mark.parametrize("kind, depth", itertools.product(("cp_async", "bulk_load"), (1, 2, 4)))
+def test_a_persistent_loop_keeps_its_pipe_running(kind, depth, assemble):
+    code = ptx(kernels.persistent(kind, depth, "sm_90"))
+    assemble(code, "sm_90")
+    for seed in SEEDS:
+        a, b, _ = run(code, seed, rows=5, grid=2)
+        sums = a[: 15 * kernels.TILE].reshape(5, 3, kernels.TILE).sum(1).reshape(-1)
+        check(b, np.concatenate([sums, a]), 5)
+
+
+def test_no_rounds_at_all():
+    code = ptx(kernels.copy_kernel("cp_async", "ld_shared", 2, "sm_90"))
+    a, b, _ = run(code, 0, rows=0)
+    assert (b == -1).all()
+
+
+@pytest.mark.parametrize("kinds", EXECUTED, ids="-".join)
+def test_nothing_that_orders_agents_is_superfluous(kinds):
+    code = ptx(kernels.copy_kernel(*kinds, 2, "sm_90", producers=2, consumers=2, warps=2))
+    found = sites(code)
+    assert len(found) >= 10
+
+    def judge(code, seed):
+        judge_copy(kinds, code, seed)
+
+    assert survives(code, judge)
+    assert [line for line, broken in found if survives(broken, judge)] == []
+
+
+def test_nothing_that_orders_two_groups_of_consumers_is_superfluous():
+    code = ptx(kernels.two_consumers("bulk_load", 2, "sm_90"))
+
+    def judge(code, seed):
+        a, b, c = run(code, seed)
+        check(b, 2 * a)
+        check(c, a * a)
+
+    assert survives(code, judge)
+    assert [line for line, broken in sites(code) if survives(broken, judge)] == []

@@ -1,0 +1,310 @@
+"""Pipes of a function: which one a token or an iterator belongs to, who fills and drains it, and what is wrong with it.
+
+`pipe_model.py` looks at the order in which agents take turns; here is what can be said of operations one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.dialects.nv_tileas.pipes import (
+    BulkLoadOp,
+    BulkStoreOp,
+    ConsumeOneOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerTokenType,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerTokenType,
+    ProducerWriteOp,
+)
+from tileiras.ir import Operation, Region, TensorType, Terminator, Value
+from tileiras.requirements import spelled
+from tileiras.targets import Target
+from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PIPE_PROTOCOLS, PipeProtocol
+from tileiras.targets.sm import WARPGROUP
+
+Finding = tuple[Operation, str]
+
+FILLS = (ProducerAcquireOp, ProduceOneOp)
+DRAINS = (ConsumerWaitOp, ConsumeOneOp)
+ON_TOKENS = (
+    *FILLS, *DRAINS, ProducerCommitOp, ConsumerReleaseOp, ProducerWriteOp, ConsumerReadOp, BulkLoadOp, BulkStoreOp,
+)  # fmt: skip
+
+_WITH = {
+    ProducerWriteOp: "st_shared", ProduceOneOp: "st_shared", BulkLoadOp: "bulk_load", tileas.StoreTensorOp: "st_shared",
+    tileas.AsyncTiledLoadOp: "cp_async", tileas.AsyncLoadOp: "cp_async",
+    ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store", tileas.CopyOp: "ld_shared",
+}  # fmt: skip
+"""How operations fill and drain the stages that they touch."""
+
+_WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
+_ON_BUFFERS = (*_WRITES, tileas.CopyOp)
+
+
+def sources(value: Value) -> list[Operation]:
+    """The operations whose results a value may be, through loops and branches."""
+    found: dict[Operation, None] = {}
+    seen = {value}
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        carried = incoming(current)
+        if carried is None:
+            if current.defining_op is not None:
+                found[current.defining_op] = None
+            continue
+        for each in carried:
+            if each.value not in seen:
+                seen.add(each.value)
+                pending.append(each.value)
+    return list(found)
+
+
+def pipe_of(value: Value) -> CreatePipelineOp | None:
+    """The pipe of a token or an iterator; None where it may be that of several."""
+    found: set[Operation] = set()
+    seen: set[Value] = set()
+    pending = [value]
+    while pending:
+        for op in sources(pending.pop()):
+            before: Any = op.iterator if isinstance(op, IncIterOp) else getattr(op, "token", None)
+            if isinstance(op, CreatePipelineOp):
+                found.add(op)
+            elif before is not None and before not in seen:
+                seen.add(before)
+                pending.append(before)
+    return found.pop() if len(found) == 1 else None  # type: ignore[return-value]
+
+
+def agent_of(op: Operation) -> Region | None:
+    """The region of the nearest agent around an operation; None for the kernel itself."""
+    while op.parent_op is not None:
+        if isinstance(op.parent_op, AgentSwitchOp):
+            return op.parent.parent  # type: ignore[union-attr]
+        op = op.parent_op
+    return None
+
+
+def protocol_of(pipe: CreatePipelineOp) -> PipeProtocol:
+    return PIPE_PROTOCOLS[pipe.kinds]
+
+
+class PipeUses:
+    """The operations on each pipe of a function, and the agents that they are in."""
+
+    def __init__(self, func: Operation) -> None:
+        self.pipes: dict[CreatePipelineOp, list[Any]] = {}
+        self.strays: list[Operation] = []
+        """Operations whose token may be of several pipes, or of none."""
+        self.buffers: dict[Value, CreatePipelineOp] = {}
+        for op in func.walk():
+            if isinstance(op, CreatePipelineOp):
+                self.pipes[op] = []
+                self.buffers.update(dict.fromkeys(op.buffers, op))
+            elif isinstance(op, ON_TOKENS):
+                pipe = pipe_of(op.token)
+                if pipe is None:
+                    self.strays.append(op)
+                else:
+                    self.pipes.setdefault(pipe, []).append(op)
+
+    def filling(self, pipe: CreatePipelineOp) -> list[Region | None]:
+        return _agents(op for op in self.pipes[pipe] if isinstance(op, FILLS))
+
+    def draining(self, pipe: CreatePipelineOp) -> list[Region | None]:
+        return _agents(op for op in self.pipes[pipe] if isinstance(op, DRAINS))
+
+
+def _agents(operations: Iterator[Operation]) -> list[Region | None]:
+    return list(dict.fromkeys(map(agent_of, operations)))
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def pipe_errors(func: Operation, uses: PipeUses, gpu: Target) -> Iterator[Finding]:
+    """What is wrong with the pipes of a function, apart from the order of what agents do."""
+    for op in uses.strays:
+        yield op, "expects an end of one pipe, which is known here"
+    for pipe, operations in uses.pipes.items():
+        yield from _ends_errors(pipe, uses, func)
+        yield from _kind_errors(pipe, operations, gpu)
+        for op in operations:
+            wrong = _unpaired(op) or _iterator_error(op, pipe) or _tile_error(op, pipe)
+            if wrong:
+                yield op, wrong
+    for op in func.walk():
+        if isinstance(op, _ON_BUFFERS) and op.buffer in uses.buffers:
+            wrong = _outside_error(op, uses)
+            if wrong:
+                yield op, wrong
+
+
+def _ends_errors(pipe: CreatePipelineOp, uses: PipeUses, func: Operation) -> Iterator[Finding]:
+    filling, draining = uses.filling(pipe), uses.draining(pipe)
+    if pipe.parent_op is not func:
+        yield pipe, "expects to stand in the function's own block"
+    if draining and not filling:
+        yield pipe, "is a pipe that an agent waits for and none fills"
+    if filling and not draining:
+        yield pipe, "is a pipe that an agent fills and none drains"
+    if len(filling) > 1:
+        yield pipe, "is a pipe that two agents fill"
+    switches = {None if agent is None else agent.parent for agent in (*filling, *draining)}
+    if len(switches) > 1:
+        yield pipe, "is a pipe between agents that do not run beside each other"
+
+
+def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> Iterator[Finding]:
+    protocol, (producer, consumer) = protocol_of(pipe), pipe.kinds
+    if not gpu.meets(protocol.requires):
+        needs = spelled(protocol.requires)
+        yield pipe, f"is filled by '{producer}' and drained by '{consumer}', which needs {needs}, not {gpu.name}"
+    if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
+        yield pipe, f"moves {pipe.stage_bytes} bytes a stage, of which an mbarrier counts {MOST_TRANSACTION_BYTES}"
+    for op in operations:
+        kind = _WITH.get(type(op))
+        wanted = producer if isinstance(op.token.type, ProducerTokenType) else consumer
+        if kind is not None and kind != wanted:
+            yield op, _other_kind(kind, wanted)
+        if isinstance(op, ProducerAcquireOp) and protocol.counts_bytes:
+            loads = [user.buffer.value if user.buffer is not None else 0 for user in op.result.users
+                     if isinstance(user, BulkLoadOp)]  # fmt: skip
+            if sorted(loads) != list(range(len(pipe.buffers))):
+                yield op, (
+                    f"expects one bulk copy into the stage for each of {len(pipe.buffers)} buffers, whose bytes the "
+                    f"consumer waits for, but got {len(loads)}"
+                )
+
+
+def _other_kind(kind: str, wanted: str) -> str:
+    return f"is of kind '{kind}', on a pipe of '{wanted}'"
+
+
+def warpgroup_errors(pipe: CreatePipelineOp, agent: int, first: int, count: int) -> Iterator[Finding]:
+    """`agent`, which drains the pipe with `count` warps from warp `first` on."""
+    if pipe.kinds[1] == "wgmma" and (first % WARPGROUP or count % WARPGROUP):
+        yield pipe, f"is drained by warpgroups, in agent {agent} of {count} warps from warp {first} on"
+
+
+_OPENED = {ProducerAcquireOp: (ProducerCommitOp, "acquires a stage that it never commits"),
+           ConsumerWaitOp: (ConsumerReleaseOp, "waits for a stage that it never releases")}  # fmt: skip
+_ON_STAGE = {
+    ProducerCommitOp: (ProducerAcquireOp, "commits a stage that it has not acquired"),
+    ProducerWriteOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
+    BulkLoadOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
+    ConsumerReleaseOp: (ConsumerWaitOp, "releases a stage that it has not waited for"),
+    ConsumerReadOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
+    BulkStoreOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
+}
+
+
+def _unpaired(op: Any) -> str:
+    closing, text = _OPENED.get(type(op), (None, ""))
+    if closing is not None:
+        return "" if any(isinstance(user, closing) for user in _users(op.result)) else text
+    opening, text = _ON_STAGE.get(type(op), (None, ""))
+    return "" if opening is None or any(isinstance(source, opening) for source in sources(op.token)) else text
+
+
+def _users(token: Value) -> Iterator[Operation]:
+    """The operations that a token comes to, through loops and branches."""
+    seen = {token}
+    pending = [token]
+    while pending:
+        current = pending.pop()
+        for user in current.users:
+            yield user
+            if isinstance(user, ON_TOKENS):
+                continue
+            around = user.parent_op if user.has_trait(Terminator) else user
+            for value in _carried(around):
+                carried = incoming(value)
+                if value not in seen and carried and any(each.value is current for each in carried):
+                    seen.add(value)
+                    pending.append(value)
+
+
+def _carried(op: Any) -> list[Value]:
+    """What a loop or branch makes of the tokens that it is given."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    values = [*op.results, *(argument for block in blocks for argument in block.arguments)]
+    return [value for value in values if isinstance(value.type, (ProducerTokenType, ConsumerTokenType))]
+
+
+def _iterator_error(op: Any, pipe: CreatePipelineOp) -> str:
+    iterator = getattr(op, "iterator", None)
+    if iterator is None:
+        return ""
+    if pipe_of(iterator) is not pipe:
+        return "goes by the iterator of another pipe"
+    begun = [source for source in _beginnings(iterator) if source.token.type is not op.token.type]
+    return "goes by the iterator of the other end" if begun else ""
+
+
+def _beginnings(iterator: Value) -> list[CreateIteratorOp]:
+    found: dict[CreateIteratorOp, None] = {}
+    seen: set[Value] = set()
+    pending = [iterator]
+    while pending:
+        for op in sources(pending.pop()):
+            if isinstance(op, CreateIteratorOp):
+                found[op] = None
+            elif isinstance(op, IncIterOp) and op.iterator not in seen:
+                seen.add(op.iterator)
+                pending.append(op.iterator)
+    return list(found)
+
+
+def _tile_error(op: Any, pipe: CreatePipelineOp) -> str:
+    """Whether an operation moves the tile that the stage has in its buffer."""
+    if isinstance(op, (ProduceOneOp, ConsumeOneOp)):
+        types = list(op.producer_types if isinstance(op, ProduceOneOp) else op.consumer_types)
+        if len(types) != len(pipe.buffers):
+            return f"has {len(types)} tiles, on a pipe of {len(pipe.buffers)} buffers"
+        pairs = list(zip(types, pipe.buffers))
+    elif isinstance(op, (ProducerWriteOp, ConsumerReadOp, BulkLoadOp, BulkStoreOp)):
+        number = 0 if op.buffer is None else op.buffer.value
+        if not 0 <= number < len(pipe.buffers):
+            return f"names buffer {number}, on a pipe of {len(pipe.buffers)}"
+        pairs = [(_moved(op).type, pipe.buffers[number])]
+    else:
+        return ""
+    for type, buffer in pairs:
+        tile = buffer.type.tile
+        if not hasattr(type, "shape") or (type.shape, type.element_type) != (tile.shape, tile.element_type):
+            return f"expects a tile like {tile}, got {type}"
+        if isinstance(type, TensorType) and not isinstance(type.encoding, tileas.LinearLayoutAttr):
+            return f"expects a tile in registers, got {type}"
+    return ""
+
+
+def _moved(op: Any) -> Value:
+    if isinstance(op, ProducerWriteOp):
+        return op.tensor
+    return op.result if isinstance(op, ConsumerReadOp) else op.view
+
+
+def _outside_error(op: Any, uses: PipeUses) -> str:
+    """Whether an agent touches the buffer of a pipe whose stages it neither acquires nor waits for."""
+    pipe = uses.buffers[op.buffer]
+    writes = isinstance(op, _WRITES)
+    kind, wanted = _WITH[type(op)], pipe.kinds[0 if writes else 1]
+    if kind != wanted:
+        return _other_kind(kind, wanted)
+    if agent_of(op) in (uses.filling(pipe) if writes else uses.draining(pipe)):
+        return ""
+    does, not_ = ("writes to", "fill") if writes else ("reads", "drain")
+    return f"{does} a pipe's buffer in an agent that does not {not_} it"

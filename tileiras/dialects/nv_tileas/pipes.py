@@ -1,0 +1,393 @@
+"""Pipes: rings of stages in shared memory through which agents hand tiles to each other.
+
+    %p, %c = nv_tileas.async.pipeline.create_pipeline %b stages 2 producer = cp_async
+      : !nv_tileas.buffer<2, tensor<...>>
+
+One agent fills the stages in turn, one or more drain them, each of these every stage:
+
+    %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.producer_token
+    %q = nv_tileas.async.pipeline.producer_acquire %p, %i             waits until the stage is empty
+    ...                                                               fills it
+    %r = nv_tileas.async.pipeline.producer_commit %q                  it is full once this has landed
+    %j = nv_tileas.async.pipeline.inc_iter %i
+
+and likewise `consumer_wait`, `consumer_read`, `consumer_release`.  `producer_kind` and `consumer_kind` say by which
+instructions stages are filled and drained; `tileiras/targets/pipe_protocol.py` has what follows from them.  A pipe
+without buffers carries no tiles: a mutex, or an order, between agents.
+
+A token that `producer_acquire` or `consumer_wait` gives stands for the stage that it is about, also when a loop carries
+it on; the ends that `create_pipeline` gives stand for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.arith import integer_like
+from tileiras.ir import (
+    ArrayAttr,
+    Attribute,
+    AttrSizedOperandSegments,
+    EnumAttr,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    Operation,
+    Pure,
+    SingleBlock,
+    TensorType,
+    Type,
+    TypedAttribute,
+    Value,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    region,
+    result,
+    variadic_operand,
+    variadic_result,
+)
+
+from .agents import PREFIX, YieldOp
+from .attributes import LinearLayoutAttr
+from .buffers import BufferType
+
+_NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
+
+
+class ProducerTokenType(Type):
+    """The end of a pipe that is filled, and which of its stages has been acquired."""
+
+    name = "nv_tileas.producer_token"
+
+
+class ConsumerTokenType(Type):
+    """The end of a pipe that is drained, and which of its stages has been waited for."""
+
+    name = "nv_tileas.consumer_token"
+
+
+class PipelineIteratorType(Type):
+    """Which stage of a pipe comes next, and the parity of the number of rounds through all of them."""
+
+    name = "nv_tileas.pipeline_iterator"
+
+
+class ProducerKindAttr(EnumAttr):
+    """The copy atom that fills stages."""
+
+    name = "nv_tileas.producer_kind"
+    keyword_only = True
+    cases = {"st_shared": 0, "cp_async": 1, "bulk_load": 2}
+
+
+class ConsumerKindAttr(EnumAttr):
+    """What reads stages: loads of threads and warps, products of warpgroups, bulk copies."""
+
+    name = "nv_tileas.consumer_kind"
+    keyword_only = True
+    cases = {"ld_shared": 0, "wgmma": 1, "bulk_store": 2}
+
+
+class CreatePipelineOp(Operation):
+    """A pipe over the stages of buffers, which are filled and drained together."""
+
+    name = f"{PREFIX}create_pipeline"
+    traits = (MemoryWrite,)
+    buffers = variadic_operand(BufferType)
+    num_stages = attribute(_NUMBER)
+    producer_kind = attribute(ProducerKindAttr, optional=True)
+    consumer_kind = attribute(ConsumerKindAttr, optional=True)
+    offset = attribute(IntegerAttr, "of its mbarriers, in bytes from the start of the arena", optional=True)
+    producer = result(ProducerTokenType)
+    consumer = result(ConsumerTokenType)
+    assembly_format = (
+        "($buffers^)? `stages` $num_stages (`producer` `=` $producer_kind^)? (`consumer` `=` $consumer_kind^)?"
+        " attr-dict (`:` type($buffers)^)?"
+    )
+
+    MBARRIER_BYTES = 8
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [ProducerTokenType(), ConsumerTokenType()]
+
+    @property
+    def kinds(self) -> tuple[str, str]:
+        """How stages are filled and drained; by threads where the text does not say."""
+        producer = "st_shared" if self.producer_kind is None else self.producer_kind.value
+        return producer, "ld_shared" if self.consumer_kind is None else self.consumer_kind.value
+
+    @property
+    def mbarrier_bytes(self) -> int:
+        """Shared memory of the mbarriers: for each stage one that says it is full and one that says it is empty."""
+        return 2 * self.num_stages.value * self.MBARRIER_BYTES
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of the tiles of one stage."""
+        return sum(buffer.type.stage_bytes for buffer in self.buffers)
+
+    def verify_op(self) -> None:
+        stages = self.num_stages.value
+        if stages < 1:
+            raise VerifyError("expects at least one stage")
+        for buffer in self.buffers:
+            if stages != buffer.type.stages:
+                raise VerifyError(f"has {stages} stages in a buffer of {buffer.type.stages}")
+            if buffer.type.is_of_registers:
+                raise VerifyError(f"expects a buffer that all threads read, got {buffer.type}")
+        for number, kind in enumerate(self.kinds):
+            if not self.buffers and kind not in ("st_shared", "ld_shared"):
+                raise VerifyError(f"has no buffer that '{kind}' could {('fill', 'drain')[number]}")
+
+
+class CreateIteratorOp(Operation):
+    """An iterator at the first stage of a pipe."""
+
+    name = f"{PREFIX}create_iterator"
+    traits = (Pure,)
+    token = operand()
+    result = result(PipelineIteratorType)
+    assembly_format = "$token attr-dict `:` type($token)"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [PipelineIteratorType()]
+
+    def verify_op(self) -> None:
+        if not isinstance(self.token.type, (ProducerTokenType, ConsumerTokenType)):
+            raise VerifyError(f"expects an end of a pipe, but got {self.token.type}")
+
+
+class IncIterOp(Operation):
+    """The iterator at the next stage."""
+
+    name = f"{PREFIX}inc_iter"
+    traits = (Pure,)
+    iterator = operand(PipelineIteratorType)
+    result = result(PipelineIteratorType)
+    assembly_format = "$iterator attr-dict"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [PipelineIteratorType()]
+
+
+class GetStageOp(Operation):
+    """The number of the stage that an iterator is at, as operations on buffers take it."""
+
+    name = f"{PREFIX}get_stage"
+    traits = (Pure,)
+    iterator = operand(PipelineIteratorType)
+    result = result(integer_like)
+    assembly_format = "$iterator attr-dict `:` type($result)"
+
+    def verify_op(self) -> None:
+        if self.result.type is not i32:
+            raise VerifyError(f"gives the number of a stage as i32, not as {self.result.type}")
+
+
+# ---- one stage -------------------------------------------------------------------------------------------------------
+
+
+class _OnToken(Operation):
+    """Takes an end of a pipe and gives it back."""
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [operands[0].type]
+
+
+class ProducerAcquireOp(_OnToken):
+    """Waits until a stage is empty."""
+
+    name = f"{PREFIX}producer_acquire"
+    traits = (MemoryRead, MemoryWrite)
+    token = operand(ProducerTokenType)
+    iterator = operand(PipelineIteratorType)
+    result = result(ProducerTokenType)
+    assembly_format = "$token `,` $iterator attr-dict"
+
+
+class ProducerCommitOp(_OnToken):
+    """Says that the acquired stage is full, or will be once the copies into it have landed."""
+
+    name = f"{PREFIX}producer_commit"
+    traits = (MemoryRead, MemoryWrite)
+    token = operand(ProducerTokenType)
+    result = result(ProducerTokenType)
+    assembly_format = "$token attr-dict"
+
+
+class ConsumerWaitOp(_OnToken):
+    """Waits until a stage is full."""
+
+    name = f"{PREFIX}consumer_wait"
+    traits = (MemoryRead, MemoryWrite)
+    token = operand(ConsumerTokenType)
+    iterator = operand(PipelineIteratorType)
+    result = result(ConsumerTokenType)
+    assembly_format = "$token `,` $iterator attr-dict"
+
+
+class ConsumerReleaseOp(_OnToken):
+    """Says that the stage that was waited for is empty."""
+
+    name = f"{PREFIX}consumer_release"
+    traits = (MemoryRead, MemoryWrite)
+    token = operand(ConsumerTokenType)
+    result = result(ConsumerTokenType)
+    assembly_format = "$token attr-dict"
+
+
+_REGISTER_TILE = "expects a tile in registers"
+
+
+class ProducerWriteOp(Operation):
+    """Writes a tile to the acquired stage of one of the pipe's buffers, which are counted from 0."""
+
+    name = f"{PREFIX}producer_write"
+    traits = (MemoryWrite,)
+    tensor = operand(TensorType)
+    token = operand(ProducerTokenType)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = "$tensor `into` $token (`buffer` `=` $buffer^)? attr-dict `:` type($tensor)"
+
+    def verify_op(self) -> None:
+        if self.tensor.type.encoding is not None and not isinstance(self.tensor.type.encoding, LinearLayoutAttr):
+            raise VerifyError(f"{_REGISTER_TILE}, got {self.tensor.type}")
+
+
+class ConsumerReadOp(Operation):
+    """The tile in the stage that was waited for of one of the pipe's buffers, in registers."""
+
+    name = f"{PREFIX}consumer_read"
+    traits = (MemoryRead,)
+    token = operand(ConsumerTokenType)
+    buffer = attribute(_NUMBER, optional=True)
+    result = result(TensorType)
+    assembly_format = "$token (`buffer` `=` $buffer^)? attr-dict `:` type($result)"
+
+    def verify_op(self) -> None:
+        if self.result.type.encoding is not None and not isinstance(self.result.type.encoding, LinearLayoutAttr):
+            raise VerifyError(f"{_REGISTER_TILE}, got {self.result.type}")
+
+
+class _BulkCopy(Operation):
+    """A tile between global memory and a stage, copied by one thread of the agent.
+
+    The tile lies inside the memref as a whole, in runs of at least 16 bytes at multiples of 16 that are the same in
+    both places.  No memory token orders it: what it reads is written before the agents begin, what it writes is read
+    after they end.
+    """
+
+    def check_view(self: Any) -> None:
+        if len(self.coords) != len(self.view.type.shape):
+            raise VerifyError(f"expects {len(self.view.type.shape)} coordinates, but got {len(self.coords)}")
+
+
+class BulkLoadOp(_BulkCopy):
+    """Fills the acquired stage of one of the pipe's buffers with a tile from global memory."""
+
+    name = "nv_tileas.async.bulk_load"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    view = operand(aa.TiledViewType)
+    coords = variadic_operand(integer_like)
+    token = operand(ProducerTokenType)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = (
+        "$view `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
+        " `:` type($view) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        self.check_view()
+
+
+class BulkStoreOp(_BulkCopy):
+    """Copies a tile in the stage that was waited for to global memory."""
+
+    name = "nv_tileas.async.bulk_store"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    token = operand(ConsumerTokenType)
+    view = operand(aa.TiledViewType)
+    coords = variadic_operand(integer_like)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = (
+        "$token (`buffer` `=` $buffer^)? `to` $view `[` $coords `]` attr-dict `:` type($view) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        self.check_view()
+
+
+# ---- a stage from beginning to end -----------------------------------------------------------------------------------
+
+
+class _One(Operation):
+    """What happens to one stage from the wait for it to its commit or release."""
+
+    def _verify_region(self: Any, types: list[Type], results: list[Type]) -> None:
+        block = self.body.block
+        found = [argument.type for argument in block.arguments]
+        if found != types:
+            raise VerifyError(
+                "expects region arguement types to match with producer types "
+                f"[{_listed(types)}], but got: [{_listed(found)}]"
+            )
+        yielded = [value.type for value in block.last.operands] if isinstance(block.last, YieldOp) else []
+        if yielded != results:
+            raise VerifyError(
+                "expects region result types to be match with operation result types "
+                f"[{_listed(results)}], but got: [{_listed(yielded)}]"
+            )
+
+
+def _listed(types: list[Type]) -> str:
+    return ", ".join(map(str, types))
+
+
+class ProduceOneOp(_One):
+    """Acquires a stage, writes to each buffer of the pipe the tile that the region yields for it, and commits.
+
+    The region's arguments are the tiles that the stage has held since its last round, where they are used.
+    """
+
+    name = f"{PREFIX}produce_one"
+    traits = (MemoryRead, MemoryWrite, SingleBlock)
+    token = operand(ProducerTokenType)
+    iterator = operand(PipelineIteratorType)
+    producer_types = attribute(ArrayAttr, "the tiles' types")
+    result = result(ProducerTokenType)
+    body = region()
+    assembly_format = "$token `,` $iterator attr-dict-with-keyword $body"
+
+    @classmethod
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Type]:
+        return [ProducerTokenType()]
+
+    def verify_op(self) -> None:
+        types = list(self.producer_types)
+        self._verify_region(types, types)
+
+
+class ConsumeOneOp(_One):
+    """Waits for a stage, gives what the region makes of the tiles in its buffers, which are the region's arguments,
+    and releases it."""
+
+    name = f"{PREFIX}consume_one"
+    traits = (MemoryRead, MemoryWrite, SingleBlock)
+    token = operand(ConsumerTokenType)
+    iterator = operand(PipelineIteratorType)
+    consumer_types = attribute(ArrayAttr, "the tiles' types")
+    result_token = result(ConsumerTokenType)
+    values = variadic_result()
+    body = region()
+    assembly_format = "$token `,` $iterator attr-dict-with-keyword `:` type(results) $body"
+
+    def verify_op(self) -> None:
+        self._verify_region(list(self.consumer_types), [value.type for value in self.values])

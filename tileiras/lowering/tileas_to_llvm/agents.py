@@ -1,0 +1,142 @@
+"""Agents: a branch to the program of each warp's agent, with the registers that the agent asks for.
+
+Inside its program an agent is what the CTA is elsewhere: threads count from its first warp, tiles are spread over its
+warps, its barriers count its threads, and scratch memory is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tileiras.analysis.agents import least_ctas_of, warpgroup_registers
+from tileiras.dialects import llvm, nvvm
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.agents import INHERITED, AgentSwitchOp
+from tileiras.ir import Block, IntegerAttr, MemoryRead, MemoryWrite, Operation, Value, i32
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.sm import WARP_SIZE, WARPGROUP, entry_registers
+
+from .emitter import FULL_WARP
+from .function import FunctionLowering
+
+
+class Segment(NamedTuple):
+    """Neighbouring warps, from `first` up to `end`, of one agent; or of none, in one warpgroup."""
+
+    first: int
+    end: int
+    program: Block | None
+
+
+def segments(switch: AgentSwitchOp, compute: int, warps: int) -> list[Segment]:
+    """Every warp of a CTA of `warps`, in order; agents of `compute` warps where the switch does not say."""
+    taken = sorted(
+        Segment(first, first + count, region.block)
+        for first, count, region in zip(switch.first_warps(compute), switch.warps(compute), switch.agents)
+    )
+    found: list[Segment] = []
+    at = 0
+    for each in (*taken, Segment(warps, warps, None)):
+        while at < each.first:
+            end = min(each.first, (at // WARPGROUP + 1) * WARPGROUP)
+            found.append(Segment(at, end, None))
+            at = end
+        if each.program is not None:
+            found.append(each)
+        at = each.end
+    return found
+
+
+def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    emit, synchronization = lowering.emit, lowering.synchronization
+    func = lowering.func
+    if synchronization.pending():
+        synchronization.barrier()
+    parts = segments(op, func.kernel_spec.num_warps, tileas.block_warps(func))
+    limits = warpgroup_registers(op, func)
+    # One lane's number for all: the branch is the same for the whole warp, which it has to be for `.aligned`
+    # instructions behind it.
+    lane, whole = emit.integer(0), emit.integer(31)
+    own = emit.lshr(emit.register("tid.x"), 5)
+    warp = emit.insert(nvvm.ShflOp(emit.integer(FULL_WARP), own, lane, whole, kind=nvvm.ShflKindAttr("idx")))
+    blocks = [lowering.new_block() for _ in parts]
+    _dispatch(warp, parts, blocks, lowering)
+    done = lowering.new_block()
+    lowering.keep_clear(_reach(op))
+    before = synchronization.branch_state()
+    names = iter(range(1, len(parts) + 1))
+    for part, block in zip(parts, blocks):
+        emit.block = block
+        emit.location = op.location
+        synchronization.restore(before)
+        (limit,) = limits[part.first // WARPGROUP] or {INHERITED}
+        _set_registers(limit, lowering)
+        if part.program is not None:
+            with lowering.agent(part.first, part.end - part.first, next(names)):
+                _program(part.program, lowering)
+        emit.location = op.location
+        emit.insert(llvm.BrOp([], dest=done))
+    emit.block = done
+    synchronization.restore(before)
+    if _is_followed(op):
+        synchronization.barrier()
+
+
+def _reach(op: AgentSwitchOp) -> int:
+    """Bytes of the arena up to the end of the last buffer that an agent allocates for itself."""
+    buffers = (inner for inner in op.walk() if isinstance(inner, tileas.AllocTensorOp) and inner.offset is not None)
+    return max((inner.offset.value + inner.result.type.bytes for inner in buffers), default=0)
+
+
+def _dispatch(warp: Value, parts: list[Segment], blocks: list[Block], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    for part, block in zip(parts[:-1], blocks):
+        rest = lowering.new_block()
+        here = emit.icmp("ult", warp, emit.integer(part.end))
+        emit.insert(llvm.CondBrOp(here, [], [], trueDest=block, falseDest=rest))
+        emit.block = rest
+    emit.insert(llvm.BrOp([], dest=blocks[-1]))
+
+
+def _program(program: Block, lowering: FunctionLowering) -> None:
+    for op in program.operations:
+        if op is not program.last:
+            lowering.operation(op)
+
+
+def _set_registers(limit: int, lowering: FunctionLowering) -> None:
+    """What a warpgroup gives back, or takes of what others give back."""
+    if limit == INHERITED:
+        return
+    func = lowering.func
+    entry = entry_registers(WARP_SIZE * tileas.block_warps(func), least_ctas_of(func))
+    if limit != entry:
+        action = nvvm.SetMaxRegisterActionAttr("decrease" if limit < entry else "increase")
+        lowering.emit.insert(nvvm.SetMaxRegisterOp(action=action, regCount=IntegerAttr(limit, i32)))
+
+
+def _is_followed(op: Operation) -> bool:
+    """Whether anything behind the agents depends on what they did to memory."""
+    current = op.next
+    while current is not None:
+        if current.regions or current.has_trait(MemoryRead) or current.has_trait(MemoryWrite):
+            return True
+        current = current.next
+    return False
+
+
+@contextmanager
+def elected(lowering: FunctionLowering, condition: Value | None) -> Iterator[None]:
+    """What is emitted inside is done by the threads for which `condition` holds, by all for None."""
+    if condition is None:
+        yield
+        return
+    emit = lowering.emit
+    inside, rest = lowering.new_block(), lowering.new_block()
+    emit.insert(llvm.CondBrOp(condition, [], [], trueDest=inside, falseDest=rest))
+    emit.block = inside
+    yield
+    emit.insert(llvm.BrOp([], dest=rest))
+    emit.block = rest

@@ -1,0 +1,344 @@
+"""Pipes: mbarriers in the arena, and the instructions by which agents wait for stages and hand them over.
+
+What is emitted is what the row of `targets/pipe_protocol.py` says.  An iterator is a pair of a stage and a parity, a
+token the stage that it stands for.  The mbarriers of a pipe are those that say that stages are full, then those that
+say that they are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileiras.analysis.agents import agent_warps
+from tileiras.analysis.pipes import DRAINS, FILLS, ON_TOKENS, PipeUses, agent_of, pipe_of, protocol_of
+from tileiras.dialects import llvm, nvvm
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
+from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
+from tileiras.ir import IntegerAttr, Operation, UnitAttr, Value, VerifyError, i32
+from tileiras.layout.encoding import layout_of, offsets_of
+from tileiras.layout.staging import load_access, store_access
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.pipe_protocol import EXPECT, NOINC, PIPE_PROTOCOLS, PipeProtocol
+
+from .access import as_data, from_memory, store_vector
+from .agents import elected
+from .bulk_copies import Run, runs
+from .convert_layout import read_shared, shared_addresses
+from .emitter import FULL_WARP
+from .function import FunctionLowering
+from .staging import stage_place
+from .types import element_of, memory_type, scalar_type
+
+BYTES = CreatePipelineOp.MBARRIER_BYTES
+
+
+class Pipe(NamedTuple):
+    """Where the mbarriers of a pipe are, and by which protocol they are used."""
+
+    base: Value
+    stages: int
+    protocol: PipeProtocol
+    op: CreatePipelineOp
+
+    def full(self, stage: Value, lowering: FunctionLowering) -> Value:
+        return lowering.emit.gep(self.base, lowering.emit.mul(stage, BYTES))
+
+    def empty(self, stage: Value, lowering: FunctionLowering) -> Value:
+        return lowering.emit.gep(self.full(stage, lowering), BYTES * self.stages)
+
+
+def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Value]:
+    """One thread initialises the mbarriers; the barrier behind the last pipe shows them to the others."""
+    emit = lowering.emit
+    protocol, stages = protocol_of(op), op.num_stages.value
+    base, _ = lowering.reserve(op, op.mbarrier_bytes)
+    uses = PipeUses(lowering.func)
+    (filler,) = _warps(uses, op, FILLS, lowering)
+    full = protocol.full_count(filler)
+    empty = sum(protocol.empty_count(warps) for warps in _warps(uses, op, DRAINS, lowering))
+    lowering.pipes[op] = Pipe(base, stages, protocol, op)
+    with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)):
+        for count, start in ((full, 0), (empty, BYTES * stages)):
+            for stage in range(stages):
+                emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
+        if _is_last(op):
+            if any(PIPE_PROTOCOLS[pipe.kinds].counts_bytes for pipe in uses.pipes):
+                # The asynchronous proxy, which counts bytes on them, sees them initialised.
+                emit.insert(nvvm.FenceMbarrierInitOp())
+    if _is_last(op):
+        lowering.synchronization.barrier()
+    return [emit.integer(0), emit.integer(0)]
+
+
+def _warps(
+    uses: PipeUses, pipe: CreatePipelineOp, kinds: tuple[type[Operation], ...], lowering: FunctionLowering
+) -> list[int]:
+    """The warps of each agent that has operations of these kinds on a pipe."""
+    agents = uses.filling(pipe) if kinds is FILLS else uses.draining(pipe)
+    if not agents or kinds is FILLS and len(agents) != 1:
+        raise VerifyError("expects one agent that fills it, and others that drain it")
+    first = {agent: next(op for op in uses.pipes[pipe] if isinstance(op, kinds) and agent_of(op) is agent)
+             for agent in agents}  # fmt: skip
+    return [agent_warps(op, lowering.func) for op in first.values()]
+
+
+def _is_last(op: Operation) -> bool:
+    """Whether no other pipe is created before one is used."""
+    current = op.next
+    while current is not None and not isinstance(current, (AgentSwitchOp, *ON_TOKENS)):
+        if isinstance(current, CreatePipelineOp):
+            return False
+        if current.regions:
+            return True
+        current = current.next
+    return True
+
+
+# ---- iterators -------------------------------------------------------------------------------------------------------
+
+
+def create_iterator(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    return emit.build([emit.integer(0), emit.integer(0)])
+
+
+def inc_iter(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    pipe = pipe_of(op.iterator)
+    if pipe is None:
+        raise VerifyError("expects an iterator of one pipe, which is known here")
+    stage, parity = _stage(args[0], lowering), _parity(args[0], lowering)
+    following = emit.value(emit.add(stage, 1))
+    wraps = emit.icmp("eq", following, emit.integer(pipe.num_stages.value))
+    first = emit.select(wraps, emit.integer(0), following)
+    turned = emit.value(emit.xor(parity, emit.zext(wraps, i32)))
+    return emit.build([first, turned])
+
+
+def get_stage(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return _stage(args[0], lowering)
+
+
+def _stage(iterator: Value, lowering: FunctionLowering) -> Value:
+    return lowering.emit.extract(iterator, 0)
+
+
+def _parity(iterator: Value, lowering: FunctionLowering) -> Value:
+    return lowering.emit.extract(iterator, 1)
+
+
+# ---- waiting and arriving --------------------------------------------------------------------------------------------
+
+
+def _pipe(op: Any, lowering: FunctionLowering) -> Pipe:
+    found = lowering.pipes.get(pipe_of(op.token))
+    if found is None:
+        raise VerifyError("expects an end of one pipe, which is known here")
+    return found
+
+
+def _wait_for(mbarrier: Value, parity: Value, lowering: FunctionLowering) -> None:
+    """Until the phase of this parity is complete."""
+    emit = lowering.emit
+    again = lowering.new_block()
+    emit.insert(llvm.BrOp([], dest=again))
+    emit.block = again
+    kind = nvvm.MBarrierTryWaitParityOp if lowering.target.has("mbarrier_try_wait") else nvvm.MBarrierTestWaitParityOp
+    complete = emit.insert(kind(mbarrier, parity))
+    rest = lowering.new_block()
+    emit.insert(llvm.CondBrOp(complete, [], [], trueDest=rest, falseDest=again))
+    emit.block = rest
+
+
+def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:
+    lowering.emit.insert(nvvm.MBarrierArriveSharedOp(mbarrier))
+
+
+def _by_warps(mbarrier: Value, lowering: FunctionLowering) -> None:
+    """One arrival for each warp, once all of its threads are here."""
+    emit = lowering.emit
+    emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+    with elected(lowering, emit.thread_is_elected(31, 0)):
+        _arrive(mbarrier, lowering)
+
+
+def _first_thread(lowering: FunctionLowering) -> Value | None:
+    return lowering.emit.thread_is_elected(*lowering.thread_masks)
+
+
+def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
+    if pipe.protocol.fence == here:
+        lowering.emit.insert(nvvm.FenceProxyAsyncOp())
+
+
+def producer_acquire(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    pipe = _pipe(op, lowering)
+    return _acquire(pipe, args[1], lowering)
+
+
+def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
+    emit = lowering.emit
+    stage = _stage(iterator, lowering)
+    # The first round finds the phase before the first one complete.
+    parity = emit.value(emit.xor(_parity(iterator, lowering), 1))
+    if pipe.protocol.full_signal != EXPECT:
+        _wait_for(pipe.empty(stage, lowering), parity, lowering)
+        return stage
+    # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
+    with elected(lowering, _first_thread(lowering)):
+        _wait_for(pipe.empty(stage, lowering), parity, lowering)
+        emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
+    return stage
+
+
+def producer_commit(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    _commit(_pipe(op, lowering), args[0], lowering)
+    return lowering.emit.integer(0)
+
+
+def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
+    signal = pipe.protocol.full_signal
+    if signal == EXPECT:
+        return  # said when the stage was acquired
+    if signal == NOINC:
+        lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(pipe.full(stage, lowering)))
+        return
+    _fence("before commit", pipe, lowering)
+    _by_warps(pipe.full(stage, lowering), lowering)
+
+
+def consumer_wait(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    return _wait(_pipe(op, lowering), args[1], lowering)
+
+
+def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
+    stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
+    with elected(lowering, _first_thread(lowering) if pipe.protocol.empty == "agent" else None):
+        _wait_for(pipe.full(stage, lowering), parity, lowering)
+        _fence("behind wait", pipe, lowering)
+    return stage
+
+
+def consumer_release(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    _release(_pipe(op, lowering), args[0], lowering)
+    return lowering.emit.integer(0)
+
+
+def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    mbarrier = pipe.empty(stage, lowering)
+    if pipe.protocol.empty == "agent":
+        with elected(lowering, _first_thread(lowering)):
+            emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
+            emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
+            _arrive(mbarrier, lowering)
+        return
+    _fence("before release", pipe, lowering)
+    _by_warps(mbarrier, lowering)
+
+
+# ---- tiles -----------------------------------------------------------------------------------------------------------
+
+
+def producer_write(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    _write(_pipe(op, lowering), _number(op), args[1], op.tensor, lowering)
+
+
+def _number(op: Any) -> int:
+    return 0 if op.buffer is None else op.buffer.value
+
+
+def _write(pipe: Pipe, number: int, stage: Value, tensor: Value, lowering: FunctionLowering) -> None:
+    """Each thread stores its elements of a tile to a stage of a buffer."""
+    emit = lowering.emit
+    data = as_data(lowering.value(tensor), lowering)
+    size = element_of(data.type).width // 8
+    buffer = pipe.op.buffers[number]
+    access = _checked(lambda: store_access(lowering.layout(tensor), offsets_of(buffer.type.tile), 8 * size))
+    holder = emit.thread_is_elected(access.lane_mask, access.warp_mask)
+    places = shared_addresses(access, size, stage_place(lowering.value(buffer), stage, lowering), lowering)
+    for group, (pointer, offset) in zip(access.registers, places):
+        store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
+
+
+def consumer_read(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    return _read(_pipe(op, lowering), _number(op), args[0], op.result.type, lowering)
+
+
+def _read(pipe: Pipe, number: int, stage: Value, type: Any, lowering: FunctionLowering) -> Value:
+    """Each thread loads its elements of the tile in a stage of a buffer."""
+    buffer = pipe.op.buffers[number]
+    element, layout = memory_type(type.element_type), layout_of(type)
+    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width))
+    place = stage_place(lowering.value(buffer), stage, lowering)
+    value = read_shared(access, element, place, layout.registers, lowering)
+    lowering.synchronization.scratch_read(lowering.value(buffer).region)
+    return from_memory(value, scalar_type(type.element_type), lowering)
+
+
+def _checked(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except ValueError as error:
+        raise VerifyError(str(error)) from None
+
+
+def bulk_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    pipe, stage = _pipe(op, lowering), lowering.value(op.token)
+    with elected(lowering, _first_thread(lowering)):
+        mbarrier = pipe.full(stage, lowering)
+        for run, shared in _runs(op, pipe, stage, lowering):
+            size = IntegerAttr(run.bytes, i32)
+            lowering.emit.insert(nvvm.CpAsyncBulkLoadOp(shared, run.pointer, mbarrier, size=size))
+
+
+def bulk_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    pipe, stage = _pipe(op, lowering), lowering.value(op.token)
+    with elected(lowering, _first_thread(lowering)):
+        for run, shared in _runs(op, pipe, stage, lowering):
+            lowering.emit.insert(nvvm.CpAsyncBulkStoreOp(run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
+
+
+def _runs(op: Any, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> list[tuple[Run, Value]]:
+    """The runs of bytes of a tile, each with its place in the stage."""
+    buffer = pipe.op.buffers[_number(op)]
+    place = stage_place(lowering.value(buffer), stage, lowering)
+    start = lowering.emit.gep(place.base, place.start)
+    return [(run, lowering.emit.gep(start, run.offset)) for run in runs(op, buffer.type.tile, lowering)]
+
+
+# ---- a stage from beginning to end -----------------------------------------------------------------------------------
+
+
+def produce_one(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    pipe = _pipe(op, lowering)
+    stage = _acquire(pipe, args[1], lowering)
+    _bind(op, pipe, stage, lowering)
+    for number, value in enumerate(_body(op, lowering)):
+        _write(pipe, number, stage, value, lowering)
+    _commit(pipe, stage, lowering)
+    return lowering.emit.integer(0)
+
+
+def consume_one(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
+    pipe = _pipe(op, lowering)
+    stage = _wait(pipe, args[1], lowering)
+    _bind(op, pipe, stage, lowering)
+    values = [lowering.values.get(value) for value in _body(op, lowering)]
+    _release(pipe, stage, lowering)
+    return [lowering.emit.integer(0), *values]
+
+
+def _bind(op: Any, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
+    for number, argument in enumerate(op.body.block.arguments):
+        if argument.users:
+            lowering.values[argument] = _read(pipe, number, stage, argument.type, lowering)
+
+
+def _body(op: Any, lowering: FunctionLowering) -> Sequence[Value]:
+    block = op.body.block
+    for inner in block.operations:
+        if inner is not block.last:
+            lowering.operation(inner)
+    return block.last.operands

@@ -1,0 +1,81 @@
+"""How agents hand stages of a pipe to each other: who arrives how often, by which instruction, behind which fence.
+
+A stage has two mbarriers.  The producer waits for `empty`, fills the stage and signals `full`; the consumers wait for
+`full`, read the stage and signal `empty`.  A phase of either completes once all arrivals, and all bytes of
+transactions, that it waits for have come.
+
+Sources: PTX ISA, "mbarrier", "cp.async.mbarrier.arrive", "Async Copy and mbarrier Transactions" (`bulk_load`), "Async
+Proxy" and "fence.proxy" (an access by the asynchronous proxy that follows one by the generic proxy, a read included,
+needs the fence between), "wgmma.wait_group" and "cp.async.bulk.wait_group" (when operands have been read).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tileiras.named_tuple import NamedTuple
+
+from .sm import WARP_SIZE
+
+Signal = Literal["thread", "warp", "agent"]
+"""Who arrives once: every thread; the first lane of a warp, behind `bar.warp.sync`; the first thread of an agent."""
+
+Fence = Literal["", "before commit", "behind wait", "before release"]
+"""Where `fence.proxy.async.shared::cta` stands, which every thread that writes or reads the stage executes."""
+
+
+class PipeProtocol(NamedTuple):
+    """One row: stages filled by `producer`, a copy atom, and read by `consumer`."""
+
+    producer: str
+    consumer: str
+    full: Signal
+    full_signal: str
+    empty: Signal
+    empty_signal: str
+    fence: Fence
+    requires: str
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether a phase of `full` waits for the bytes of a stage."""
+        return self.full_signal == EXPECT
+
+    def full_count(self, warps: int) -> int:
+        """Arrivals of a phase of `full`, for a producer of so many warps."""
+        return _arrivals(self.full, warps)
+
+    def empty_count(self, warps: int) -> int:
+        """Arrivals that an agent of so many warps adds to a phase of `empty`."""
+        return _arrivals(self.empty, warps)
+
+
+def _arrivals(signal: Signal, warps: int) -> int:
+    return {"thread": WARP_SIZE * warps, "warp": warps, "agent": 1}[signal]
+
+
+ARRIVE, NOINC, EXPECT = "mbarrier.arrive", "cp.async.mbarrier.arrive.noinc", "mbarrier.arrive.expect_tx"
+STORED = "cp.async.bulk.wait_group.read 0, then mbarrier.arrive"
+
+PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
+    (row.producer, row.consumer): row
+    for row in (
+        PipeProtocol("st_shared", "ld_shared", "warp", ARRIVE, "warp", ARRIVE, "", "80"),
+        PipeProtocol("st_shared", "wgmma", "warp", ARRIVE, "warp", ARRIVE, "before commit", "=90a"),
+        PipeProtocol("st_shared", "bulk_store", "warp", ARRIVE, "agent", STORED, "before commit", "90"),
+        # The copies land after the threads that started them have gone on: those that see them land run the fence.
+        PipeProtocol("cp_async", "ld_shared", "thread", NOINC, "warp", ARRIVE, "", "80"),
+        PipeProtocol("cp_async", "wgmma", "thread", NOINC, "warp", ARRIVE, "behind wait", "=90a"),
+        PipeProtocol("cp_async", "bulk_store", "thread", NOINC, "agent", STORED, "behind wait", "90"),
+        # The next copy overwrites what threads have read by the generic proxy.
+        PipeProtocol("bulk_load", "ld_shared", "agent", EXPECT, "warp", ARRIVE, "before release", "90"),
+        PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "warp", ARRIVE, "", "=90a"),
+        PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
+    )
+}
+
+MOST_TRANSACTION_BYTES = (1 << 20) - 1
+"""Of one phase (PTX ISA, "mbarrier": the range of tx-count)."""
+
+MOST_ARRIVALS = (1 << 20) - 1
+"""Of one phase (PTX ISA, "mbarrier": the range of the expected arrival count)."""
