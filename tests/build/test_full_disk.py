@@ -4,8 +4,8 @@ import errno
 import os
 
 import pytest
+from mounts import mounted, needs_mounts
 from project import Project, axpy, module
-from test_store_weather import mounted, needs_mounts
 
 from tileiras import pipeline
 from tileiras.codegen import toolkit

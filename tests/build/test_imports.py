@@ -2,6 +2,9 @@
 schedule, rewrites, lowering, codegen <- passes <- stages <- api <- cli, build, runtime.  `sim.interpreter` imports ir,
 dialects and bytecode, `sim.emulator` nothing of the compiler, `sim.estimate` targets and codegen as well."""
 
+import ast
+import os
+
 from tileiras.build.fingerprint import CodeBase
 
 LAYERS = [
@@ -49,8 +52,6 @@ def part_of(module: str) -> str:
 
 
 def modules(code: CodeBase) -> list[str]:
-    import os
-
     found = []
     for folder, _, files in os.walk(os.path.join(code.root, "tileiras")):
         base = os.path.relpath(folder, code.root).replace(os.sep, ".")
@@ -108,4 +109,22 @@ def test_the_simulators_are_independent_of_the_compiler():
         for package, allowed in SIM_ALLOWED.items():
             if module.startswith(f"tileiras.sim.{package}"):
                 wrong += [f"{module} imports {name}" for name in sorted(imports(code, module) - allowed)]
+    assert wrong == []
+
+
+def test_no_test_imports_another_one():
+    """What tests share is in modules that hold no tests; the kernels, in `tests/kernels`."""
+    tests = os.path.join(CodeBase().root, "tests")
+    wrong = []
+    for folder, _, files in os.walk(tests):
+        for name in files:
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as file:
+                    tree = ast.parse(file.read())
+                for node in ast.walk(tree):
+                    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                    modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                    shown = os.path.relpath(path, tests)
+                    wrong += [f"{shown} imports {name}" for name in modules if name.rpartition(".")[2].startswith("test_")]
     assert wrong == []

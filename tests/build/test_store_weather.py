@@ -3,11 +3,11 @@
 import glob
 import os
 import random
-import shutil
 import subprocess
 import sys
 
 import pytest
+from mounts import mounted, needs_mounts
 from project import Project, axpy, module
 
 from tileiras.build import store as store_module
@@ -105,27 +105,6 @@ def test_a_record_without_the_fields_of_today_is_read(tmp_path):
 
 
 # ---- disks -----------------------------------------------------------------------------------------------------------
-
-
-def mounted(tree: Project, mount: str, *arguments: str) -> tuple[int, str]:
-    """Runs scons where `mount` (a shell command) has changed what the store lies on; exit code and errors."""
-    scons = " ".join(["exec", f'"{sys.executable}"', "-m", "SCons", *arguments])
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"{mount} && {scons}"],
-        cwd=tree.folder,
-        env={**os.environ, "PYTHONPATH": tree.compiler, "TILEIRAS_CACHE_DIR": tree.store},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stderr
-
-
-needs_mounts = pytest.mark.skipif(
-    shutil.which("unshare") is None
-    or subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "true"], capture_output=True).returncode != 0,
-    reason="this system lets no program mount anything",
-)
 
 
 @needs_mounts

@@ -11,28 +11,14 @@ pytest.importorskip("cuda.tile")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kernels  # noqa: E402
+from disassembled import disassembler, lines, reads_back  # noqa: E402
 
 from tileiras import bytecode  # noqa: E402
-from tileiras.codegen import toolkit  # noqa: E402
 from tileiras.ir import parse_module, print_op, verify  # noqa: E402
 
 VERSIONS = ("13.1", "13.2", "13.3", "13.4")
 PREVIEW = "13.5"  # the front end writes it once its development features are on
 CASES = [(name, v) for name, (_, since, *_) in kernels.EXPORTS.items() for v in VERSIONS if v >= since]
-
-
-def disassembler():
-    return toolkit.find_program("tileirdisasm")
-
-
-def without_names(text):
-    """Values numbered in order of appearance: their names follow from rules that are not part of the format."""
-    names: dict[str, str] = {}
-    return re.sub(r"%[\w$.]+", lambda found: names.setdefault(found[0], f"%{len(names)}"), text)
-
-
-def lines(text):
-    return [line.rstrip() for line in without_names(text).strip().splitlines()]
 
 
 @pytest.mark.skipif(disassembler() is None, reason="needs tileirdisasm (nvidia-cuda-tileiras)")
@@ -57,19 +43,6 @@ def prints_as_disassembled(name, data, tmp_path):
     printed = "".join(print_op(op, default_dialect="cuda_tile") for op in module.regions[0].block.operations)
     assert lines(printed) == lines(expected)
     reads_back(expected, module, locations=False)
-
-
-def reads_back(text, module, *, locations):
-    """What the disassembler prints, without a module and prefixes, is the same module for the parser."""
-    again = parse_module(text)
-    verify(again)
-    module = module.clone()
-    module.attributes.pop("producer", None)  # not shown
-    assert print_op(again) == print_op(module)
-    if locations:
-        # Terminators that the text leaves out have no place for a location.
-        pairs = [pair for pair in zip(again.walk(), module.walk()) if pair[0].operands or pair[0].results]
-        assert all(one.location == other.location for one, other in pairs)
 
 
 def test_the_kernels_have_every_operation_that_the_front_end_writes():

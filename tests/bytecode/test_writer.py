@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("cuda.tile")
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_disassembler import disassembler, kernels, lines, reads_back  # noqa: E402
+import kernels  # noqa: E402
+from disassembled import disassembler, lines, reads_back  # noqa: E402
 
 from tileiras import bytecode  # noqa: E402
 from tileiras.bytecode import Version  # noqa: E402

@@ -1,39 +1,15 @@
 import re
 
 import pytest
+from intrinsic_kernels import by_target, declare, kernel, lowest_chip
 
 from tileiras.codegen import admission, llvm_pipeline
 from tileiras.codegen import ptxas as assembler
 from tileiras.codegen.target_machine import PROCESSORS, PTXRequirement, processor
 from tileiras.diagnostics import CompileError
-from tileiras.dialects.nvvm.intrinsics import EFFECTS, INTRINSICS, Intrinsic
+from tileiras.dialects.nvvm.intrinsics import EFFECTS, INTRINSICS
 from tileiras.requirements import FAMILIES, admits, form
 from tileiras.targets.nvptx import MODULE_HEADER
-
-SHORT = {"p1": "ptr addrspace(1)", "p3": "ptr addrspace(3)"}
-
-
-def declare(row: Intrinsic) -> str:
-    return f"declare {row.result} @llvm.nvvm.{row.name}({', '.join(SHORT.get(t, t) for t in row.operands)})"
-
-
-def kernel(number: int, row: Intrinsic) -> str:
-    """A kernel that does nothing but call the intrinsic with its parameters and store what it returns."""
-    types = [SHORT.get(t, t) for t in row.operands]
-    parameters = "".join(f", {t} %a{i}" for i, t in enumerate(types))
-    arguments = ", ".join(f"{t} 3" if i in row.immediates else f"{t} %a{i}" for i, t in enumerate(types))
-    call = f"call {row.result} @llvm.nvvm.{row.name}({arguments})"
-    if row.result != "void":
-        call = f"%r = {call}\n  store {row.result} %r, ptr addrspace(1) %out"
-    return f"define ptx_kernel void @k{number}(ptr addrspace(1) %out{parameters}) {{\n  {call}\n  ret void\n}}"
-
-
-def lowest_chip(row: Intrinsic) -> str:
-    return "sm_" + row.sm.lstrip("=").split(",")[0]
-
-
-def by_target() -> list[tuple[str, tuple[int, int]]]:
-    return sorted({(lowest_chip(row), max(row.ptx, processor(lowest_chip(row)).ptx)) for row in INTRINSICS.values()})
 
 
 @pytest.mark.parametrize("chip, ptx", by_target())

@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE.parent / "examples"), str(HERE.parents[1])]
 from example_cases import CASES as EXAMPLES  # noqa: E402
 from example_cases import check  # noqa: E402
 from kernel_cases import CASES as KERNELS  # noqa: E402
-from test_kernels import body, bytecode, run_and_check  # noqa: E402
+from kernel_runs import body, bytecode, run_and_check  # noqa: E402
 
 import tileiras  # noqa: E402
 from tileiras.codegen import ptxas, toolkit  # noqa: E402

@@ -2,50 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-import json
-import re
-
 import pytest
 from kernel_cases import CASES, KERNELS, TARGETS, KernelCase
+from kernel_runs import body, bytecode, compiled, needs_front_end, run_and_check
 
-import tileiras
 from tileiras.codegen import ptxas, toolkit
 from tileiras.sim import emulate, interpret
-
-
-def needs_front_end(source: str) -> None:
-    if source.endswith(".py"):
-        pytest.importorskip("cuda.tile", reason="cuTile Python kernels need the package cuda-tile")
-
-
-@functools.cache
-def bytecode(source: str, target: str) -> bytes:
-    return tileiras.compile(KERNELS / source, gpu_name=target, emit="bytecode").data
-
-
-@functools.cache
-def compiled(source: str, target: str) -> dict[str, tuple[str, dict]]:
-    """PTX and launch description by entry."""
-    artifact = tileiras.compile(bytecode(source, target), gpu_name=target, source_name=source)
-    return {
-        kernel.name: (kernel.artifacts[".ptx"].decode(), json.loads(kernel.artifacts[".json"]))
-        for kernel in artifact.kernels
-    }
-
-
-def body(ptx: str) -> str:
-    """The text without what only names the target."""
-    return re.sub(r"^\.(version|target).*$", "", ptx, flags=re.MULTILINE)
-
-
-def run_and_check(case: KernelCase, launch) -> None:
-    values = case.make_values()
-    before = copy.deepcopy(values)
-    expected = case.expected(copy.deepcopy(values))
-    launch(case.slots(values))
-    case.check(values, expected, before)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

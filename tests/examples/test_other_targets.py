@@ -15,7 +15,7 @@ from example_cases import CASES as EXAMPLES
 from example_cases import check
 from kernel_cases import CASES as KERNELS
 from kernel_cases import TARGETS
-from test_kernels import bytecode, needs_front_end, run_and_check
+from kernel_runs import bytecode, needs_front_end, run_and_check
 
 import tileiras
 from tileiras.codegen import ptxas, toolkit

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from kernel_cases import CASES, KernelCase
-from test_kernels import bytecode, needs_front_end, run_and_check
+from kernel_runs import bytecode, needs_front_end, run_and_check
 
 import tileiras
 from tileiras.codegen import ptxas as assembler

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_tensor_copy import described
+from tensor_maps import described
 
 from tileiras.sim import EmulationError, emulate
 from tileiras.sim.emulator import tensor_map

@@ -27,7 +27,7 @@ from tileiras.targets.nvptx import MODULE_HEADER
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "codegen"))
 
-from test_admission import INTRINSICS, by_target, declare, kernel, lowest_chip  # noqa: E402
+from intrinsic_kernels import INTRINSICS, by_target, declare, kernel, lowest_chip  # noqa: E402
 
 LISTED = (HERE / "selected_instructions.txt").read_text().splitlines()
 

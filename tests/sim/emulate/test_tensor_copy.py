@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tensor_maps import described
 
-from tileiras.sim import EmulationError, Memory, emulate
+from tileiras.sim import EmulationError, emulate
 from tileiras.sim.emulator import tensor_map
 from tileiras.sim.emulator.tensor_map import TensorMap
 
@@ -23,15 +24,6 @@ LOAD = """
     mad.wide.u32 %q2, %r4, 16, %a1; st.global.v4.u32 [%q2], {%r20, %r21, %r22, %r23};
     add.u32 %r4, %r4, 32; setp.lt.u32 %p3, %r4, UNITS; @%p3 bra COPY;
 """
-
-
-def described(tensor, box, **options) -> tuple[np.ndarray, Memory]:
-    """The tensor map, innermost dimension first, and what holds the tensor."""
-    memory = Memory()
-    made = TensorMap(
-        "u16", memory.allocate(tensor), tensor.shape[::-1], tensor.strides[-2::-1], box, **options
-    )
-    return np.frombuffer(tensor_map.encode(made), np.uint8).copy(), memory
 
 
 def load(kernel, box, at, body: str = LOAD, seed=0, **options) -> np.ndarray:

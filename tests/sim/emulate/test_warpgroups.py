@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_wgmma import END, PRODUCT, START, run, simple
+from wgmma_kernels import END, PRODUCT, START, run, simple
 
 from tileiras.sim import EmulationError, emulate
 
