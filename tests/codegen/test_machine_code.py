@@ -224,3 +224,30 @@ def test_without_line_information_nothing_is_embedded():
     assert cubin.embedded_ptx() is None and not cubin.has_ptx_lines
     code = read(cubin.data, "chain")
     assert set(code.by_ptx_line) == {0} and code.instructions[0].source is None
+
+
+def warpgroup_kernel(count: int) -> str:
+    """Chained products of a warpgroup whose descriptors are made on lines of their own."""
+    registers = ", ".join(f"%f{n}" for n in range(4))
+    steps = "".join(
+        f"    add.u64 %rd{step + 1}, %rd{step}, 2;\n"
+        f"    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd{step}, %rd{step + 1}, 1, 1, 1, 0, 0;\n"
+        for step in range(1, count)
+    )
+    return (
+        ".visible .entry products(.param .u64 p)\n.reqntid 128\n{\n    .reg .b64 %rd<40>;\n    .reg .f32 %f<4>;\n"
+        "    ld.param.u64 %rd0, [p];\n    ld.global.u64 %rd1, [%rd0];\n"
+        + "".join(f"    mov.f32 %f{n}, 0f00000000;\n" for n in range(4))
+        + "    wgmma.fence.sync.aligned;\n" + steps
+        + "    wgmma.commit_group.sync.aligned;\n    wgmma.wait_group.sync.aligned 0;\n"
+        "    st.global.v4.f32 [%rd0], {%f0, %f1, %f2, %f3};\n    ret;\n}\n"
+    )  # fmt: skip
+
+
+def test_products_of_warpgroups_name_their_own_statements():
+    text = HEADER.format(target="sm_90a") + warpgroup_kernel(9)
+    lines = text.split("\n")
+    statements = [n for n, line in enumerate(lines, 1) if "wgmma.mma_async" in line]
+    code = read(assembled(text), "products")
+    assert code.target == "sm_90a"
+    assert [each.ptx_line for each in code.instructions if each.opcode == "HGMMA"] == statements

@@ -14,7 +14,7 @@ from tileiras.targets.sm import TARGETS, WARP_SIZE, Occupancy, occupancy
 
 FORMAT = 2
 
-_DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\b")
+DYNAMIC_SHARED = re.compile(r"\.extern\s+\.shared\b")
 """In the text of a module that has an array whose size the launch decides."""
 
 
@@ -56,7 +56,7 @@ def kernel_resources(
     `text` is the module's PTX; `launches` has the bytes of shared memory that launches add to what the module declares,
     by entry.  A module without an array that the launch sizes gets none, whatever `launches` says.
     """
-    static = _DYNAMIC_SHARED.search(text) is None
+    static = DYNAMIC_SHARED.search(text) is None
     found = []
     for entry in module.entries:
         used = reported.get(entry.name)

@@ -13,7 +13,7 @@ import re
 
 from tileiras.codegen import nvdisasm
 from tileiras.codegen.machine_code.instructions import INSTRUCTION_BYTES, BasicBlock, Instruction, MachineCode
-from tileiras.codegen.machine_code.statements import first_lines
+from tileiras.codegen.machine_code.statements import first_lines, warpgroup_products
 from tileiras.codegen.object_file import Cubin
 from tileiras.diagnostics import CompileError, Locatable
 from tileiras.targets.sm import TARGETS
@@ -63,6 +63,8 @@ def read(cubin: bytes, entry: str, location: Locatable | None = None) -> Machine
     instructions, targets = _instructions(_section_of(text, entry), begins)
     if not instructions or target is None:
         raise CompileError.at(location, f"cannot read what nvdisasm says of '{entry}'")
+    if ptx is not None:
+        instructions = _with_lines_of_products(instructions, warpgroup_products(ptx, entry))
     by_line: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         by_line.setdefault(instruction.ptx_line, []).append(instruction)
@@ -164,6 +166,23 @@ def _instruction(
         source=source,
         target=labels.get(label.group(1)) if label is not None else None,
     )
+
+
+WARPGROUP_PRODUCTS = frozenset({"HGMMA", "IGMMA", "QGMMA", "BGMMA"})
+
+
+def _with_lines_of_products(instructions: list[Instruction], statements: list[tuple[int, str]]) -> list[Instruction]:
+    """The instructions with the line of its own statement for each product of a warpgroup.
+
+    ptxas gives many of them the line of another product, or that on which a descriptor was made.  It keeps their order,
+    so where there is a machine instruction of its shape for each statement, the n-th is of the n-th; elsewhere lines
+    stay as they are.
+    """
+    products = [n for n, each in enumerate(instructions) if each.opcode in WARPGROUP_PRODUCTS]
+    if [instructions[n].modifiers[0] for n in products] != [shape for _, shape in statements]:
+        return instructions
+    moved = {n: line for n, (line, _) in zip(products, statements)}
+    return [each._replace(ptx_line=moved.get(n, each.ptx_line)) for n, each in enumerate(instructions)]
 
 
 def _operands(text: str) -> list[str]:

@@ -42,3 +42,19 @@ def first_lines(ptx: str) -> list[int]:
             if words:
                 lines[line] = start
     return lines
+
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_PRODUCT = re.compile(r"^[^/\n]*\bwgmma\.mma_async\.[\w.]*?\.m(\d+)n(\d+)k(\d+)\b", re.MULTILINE)
+
+
+def warpgroup_products(ptx: str, entry: str) -> list[tuple[int, str]]:
+    """The lines on which the products of warpgroups (wgmma.mma_async) of an entry begin, with their shapes as machine
+    instructions have them: `64x128x16`."""
+    starts = [(match.group(1), match.start()) for match in _ENTRY.finditer(ptx)]
+    ends = [at for _, at in starts[1:]] + [len(ptx)]
+    for (name, start), end in zip(starts, ends):
+        if name == entry:
+            products = _PRODUCT.finditer(ptx, start, end)
+            return [(ptx.count("\n", 0, each.end()) + 1, "x".join(each.groups())) for each in products]
+    return []
