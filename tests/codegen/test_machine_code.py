@@ -231,7 +231,8 @@ def warpgroup_kernel(count: int) -> str:
     registers = ", ".join(f"%f{n}" for n in range(4))
     steps = "".join(
         f"    add.u64 %rd{step + 1}, %rd{step}, 2;\n"
-        f"    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{{registers}}}, %rd{step}, %rd{step + 1}, 1, 1, 1, 0, 0;\n"
+        "    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        f"{{{registers}}}, %rd{step}, %rd{step + 1}, 1, 1, 1, 0, 0;\n"
         for step in range(1, count)
     )
     return (
