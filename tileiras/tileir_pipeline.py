@@ -105,8 +105,9 @@ ROWS: tuple[Row, ...] = (
     Row(2, "convert-tileaa-to-tileas", (
         "tileas-plan-cta", "tileas-legalize-scaled-dot", "tileas-assign-num-warps", "tileas-slice-dots",
         "tileas-slicing", "convert-tileaa-to-tileas", "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts",
-        "tileas-remove-layout-conversions", "cse", "dce", "tileas-assign-launch-bounds",
-        "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor"),
+        "tileas-remove-layout-conversions", "cse", "dce", "tileas-generate-schedule",
+        "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor", "tileas-insert-barriers",
+        "tileas-assign-launch-bounds"),
         "what TileAS decides is listed in `stages/tileas.py`"),
     Row(2, "tileir-emit-host-wrapper", (), "launchers read NAME.json; the stage cubin adds callbacks"),
     Row(2, "convert-tileas-to-llvm", ("convert-tileas-to-llvm",), "after the passes of its input below"),

@@ -2,6 +2,9 @@
 // RUN: not tileiras-opt %s --split-input-file --tileas-remove-layout-conversions 2>&1 | FileCheck %s --check-prefix=LAYOUTS
 // RUN: not tileiras-opt %s --split-input-file --tileas-smem-operands 2>&1 | FileCheck %s --check-prefix=OPERANDS
 // RUN: not tileiras-opt %s --split-input-file --tileas-unspecialized-pipeline 2>&1 | FileCheck %s --check-prefix=LOOPS
+// RUN: not tileiras-opt %s --split-input-file --tileas-optimize-alloc-tensor 2>&1 | FileCheck %s --check-prefix=PLACES
+// RUN: not tileiras-opt %s --split-input-file --tileas-insert-barriers 2>&1 | FileCheck %s --check-prefix=BARRIERS
+// RUN: not tileiras-opt %s --split-input-file --tileas-assign-launch-bounds 2>&1 | FileCheck %s --check-prefix=BOUNDS
 // RUN: not tileiras-opt %s --split-input-file --convert-tileas-to-llvm 2>&1 | FileCheck %s --check-prefix=LLVM
 // RUN: not tileiras-opt %s --split-input-file --tileas-slicing 2>&1 | FileCheck %s --check-prefix=WARPS
 
@@ -11,7 +14,7 @@ builtin.module {
   // ACCESSES: tileas_states_invalid.mlir:[[@LINE+5]]:3: error: 'nv_tileaa.func' op is in state 'tileaa', pass 'tileas-assign-load-store-layouts' needs 'dot atoms': run 'convert-tileaa-to-tileas' first
   // LAYOUTS: :[[@LINE+4]]:3: error: {{.*}} is in state 'tileaa', pass 'tileas-remove-layout-conversions' needs 'atoms': run 'convert-tileaa-to-tileas' first
   // OPERANDS: :[[@LINE+3]]:3: error: {{.*}} is in state 'tileaa', pass 'tileas-smem-operands' needs 'layouts': run 'convert-tileaa-to-tileas' first
-  // LLVM: :[[@LINE+2]]:3: error: {{.*}} is in state 'tileaa', pass 'convert-tileas-to-llvm' needs 'layouts': run 'convert-tileaa-to-tileas' first
+  // LLVM: :[[@LINE+2]]:3: error: {{.*}} is in state 'tileaa', pass 'convert-tileas-to-llvm' needs 'placed': run 'convert-tileaa-to-tileas' first
   // WARPS: :[[@LINE+1]]:3: error: 'nv_tileaa.func' op has no number of warps, which pass 'tileas-slicing' needs: run 'tileas-assign-num-warps' first
   nv_tileaa.func @of_nv_tileaa() attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
     %0 = nv_tileaa.make_range : tensor<32xi32>
@@ -24,7 +27,7 @@ builtin.module {
 builtin.module {
   // ACCESSES: :[[@LINE+3]]:3: error: {{.*}} is in state 'no layouts', pass 'tileas-assign-load-store-layouts' needs 'dot atoms': run 'tileas-assign-dot-layouts' first
   // LAYOUTS: :[[@LINE+2]]:3: error: {{.*}} is in state 'no layouts', pass 'tileas-remove-layout-conversions' needs 'atoms': run 'tileas-assign-dot-layouts' first
-  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'no layouts', pass 'convert-tileas-to-llvm' needs 'layouts': run 'tileas-assign-dot-layouts' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'no layouts', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-assign-dot-layouts' first
   nv_tileaa.func @dots() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
     %0 = arith.constant dense<1.0> : tensor<16x16xf32>
     %1 = nv_tileas.dot %0, %0, %0 : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
@@ -60,12 +63,53 @@ builtin.module {
 // -----
 
 builtin.module {
-  // LOOPS: :[[@LINE+1]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-unspecialized-pipeline' needs 'scheduled': run 'tileas-generate-schedule' first
+  // LOOPS: :[[@LINE+4]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-unspecialized-pipeline' needs 'scheduled': run 'tileas-generate-schedule' first
+  // PLACES: :[[@LINE+3]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-optimize-alloc-tensor' needs 'scheduled': run 'tileas-generate-schedule' first
+  // BARRIERS: :[[@LINE+2]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-insert-barriers' needs 'allocated': run 'tileas-generate-schedule' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'layouts', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-generate-schedule' first
   nv_tileaa.func @loops() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
     %0 = arith.constant 0 : i32
     %1 = arith.constant 1 : i32
     scf.for %i = %0 to %1 step %1 : i32 {
     }
+    nv_tileaa.return
+  }
+}
+
+// -----
+
+// A conversion between warps needs scratch memory.
+
+#rows = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>
+#turned = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[32, 0], [16, 0], [8, 0], [4, 0], [2, 0]], warp = [[1, 0]]>
+builtin.module {
+  // BARRIERS: :[[@LINE+3]]:3: error: {{.*}} is in state 'scheduled', pass 'tileas-insert-barriers' needs 'allocated': run 'tileas-optimize-alloc-tensor' first
+  // BOUNDS: :[[@LINE+2]]:3: error: {{.*}} is in state 'scheduled', pass 'tileas-assign-launch-bounds' needs 'synchronized': run 'tileas-optimize-alloc-tensor' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'scheduled', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-optimize-alloc-tensor' first
+  nv_tileaa.func @without_places() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, target_spec = "sm_90"} {
+    %x = arith.constant dense<0> : tensor<64x4xi32> as tensor<64x4xi32, #rows>
+    %y = nv_tileas.convert_layout %x : tensor<64x4xi32, #rows> -> tensor<64x4xi32, #turned>
+    nv_tileaa.return
+  }
+
+  // What the function says counts for nothing while an operation has no place.
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'scheduled', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-optimize-alloc-tensor' first
+  nv_tileaa.func @only_says_so() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, nv_tileas.block_warps = 2 : i32, nv_tileas.named_barriers = 1 : i32, nv_tileas.shared_memory = 1024 : i32, target_spec = "sm_90"} {
+    %x = arith.constant dense<0> : tensor<64x4xi32> as tensor<64x4xi32, #rows>
+    %y = nv_tileas.convert_layout %x : tensor<64x4xi32, #rows> -> tensor<64x4xi32, #turned>
+    nv_tileaa.return
+  }
+
+  // BOUNDS: :[[@LINE+2]]:3: error: {{.*}} is in state 'allocated', pass 'tileas-assign-launch-bounds' needs 'synchronized': run 'tileas-insert-barriers' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'allocated', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-insert-barriers' first
+  nv_tileaa.func @without_barriers() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, nv_tileas.shared_memory = 1024 : i32, target_spec = "sm_90"} {
+    %x = arith.constant dense<0> : tensor<64x4xi32> as tensor<64x4xi32, #rows>
+    %y = nv_tileas.convert_layout %x {nv_tileas.scratch = [#nv_tileas.scratch<offset = 0, bytes = 1024>]} : tensor<64x4xi32, #rows> -> tensor<64x4xi32, #turned>
+    nv_tileaa.return
+  }
+
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'synchronized', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-assign-launch-bounds' first
+  nv_tileaa.func @without_launch() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, nv_tileas.named_barriers = 0 : i32, nv_tileas.shared_memory = 0 : i32, target_spec = "sm_90"} {
     nv_tileaa.return
   }
 }

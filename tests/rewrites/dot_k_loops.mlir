@@ -16,7 +16,7 @@
 // CHECK-NEXT: %[[R:.*]] = nv_tileas.permute %[[Q]]
 // CHECK-NEXT: %[[NEXT:.*]] = nv_tileas.dot %[[P]], %[[R]], %[[SUM]]
 // CHECK-NEXT: scf.yield %[[NEXT]]
-// CHECK-NEXT: } {nv_tileas.no_unroll}
+// CHECK-NEXT: } {nv_tileas.loop_schedule = #nv_tileas.loop_schedule<serial, 1>, nv_tileas.no_unroll}
 // CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %[[D]])
 // CHECK: nv_tileas.dealloc_tensor %[[B]]
 // CHECK-NEXT: nv_tileas.dealloc_tensor %[[A]]

@@ -9,6 +9,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Operation, TensorType
+from tileiras.layout.scratch import Warps, wants_scratch
 
 WITHOUT_ATOM = (aa.AtomicRMWOp, aa.AtomicCASOp)
 """Accesses that are of single elements, one instruction each."""
@@ -34,6 +35,12 @@ class State(IntEnum):
     """An encoding on every tile."""
     SCHEDULED = 5
     """A schedule on every loop."""
+    ALLOCATED = 6
+    """A place in shared memory for every buffer, and for everything that is handed from thread to thread there."""
+    SYNCHRONIZED = 7
+    """Barriers where threads have to wait."""
+    PLACED = 8
+    """What a launch needs: warps, CTAs of a cluster, CTAs on an SM."""
 
     @property
     def spelled(self) -> str:
@@ -46,19 +53,42 @@ LEFT_BY = {
     State.ATOMS: "tileas-assign-load-store-layouts",
     State.LAYOUTS: "tileas-remove-layout-conversions",
     State.SCHEDULED: "tileas-generate-schedule",
+    State.ALLOCATED: "tileas-optimize-alloc-tensor",
+    State.SYNCHRONIZED: "tileas-insert-barriers",
+    State.PLACED: "tileas-assign-launch-bounds",
 }
 """The pass that brings a function to a state."""
 
 
 def function_state(func: Operation) -> State:
     """The latest state for which every operation of a function is ready."""
-    state = State.SCHEDULED
+    state = _marked(func)
     for op in func.walk():
         if op is not func and (found := _state_of(op, state)) < state:
             state = found
             if state is State.TILEAA:
                 break
+    if state >= State.ALLOCATED:
+        warps = Warps.of(func, func.target_spec.value)
+        if any(wants_scratch(op, warps) for op in func.walk()):
+            state = State.SCHEDULED
     return state
+
+
+def _marked(func: Operation) -> State:
+    """The latest state that the function itself says it is in."""
+    for name, before in _MARKS:
+        if name not in func.attributes:
+            return before
+    return State.PLACED
+
+
+_MARKS = (
+    (tileas.SHARED_MEMORY, State.SCHEDULED),
+    (tileas.NAMED_BARRIERS, State.ALLOCATED),
+    (tileas.BLOCK_WARPS, State.SYNCHRONIZED),
+)
+"""Attributes of functions, in the order in which they come, and the state of a function without."""
 
 
 def is_nv_tileas(func: Operation) -> bool:
@@ -82,6 +112,11 @@ def _state_of(op: Any, most: State) -> State:
             return State.DOT_ATOMS
     elif isinstance(op, scf.ForOp) and tileas.LOOP_SCHEDULE not in op.attributes:
         most = min(most, State.LAYOUTS)
+    elif isinstance(op, tileas.AllocTensorOp) and op.offset is None:
+        most = min(most, State.SCHEDULED)
+    areas = op.attributes.get(tileas.SCRATCH)
+    if areas is not None and any(area.barrier is None for area in areas):
+        most = min(most, State.ALLOCATED)
     tensors = (value.type for value in (*op.results, *_arguments(op)) if isinstance(value.type, TensorType))
     return State.ATOMS if any(type.encoding is None for type in tensors) else most
 

@@ -1,7 +1,8 @@
 """What operations of nv_tileas need of each other and of the GPU, which none of them can see of itself.
 
 Every function is for the GPU of the compilation; every tensor has a layout, for as many warps as the function has; an
-atom is one of the GPU's, moves what the operation moves, and finds its fragments in the registers of the right threads.
+atom is one of the GPU's, moves what the operation moves, and finds its fragments in the registers of the right threads;
+places in shared memory and barriers fit together (`places.py`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras import gf2
+from tileiras.analysis.places import Places, launch_error
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
 from tileiras.ir import Operation, TensorType, Value, element_type_of
-from tileiras.layout.arena import AREA_ALIGNMENT
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
@@ -44,7 +45,10 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
     specialized = False
-    buffers: dict[Value, tuple[int, int]] = {}
+    wrong = launch_error(func, gpu)
+    if wrong:
+        yield func, wrong
+    places = Places(func, gpu)
     for op in func.walk():
         if op.name == AGENT_SWITCH:
             from .agents import agent_warps
@@ -63,8 +67,8 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
         if not wrong:
             rule = _RULES.get(type(op))
             wrong = rule(op) if rule is not None else ""
-        if not wrong and isinstance(op, _BUFFERS):
-            wrong = _place_error(op, buffers, gpu)
+        if not wrong:
+            wrong = places.error(op, here)
         if wrong:
             yield op, wrong
 
@@ -104,29 +108,6 @@ def _threads_error(layout: LinearLayoutAttr, warps: int) -> str:
 def _reduction_error(op: Any) -> str:
     if mixes_axes(layout_of(op.inputs[0].type), op.dim.value):
         return "a basis of the layout mixes the reduced dimension with another"
-    return ""
-
-
-# ---- places in shared memory -----------------------------------------------------------------------------------------
-
-_BUFFERS = (tileas.AllocTensorOp, tileas.DeallocTensorOp)
-
-
-def _place_error(op: Any, live: dict[Value, tuple[int, int]], gpu: Target) -> str:
-    """Whether a buffer's place is one, and no other's that lives; `live` has those of the buffers before."""
-    if isinstance(op, tileas.DeallocTensorOp):
-        live.pop(op.buffer, None)
-        return ""
-    if op.offset is None:
-        return ""
-    start, end = op.offset.value, op.offset.value + op.result.type.bytes
-    if start < 0 or start % AREA_ALIGNMENT:
-        return f"expects an offset that is a multiple of {AREA_ALIGNMENT}, got {start}"
-    if end > gpu.shared_per_cta:
-        return f"ends at byte {end} of shared memory, {gpu.name} has {gpu.shared_per_cta}"
-    if any(start < other_end and other < end for other, other_end in live.values()):
-        return f"lies at byte {start} of shared memory, where another buffer lives"
-    live[op.result] = start, end
     return ""
 
 

@@ -22,5 +22,6 @@ def aligned(size: int) -> int:
 
 
 def stored_bits(type: Any) -> int:
-    """What an element takes in shared memory."""
-    return max(8, getattr(type, "width", 64))
+    """What an element takes in shared memory: a byte at least, a tf32 the 32 bits in which threads hold it."""
+    width = getattr(type, "width", 64)
+    return width if width % 8 == 0 else 8 if width < 8 else 32

@@ -197,3 +197,9 @@ def swizzled_shared(shape: Sequence[int], element_bits: int, span: int) -> Linea
         vectors.append((1 << i, chunk << j if 0 <= j < swizzle_bits else 0))
     vectors += [(0, per_span << i) for i in range(log2_exact(columns // per_span))]
     return LinearLayout.from_coordinates({"offset": vectors}, shape)
+
+
+def replicated(shape: Sequence[int], warps: int) -> LinearLayout:
+    """Every thread of so many warps holds the whole tile, its registers in row-major order."""
+    registers = [1 << bit for bit in range(sum(map(log2_exact, shape)))]
+    return LinearLayout({"register": registers, "lane": (0,) * 5, "warp": (0,) * (warps - 1).bit_length()}, shape)

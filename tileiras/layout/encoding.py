@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
-from tileiras.dialects.nv_tileas import LinearLayoutAttr, SharedLayoutAttr
+from tileiras.dialects.nv_tileas import LinearLayoutAttr, PermuteOp, SharedLayoutAttr
 from tileiras.ir import TensorType
 
 from .linear_layout import LinearLayout
@@ -28,6 +29,13 @@ def layout_of(type: TensorType) -> LinearLayout:
     return LinearLayout.from_coordinates(bases, type.shape)
 
 
+def held_layout(type: Any, warps: int) -> LinearLayout:
+    """The layout of a value of so many warps: a scalar is held once by every thread."""
+    if isinstance(type, TensorType):
+        return layout_of(type)
+    return LinearLayout({"lane": (0,) * 5, "warp": (0,) * (warps - 1).bit_length()}, ())
+
+
 def with_layout(type: TensorType, layout: LinearLayout) -> TensorType:
     """The tensor type with this layout."""
     return type.with_encoding(encode(layout))
@@ -45,3 +53,22 @@ def offsets_of(type: TensorType) -> tuple[int, ...]:
     encoding = type.encoding
     assert isinstance(encoding, SharedLayoutAttr), f"{type} is not in shared memory"
     return LinearLayout.from_coordinates({"offset": encoding.offset}, type.shape).bases("offset")
+
+
+def renamed_layout(op: Any) -> LinearLayout:
+    """The layout of the operand of a view or permutation, with the result's coordinates."""
+    layout = layout_of(op.operand.type)
+    if isinstance(op, PermuteOp):
+        return layout.permute(op.permutation.elements)
+    return layout.reshape(op.result.type.shape)
+
+
+def broadcast_layout(op: Any) -> LinearLayout:
+    """The layout of the operand of a `broadcast` in which each thread has what its part of the result repeats."""
+    source, target = layout_of(op.operand.type), layout_of(op.result.type)
+    narrow = op.operand.type.shape
+
+    def project(flat: int) -> int:
+        return source.flatten([c if n > 1 else 0 for c, n in zip(target.coordinates(flat), narrow)])
+
+    return target.map_bases(project, narrow)

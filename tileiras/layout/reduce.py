@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tileiras import gf2
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
@@ -40,6 +42,7 @@ def mixes_axes(layout: LinearLayout, axis: int) -> bool:
     return any(v & mask and v & ~mask for v in layout.columns)
 
 
+@functools.lru_cache(maxsize=1024)
 def plan_reduction(layout: LinearLayout, axis: int) -> ReductionPlan:
     """Raises ValueError when a basis mixes `axis` with another dimension or the axis crosses CTAs."""
     if mixes_axes(layout, axis):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tileiras.layout.constructors import blocked
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
+from tileiras.named_tuple import NamedTuple
 
 ELEMENTS_ALONE = 8
 """Neighbours of a thread from which on a scan is cut over warps: below, each warp does all of it rather than wait."""
@@ -58,3 +59,42 @@ def scan_layout(shape: Sequence[int], axis: int, num_warps: int) -> LinearLayout
     lanes[spare] *= left_lanes
     warps[spare] *= left_warps
     return blocked(shape, per_thread, lanes, warps, order)
+
+
+class WarpTotals(NamedTuple):
+    """Where the totals of warps are in scratch memory while a scan goes on from warp to warp.
+
+    Each scan that the warps share out has a row of `count` totals: whatever else lanes and warps stand for tells which
+    (`lane_row`, `warp_row`), and `warp_place` which of the row is a warp's own.  `starts` has the byte at which the
+    rows of each operand begin, and at the end how many bytes they take together.
+    """
+
+    count: int
+    lane_row: tuple[int, ...]
+    warp_row: tuple[int, ...]
+    warp_place: tuple[int, ...]
+    starts: tuple[int, ...]
+
+
+def warp_totals(layout: LinearLayout, axis: int, sizes: Sequence[int]) -> WarpTotals | None:
+    """For operands whose elements have these sizes, in bytes, in a layout in which `axis` can be scanned; None where it
+    runs through no warps."""
+    mask = layout.dim_mask(axis)
+    warps = [bit for bit, v in enumerate(layout.bases("warp")) if v & mask]
+    if not warps:
+        return None
+    lane_bits = sum(1 for v in layout.bases("lane") if v & mask)
+    others = [bit for bit in range(layout.bits("warp")) if bit not in warps]
+    count, rows = 1 << len(warps), 1 << 5 - lane_bits + len(others)
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + -(-size * rows * count // 16) * 16)
+    return WarpTotals(
+        count,
+        tuple(0 if bit < lane_bits else 1 << bit - lane_bits for bit in range(5)),
+        tuple(
+            0 if bit in warps else 1 << 5 - lane_bits + others.index(bit) for bit in range(layout.bits("warp"))
+        ),
+        tuple(1 << warps.index(bit) if bit in warps else 0 for bit in range(layout.bits("warp"))),
+        tuple(starts),
+    )

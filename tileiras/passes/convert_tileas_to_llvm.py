@@ -25,7 +25,7 @@ class ConvertTileASToLLVM(Pass):
     def verify_input(self, op: Operation, context: PassContext) -> None:
         self._gpu()
         for func in functions_of(op):
-            check_state(self.name, func, "LAYOUTS", self.compute_capability, context)
+            check_state(self.name, func, "PLACED", self.compute_capability, context)
 
     def _gpu(self) -> Target:
         return gpu_of(self.compute_capability, "Failed to get ComputeCapability")

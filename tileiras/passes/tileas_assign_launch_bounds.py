@@ -1,4 +1,5 @@
-"""`tileas-assign-launch-bounds`: how many CTAs an SM is to hold at least, which bounds the registers of a thread."""
+"""`tileas-assign-launch-bounds`: the shape of a launch, and how many CTAs an SM is to hold at least, which bounds the
+registers of a thread."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
 
 class AssignLaunchBounds(FunctionPass):
     name = "tileas-assign-launch-bounds"
-    requires = "LAYOUTS"
-    needs = "layouts; all tiles where they will be"
-    establishes = "`nv_tileas.min_ctas` on functions whose tiles take more registers than two CTAs have"
+    requires = "SYNCHRONIZED"
+    leaves = "PLACED"
+    needs = "all tiles and barriers where they will be; the bytes of shared memory"
+    establishes = (
+        "`nv_tileas.block_warps` and `nv_tileas.cluster_ctas` on functions, `nv_tileas.min_ctas` where a kernel asks "
+        "for it, its tiles take more registers than two CTAs have, or a second CTA finds no shared memory"
+    )
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-        from tileiras.ir import IntegerAttr, i32
-        from tileiras.resources.launch_bounds import least_ctas
+        from tileiras.resources.launch_bounds import assign_launch_shape
 
-        ctas = least_ctas(func)
-        if ctas is not None:
-            func.attributes[tileas.MIN_CTAS] = IntegerAttr(ctas, i32)
+        assign_launch_shape(func, gpu, context.engine)

@@ -4,7 +4,7 @@ Serial: what is written, in its order.  Plain: loads run ahead, through shared m
 all warps alike.  Prefetch: one iteration ahead in registers, on targets without asynchronous copies.  `num-stages` says
 how many iterations' tiles there are at a time, the one that is computed included; 0 chooses by the hints of the loads
 and by what fits.  `instead-of` names the variant of warp specialization, `light` or `heavy`, whose place this schedule
-takes.
+takes.  `serial` leaves all loops as they are.
 
 Fails softly when loads could have run ahead and no loop has the room.
 """
@@ -33,6 +33,7 @@ class GenerateSchedule(FunctionPass):
 
     num_stages: int = 0
     instead_of: str = ""
+    serial: bool = False
 
     def run(self, op: Operation, context: PassContext) -> None:
         self._pipelined = self._refused = 0
@@ -51,8 +52,11 @@ class GenerateSchedule(FunctionPass):
             )
         if any(isinstance(inner, scf.ForOp) for inner in func.walk()):
             # A dozen modules, for kernels with loops only.
-            from tileiras.schedule.plain import generate_schedule
+            from tileiras.schedule.plain import generate_schedule, leave_serial
 
+            if self.serial:
+                leave_serial(func)
+                return
             done = generate_schedule(func, gpu, self.num_stages or None, context.engine)
             self._pipelined += done.pipelined
             self._refused += done.refused

@@ -1,4 +1,5 @@
-"""`tileas-optimize-alloc-tensor`: which allocations are in shared memory, and where each buffer lies in its arena."""
+"""`tileas-optimize-alloc-tensor`: which allocations are in shared memory, and where in its arena each buffer lies, and
+each scratch area through which an operation hands elements from thread to thread."""
 
 from __future__ import annotations
 
@@ -12,23 +13,19 @@ if TYPE_CHECKING:
     from tileiras.targets import Target
 
 
-CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
-
-
 class OptimizeAllocTensor(FunctionPass):
     name = "tileas-optimize-alloc-tensor"
-    requires = "LAYOUTS"
-    needs = "layouts; all buffers"
-    establishes = "`offset` on every buffer in shared memory; none overlaps another that lives with it"
+    requires = "SCHEDULED"
+    leaves = "ALLOCATED"
+    needs = "layouts; all buffers and conversions, where they will be"
+    establishes = (
+        "`offset` on every buffer in shared memory, `nv_tileas.scratch` on every operation that needs scratch memory, "
+        "`nv_tileas.shared_memory` on the function; nothing overlaps a buffer that lives with it"
+    )
     keeps = "operations, but for the address space of allocations that nobody else sees"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
+        from tileiras.resources.arena import place, place_in_shared
 
-        allocations = (tileas.AllocTensorOp, tileas.AllocaOp)
-        if any(isinstance(op, allocations) or op.name == CREATE_PIPELINE for op in func.walk()):
-            # Loaded for such kernels only.
-            from tileiras.resources.arena import place_buffers, place_in_shared
-
-            place_in_shared(func)
-            place_buffers(func)
+        place_in_shared(func)
+        place(func, gpu, context.engine)

@@ -1,16 +1,20 @@
-"""The arena of shared memory: which allocations it has, and where each buffer lies in it."""
+"""The arena of shared memory: which allocations it has, and where buffers and scratch areas lie in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
-from tileiras.ir import IntegerAttr, TensorType, Value, element_type_of, i32
-from tileiras.layout.arena import AREA_ALIGNMENT, aligned
+from tileiras.dialects.nv_tileas import ScratchAttr
+from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, TensorType, Value, element_type_of, i32
+from tileiras.layout.arena import AREA_ALIGNMENT, SCRATCH_LIMIT, aligned
+from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
+from tileiras.targets import Target
 
 SHARED_BYTES = 16 * 1024
 """What a function's allocations take together at most: shared memory limits how many blocks run at once."""
@@ -32,14 +36,6 @@ _MOVES = (
 )
 _ACCESSES = (tileas.LoadOp, tileas.StoreOp, tileas.AtomicRMWOp, tileas.AtomicCASOp)
 _TILED = (tileas.TiledLoadOp, tileas.TiledStoreOp)
-
-
-def alloca_bytes(op: Any) -> int:
-    """Bytes of what an `alloca` gives: 4-bit elements share a byte, tf32 ones take those of an f32."""
-    pointee = element_type_of(op.result.type).pointee
-    width = getattr(pointee, "width", 64)
-    bits = width if width == 4 else 1 << max(3, (width - 1).bit_length())
-    return max(1, -(-op.num_elem.value * bits // 8))
 
 
 def _pointers(value: Value, found: dict[Value, None]) -> bool:
@@ -70,7 +66,7 @@ def place_in_shared(func: Any) -> None:
     left = SHARED_BYTES
     for op in [op for op in func.walk() if isinstance(op, tileas.AllocaOp)]:
         pointers: dict[Value, None] = {}
-        size = aligned(alloca_bytes(op))
+        size = aligned(op.bytes)
         if op.global_ is not None or op.alignment.value > AREA_ALIGNMENT or size > left:
             continue
         if not _pointers(op.result, pointers):
@@ -87,39 +83,181 @@ def _points_to_half_bytes(type: Any) -> bool:
     return isinstance(element, PtrType) and getattr(element.pointee, "width", 64) == 4
 
 
-def place_buffers(func: aa.FuncOp) -> None:
-    """Gives every buffer of a function of nv_tileas, and the mbarriers of every pipe, their `offset`: behind all that
-    live where they begin.  Mbarriers live to the end of the function, what an agent has until all agents have ended."""
-    _place([func], {}, 0)
+def place(func: aa.FuncOp, target: Target, engine: DiagnosticEngine) -> None:
+    """Gives every buffer of a function of nv_tileas, and the mbarriers of every pipe, their `offset`, every exchange
+    between threads its areas of scratch memory, and the function the bytes of them all.
+
+    A buffer lies behind all that live where it begins; mbarriers live to the end of the function, and what an agent has
+    until all agents have ended.  An area of scratch memory lies behind the buffers, and behind
+    the areas before it while these take little together, so that the barrier of one exchange also separates the uses of
+    another; after that the memory is used over again.
+    """
+    arena = _Arena(target, engine, Warps.of(func, target.name), func.kernel_spec.num_warps)
+    try:
+        arena.block(func.body.blocks[0])
+    except _Exhausted as error:
+        text = f"needs {error.size} bytes of shared memory, {target.name} has {target.shared_per_cta}"
+        engine.error(error.op.location, text)
+        return
+    func.attributes[tileas.SHARED_MEMORY] = IntegerAttr(arena.bytes, i32)
 
 
-def _place(operations: Iterable[Any], ends: dict[Value, int], floor: int) -> int:
-    """Gives buffers their places, behind those that live, whose `ends` are given, and behind `floor`; how far they
-    reach."""
-    reach = floor
-    for op in operations:
-        if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) or op.name == CREATE_PIPELINE:
-            size = shared_bytes(op)
-            if size:
-                start = aligned(max(floor, *ends.values()) if ends else floor)
-                op.attributes["offset"] = IntegerAttr(start, i32)
-                ends[op.results[0]] = start + size
-                reach = max(reach, start + size)
-        elif isinstance(op, tileas.DeallocTensorOp):
-            ends.pop(op.buffer, None)
-        elif isinstance(op, tileas.DeallocOp):
-            ends.pop(op.pointer, None)
-        for region in op.regions:
-            # Agents run beside each other.
-            below = reach if op.name == AGENT_SWITCH else floor
-            reach = max(reach, _place(region.operations, ends, below))
-    return reach
+class _Exhausted(Exception):
+    """An operation needs more shared memory than there is."""
+
+    def __init__(self, op: Operation, size: int) -> None:
+        self.op = op
+        self.size = size
+
+
+class _Arena:
+    """The arena on the way through a function: what lives in it, and how far scratch areas have come."""
+
+    def __init__(self, target: Target, engine: DiagnosticEngine, warps: Warps, inherited: int) -> None:
+        self._limit = target.shared_per_cta
+        self._engine = engine
+        self._warps = warps
+        self._inherited = inherited
+        """The warps of an agent that does not say how many it has."""
+        self._ends: dict[Value, int] = {}
+        """Where each buffer that lives ends."""
+        self._floor = 0
+        """Where what other agents have ends, which run at the same time."""
+        self._reserved = 0
+        self._top = 0
+        """Where the buffers end, and the last scratch area."""
+        self._joined: set[Operation] = set()
+        """Conversions that have their area from one before them."""
+        self.bytes = 0
+
+    def block(self, block: Block) -> None:
+        for op in block.operations:
+            if isinstance(op, (tileas.AllocTensorOp, tileas.AllocaOp)) and (size := shared_bytes(op)):
+                self._allocate(op, size)
+            elif op.name == CREATE_PIPELINE:
+                self._allocate(op, op.mbarrier_bytes)
+            elif isinstance(op, (tileas.DeallocTensorOp, tileas.DeallocOp)):
+                self._release(op.operands[0])
+            elif type(op) in EXCHANGING:
+                self._exchange(op)
+            elif op.name == AGENT_SWITCH:
+                self._agents(op)
+            else:
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self.block(inner)
+
+    def _agents(self, switch: Any) -> None:
+        """The agents, which run at the same time: none uses what another one does."""
+        warps, floor = self._warps, self._floor
+        for region, count in zip(switch.agents, switch.warps(self._inherited)):
+            self._warps, outside, self.bytes = warps._replace(count=count), self.bytes, 0
+            self._floor = self._reserved = self._top = self._behind_buffers()
+            self.block(region.block)
+            self._floor = max(self._floor, self.bytes)
+            self.bytes = max(self.bytes, outside)
+        self._warps, self._floor = warps, floor
+        self._reserved = self._top = self._behind_buffers()
+
+    # -- buffers -------------------------------------------------------------------------------------------------------
+
+    def _behind_buffers(self) -> int:
+        """Where all that lives now ends."""
+        return max((self._floor, *self._ends.values()))
+
+    def _allocate(self, op: Any, size: int) -> None:
+        start = aligned(self._behind_buffers())
+        op.attributes["offset"] = IntegerAttr(start, i32)
+        self._ends[op.results[0]] = self._reserved = self._top = start + size
+        self._take(op, start + size)
+
+    def _release(self, buffer: Value) -> None:
+        if self._ends.pop(buffer, None) is not None:
+            self._reserved = self._top = self._behind_buffers()
+
+    def _take(self, op: Operation, end: int) -> None:
+        if end > self._limit:
+            raise _Exhausted(op, end)
+        self.bytes = max(self.bytes, end)
+
+    # -- scratch areas -------------------------------------------------------------------------------------------------
+
+    @property
+    def _left(self) -> int:
+        """Bytes of shared memory beside the buffers that live now."""
+        return self._limit - aligned(self._reserved)
+
+    @property
+    def _scratch_limit(self) -> int:
+        """What scratch areas should take together at most."""
+        return min(SCRATCH_LIMIT, self._left)
+
+    def _fits(self, size: int) -> bool:
+        """Whether there is room for `size` bytes behind the last area."""
+        return aligned(self._top) + size <= aligned(self._reserved) + self._scratch_limit
+
+    def _area(self, op: Operation, size: int, apart: bool = True) -> int:
+        """Where an area begins; one that is not to lie `apart` from those before it begins where they do."""
+        start = aligned(self._top if apart and self._fits(size) else self._reserved)
+        self._top = start + size
+        self._take(op, start + size)
+        return start
+
+    def _exchange(self, op: Any) -> None:
+        if op in self._joined:
+            return
+        found = exchanges(op, self._warps)
+        if not found:
+            op.attributes.pop(tileas.SCRATCH, None)
+            return
+        if isinstance(op, tileas.ConvertLayoutOp) and found[0].bytes <= self._scratch_limit:
+            self._conversions(op, found[0].bytes)
+            return
+        areas: list[ScratchAttr] = []
+        for number, exchange in enumerate(found):
+            size, rounds = exchange.within(self._scratch_limit, self._left)
+            if exchange.joins:
+                # Its elements are there at the same time as those of the one before.
+                start = aligned(areas[-1].offset + areas[-1].bytes)
+                self._top = start + size
+                self._take(op, self._top)
+            else:
+                joined = takewhile(lambda other: other.joins, found[number + 1 :])
+                together = sum(aligned(each.bytes) for each in joined)
+                start = self._area(op, size, rounds == 1 and self._fits(aligned(size) + together))
+            areas.append(ScratchAttr(start, size, rounds, exchange.joins))
+            self._remark(op, exchange, size, rounds)
+        _set_areas(op, areas)
+
+    def _conversions(self, op: Operation, size: int) -> None:
+        """A conversion, and those that follow it immediately and find an area beside its own: one barrier serves them
+        all."""
+        group: list[Operation] = []
+        following: Operation | None = op
+        while isinstance(following, tileas.ConvertLayoutOp) and following.operand.defining_op not in group:
+            found = exchanges(following, self._warps)
+            if not found or group and not self._fits(found[0].bytes):
+                break
+            size = found[0].bytes
+            _set_areas(following, [ScratchAttr(self._area(following, size), size, joins=bool(group))])
+            group.append(following)
+            following = following.next
+        self._joined.update(group)
+
+    def _remark(self, op: Any, exchange: Exchange, size: int, rounds: int) -> None:
+        if rounds == 1 or not isinstance(exchange, (Conversion, Slice)) or exchange.bytes <= self._left:
+            return
+        what = "slice" if isinstance(exchange, Slice) else "tile"
+        text = f"a {what} goes through {size} bytes of shared memory in {rounds} rounds"
+        self._engine.remark(op.location, text)
+
+
+def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
+    op.attributes[tileas.SCRATCH] = ArrayAttr(areas)
 
 
 def shared_bytes(op: Any) -> int:
     """Bytes of shared memory that an operation takes from where it stands on; 0 for an `alloca` on the heap."""
     if isinstance(op, tileas.AllocTensorOp):
         return op.result.type.bytes
-    if op.name == CREATE_PIPELINE:
-        return op.mbarrier_bytes
-    return alloca_bytes(op) if element_type_of(op.result.type).address_space == SHARED else 0
+    return op.bytes if element_type_of(op.result.type).address_space == SHARED else 0

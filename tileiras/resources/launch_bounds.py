@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import TensorType
+from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.targets import Target, registers_per_thread
 
 from .limits import BESIDE_TILES, threads_of
+
+
+def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> None:
+    """Writes the shape of a launch to the function: warps of a CTA, CTAs of a cluster, CTAs on an SM at least."""
+    func.attributes[tileas.BLOCK_WARPS] = IntegerAttr(tileas.block_warps(func), i32)
+    ctas = func.kernel_spec.num_ctas or 1
+    if ctas > 1 and not target.has("cluster"):
+        engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
+        ctas = 1
+    func.attributes[tileas.CLUSTER_CTAS] = IntegerAttr(ctas, i32)
+    if ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
+        # What nobody has shared out is to happen once.
+        func.attributes[tileas.FIRST_CTA] = UnitAttr()
+    least = func.kernel_spec.occupancy or least_ctas(func)
+    if least is None and fills_half(func.attributes[tileas.SHARED_MEMORY].value, target):
+        least = 1
+    if least is not None:
+        func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)
 
 
 def least_ctas(func: Any) -> int | None:

@@ -450,7 +450,8 @@ def _loop(dot: Dot, buffers: dict[Value, Value]) -> None:
         counter = body.arguments[0]
         number = counter if not start else binary(inner, arith.AddIOp, counter, integer(inner, start))
         inner.insert(scf.YieldOp.create((_step(dot, places, number, body.arguments[1], counter, zero, inner),)))
-        attributes = {tileas.NO_UNROLL: UnitAttr()}
+        serial = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
+        attributes = {tileas.NO_UNROLL: UnitAttr(), tileas.LOOP_SCHEDULE: serial}
         loop = scf.ForOp.create((zero, iterations, one, accumulators), (op.result.type,), attributes, (Region([body]),))
         accumulators = outer.insert(loop).results[0]
     if dot.parts > 1:

@@ -45,6 +45,13 @@ def generate_schedule(
     return _Scheduler(func, target, stages, engine).run()
 
 
+def leave_serial(func: Any) -> None:
+    """Has every loop of a function of nv_tileas do what is written, in its order."""
+    for op in func.walk():
+        if isinstance(op, scf.ForOp):
+            op.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
+
+
 def stages_leave_room(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Lowers the occupancy that a kernel asks for, in place, while it leaves no shared memory for two stages of each
     load that could run ahead.  What is loaded where it is used has to wait in registers as well."""

@@ -23,6 +23,7 @@ from tileiras.passes.tileas_assign_launch_bounds import AssignLaunchBounds
 from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
 from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
 from tileiras.passes.tileas_generate_schedule import GenerateSchedule
+from tileiras.passes.tileas_insert_barriers import InsertBarriers
 from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
 from tileiras.passes.tileas_legalize_scaled_dot import LegalizeScaledDot
 from tileiras.passes.tileas_lower_occupancy import LowerOccupancy
@@ -79,7 +80,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(MarkShortLoops, "counts tiles before operands leave registers", {}, True, True),
     Decision(SharedMemoryOperands, "operands that stay get shared memory before rings", INVARIANT, True, True),
     # Schedules.
-    Decision(GenerateSchedule, "spends the registers and the shared memory that are left", {}, False, True),
+    Decision(GenerateSchedule, "spends the registers and the shared memory that are left"),
     Decision(UnspecializedPipeline, "makes of every loop what its schedule says", {}, True, True),
     # What may use only what schedules have left over.
     Decision(SharedMemoryOperands, "operands whose loads found no room in a ring", IN_LOOPS, True, True),
@@ -88,9 +89,10 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
     Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
     # What stands where, once operations are what they will be.
-    Decision(AssignLaunchBounds, "counts registers a last time, in the order of the rows above", optional=True),
     Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),
-    Decision(OptimizeAllocTensor, "last: the lifetimes of all buffers are known"),
+    Decision(OptimizeAllocTensor, "behind all that makes a buffer, or a conversion that needs scratch memory"),
+    Decision(InsertBarriers, "places that are used again say where threads have to wait"),
+    Decision(AssignLaunchBounds, "counts registers a last time, and the shared memory of all rows above"),
 )
 """The decisions of TileAS in order."""
 
@@ -104,8 +106,13 @@ GIVEN = {
 
 def decisions(options: StageOptions) -> list[Decision]:
     """The rows that run."""
-    schedules = options.pipeline_strategy != "none" and options.opt_level > 0
+    schedules = _schedules(options)
     return [row for row in DECISIONS if schedules or not row.schedules]
+
+
+def _schedules(options: StageOptions) -> bool:
+    """Whether loads may run ahead."""
+    return options.pipeline_strategy != "none" and options.opt_level > 0
 
 
 def passes(options: StageOptions) -> list[Pass]:
@@ -126,7 +133,9 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     fields = row.made.options()
     given: dict[str, Any] = dict(row.options)
     given.update((field, value) for field, name in GIVEN.items() if field in fields and (value := options[name]))
-    if "instead_of" in fields and options.pipeline_strategy == "warp-specialize":
+    if row.made is GenerateSchedule and not _schedules(options):
+        given["serial"] = True
+    elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":
         given["instead_of"] = "light" if options.rrt_size_threshold == 0 else "heavy"
     item = row.made(**given)
     return item.after(row.after) if row.after else item

@@ -1,4 +1,4 @@
-// RUN: not tileiras-opt %s --convert-tileas-to-llvm 2>&1 | FileCheck %s
+// RUN: not tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm 2>&1 | FileCheck %s
 
 // CHECK: conversions_invalid.mlir:[[@LINE+3]]:{{[0-9]+}}: error: {{.*}}has no conversion to f8E8M0FNU with rounding mode 'nearest_even'
 builtin.module {

@@ -1,5 +1,5 @@
 // Each thread stores its elements and loads them again by accesses of up to 16 bytes, and waits for nobody.
-// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --convert-tileas-to-llvm | FileCheck %s
+// RUN: tileiras-opt %s --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm | FileCheck %s
 
 #rows = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>
 #row = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>

@@ -1,4 +1,4 @@
-// RUN: tileiras-opt %s --verify-diagnostics --convert-tileas-to-llvm
+// RUN: tileiras-opt %s --verify-diagnostics --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm
 
 module {
   nv_tileaa.func @f(%n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {

@@ -62,7 +62,7 @@ def test_slices_at_positions_known_at_run_time():
 
 def test_slices_larger_than_the_scratch_memory(monkeypatch):
     """Through windows: a slice of 64 x 32 numbers by way of 2 KB."""
-    monkeypatch.setattr("tileiras.lowering.tileas_to_llvm.function.SCRATCH_LIMIT", 2048)
+    monkeypatch.setattr("tileiras.resources.arena.SCRATCH_LIMIT", 2048)
     body = """
     %one = arith.constant 1 : i32
     %part = nv_tileaa.extract_slice %x0[%z, %one] : tensor<64x64xi32>, (i32, i32) -> tensor<64x32xi32>

@@ -9,7 +9,7 @@ from tests.kernels.tileaa import SPEC, copy_kernel, tensor
 from tests.tileas_stage import ptx
 from tileiras.layout import LinearLayout, blocked, convert, mma_layouts
 from tileiras.sim import emulate
-from tileiras.targets import mma_atom, target
+from tileiras.targets import TARGETS, mma_atom, target
 
 DTYPES = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i64": np.int64}
 
@@ -78,9 +78,9 @@ def test_tile_larger_than_shared_memory():
 @pytest.mark.parametrize("element", ["f32", "i8"])
 def test_tile_of_which_no_part_is_in_registers_on_both_sides(element, monkeypatch):
     """Rounds over bits that are threads on one side or on both."""
-    monkeypatch.setattr("tileiras.lowering.tileas_to_llvm.function.SCRATCH_LIMIT", 512)
+    monkeypatch.setattr("tileiras.resources.arena.SCRATCH_LIMIT", 512)
     small = target("sm_90")._replace(shared_per_cta=512)
-    monkeypatch.setattr("tests.tileas_stage.target", lambda name: small)
+    monkeypatch.setitem(TARGETS, "sm_90", small)
     source = LinearLayout({"register": [1, 2, 4], "lane": [8, 16, 32, 64, 128], "warp": [256, 512]}, (1024,))
     turned = LinearLayout({"register": [512, 256, 128], "lane": [64, 32, 16, 8, 4], "warp": [1, 2]}, (1024,))
     text = check((1024,), element, source, turned)

@@ -1,4 +1,4 @@
-// RUN: not tileiras-opt %s --split-input-file --convert-tileas-to-llvm 2>&1 | FileCheck %s
+// RUN: not tileiras-opt %s --split-input-file --tileas-optimize-alloc-tensor --tileas-insert-barriers --tileas-assign-launch-bounds --convert-tileas-to-llvm 2>&1 | FileCheck %s
 
 // What has no lowering is refused where it stands.
 

@@ -1,5 +1,5 @@
-// RUN: tileiras-opt %s --pass-pipeline="builtin.module(tileas{to=tileas-remove-layout-conversions},convert-tileas-to-llvm{variables=true})" 2>&1 | FileCheck %s
-// RUN: tileiras-opt %s --pass-pipeline="builtin.module(tileas{to=tileas-remove-layout-conversions},convert-tileas-to-llvm)" | FileCheck %s --check-prefix=WITHOUT
+// RUN: tileiras-opt %s --pass-pipeline="builtin.module(tileas,convert-tileas-to-llvm{variables=true})" 2>&1 | FileCheck %s
+// RUN: tileiras-opt %s --pass-pipeline="builtin.module(tileas,convert-tileas-to-llvm)" | FileCheck %s --check-prefix=WITHOUT
 
 // WITHOUT-NOT: debuginfo
 

@@ -165,6 +165,13 @@ class AllocaOp(Operation):
             raise VerifyError(f"expects at least one element, but got {self.num_elem.value}")
         verify_alignment(self.alignment)
 
+    @property
+    def bytes(self) -> int:
+        """What it takes: 4-bit elements share a byte, a tf32 takes those of an f32."""
+        width = getattr(self.result.type.pointee, "width", 64)
+        bits = width if width == 4 else 1 << max(3, (width - 1).bit_length())
+        return max(1, -(-self.num_elem.value * bits // 8))
+
 
 class DeallocOp(Operation):
     """The end of the lifetime of what `alloca` gave."""

@@ -7,7 +7,16 @@ encoding, memory and dot operations name the atom that executes them, and a chan
 
 from tileiras.lazy import lazy_names
 
-from .attributes import PLAIN, PREFETCH, SERIAL, CopyAtomAttr, LinearLayoutAttr, LoopScheduleAttr, MmaAtomAttr
+from .attributes import (
+    PLAIN,
+    PREFETCH,
+    SERIAL,
+    CopyAtomAttr,
+    LinearLayoutAttr,
+    LoopScheduleAttr,
+    MmaAtomAttr,
+    ScratchAttr,
+)
 from .buffers import (
     AllocTensorOp,
     AsyncCommitGroupOp,
@@ -23,13 +32,18 @@ from .buffers import (
 )
 from .ops import (
     BLOCK_WARPS,
+    CLUSTER_CTAS,
     COUNTERPARTS,
     DOTS,
+    FIRST_CTA,
     LOOP_SCHEDULE,
     MIN_CTAS,
+    NAMED_BARRIERS,
     NO_ROOM,
     NO_UNROLL,
     RUNS_AHEAD,
+    SCRATCH,
+    SHARED_MEMORY,
     SHORT_OF_REGISTERS,
     VIEW_LIKE,
     AddFOp,
@@ -117,7 +131,9 @@ __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 __all__ = [
     "BLOCK_WARPS",
+    "CLUSTER_CTAS",
     "COUNTERPARTS",
+    "FIRST_CTA",
     "LOOP_SCHEDULE",
     "MIN_CTAS",
     "NO_ROOM",
@@ -126,7 +142,10 @@ __all__ = [
     "PREFETCH",
     "DOTS",
     "VIEW_LIKE",
+    "NAMED_BARRIERS",
     "RUNS_AHEAD",
+    "SCRATCH",
+    "SHARED_MEMORY",
     "SERIAL",
     "SHORT_OF_REGISTERS",
     "block_warps",

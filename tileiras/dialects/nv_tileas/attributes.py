@@ -131,6 +131,69 @@ class MmaAtomAttr(Attribute):
         return cls(atom)
 
 
+class ScratchAttr(Attribute):
+    """An area of scratch memory through which an operation hands elements from thread to thread.
+
+    `offset` and `bytes` say where it is in the arena; what needs more goes through it in `rounds`.  Stores to an area
+    that `joins` the one before it come before the barrier of that one, with its stores.  All threads wait at `barrier`
+    between the stores and the loads of a round, and between rounds; where it `waits` also before the first store, for
+    the loads of what used the place before.  `barrier` and `threads` are as in `nv_tileas.barrier`.
+    """
+
+    name = "nv_tileas.scratch"
+    parameters = ("offset", "bytes", "rounds", "joins", "waits", "barrier", "threads")
+    offset: int
+    bytes: int
+    rounds: int
+    joins: bool
+    waits: bool
+    barrier: int | None
+    threads: int | None
+
+    def __new__(
+        cls,
+        offset: int,
+        bytes: int,
+        rounds: int = 1,
+        joins: bool = False,
+        waits: bool = False,
+        barrier: int | None = None,
+        threads: int | None = None,
+    ) -> "ScratchAttr":
+        return cls.intern((offset, bytes, rounds, joins, waits, barrier, threads))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        if self.offset < 0 or self.bytes < 1 or self.rounds < 1:
+            raise VerifyError("expected an offset of at least 0, and at least one byte and one round", prefix=False)
+        if self.joins and self.rounds > 1:
+            raise VerifyError("what goes through scratch memory in rounds joins nothing", prefix=False)
+        if (self.threads is not None or self.waits) and self.barrier is None:
+            raise VerifyError("expected the number of the barrier to wait at", prefix=False)
+
+    def with_barrier(self, number: int, threads: int | None, waits: bool) -> "ScratchAttr":
+        """The same area, with its barrier."""
+        return ScratchAttr(self.offset, self.bytes, self.rounds, self.joins, waits, number, threads)
+
+    def print_parameters(self, printer: Any) -> None:
+        parts = [f"offset = {self.offset}", f"bytes = {self.bytes}"]
+        if self.rounds > 1:
+            parts.append(f"rounds = {self.rounds}")
+        parts += [f"{name} = true" for name in ("joins", "waits") if getattr(self, name)]
+        parts += [f"{name} = {n}" for name in ("barrier", "threads") if (n := getattr(self, name)) is not None]
+        printer.write(f"<{', '.join(parts)}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "ScratchAttr":
+        numbers = dict.fromkeys(("offset", "bytes", "rounds", "barrier", "threads"), parser.parse_integer)
+        flags = dict.fromkeys(("joins", "waits"), lambda: parser.parse_any_keyword() == "true")
+        start = parser.pos
+        found = parser.parse_struct("#nv_tileas.scratch", {**numbers, **flags})
+        for name in ("offset", "bytes"):
+            if name not in found:
+                parser.fail(start, f"#nv_tileas.scratch has no parameter '{name}'")
+        return cls(**found)
+
+
 SERIAL, PLAIN, PREFETCH = "serial", "plain", "prefetch"
 """What a loop does with its loads: what is written; run them ahead through a ring in shared memory; load the tiles of
 the next iteration into registers."""

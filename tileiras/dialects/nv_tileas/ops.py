@@ -42,10 +42,26 @@ NO_ROOM = "nv_tileas.no_room"
 """Discardable unit attribute of a load that could run ahead but for shared memory."""
 
 MIN_CTAS = "nv_tileas.min_ctas"
-"""Discardable attribute of a function: how many CTAs an SM is to hold at least, where the kernel asks for none."""
+"""Discardable attribute of a function: how many CTAs an SM is to hold at least."""
 
 BLOCK_WARPS = "nv_tileas.block_warps"
-"""Discardable attribute of a function: the warps of a CTA, where agents have more than those that compute tiles."""
+"""Discardable attribute of a function: the warps of a CTA, those that compute tiles together and all others."""
+
+CLUSTER_CTAS = "nv_tileas.cluster_ctas"
+"""Discardable attribute of a function: the CTAs of a cluster, which is a tile block."""
+
+FIRST_CTA = "nv_tileas.first_cta"
+"""Discardable unit attribute of a function: only the first CTA of a cluster does anything."""
+
+SCRATCH = "nv_tileas.scratch"
+"""Discardable attribute of an operation that hands elements from thread to thread: an array of the areas of scratch
+memory, `#nv_tileas.scratch`, that it uses one after the other."""
+
+SHARED_MEMORY = "nv_tileas.shared_memory"
+"""Discardable attribute of a function: the bytes of shared memory that its buffers and scratch areas take."""
+
+NAMED_BARRIERS = "nv_tileas.named_barriers"
+"""Discardable attribute of a function: how many barriers it uses, those from 0 on."""
 
 NO_UNROLL = "nv_tileas.no_unroll"
 """Discardable unit attribute of a loop of which nobody behind this dialect is to repeat the body."""

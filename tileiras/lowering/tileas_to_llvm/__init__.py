@@ -2,8 +2,9 @@
 
 A tensor becomes one LLVM vector with an element for each register of its layout, scalars stay scalars, structured
 control flow becomes blocks.  Files are op families: `arith`, `conversions`, `floats`, `math`, `shape`, `memory` (with
-`views` for addresses and `access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`;
-`synchronization` places barriers.
+`views` for addresses and `access` for the instructions), `convert_layout`, `reduce`, `dot`, `control_flow`.
+
+Nothing is decided here about synchronization, memory or the shape of a launch: nv_tileas says it.
 """
 
 from __future__ import annotations

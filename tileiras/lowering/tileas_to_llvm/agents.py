@@ -14,7 +14,7 @@ from tileiras.analysis.agents import least_ctas_of, warpgroup_registers
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import INHERITED, AgentSwitchOp
-from tileiras.ir import Block, IntegerAttr, MemoryRead, MemoryWrite, Operation, Value, i32
+from tileiras.ir import Block, IntegerAttr, Value, i32
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP, entry_registers
 
@@ -50,10 +50,7 @@ def segments(switch: AgentSwitchOp, compute: int, warps: int) -> list[Segment]:
 
 
 def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    emit, synchronization = lowering.emit, lowering.synchronization
-    func = lowering.func
-    if synchronization.pending():
-        synchronization.barrier()
+    emit, func = lowering.emit, lowering.func
     parts = segments(op, func.kernel_spec.num_warps, tileas.block_warps(func))
     limits = warpgroup_registers(op, func)
     # One lane's number for all: the branch is the same for the whole warp, which it has to be for `.aligned`
@@ -64,30 +61,17 @@ def agent_switch(op: AgentSwitchOp, args: Sequence[Any], lowering: FunctionLower
     blocks = [lowering.new_block() for _ in parts]
     _dispatch(warp, parts, blocks, lowering)
     done = lowering.new_block()
-    lowering.keep_clear(_reach(op))
-    before = synchronization.branch_state()
-    names = iter(range(1, len(parts) + 1))
     for part, block in zip(parts, blocks):
         emit.block = block
         emit.location = op.location
-        synchronization.restore(before)
         (limit,) = limits[part.first // WARPGROUP] or {INHERITED}
         _set_registers(limit, lowering)
         if part.program is not None:
-            with lowering.agent(part.first, part.end - part.first, next(names)):
+            with lowering.agent(part.first, part.end - part.first):
                 _program(part.program, lowering)
         emit.location = op.location
         emit.insert(llvm.BrOp([], dest=done))
     emit.block = done
-    synchronization.restore(before)
-    if _is_followed(op):
-        synchronization.barrier()
-
-
-def _reach(op: AgentSwitchOp) -> int:
-    """Bytes of the arena up to the end of the last buffer that an agent allocates for itself."""
-    buffers = (inner for inner in op.walk() if isinstance(inner, tileas.AllocTensorOp) and inner.offset is not None)
-    return max((inner.offset.value + inner.result.type.bytes for inner in buffers), default=0)
 
 
 def _dispatch(warp: Value, parts: list[Segment], blocks: list[Block], lowering: FunctionLowering) -> None:
@@ -115,16 +99,6 @@ def _set_registers(limit: int, lowering: FunctionLowering) -> None:
     if limit != entry:
         action = nvvm.SetMaxRegisterActionAttr("decrease" if limit < entry else "increase")
         lowering.emit.insert(nvvm.SetMaxRegisterOp(action=action, regCount=IntegerAttr(limit, i32)))
-
-
-def _is_followed(op: Operation) -> bool:
-    """Whether anything behind the agents depends on what they did to memory."""
-    current = op.next
-    while current is not None:
-        if current.regions or current.has_trait(MemoryRead) or current.has_trait(MemoryWrite):
-            return True
-        current = current.next
-    return False
 
 
 @contextmanager

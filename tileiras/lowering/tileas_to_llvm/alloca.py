@@ -13,7 +13,6 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Value, element_type_of, i64
-from tileiras.resources.arena import alloca_bytes
 
 from .debug import GENERIC, continue_at, only_where
 from .function import FunctionLowering
@@ -31,11 +30,9 @@ def _first_thread(lowering: FunctionLowering) -> Value:
 def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """Traps when the heap is exhausted.  The address is the first aligned one in what `malloc` gave."""
     emit = lowering.emit
-    size, alignment = alloca_bytes(op), op.alignment.value
+    size, alignment = op.bytes, op.alignment.value
     if element_type_of(op.result.type).address_space == SHARED:
-        address, region = lowering.reserve(op, size)
-        lowering.synchronization.before_scratch(region)
-        return address
+        return lowering.buffer(op)
     slack = alignment if alignment > HEAP_ALIGNMENT else 0
     inside, after = lowering.new_block(), lowering.new_block([i64])
     nothing = emit.integer(0, i64)
@@ -57,11 +54,9 @@ def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
 
 
 def dealloc(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    """Once all threads have made their accesses."""
+    """What one thread took from the heap is given back by it; shared memory is free for others from here on."""
     emit = lowering.emit
-    lowering.synchronization.barrier()
     if element_type_of(op.pointer.type).address_space == SHARED:
-        lowering.release(op.pointer)
         return
     after = only_where(_first_thread(lowering), lowering)
     pointer = emit.insert(llvm.IntToPtrOp(lowering.allocations[op.pointer], res=GENERIC))

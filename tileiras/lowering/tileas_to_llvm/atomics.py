@@ -126,7 +126,6 @@ class _Update:
 
 
 def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.pointer)
     pointers = lowering.value(op.pointer)
@@ -216,7 +215,6 @@ def _sum(
 
 
 def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = TileAddresses(op, layout, lowering)

@@ -73,7 +73,6 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     emit = lowering.emit
     lower, upper, step = args[:3]
     initial = _handed_on([a for a in args[3:] if a is not None], lowering)
-    lowering.synchronization.before_loop(op)
     header = lowering.new_block([lower.type, *(v.type for v in initial)])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, [lower, *initial], lowering)
@@ -83,7 +82,6 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     _conditional(emit.icmp("ult" if op.unsignedCmp is not None else "slt", counter, upper), body, done, lowering)
     emit.block = body
     lowering.values[op.induction_variable] = counter
-    lowering.synchronization.enter_loop(op)
     short, outer = tileas.SHORT_OF_REGISTERS in op.attributes, lowering.turn
     if short:
         lowering.turn = counter
@@ -94,7 +92,6 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     annotation = llvm.LoopAnnotationAttr(True) if tileas.NO_UNROLL in op.attributes else None
     back = llvm.BrOp([following, *_values(end.operands, lowering)], dest=header, loop_annotation=annotation)
     emit.insert(back)
-    lowering.synchronization.leave_loop()
     emit.block = done
     if short:
         lowering.leave_short_loop(counter)
@@ -103,24 +100,18 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
 
 def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
-    synchronization = lowering.synchronization
     has_else = bool(op.else_region.blocks)
     then_block = lowering.new_block()
     else_block = lowering.new_block() if has_else else None
     types = [fragment_type(r.type) for r in op.results if not has_no_value(r.type)]
     join = lowering.new_block([part for type in types for part in _parts(type, lowering)])
     _conditional(args[0], then_block, else_block or join, lowering)
-    before = synchronization.branch_state()
-    ends = []
     for region, block in ((op.then_region, then_block), (op.else_region, else_block)):
-        synchronization.restore(before)
         if block is not None:
             emit.block = block
             end = _body(region.blocks[0], lowering)
             emit.location = op.location
             _branch(join, _values(end.operands, lowering), lowering)
-        ends.append(synchronization.branch_state())
-    synchronization.join(before, ends)
     emit.block = join
     _bind(op.results, join.arguments, lowering)
     return [lowering.values.get(r) for r in op.results]
@@ -129,24 +120,20 @@ def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[A
 def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     initial = _handed_on([a for a in args if a is not None], lowering)
-    lowering.synchronization.before_loop(op)
     header = lowering.new_block([v.type for v in initial])
     body, done = lowering.new_block(), lowering.new_block()
     _branch(header, initial, lowering)
-    lowering.synchronization.enter_loop(op)
     emit.block = header
     _bind(op.before.block.arguments, header.arguments, lowering)
     end = _body(op.before.block, lowering)
     passed = [lowering.values.get(v) for v in end.args]
     emit.location = op.location
-    lowering.synchronization.leave_condition()
     _conditional(lowering.value(end.condition), body, done, lowering)
     emit.block = body
     lowering.values.update((v, p) for v, p in zip(op.after.block.arguments, passed) if p is not None)
     end = _body(op.after.block, lowering)
     emit.location = op.location
     _branch(header, _values(end.operands, lowering), lowering)
-    lowering.synchronization.leave_loop()
     emit.block = done
     return passed
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tileiras.analysis.dots import is_operand, joined_conversions
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Value, i1, i32
+from tileiras.ir import Value, i1, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     Condition,
@@ -18,9 +19,8 @@ from tileiras.layout.convert import (
     Round,
     WarpShuffle,
     plan_conversion,
-    split_rounds,
 )
-from tileiras.layout.encoding import layout_of
+from tileiras.layout.scratch import in_rounds
 from tileiras.layout.shared import MatrixAccess, SharedAccess, SharedPlan, plan_shared
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
@@ -29,9 +29,8 @@ from .access import as_data, from_data, load_vector, store_vector
 from .atoms import load_matrices, moves_matrices, store_matrices
 from .builder import Number
 from .emitter import FULL_WARP
-from .function import FunctionLowering
-from .synchronization import ScratchArea
-from .types import bit_width, count_of, element_of, renamed_layout, vector_of
+from .function import Area, FunctionLowering
+from .types import bit_width, count_of, element_of, vector_of
 
 
 def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
@@ -46,22 +45,6 @@ def convert(value: Value, source: LinearLayout, target: LinearLayout, lowering: 
     if isinstance(plan, SharedPlan):
         return through_shared(value, source, target, lowering)
     return from_data(_shuffle(as_data(value, lowering), plan, lowering), element, lowering)
-
-
-def reads_steps(op: Any, value: Value) -> bool:
-    """Whether an operation takes `value` as a factor or its scales, so that it can be read step by step."""
-    return isinstance(op, tileas.DOTS) and op.c is not value
-
-
-def feeds_steps(value: Value, block: Block) -> bool:
-    """Whether only products in `block` use a tile, as a factor and perhaps under another shape."""
-    for user in value.users:
-        if user.parent is not block:
-            return False
-        renames = isinstance(user, tileas.VIEW_LIKE) and renamed_layout(user) == layout_of(user.results[0].type)
-        if not (feeds_steps(user.results[0], block) if renames else reads_steps(user, value)):
-            return False
-    return True
 
 
 # ---- within a warp --------------------------------------------------------------------------------------------------
@@ -209,12 +192,10 @@ class StagedFragment:
         self,
         access: SharedAccess | MatrixAccess,
         place: Place,
-        region: ScratchArea,
         element: Any,
         lowering: FunctionLowering,
     ) -> None:
         self._access = access
-        self._region = region
         self._element = element
         self._lowering = lowering
         self._places = shared_addresses(access, element.width // 8, place, lowering)
@@ -244,7 +225,6 @@ class StagedFragment:
         if found is None:
             pointer, offset = self._places[number]
             found = self._read[number] = _read_parts(self._access, self._element, pointer, offset, self._lowering)
-            self._lowering.synchronization.scratch_read(self._region)
         return found
 
 
@@ -255,6 +235,7 @@ class _Exchange:
         self,
         value: Value,
         plan: SharedPlan,
+        area: Area,
         registers: int,
         lowering: FunctionLowering,
         conditions: Sequence[Condition] = (),
@@ -266,13 +247,14 @@ class _Exchange:
         self._registers = registers
         self._held = element_of(value.type)
         self._data = as_data(value, lowering)
-        base, self._region = lowering.scratch(plan.bytes)
-        self._place = Place(base, self._region.alignment)
+        self._area = area
+        self._place = Place(area.base, area.alignment)
 
-    def store(self) -> None:
+    def store(self, number: int = 0) -> None:
+        """The stores of round `number`."""
         lowering, access = self._lowering, self._plan.store
         emit = lowering.emit
-        lowering.synchronization.before_scratch(self._region)
+        lowering.before_stores(self._area, number)
         size = element_of(self._data.type).width // 8
         addresses = shared_addresses(access, size, self._place, lowering)
         if isinstance(access, MatrixAccess):
@@ -290,13 +272,12 @@ class _Exchange:
         lowering = self._lowering
         element = element_of(self._data.type)
         whole = read_shared(self._plan.load, element, self._place, self._registers, lowering)
-        lowering.synchronization.scratch_read(self._region)
         return from_data(whole, self._held, lowering)
 
     def steps(self) -> StagedFragment:
         """Instead of load(), for a product that comes next."""
         element = element_of(self._data.type)
-        return StagedFragment(self._plan.load, self._place, self._region, element, self._lowering)
+        return StagedFragment(self._plan.load, self._place, element, self._lowering)
 
 
 def elected_of(
@@ -325,34 +306,29 @@ def holds(conditions: Sequence[Condition], lowering: FunctionLowering) -> Value 
 
 
 def through_shared(value: Value, source: LinearLayout, target: LinearLayout, lowering: FunctionLowering) -> Value:
-    """A conversion through as much scratch memory as there is to use: a larger tile goes through it in pieces.
+    """A conversion through scratch memory, where that is less than the tile takes in pieces.
 
     Only threads without free bits store, so this also spreads what only they have.
     """
     emit = lowering.emit
     bits = max(8, bit_width(element_of(value.type)))
     matrices = moves_matrices("register", "shared", lowering)
-    plan = plan_shared(source, target, bits, matrices)
-    whole = plan.bytes
-    wanted = max(0, (-(-whole // lowering.scratch_limit) - 1).bit_length())
-    rounds = split_rounds(source, target, wanted) if wanted else None
-    if whole // (len(rounds.parts) if rounds is not None else 1) > lowering.shared_left:
-        rounds = split_rounds(source, target, wanted, conditional=True)
+    area = lowering.area()
+    rounds = in_rounds(source, target, area.scratch.rounds)
     if rounds is None:
+        plan = plan_shared(source, target, bits, matrices)
         parts = [Round(tuple(range(source.registers)), (), tuple(range(target.registers)), ())]
     else:
         parts = list(rounds.parts)
         # Where only some threads store, they cannot do it as a warp.
         matrices = matrices and not any(part.source_conditions for part in rounds.parts)
         plan = plan_shared(rounds.source, rounds.target, bits, matrices)
-        if whole > lowering.shared_left:
-            lowering.remark(f"a tile goes through {plan.bytes} bytes of shared memory in {len(parts)} rounds")
     pieces: dict[tuple[int, ...], Value] = {}
-    for part in parts:
+    for number, part in enumerate(parts):
         given = emit.shuffle(value, part.source)
-        exchange = _Exchange(given, plan, len(part.target), lowering, part.source_conditions)
-        exchange.store()
-        lowering.synchronization.barrier()
+        exchange = _Exchange(given, plan, area, len(part.target), lowering, part.source_conditions)
+        exchange.store(number)
+        lowering.before_loads(area)
         got = exchange.load()
         wanted_here = holds(part.target_conditions, lowering)
         before = pieces.get(part.target)
@@ -367,9 +343,10 @@ def convert_together(
     exchanges = []
     for value in values:
         plan = plan_shared(source, target, bit_width(element_of(value.type)))
-        exchanges.append(_Exchange(value, plan, target.registers, lowering))
+        area = lowering.area()
+        exchanges.append(_Exchange(value, plan, area, target.registers, lowering))
         exchanges[-1].store()
-    lowering.synchronization.barrier()
+    lowering.before_loads(area)
     return [exchange.load() for exchange in exchanges]
 
 
@@ -416,30 +393,28 @@ def _wanted_by(op: Any) -> str:
 
 
 def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:
-    """A conversion, and with it those that follow immediately and go through shared memory as well: one barrier serves
-    them all."""
+    """A conversion, and with it those that follow and share its barrier."""
     plan = _plan_of(op, lowering)
-    if not isinstance(plan, SharedPlan) or plan.bytes > lowering.scratch_limit:
-        _remark(op, plan, lowering)
+    _remark(op, plan, lowering)
+    if not isinstance(plan, SharedPlan) or op.attributes[tileas.SCRATCH].elements[0].rounds > 1:
         return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
     exchanges: list[tuple[Any, _Exchange]] = []
-    current = op
-    while isinstance(current, tileas.ConvertLayoutOp) and current.operand in lowering.values:
-        plan = _plan_of(current, lowering)
-        if not isinstance(plan, SharedPlan) or (exchanges and not lowering.scratch_fits(plan.bytes)):
-            break
-        _remark(current, plan, lowering)
-        registers = lowering.layout(current.result).registers
-        exchange = _Exchange(lowering.value(current.operand), plan, registers, lowering)
+    group = [op, *joined_conversions(op)]
+    for each in group:
+        if each is not op:
+            plan = _plan_of(each, lowering)
+            _remark(each, plan, lowering)
+        area, registers = lowering.area(each), lowering.layout(each.result).registers
+        exchange = _Exchange(lowering.value(each.operand), plan, area, registers, lowering)
         with lowering.thread_again():
             exchange.store()
-        exchanges.append((current, exchange))
-        current = current.next
-    lowering.synchronization.barrier()
+        exchanges.append((each, exchange))
+    lowering.before_loads(area)
+    current = group[-1].next
     for follower, exchange in exchanges:
         # Where the product that takes the factors comes next, it reads them step by step.
         next_is_product = (
-            current is not None and follower.result.users == [current] and reads_steps(current, follower.result)
+            current is not None and follower.result.users == [current] and is_operand(current, follower.result)
         )
         with lowering.thread_again():
             lowering.prepared[follower] = exchange.steps() if next_is_product else exchange.load()
@@ -452,9 +427,7 @@ __all__ = [
     "convert",
     "convert_layout",
     "convert_together",
-    "feeds_steps",
     "read_shared",
-    "reads_steps",
     "shared_addresses",
     "shuffle_word",
     "through_shared",

@@ -33,15 +33,14 @@ from tileiras.ir import (
     i32,
 )
 from tileiras.layout import LinearLayout
-from tileiras.layout.arena import SCRATCH_LIMIT, aligned
-from tileiras.layout.encoding import layout_of
+from tileiras.layout.arena import ARENA_ALIGNMENT
+from tileiras.layout.encoding import held_layout
 from tileiras.named_tuple import NamedTuple
 from tileiras.remarks import Remark
-from tileiras.resources.launch_bounds import fills_half
 from tileiras.targets import Target
+from tileiras.targets.sm import WARP_SIZE
 
 from .emitter import FULL_WARP, Emitter
-from .synchronization import ScratchArea, Synchronization
 from .types import count_of, scalar_type, vector_of
 
 Pattern = Callable[[Any, Sequence[Any], "FunctionLowering"], Any]
@@ -56,11 +55,27 @@ _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
 
 
 class Agent(NamedTuple):
-    """Warps that run one program: the first, how many, and their barrier; 0 is the barrier of the whole CTA."""
+    """Warps that run one program: the first, and how many."""
 
     first: int
     warps: int
-    barrier: int
+
+
+class Area(NamedTuple):
+    """A scratch area: its address, and what nv_tileas says of it."""
+
+    base: Value
+    scratch: tileas.ScratchAttr
+
+    @property
+    def alignment(self) -> int:
+        """What the address is a multiple of."""
+        return alignment_of(self.scratch.offset)
+
+
+def alignment_of(offset: int) -> int:
+    """What the address of a byte of the arena is a multiple of."""
+    return offset & -offset or ARENA_ALIGNMENT
 
 
 class FunctionLowering:
@@ -84,13 +99,10 @@ class FunctionLowering:
         self.flush_to_zero = flush_to_zero
         self.approximate = approximate
         self.pattern = pattern
-        self._agent = Agent(0, tileas.block_warps(func), 0)
+        self._agent = Agent(0, tileas.block_warps(func))
         self.pipes: dict[Operation | None, Any] = {}
         """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
-        self.num_ctas = func.kernel_spec.num_ctas or 1
-        if self.num_ctas > 1 and not target.has("cluster"):
-            engine.remark(func.location, f"{target.name} has no clusters: the tile block is one CTA")
-            self.num_ctas = 1
+        self.num_ctas = _integer(func, tileas.CLUSTER_CTAS, 1)
         self.facts = DivisibilityAnalysis(func)
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
@@ -98,29 +110,24 @@ class FunctionLowering:
         self.strings: dict[str, str] = {}
         self.allocations: dict[Value, Value] = {}
         """What the heap gave for the result of an `alloca`, as an integer."""
-        self.shared_bytes = 0
-        self._scratch_top = 0
-        self._reserved = 0  # bytes at the start of the arena that buffers live in
-        self._floor = 0  # bytes at the start of the arena that agents beside this one may use
-        self._buffers: dict[Value, int] = {}
-        """Where each of these ends."""
+        self._areas: list[tileas.ScratchAttr] = []
+        """The scratch areas that are left to the operation that is being lowered."""
         self.turn: Value | None = None
         """The counter of the loop around the current place when that is short of registers."""
         self._heads: list[tuple[Block, Block]] = []
         """What is to come to the beginning of blocks, and these."""
         self._zeros = 0
+        self.shared_bytes = _integer(func, tileas.SHARED_MEMORY, 0)
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
         inputs = [self._parameter_type(argument) for argument in func.body.blocks[0].arguments]
         attributes: dict[str, Any] = {
             "nvvm.kernel": UnitAttr(),
-            "nvvm.reqntid": DenseArrayAttr(i32, (32 * tileas.block_warps(func),)),
+            "nvvm.reqntid": DenseArrayAttr(i32, (WARP_SIZE * tileas.block_warps(func),)),
         }
         if flush_to_zero:
             attributes["denormal_fp_math_f32"] = StringAttr("preserve-sign")
-        if func.kernel_spec.occupancy:
-            attributes["nvvm.minctasm"] = IntegerAttr(func.kernel_spec.occupancy, i32)
-        elif tileas.MIN_CTAS in func.attributes:
+        if tileas.MIN_CTAS in func.attributes:
             attributes["nvvm.minctasm"] = func.attributes[tileas.MIN_CTAS]
         if self.num_ctas > 1:
             # The launch counts clusters, which are the tile blocks (PTX ISA, ".blocksareclusters").
@@ -136,7 +143,6 @@ class FunctionLowering:
         )
         self.entry = self.result.body.blocks[0]
         self.emit = Emitter(self.entry, func.location)
-        self.synchronization = Synchronization(self)
 
     def _parameter_type(self, argument: Value) -> Any:
         """The type of a kernel's parameter, which is a number or an address."""
@@ -152,7 +158,7 @@ class FunctionLowering:
         old = self.func.body.blocks[0]
         for argument, new in zip(old.arguments, self.entry.arguments):
             self.values[argument] = new
-        if self.num_ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in self.func.walk()):
+        if tileas.FIRST_CTA in self.func.attributes:
             self._leave_to_first_cta()
         self.block(old)
         self.emit.sweep()
@@ -163,8 +169,6 @@ class FunctionLowering:
                 block.insert_before(op, first)
         if self.shared_bytes:
             self.result.attributes[llvm.SHARED_MEMORY] = IntegerAttr(self.shared_bytes, i32)
-            if fills_half(self.shared_bytes, self.target):
-                self.result.attributes.setdefault("nvvm.minctasm", IntegerAttr(1, i32))
         if self.engine.remarks:
             name, arguments = self.func.sym_name.value, {"Available": f"{self.target.shared_per_cta} bytes"}
             self.engine.emit(
@@ -174,7 +178,7 @@ class FunctionLowering:
         return self.result
 
     def _leave_to_first_cta(self) -> None:
-        """All but the first CTA of the cluster end at once, so that what nobody has shared out happens once."""
+        """All but the first CTA of the cluster end at once, so that what is not shared out happens once."""
         emit = self.emit
         body, others = self.new_block(), self.new_block()
         first = emit.icmp("eq", emit.register("cluster.ctarank"), emit.integer(0))
@@ -198,11 +202,16 @@ class FunctionLowering:
         if pattern is None:
             raise self.failure(op, f"failed to legalize operation '{op.name}'")
         self.emit.location = op.location
+        areas = op.attributes.get(tileas.SCRATCH)
+        if areas is not None:
+            self._areas = list(areas)
         try:
             args = [self.values.get(v) for v in op.operands]
             new = pattern(op, args, self)
         except VerifyError as error:
             raise self.failure(op, f"'{op.name}' op {error.message}" if error.prefix else error.message) from None
+        if areas is not None:
+            self._areas = []
         results = op.results
         if not results:
             return
@@ -276,9 +285,7 @@ class FunctionLowering:
 
     def layout(self, value: Value) -> LinearLayout:
         """The layout of a tensor; a scalar is held once by every thread."""
-        if isinstance(value.type, TensorType):
-            return layout_of(value.type)
-        return LinearLayout({"lane": (0,) * 5, "warp": (0,) * (self.num_warps - 1).bit_length()}, ())
+        return held_layout(value.type, self.num_warps)
 
     def matched(self, args: Sequence[Value]) -> list[Value]:
         """The arguments with scalars spread over the vectors beside them.
@@ -315,62 +322,55 @@ class FunctionLowering:
         name = self.strings.setdefault(text, f"{self.func.sym_name.value}_string_{len(self.strings)}")
         return SymbolRefAttr(name)
 
-    def scratch(self, size: int) -> tuple[Value, ScratchArea]:
-        """A scratch area of `size` bytes in shared memory: its address, and the region to synchronise on.
+    # -- shared memory and barriers -----------------------------------------------------------------------------------
 
-        Each use has an area of its own while they are cheap, so that the barrier of one also separates the uses of
-        another; after that the arena is used over again.
+    def barrier(self, number: int = 0, threads: int | None = None) -> None:
+        """All threads of the CTA arrive, or so many, and see what any of them wrote to shared or global memory.
+
+        The threads of one warp need none of the CTA's barriers for that.
         """
-        start = aligned(self._scratch_top)
-        if not self.scratch_fits(size):
-            start = aligned(self._reserved)
-        self._scratch_top = start + size
-        return self._area(start, size)
+        emit = self.emit
+        if threads is None:
+            emit.insert(nvvm.BarrierOp())
+        elif threads == WARP_SIZE:
+            emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+        else:
+            emit.insert(nvvm.BarrierOp(emit.integer(number), emit.integer(threads)))
 
-    def _area(self, start: int, size: int) -> tuple[Value, ScratchArea]:
-        self.shared_bytes = max(self.shared_bytes, start + size)
-        if self.shared_bytes > self.target.shared_per_cta:
-            raise VerifyError(
-                f"needs {self.shared_bytes} bytes of shared memory,"
-                f" {self.target.name} has {self.target.shared_per_cta}",
-                prefix=False,
-            )
+    def buffer(self, op: Any) -> Value:
+        """The address of the buffer that `op` makes."""
+        if op.offset is None:
+            raise VerifyError("has no place in shared memory: run 'tileas-optimize-alloc-tensor' first")
+        return self._shared(op.offset.value)
+
+    def area(self, op: Operation | None = None) -> Area:
+        """The next scratch area of the operation that is being lowered, or the first one of `op`."""
+        areas = self._areas if op is None else list(op.attributes.get(tileas.SCRATCH) or ())
+        if not areas:
+            raise VerifyError("has no scratch memory: run 'tileas-optimize-alloc-tensor' first")
+        scratch = areas.pop(0)
+        if scratch.barrier is None:
+            raise VerifyError("has scratch memory without a barrier: run 'tileas-insert-barriers' first")
+        return Area(self._shared(scratch.offset), scratch)
+
+    def _shared(self, offset: int) -> Value:
+        """The address of a byte of the arena."""
         emit = self.emit
 
         def arena() -> Value:
             return emit.insert(llvm.AddressOfOp(global_name=SymbolRefAttr(SHARED_ARENA), res=llvm.LLVMPointerType(3)))
 
         base = emit.once("smem", arena)
-        pointer = emit.once(("smem", start), lambda: emit.gep(base, start))
-        return pointer, self.synchronization.region(start, start + size)
+        return emit.once(("smem", offset), lambda: emit.gep(base, offset))
 
-    def reserve(self, op: Any, size: int) -> tuple[Value, ScratchArea]:
-        """Like scratch(), for the buffer that `op` makes, which lives until it is released, at its offset."""
-        if op.offset is None:
-            raise VerifyError("has no place in shared memory: run 'tileas-optimize-alloc-tensor' first")
-        start = op.offset.value
-        self._buffers[op.results[0]] = start + size
-        self._reserved = self._scratch_top = max((self._floor, *self._buffers.values()))
-        return self._area(start, size)
+    def before_stores(self, area: Area, number: int = 0) -> None:
+        """Before the stores of round `number`."""
+        if number or area.scratch.waits:
+            self.barrier(area.scratch.barrier, area.scratch.threads)
 
-    def release(self, buffer: Value) -> None:
-        """The end of a buffer's life."""
-        del self._buffers[buffer]
-        self._reserved = self._scratch_top = max((self._floor, *self._buffers.values()))
-
-    def scratch_fits(self, size: int) -> bool:
-        """Whether an area of its own is left for `size` bytes."""
-        return aligned(self._scratch_top) + size <= aligned(self._reserved) + self.scratch_limit
-
-    @property
-    def scratch_limit(self) -> int:
-        """How large a scratch area should be at most."""
-        return min(SCRATCH_LIMIT, self.shared_left)
-
-    @property
-    def shared_left(self) -> int:
-        """Bytes of shared memory beside the buffers that live now."""
-        return self.target.shared_per_cta - aligned(self._reserved)
+    def before_loads(self, area: Area) -> None:
+        """Between the stores and the loads of a round."""
+        self.barrier(area.scratch.barrier, area.scratch.threads)
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
@@ -384,29 +384,11 @@ class FunctionLowering:
         """The bits of lane and warp that are clear in the agent's first thread alone."""
         return 31, (1 << (self.num_warps - 1).bit_length()) - 1
 
-    def barrier_op(self) -> Operation:
-        """A barrier of all threads of the agent; one warp needs none of the CTA's."""
-        agent, emit = self._agent, self.emit
-        if not agent.barrier:
-            return nvvm.BarrierOp()
-        if agent.warps == 1:
-            return nvvm.SyncWarpOp(emit.integer(FULL_WARP))
-        return nvvm.BarrierOp(emit.integer(agent.barrier), emit.integer(32 * agent.warps))
-
-    def keep_clear(self, end: int) -> None:
-        """Leaves the arena up to `end` to buffers of agents that are yet to be lowered."""
-        self.shared_bytes = max(self.shared_bytes, end)
-
     @contextmanager
-    def agent(self, first: int, warps: int, barrier: int) -> Iterator[None]:
-        """What is emitted inside, from the current block on, is executed by `warps` warps from warp `first` on.
-
-        It has scratch memory of its own, behind all that agents before it have used.
-        """
-        outer, floor = self._agent, self._floor
-        emit, head, block = self.emit, Block(), self.emit.block
-        self._agent = Agent(first, warps, barrier)
-        self._floor = self._reserved = self._scratch_top = aligned(max(self._floor, self.shared_bytes))
+    def agent(self, first: int, warps: int) -> Iterator[None]:
+        """What is emitted inside, from the current block on, is executed by `warps` warps from warp `first` on."""
+        outer, emit, head, block = self._agent, self.emit, Block(), self.emit.block
+        self._agent = Agent(first, warps)
         self._heads.append((head, block))
         emit.block = head
         thread = emit.register("tid.x")
@@ -418,8 +400,7 @@ class FunctionLowering:
         with emit.region():
             emit.from_here(head, thread)
             yield
-        self._agent, self._floor = outer, floor
-        self._reserved = self._scratch_top = max((floor, *self._buffers.values()))
+        self._agent = outer
 
     def new_block(self, types: Sequence[Any] = (), dominator: Block | None = None) -> Block:
         """A block at the end of the function, to which every way leads through `dominator`, the current one if that is
@@ -428,6 +409,12 @@ class FunctionLowering:
         self.result.body.append(block)
         self.emit.dominated(block, dominator or self.emit.block)
         return block
+
+
+def _integer(func: aa.FuncOp, name: str, default: int) -> int:
+    """What a function says of itself."""
+    found: Any = func.attributes.get(name)
+    return default if found is None else found.value
 
 
 def has_no_value(type: Any) -> bool:

@@ -27,7 +27,6 @@ def gdc_launch_dependents(op: Any, args: Any, lowering: FunctionLowering) -> Non
 
 
 def fence_alias(op: Any, args: Any, lowering: FunctionLowering) -> None:
-    """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the other threads."""
-    lowering.synchronization.barrier()
+    """The fence is a thread's own (PTX ISA, membar / fence.proxy), between barriers that hand its effect to the
+    others."""
     _instruction("fence.proxy.alias;", "7.5", lowering)
-    lowering.synchronization.barrier()

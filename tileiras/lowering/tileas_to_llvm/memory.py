@@ -52,7 +52,6 @@ def _addresses(op: Any, layout: LinearLayout, lowering: FunctionLowering) -> Til
 
 
 def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = _addresses(op, layout, lowering)
@@ -94,7 +93,6 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
 
 
 def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = _addresses(op, layout, lowering)
@@ -135,7 +133,6 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
 
 
 def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     type = element_type_of(op.data.type)
@@ -180,7 +177,6 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
 
 
 def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     layout = lowering.layout(op.data)
     pointers = lowering.value(op.pointer)

@@ -49,10 +49,10 @@ class Pipe(NamedTuple):
 
 
 def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Value]:
-    """One thread initialises the mbarriers; the barrier behind the last pipe shows them to the others."""
+    """One thread initialises the mbarriers; a barrier behind the last pipe shows them to the others."""
     emit = lowering.emit
     protocol, stages = protocol_of(op), op.num_stages.value
-    base, _ = lowering.reserve(op, op.mbarrier_bytes)
+    base = lowering.buffer(op)
     uses = PipeUses(lowering.func)
     (filler,) = _warps(uses, op, FILLS, lowering)
     full = protocol.full_count(filler)
@@ -66,8 +66,6 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
             if any(PIPE_PROTOCOLS[pipe.kinds].counts_bytes for pipe in uses.pipes):
                 # The asynchronous proxy, which counts bytes on them, sees them initialised.
                 emit.insert(nvvm.FenceMbarrierInitOp())
-    if _is_last(op):
-        lowering.synchronization.barrier()
     return [emit.integer(0), emit.integer(0)]
 
 
@@ -273,7 +271,6 @@ def _read(pipe: Pipe, number: int, stage: Value, type: Any, lowering: FunctionLo
     access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width))
     place = stage_place(lowering.value(buffer), stage, lowering)
     value = read_shared(access, element, place, layout.registers, lowering)
-    lowering.synchronization.scratch_read(lowering.value(buffer).region)
     return from_memory(value, scalar_type(type.element_type), lowering)
 
 

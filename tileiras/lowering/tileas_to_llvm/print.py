@@ -7,14 +7,13 @@ whatever stands around them; larger ones go through shared memory and are printe
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
+from tileiras.dialects.nv_tileaa.print_format import MOST_ARGUMENTS, is_printed_at_once, pieces
 from tileiras.ir import FloatType, IntegerType, TensorType, Value, VerifyError, f64, i1, i4, i8, i32, i64
-from tileiras.layout import LinearLayout
-from tileiras.named_tuple import NamedTuple
+from tileiras.layout.constructors import replicated
 
 from .access import as_data, from_data, load_vector, store_vector
 from .conversions import i4_to_i8, to_f32
@@ -22,33 +21,6 @@ from .convert_layout import convert
 from .debug import GENERIC, continue_at, only_where, text_address
 from .function import FunctionLowering
 from .types import element_of
-
-MOST_ARGUMENTS = 32
-"""A call prints no more than these; the guide, "Limitations"."""
-
-_STAGED_BYTES = 16 * 1024
-"""Of a larger tile this much is in shared memory at a time."""
-
-# What ends a conversion is what the verifier of cuda_tile.print_tko takes for its end.
-_CONVERSION = r"%(?:%|[^diuoxXeEfFgGaAcsSpn%]*[diuoxXeEfFgGaAcsSpn])"
-
-
-class _Conversion(NamedTuple):
-    spec: str
-    operand: int
-
-
-def _pieces(format: str) -> Iterator[str | _Conversion]:
-    """The literal texts of a format, `%%` left as it is, and the conversions with the numbers of their operands."""
-    end = operand = 0
-    for match in re.finditer(_CONVERSION, format):
-        if match.group() == "%%":
-            continue
-        yield format[end : match.start()]
-        yield _Conversion(match.group(), operand)
-        operand += 1
-        end = match.end()
-    yield format[end:]
 
 
 class _Printer:
@@ -149,9 +121,9 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
     held = element_of(value.type)
     data = as_data(value, lowering)
     size = element_of(data.type).width // 8
-    staged = min(total, _STAGED_BYTES // size)
+    area = lowering.area()
+    base, staged = area.base, area.scratch.bytes // size
     called = min(MOST_ARGUMENTS, total)
-    base, region = lowering.scratch(staged * size)
     free = layout.free_variable_masks()
     holder = emit.thread_is_elected(free["lane"], free["warp"])
     thread = emit.linear(layout.bases("lane"), layout.bases("warp"))
@@ -159,7 +131,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
 
     def stage(number: Value) -> None:
         """All threads: what they hold of one part of the tile goes to shared memory, and one of them prints it."""
-        lowering.synchronization.barrier()
+        lowering.before_stores(area)
         for register in range(layout.registers):
             if register & free["register"]:
                 continue
@@ -170,7 +142,7 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
                 chosen = emit.both(holder, emit.icmp("eq", part, number))
                 position = emit.and_(position, staged - 1)
             store_vector(lowering, emit.gep(base, emit.mul(position, size)), 0, emit.extract(data, register), chosen)
-        lowering.synchronization.barrier()
+        lowering.before_loads(area)
         after = only_where(emit.icmp("eq", emit.thread, emit.integer(0)), lowering)
         _repeat(staged // called, lambda row: call(number, row), lowering)
         continue_at(after, lowering)
@@ -190,7 +162,6 @@ def _print_large(spec: str, old: Value, lowering: FunctionLowering) -> None:
         continue_at(after, lowering)
 
     _repeat(total // staged, stage, lowering)
-    lowering.synchronization.scratch_read(region)
 
 
 def _separators(shape: Sequence[int], lowering: FunctionLowering) -> Callable[[Value], Value]:
@@ -217,17 +188,18 @@ def _separators(shape: Sequence[int], lowering: FunctionLowering) -> Callable[[V
 
 def lower_print(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
-    pieces = list(_pieces(op.format.value))
-    conversions = sum(not isinstance(piece, str) for piece in pieces)
+    parts = list(pieces(op.format.value))
+    conversions = sum(not isinstance(piece, str) for piece in parts)
     if conversions > len(op.args):
         raise VerifyError(f"has {conversions} conversions in its format for {len(op.args)} values")
     small: dict[int, list[Value]] = {}
     for number, old in enumerate(op.args):
-        if isinstance(old.type, TensorType) and old.type.num_elements <= MOST_ARGUMENTS:
-            whole = convert(args[number], lowering.layout(old), _replicated(old.type, lowering), lowering)
+        if is_printed_at_once(old.type):
+            everywhere = replicated(old.type.shape, lowering.num_warps)
+            whole = convert(args[number], lowering.layout(old), everywhere, lowering)
             small[number] = [emit.extract(whole, n) for n in range(old.type.num_elements)]
     printer = _Printer(lowering)
-    for piece in pieces:
+    for piece in parts:
         if isinstance(piece, str):
             printer.text(piece)
             continue
@@ -245,10 +217,3 @@ def lower_print(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
             printer.text("]" * old.type.rank)
     printer.flush()
     return [None]
-
-
-def _replicated(type: TensorType, lowering: FunctionLowering) -> LinearLayout:
-    """Every thread holds the whole tile in row-major order."""
-    registers = [1 << bit for bit in range(type.num_elements.bit_length() - 1)]
-    warps = (0,) * (lowering.num_warps - 1).bit_length()
-    return LinearLayout({"register": registers, "lane": (0,) * 5, "warp": warps}, type.shape)

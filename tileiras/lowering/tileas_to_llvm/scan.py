@@ -12,7 +12,7 @@ from typing import Any
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
-from tileiras.layout.scan import is_scannable, scan_layout
+from tileiras.layout.scan import is_scannable, scan_layout, warp_totals
 
 from .access import as_data, from_data, load_vector, store_vector
 from .convert_layout import convert
@@ -104,34 +104,28 @@ def _before_this_warp(
 
     The lane that comes last in each warp says what the warp's total is.
     """
-    emit, synchronization = lowering.emit, lowering.synchronization
-    count = 1 << len(warp_bits)
+    emit = lowering.emit
     data = [as_data(v, lowering) for v in running]
     sizes = [element_of(v.type).width // 8 for v in data]
-    # Each scan that the warps share out has a row of totals: whatever else lanes and warps stand for tells it.
-    warps = layout.bits("warp")
-    others = [bit for bit in range(warps) if bit not in warp_bits]
-    rows = 1 << 5 - lane_bits + len(others)
-    lane_row = [0 if bit < lane_bits else 1 << bit - lane_bits for bit in range(5)]
-    warp_row = [0 if bit in warp_bits else 1 << 5 - lane_bits + others.index(bit) for bit in range(warps)]
-    warp_place = [1 << warp_bits.index(bit) if bit in warp_bits else 0 for bit in range(warps)]
-    place = emit.value(emit.linear((), warp_place))
-    starts = [sum(-(-size * rows * count // 16) * 16 for size in sizes[:i]) for i in range(len(sizes) + 1)]
-    base, region = lowering.scratch(starts[-1])
-    synchronization.before_scratch(region)
+    where = warp_totals(layout, op.dim.value, sizes)
+    assert where is not None, "a scan that runs through warps"
+    count, starts = where.count, where.starts
+    place = emit.value(emit.linear((), where.warp_place))
+    area = lowering.area()
+    lowering.before_stores(area)
     ends = emit.icmp("eq", _lane(lane_bits, lowering), emit.integer(0 if reverse else _last(lane_bits)))
     addresses = []
     for value, size, start in zip(data, sizes, starts):
-        row = emit.gep(base, emit.add(emit.mul(emit.linear(lane_row, warp_row), count * size), start))
+        number = emit.linear(where.lane_row, where.warp_row)
+        row = emit.gep(area.base, emit.add(emit.mul(number, count * size), start))
         store_vector(lowering, emit.gep(row, emit.mul(place, size)), 0, value, ends)
         addresses.append(row)
-    synchronization.barrier()
+    lowering.before_loads(area)
     totals = []
     for value, size, row in zip(data, sizes, addresses):
         step = min(count, 16 // size)
         type = vector_of(value.type, step)
         totals.append(emit.concat([load_vector(lowering, row, at * size, type) for at in range(0, count, step)]))
-    synchronization.scratch_read(region)
     order = range(count - 1, -1, -1) if reverse else range(count)
     earlier: Values = []
     for number in order[:-1]:

@@ -10,9 +10,10 @@ from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, i32
 from tileiras.layout import LinearLayout
+from tileiras.layout.encoding import broadcast_layout, renamed_layout
 
 from .function import FunctionLowering
-from .types import points_to_half_bytes, renamed_layout, scalar_type
+from .types import points_to_half_bytes, scalar_type
 
 
 def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -71,13 +72,7 @@ def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Val
     """Each element of the result is the one whose coordinate is 0 along the broadcast dimensions."""
     from .convert_layout import convert
 
-    source, target = lowering.layout(op.operand), lowering.layout(op.result)
-    narrow = op.operand.type.shape
-
-    def project(flat: int) -> int:
-        return source.flatten([c if n > 1 else 0 for c, n in zip(target.coordinates(flat), narrow)])
-
-    return convert(args[0], source, target.map_bases(project, narrow), lowering)
+    return convert(args[0], lowering.layout(op.operand), broadcast_layout(op), lowering)
 
 
 def program_id(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:

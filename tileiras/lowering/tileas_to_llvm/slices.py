@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import prod
 from typing import Any
 
 from tileiras import gf2
 from tileiras.ir import Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups, vector_registers
+from tileiras.layout.scratch import box_of
 from tileiras.named_tuple import NamedTuple
 
 from .access import as_data, from_data, load_vector, store_vector
 from .builder import Number
-from .function import FunctionLowering
+from .function import Area, FunctionLowering
 from .types import element_of, vector_of
 
 
@@ -37,7 +37,7 @@ class _Place(NamedTuple):
 class _Image:
     """A row-major image in scratch memory of a box of `shape`, a part of some larger tile."""
 
-    def __init__(self, shape: Sequence[int], element: Any, lowering: FunctionLowering) -> None:
+    def __init__(self, shape: Sequence[int], element: Any, area: Area, lowering: FunctionLowering) -> None:
         self._lowering = lowering
         self._shape = tuple(shape)
         self._element = element
@@ -46,7 +46,7 @@ class _Image:
         for n in reversed(self._shape[1:]):
             strides.insert(0, strides[0] * n)
         self._strides = strides[: len(self._shape)]
-        self._base, self._region = lowering.scratch(prod(self._shape) * self._size)
+        self._base = area.base
 
     def _place(self, coordinates: Sequence[int]) -> int:
         """Elements from the start of the image to the place of a tile's element within its box."""
@@ -106,7 +106,6 @@ class _Image:
         """Stores the elements of box `box` of a tile."""
         lowering = self._lowering
         emit = lowering.emit
-        lowering.synchronization.before_scratch(self._region)
         free = layout.free_variable_masks()
         holder = emit.thread_is_elected(free["lane"], free["warp"])
         for place in self._places(layout, box):
@@ -125,22 +124,12 @@ class _Image:
             part = load_vector(lowering, place.pointer, place.offset, type, place.inside, before)
             groups.append(place.registers)
             parts.append(part)
-        lowering.synchronization.scratch_read(self._region)
         if sum(map(len, groups)) == layout.registers:
             return emit.assemble(groups, parts, layout.registers)
         for group, part in zip(groups, parts):
             for i, register in enumerate(group):
                 found[register] = emit.extract(part, i)
         return emit.build([emit.extract(old, r) if value is None else value for r, value in enumerate(found)])
-
-
-def _window(shape: Sequence[int], element_bytes: int, limit: int) -> tuple[int, ...]:
-    """The largest box of at most `limit` bytes, rows kept whole as long as possible."""
-    window = list(shape)
-    for d in range(len(window)):
-        while window[d] > 1 and prod(window) * element_bytes > limit:
-            window[d] //= 2
-    return tuple(window)
 
 
 def _move(
@@ -154,19 +143,18 @@ def _move(
     data = as_data(source[0], lowering)
     result = as_data(target[0], lowering)
     element = element_of(data.type)
-    window = _window(shape, element.width // 8, lowering.scratch_limit)
-    image = _Image(window, element, lowering)
+    area = lowering.area()
+    window = box_of(shape, element.width // 8, area.scratch.bytes)
+    image = _Image(window, element, area, lowering)
     parts = [n // w for n, w in zip(shape, window)]
-    size = prod(window) * element.width // 8
-    if prod(parts) * size > lowering.shared_left:
-        lowering.remark(f"a slice goes through {size} bytes of shared memory in {prod(parts)} rounds")
-    for part in product(*map(range, parts)):
+    for number, part in enumerate(product(*map(range, parts))):
 
         def box(numbers: Sequence[Number], part: tuple[int, ...] = part) -> list[Number]:
             return [emit.add(emit.mul(emit.sext(n, i32), p), w) for n, p, w in zip(numbers, parts, part)]
 
+        lowering.before_stores(area, number)
         image.write(data, source[1], box(source[2]))
-        lowering.synchronization.barrier()
+        lowering.before_loads(area)
         result = image.read(result, target[1], box(target[2]))
     return from_data(result, element_of(target[0].type), lowering)
 

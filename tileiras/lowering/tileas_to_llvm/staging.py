@@ -7,6 +7,7 @@ from math import gcd
 from typing import Any
 
 from tileiras import gf2
+from tileiras.analysis.dots import feeds_dots
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of, i32
 from tileiras.layout import LinearLayout
@@ -22,14 +23,12 @@ from .convert_layout import (
     Place,
     StagedFragment,
     elected_of,
-    feeds_steps,
     holds,
     read_shared,
     shared_addresses,
 )
-from .function import FunctionLowering
+from .function import FunctionLowering, alignment_of
 from .masked_vectors import MaskedVectors
-from .synchronization import ScratchArea
 from .types import element_of, memory_type, scalar_type, vector_of
 from .views import TileAddresses
 
@@ -41,26 +40,22 @@ class Buffer(NamedTuple):
     """Where a buffer is in the arena."""
 
     pointer: Value
-    region: ScratchArea
+    alignment: int
     stage_bytes: int
 
 
 def alloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
     type = op.result.type
-    pointer, region = lowering.reserve(op, type.bytes)
-    # Copies into the buffer start any time from now on; whoever used the place before must be done.
-    lowering.synchronization.before_scratch(region)
-    region.piped = any(user.name == CREATE_PIPELINE for user in op.result.users)
-    return [Buffer(pointer, region, type.stage_bytes)]
+    return [Buffer(lowering.buffer(op), alignment_of(op.offset.value), type.stage_bytes)]
 
 
 def dealloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    lowering.release(op.buffer)
+    """The place is free for others: `tileas-optimize-alloc-tensor` has seen to that."""
 
 
 def stage_place(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Place:
     """Where a stage of a buffer is."""
-    alignment = gcd(buffer.region.alignment, buffer.stage_bytes)
+    alignment = gcd(buffer.alignment, buffer.stage_bytes)
     return Place(buffer.pointer, alignment, lowering.emit.mul(stage, buffer.stage_bytes))
 
 
@@ -95,7 +90,6 @@ def _copy_vector(
 
 
 def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    lowering.synchronization.before_access(op)
     layout = layout_of(op.buffer.type.tile.with_encoding(op.layout))
     addresses = TileAddresses(op, layout, lowering)
     axis = addresses.fastest() if addresses.rank else 0
@@ -109,7 +103,6 @@ def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
 
 
 def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    lowering.synchronization.before_access(op)
     emit = lowering.emit
     pointers = lowering.value(op.pointer)
     layout = lowering.layout(op.pointer)
@@ -140,10 +133,8 @@ def commit_group(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
 
 
 def wait(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
-    """Each thread waits for its own copies; the barrier makes everybody's visible."""
+    """Each thread waits for its own copies; the barrier that follows makes everybody's visible."""
     wait_for_copies(op.pending, lowering)
-    lowering.synchronization.before_access(op)
-    lowering.synchronization.barrier()
     return [None]
 
 
@@ -169,15 +160,12 @@ def _store_own(op: Any, lowering: FunctionLowering) -> None:
     with lowering.thread_again():
         for run, pointer in _own_places(op, lowering):
             store_vector(lowering, pointer, 0, lowering.emit.shuffle(words, run))
-    # What takes the place after the buffer's life has to wait for stores that nothing reads as well.
-    lowering.synchronization.scratch_read(lowering.value(op.buffer).region)
 
 
 def _load_own(op: Any, lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     with lowering.thread_again():
         runs = [load_vector(lowering, p, 0, vector_of(i32, len(run))) for run, p in _own_places(op, lowering)]
-    lowering.synchronization.scratch_read(lowering.value(op.buffer).region)
     type = op.result.type
     return emit.unpack(emit.concat(runs), vector_of(scalar_type(type.element_type), layout_of(type).registers))
 
@@ -203,12 +191,10 @@ def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
         access = store_access(layout, offsets_of(tile), 8 * size)
     except ValueError as error:
         raise VerifyError(str(error)) from None
-    lowering.synchronization.before_scratch(buffer.region)
     holder = emit.both(elected_of(access, conditions, lowering), holds(conditions, lowering))
     places = shared_addresses(access, size, stage_place(buffer, lowering.value(op.stage), lowering), lowering)
     for group, (pointer, offset) in zip(access.registers, places):
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
-    lowering.synchronization.scratch_written(buffer.region)
 
 
 def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
@@ -227,10 +213,8 @@ def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | li
             place = place._replace(moved=moved, moved_bits=gf2.support(columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
-    lowering.synchronization.before_scratch_read(buffer.region)
     with lowering.thread_again():
-        if feeds_steps(op.result, op.parent):
-            return [StagedFragment(access, place, buffer.region, element, lowering)]
+        if feeds_dots(op.result, op.parent):
+            return [StagedFragment(access, place, element, lowering)]
         value = read_shared(access, element, place, layout.registers, lowering)
-    lowering.synchronization.scratch_read(buffer.region)
     return from_memory(value, scalar_type(tile.element_type), lowering)

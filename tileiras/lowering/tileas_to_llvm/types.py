@@ -10,7 +10,6 @@ from typing import Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.types import element_count, element_type
 from tileiras.ir import (
     FloatType,
@@ -25,7 +24,6 @@ from tileiras.ir import (
     i32,
     i64,
 )
-from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of
 
 count_of, element_of = element_count, element_type
@@ -106,11 +104,3 @@ def points_to_half_bytes(type: Any) -> bool:
     """
     element = element_type_of(type)
     return isinstance(element, aa.PtrType) and getattr(element.pointee, "width", 64) == 4
-
-
-def renamed_layout(op: Any) -> LinearLayout:
-    """The layout of the operand of a view or permutation, with the result's coordinates."""
-    layout = layout_of(op.operand.type)
-    if isinstance(op, tileas.PermuteOp):
-        return layout.permute(op.permutation.elements)
-    return layout.reshape(op.result.type.shape)

@@ -1,0 +1,138 @@
+"""Whether buffers and scratch areas have places of their own in shared memory, barriers are there and are for threads
+that there are, and a launch has what the function needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.llvm.layout import SHARED
+from tileiras.ir import Operation, Value
+from tileiras.layout.arena import AREA_ALIGNMENT
+from tileiras.layout.scratch import EXCHANGING, Exchange, Warps, exchanges
+from tileiras.targets import Target
+from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
+
+
+class Places:
+    """The places of a function, looked at one operation after the other."""
+
+    def __init__(self, func: Any, gpu: Target) -> None:
+        self._gpu = gpu
+        self._live: dict[Value, tuple[int, int]] = {}
+        self._shared = _number(func, tileas.SHARED_MEMORY)
+        """Bytes of shared memory; None before places have been given out, when nothing is asked of scratch areas."""
+        self._barriers = _number(func, tileas.NAMED_BARRIERS)
+        self._block_warps = _number(func, tileas.BLOCK_WARPS)
+        self._warps = Warps.of(func, gpu.name)
+
+    def error(self, op: Any, warps: int) -> str:
+        """What is wrong with the places of an operation that so many warps execute; nothing for most."""
+        kind = type(op)
+        if kind in EXCHANGING:
+            wrong = self._areas_error(op, warps) if self._shared is not None else ""
+            return wrong or (self._buffer_error(op) if kind is tileas.AllocaOp else "")
+        if kind is tileas.AllocTensorOp:
+            return self._buffer_error(op)
+        if kind in (tileas.DeallocTensorOp, tileas.DeallocOp):
+            self._live.pop(op.operands[0], None)
+        elif kind is tileas.BarrierOp:
+            return self._barrier_error(op.id.value, None if op.threads is None else op.threads.value)
+        return ""
+
+    def _place_error(self, start: int, end: int) -> str:
+        if start < 0 or start % AREA_ALIGNMENT:
+            return f"expects an offset that is a multiple of {AREA_ALIGNMENT}, got {start}"
+        if end > self._gpu.shared_per_cta:
+            return f"ends at byte {end} of shared memory, {self._gpu.name} has {self._gpu.shared_per_cta}"
+        if self._shared is not None and end > self._shared:
+            return f"ends at byte {end} of shared memory, the function has {self._shared}"
+        if any(start < other_end and other < end for other, other_end in self._live.values()):
+            return f"lies at byte {start} of shared memory, where another buffer lives"
+        return ""
+
+    def _buffer_error(self, op: Any) -> str:
+        if op.offset is None:
+            return ""
+        if isinstance(op, tileas.AllocaOp) and op.result.type.address_space != SHARED:
+            return "has a place in shared memory, and is not there"
+        size = op.bytes if isinstance(op, tileas.AllocaOp) else op.result.type.bytes
+        start, end = op.offset.value, op.offset.value + size
+        wrong = self._place_error(start, end)
+        if not wrong:
+            self._live[op.result] = start, end
+        return wrong
+
+    # -- scratch areas -------------------------------------------------------------------------------------------------
+
+    def _areas_error(self, op: Operation, warps: int) -> str:
+        found = exchanges(op, self._warps if warps == self._warps.count else self._warps._replace(count=warps))
+        areas = op.attributes.get(tileas.SCRATCH)
+        given: tuple[tileas.ScratchAttr, ...] = () if areas is None else areas.elements
+        if len(given) != len(found):
+            return f"has {len(given)} areas of scratch memory and needs {len(found)}"
+        for number, (exchange, area) in enumerate(zip(found, given)):
+            wrong = _size_error(exchange, area) or self._place_error(area.offset, area.offset + area.bytes)
+            if not wrong and area.joins:
+                wrong = _joined_error(op, given, number)
+            if not wrong and area.barrier is not None:
+                wrong = self._barrier_error(area.barrier, area.threads)
+            if wrong:
+                return wrong
+        return ""
+
+    def _barrier_error(self, number: int, threads: int | None) -> str:
+        if self._barriers is not None and number >= self._barriers:
+            return f"waits at barrier {number}, the function has {self._barriers}"
+        if threads is not None and self._block_warps is not None and threads > WARP_SIZE * self._block_warps:
+            return f"waits for {threads} threads, a CTA has {WARP_SIZE * self._block_warps}"
+        return ""
+
+
+def _size_error(exchange: Exchange, area: tileas.ScratchAttr) -> str:
+    size, rounds = exchange.within(area.bytes, area.bytes)
+    if (size, rounds) == (area.bytes, area.rounds):
+        return ""
+    return f"takes {exchange.bytes} bytes through {area.bytes} bytes of scratch memory in {area.rounds} rounds"
+
+
+def _joined_error(op: Operation, areas: tuple[tileas.ScratchAttr, ...], number: int) -> str:
+    """Whether there is an area that another one joins, and both are apart."""
+    group: list[tileas.ScratchAttr] = []
+    before = op
+    while number == 0 and isinstance(before, tileas.ConvertLayoutOp) and before.prev is not None:
+        before = before.prev
+        found = before.attributes.get(tileas.SCRATCH) if isinstance(before, tileas.ConvertLayoutOp) else None
+        if found is None:
+            break
+        group.append(found.elements[0])
+        if not group[-1].joins:
+            break
+    for other in reversed(areas[:number]):
+        group.append(other)
+        if not other.joins:
+            break
+    if not group or group[-1].joins or group[-1].rounds > 1:
+        return "joins an area of scratch memory that is not there"
+    area = areas[number]
+    if any(area.offset < each.offset + each.bytes and each.offset < area.offset + area.bytes for each in group):
+        return f"lies at byte {area.offset} of shared memory, in an area that it joins"
+    return ""
+
+
+def launch_error(func: Any, gpu: Target) -> str:
+    """What is wrong with the shape of a function's launch."""
+    warps, spec = _number(func, tileas.BLOCK_WARPS), func.kernel_spec
+    if warps is not None and not spec.num_warps <= warps <= MAX_THREADS_PER_CTA // WARP_SIZE:
+        return f"has {warps} warps in a CTA, and {spec.num_warps} that compute tiles"
+    ctas = _number(func, tileas.CLUSTER_CTAS)
+    if ctas is not None and ctas not in (1, spec.num_ctas):
+        return f"has {ctas} CTAs in a cluster, and {spec.num_ctas or 1} in a tile block"
+    if ctas is not None and ctas > 1 and not gpu.has("cluster"):
+        return f"has {ctas} CTAs in a cluster, which {gpu.name} does not have"
+    return ""
+
+
+def _number(func: Operation, name: str) -> int | None:
+    found: Any = func.attributes.get(name)
+    return None if found is None else found.value

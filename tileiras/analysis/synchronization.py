@@ -1,0 +1,518 @@
+"""Where all threads have to wait for each other: between uses of scratch memory, and along tokens.
+
+Operations of nv_tileas are executed by all threads of a CTA, or of an agent, each on its share.  A token edge from one
+memory operation to another says that the second sees the first's effect; when another thread made that effect, a
+barrier has to stand between. It need not when both only read, or when both touch the same addresses from the same
+threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileiras.analysis.alias import AliasAnalysis, address_of
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.analysis.dots import feeds_dots, joined_conversions
+from tileiras.analysis.incoming import incoming
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Value
+from tileiras.layout.encoding import held_layout
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.sm import WARP_SIZE
+
+_PIPELINE = "nv_tileas.async.pipeline."
+"""By name: kernels without agents do without the files that have their operations."""
+
+_VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
+_POINTED = (aa.LoadOp, aa.StoreOp)
+_ASYNCHRONOUS = (tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp, tileas.AsyncWaitOp)
+_MEMORY = (*_VIEWED, *_POINTED, *_ASYNCHRONOUS, aa.TiledAtomicRMWOp, aa.AtomicRMWOp, aa.AtomicCASOp)
+
+
+class Place(NamedTuple):
+    """Before an operation, or before the stores to scratch area number `area` of it."""
+
+    op: Operation
+    area: int | None = None
+
+
+class _Range:
+    """Bytes of the arena, and when they were last read, and written to be read at any time.
+
+    `piped`: they are the buffer of a pipe, whose mbarriers order what agents do in it.
+    """
+
+    __slots__ = ("end", "last_read", "last_written", "piped", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.last_read = 0
+        self.last_written = 0
+        self.piped = False
+
+
+class _Loop:
+    """A loop on the way through it: what was so when it was entered, and stores to shared memory that loads of an
+    earlier iteration may meet."""
+
+    __slots__ = ("entered", "op", "pending", "reads", "saved_barrier")
+
+    def __init__(self, op: Operation, entered: int, saved_barrier: int, reads: dict[_Range, int]) -> None:
+        self.op = op
+        self.entered = entered
+        self.saved_barrier = saved_barrier
+        self.reads = reads
+        self.pending: list[tuple[Place, _Range]] = []
+
+
+class Synchronization:
+    """The barriers of a function, or of one of its agents, found on one way through it.
+
+    Every memory operation gets a time; a barrier makes all earlier effects visible.  On the way into a loop the
+    operations of its body count as passed, since an earlier iteration may have run them.
+    """
+
+    def __init__(self, func: aa.FuncOp, num_warps: int) -> None:
+        self.places: dict[Place, Operation] = {}
+        """Where barriers have to stand, beside those between the stores and the loads of scratch areas, and the
+        operation for which each is there."""
+        self.exchanging: list[Operation] = []
+        """The operations with scratch areas."""
+        self.agents: list[tuple[Synchronization, int]] = []
+        """Those of the agents inside, and how many warps each has."""
+        self._func = func
+        self._num_warps = num_warps
+        self._facts: DivisibilityAnalysis | None = None
+        self._ranges: list[_Range] = []
+        self._scratch: dict[tuple[int, int], _Range] = {}
+        self._buffers: dict[Value, _Range] = {}
+        self._staged: dict[Value, _Range] = {}
+        """Tiles that dots read from their buffers, until the first one does."""
+        self._time = 1
+        self._barrier = 0
+        self._loops: list[_Loop] = []
+        self._passed: dict[Operation, int] = {}
+        self._aliases = AliasAnalysis()
+
+    def block(self, block: Block) -> None:
+        """Goes through the operations of a block."""
+        for op in block.operations:
+            rule = _RULES.get(type(op))
+            if rule is not None:
+                rule(self, op)
+            elif tileas.SCRATCH in op.attributes:
+                self._exchange(op)
+            elif op.name.startswith(_PIPELINE):
+                self._pipeline(op)
+            else:
+                for region in op.regions:
+                    self.block(region.blocks[0])
+
+    def _wait(self, place: Place | None = None, cause: Operation | None = None) -> None:
+        """All threads wait for each other; `place` is where that has to be said."""
+        if place is not None:
+            self.places[place] = cause or place.op
+        self._time += 1
+        self._barrier = self._time
+
+    def _pending(self) -> bool:
+        """Whether anything has been done to memory since the last barrier that other threads may depend on."""
+        shared = (time for range in self._ranges for time in (range.last_read, range.last_written))
+        return any(time > self._barrier for time in (*self._passed.values(), *shared))
+
+    # -- agents --------------------------------------------------------------------------------------------------------
+
+    def _pipeline(self, op: Any) -> None:
+        """An operation of agents or pipes.  Mbarriers order what agents do in the stages of a pipe."""
+        kind = op.name.removeprefix(_PIPELINE)
+        if kind == "agent_switch":
+            self._agent_switch(op)
+        elif kind == "create_pipeline" and _is_last_pipe(op):
+            # It shows the mbarriers, which one thread has initialised, to the others.
+            self._wait(Place(op.next), op)
+        for region in op.regions if kind in ("produce_one", "consume_one") else ():
+            self.block(region.blocks[0])
+
+    def _agent_switch(self, switch: Any) -> None:
+        """All agents begin when what stands before them is over, and what follows begins when all have ended."""
+        if self._pending():
+            self._wait(Place(switch))
+        for region, count in zip(switch.agents, switch.warps(self._func.kernel_spec.num_warps)):
+            agent = Synchronization(self._func, count)
+            for buffer, outer in self._buffers.items():
+                agent._buffers[buffer] = inner = agent._new_range(outer.start, outer.end)
+                inner.piped = outer.piped
+            agent.block(region.block)
+            self.agents.append((agent, count))
+        if _is_followed(switch):
+            self._wait(Place(switch.next), switch)
+
+    # -- scratch memory ------------------------------------------------------------------------------------------------
+
+    def _new_range(self, start: int, end: int) -> _Range:
+        found = _Range(start, end)
+        self._ranges.append(found)
+        return found
+
+    def _area(self, area: tileas.ScratchAttr) -> _Range:
+        key = area.offset, area.offset + area.bytes
+        found = self._scratch.get(key)
+        if found is None:
+            found = self._scratch[key] = self._new_range(*key)
+        return found
+
+    def _before_stores(self, place: Place, range: _Range) -> None:
+        """Earlier loads from what a range overlaps must be over in all threads."""
+        if range.piped:
+            return
+        overlapping = [r for r in self._ranges if r.start < range.end and range.start < r.end]
+        if any(r.last_read > self._barrier for r in overlapping):
+            self._wait(place)
+            return
+        # An earlier iteration read the range; whether a barrier stood between is known at the end of the body.
+        for loop in self._loops:
+            if self._barrier <= loop.entered:
+                loop.pending.append((place, range))
+
+    def _read(self, range: _Range) -> None:
+        self._time += 1
+        range.last_read = self._time
+
+    def _before_loads(self, place: Place, range: _Range) -> None:
+        """What other threads wrote to a range must be visible."""
+        if not range.piped and range.last_written > self._barrier:
+            self._wait(place)
+
+    def _exchange(self, op: Operation) -> None:
+        """An operation that hands elements on, through one area after the other."""
+        areas = op.attributes[tileas.SCRATCH].elements
+        self.exchanging.append(op)
+        group: list[_Range] = []
+        for number, area in enumerate(areas):
+            group.append(self._area(area))
+            if area.rounds > 1 and isinstance(op, tileas.PrintOp):
+                self._wait(Place(op, number))  # at the head of a loop
+            else:
+                self._before_stores(Place(op, number), group[-1])
+            if number + 1 < len(areas) and areas[number + 1].joins:
+                continue
+            self._handed_on(group, area.rounds)
+            group = []
+
+    def _handed_on(self, ranges: list[_Range], rounds: int) -> None:
+        """Behind the first stores to areas: a barrier, and the loads; further rounds begin and go on with one."""
+        for _ in range(rounds):
+            self._wait()
+            for each in ranges:
+                self._read(each)
+
+    def _conversions(self, op: Operation) -> None:
+        """A conversion, with those that share its barrier."""
+        areas = op.attributes.get(tileas.SCRATCH)
+        if areas is None or areas.elements[0].joins:
+            return
+        group = [op, *joined_conversions(op)]
+        self.exchanging += group
+        found = [each.attributes[tileas.SCRATCH].elements[0] for each in group]
+        ranges = [self._area(area) for area in found]
+        for each, area in zip(group, ranges):
+            self._before_stores(Place(each, 0), area)
+        self._handed_on(ranges, found[0].rounds)
+
+    def _barrier_op(self, op: tileas.BarrierOp) -> None:
+        """A barrier that stands there already counts where all threads come to it."""
+        if op.threads is None or op.threads.value == WARP_SIZE * self._num_warps:
+            self._wait()
+
+    # -- buffers -------------------------------------------------------------------------------------------------------
+
+    def _allocate(self, op: Any) -> None:
+        """Copies into a buffer start any time from now on; what used the place before must be done."""
+        if op.offset is None:
+            if tileas.SCRATCH in op.attributes:
+                self._exchange(op)
+            return
+        size = op.result.type.bytes if isinstance(op, tileas.AllocTensorOp) else op.bytes
+        found = self._buffers[op.result] = self._new_range(op.offset.value, op.offset.value + size)
+        self._before_stores(Place(op), found)
+        found.piped = any(user.name == f"{_PIPELINE}create_pipeline" for user in op.result.users)
+
+    def _store_tensor(self, op: Any) -> None:
+        buffer = self._buffers[op.buffer]
+        if op.buffer.type.is_of_registers:
+            # No other thread reads it. What takes the place after the buffer's life has to wait for stores as well.
+            self._read(buffer)
+            return
+        self._before_stores(Place(op), buffer)
+        self._time += 1
+        buffer.last_written = self._time
+
+    def _copy(self, op: Any) -> None:
+        buffer = self._buffers[op.buffer]
+        if not op.buffer.type.is_of_registers:
+            self._before_loads(Place(op), buffer)
+            if feeds_dots(op.result, op.parent):
+                self._staged[op.result] = buffer
+                return
+        self._read(buffer)
+
+    def _dot(self, op: Operation) -> None:
+        for value in op.operands if self._staged else ():
+            while isinstance(value.defining_op, tileas.VIEW_LIKE):
+                value = value.defining_op.operand
+            buffer = self._staged.pop(value, None)
+            if buffer is not None:
+                self._read(buffer)
+
+    def _async_wait(self, op: Operation) -> None:
+        """Each thread waits for its own copies; the barrier makes all of them visible."""
+        self._access(op)
+        self._wait(Place(op.next), op)
+
+    def _fence(self, op: Operation) -> None:
+        """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the others."""
+        self._wait(Place(op))
+        self._wait(Place(op.next), op)
+
+    def _deallocate(self, op: Operation) -> None:
+        """Once all threads have made their accesses."""
+        self._wait(Place(op))
+
+    # -- tokens --------------------------------------------------------------------------------------------------------
+
+    def _access(self, op: Any) -> None:
+        """A memory operation: behind a barrier if its token asks for one."""
+        token = getattr(op, "token", None)
+        if token is not None:
+            sources: dict[Operation, bool] = {}
+            _collect(token, sources, set(), False)
+            if any(self._passed.get(s, 0) > self._barrier and self._conflict(s, op, c) for s, c in sources.items()):
+                self._wait(Place(op))
+        self._time += 1
+        self._passed[op] = self._time
+        if tileas.SCRATCH in op.attributes:
+            self._exchange(op)
+
+    def _conflict(self, first: Any, second: Any, carried: bool) -> bool:
+        """Whether some thread's access of `second` may need another thread's access of `first` to be over.
+
+        `carried`: `first` may be of an earlier iteration, so that equal names need not be equal values.
+        """
+        if self._by_one_thread(first) and self._by_one_thread(second):
+            return False
+        # What one thread's acquire has seen, and what its release hands on, is all threads' business.
+        if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
+            return True
+        if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):
+            return False
+        if not self._aliases.may_alias(address_of(first), address_of(second)):
+            return False
+        layout = self._layout(second.data) if isinstance(second, (*_VIEWED, *_POINTED)) else None
+        if layout is None or not isinstance(first, (*_VIEWED, *_POINTED)):
+            return True
+        if self._layout(first.data) != layout:
+            return True
+        # One thread stores what several hold, and all of them load it.
+        free = layout.free_variable_masks()
+        loads = any(isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) for op in (first, second))
+        if loads and (free["lane"] or free["warp"]):
+            return True
+        if isinstance(first, _VIEWED) and isinstance(second, _VIEWED):
+            view = first.view
+            if view is not second.view:
+                return True
+            # Tiles of a partition are disjoint or equal; equal ones are laid out alike over the threads.
+            partition = view.type.traversal_strides == view.type.shape
+            if partition and (not carried or not _in_loop(view)):
+                return False
+            return carried or list(first.coords) != list(second.coords)
+        if isinstance(first, _POINTED) and isinstance(second, _POINTED):
+            return carried or first.pointer is not second.pointer or not self._distinct(first.pointer)
+        return True
+
+    def _layout(self, value: Value) -> LinearLayout:
+        return held_layout(value.type, self._num_warps)
+
+    def _by_one_thread(self, op: Any) -> bool:
+        """Whether the first thread alone executes the access: of a single element, unless all load it."""
+        if isinstance(op, _ASYNCHRONOUS):
+            return False
+        if isinstance(op, (aa.TiledLoadOp, aa.LoadOp)) and op.mem_semantic.value == "weak":
+            return False
+        value = op.pointer if isinstance(op, (aa.AtomicRMWOp, aa.AtomicCASOp)) else op.data
+        return not isinstance(value.type, TensorType) or value.type.num_elements == 1
+
+    def _distinct(self, pointer: Value) -> bool:
+        """Whether the pointers of a tile are surely different from each other."""
+        shape = pointer.type.shape if isinstance(pointer.type, TensorType) else ()
+        long = [d for d, n in enumerate(shape) if n > 1]
+        if len(long) != 1:
+            return not long
+        if self._facts is None:
+            self._facts = DivisibilityAnalysis(self._func)
+        return self._facts.contiguity(pointer)[long[0]] == shape[long[0]]
+
+    # -- control flow --------------------------------------------------------------------------------------------------
+
+    def _for(self, op: Any) -> None:
+        self._enter_loop(op)
+        self.block(op.body.block)
+        loop = self._leave_loop()
+        # What an iteration did before its last barrier is over after the loop, if it was done at all.
+        self._forget(op.body, self._barrier)
+        self._restore_reads(loop.reads, self._barrier)
+        self._barrier = loop.saved_barrier
+
+    def _while(self, op: Any) -> None:
+        """The first part runs once more than the second."""
+        self._enter_loop(op)
+        self.block(op.before.block)
+        barrier, reads = self._barrier, self._reads()
+        self.block(op.after.block)
+        loop = self._leave_loop()
+        if barrier > loop.entered:
+            # Whatever barrier is in the first part stands behind all of the second.
+            self._forget(op.after, self._time)
+            self._restore_reads(reads, self._time)
+            self._barrier = barrier
+        else:
+            self._forget(op.after, self._barrier)
+            self._barrier = loop.saved_barrier
+
+    def _if(self, op: Any) -> None:
+        """A barrier stands behind a branch only if every way had one."""
+        before, ends = self._barrier, []
+        for region in (op.then_region, op.else_region):
+            self._barrier = before
+            if region.blocks:
+                self.block(region.blocks[0])
+            ends.append(self._barrier)
+        self._barrier = min(ends)
+
+    def _enter_loop(self, op: Operation) -> None:
+        inside = [inner for inner in op.walk() if isinstance(inner, (*_MEMORY, tileas.StoreTensorOp, tileas.CopyOp))]
+        # What the body reads that was written before the loop: one barrier here, not one in each iteration.
+        for inner in inside:
+            if isinstance(inner, tileas.CopyOp) and inner.buffer in self._buffers:
+                self._before_loads(Place(op), self._buffers[inner.buffer])
+        self._time += 1
+        for inner in inside:
+            if isinstance(inner, _MEMORY):
+                self._passed[inner] = self._time
+            elif isinstance(inner, tileas.StoreTensorOp) and inner.buffer in self._buffers:
+                self._buffers[inner.buffer].last_written = self._time
+        self._loops.append(_Loop(op, self._time, self._barrier, self._reads()))
+
+    def _leave_loop(self) -> _Loop:
+        """Asks for the barriers at the head of an iteration that the end of the one before turned out to need."""
+        loop = self._loops.pop()
+        settled: set[Block | None] = set()
+        for place, range in loop.pending:
+            block = place.op.parent
+            # A barrier before an earlier store of the same block, for this loop or one inside, serves as well.
+            if block in settled or place in self.places:
+                settled.add(block)
+                continue
+            read = [r for r in self._ranges if r.start < range.end and range.start < r.end]
+            if any(r.last_read > self._barrier and r.last_read > loop.entered for r in read):
+                self.places[place] = loop.op
+                settled.add(block)
+        return loop
+
+    def _reads(self) -> dict[_Range, int]:
+        return {range: range.last_read for range in self._ranges}
+
+    def _restore_reads(self, reads: dict[_Range, int], until: int) -> None:
+        """Ranges that were read again no later than `until` were last read when `reads` says."""
+        for range in self._ranges:
+            before = reads.get(range, 0)
+            if before < range.last_read <= until:
+                range.last_read = before
+
+    def _forget(self, part: Region, until: int) -> None:
+        """No operation after the loop has to mind those of this part that were passed no later than `until`."""
+        for op in part.block.operations:
+            for inner in op.walk():
+                if self._passed.get(inner, 0) <= until:
+                    self._passed.pop(inner, None)
+
+
+_RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
+    **dict.fromkeys(
+        (
+            tileas.TiledLoadOp, tileas.TiledStoreOp, tileas.LoadOp, tileas.StoreOp, tileas.TiledAtomicRMWOp,
+            tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp,
+        ),
+        Synchronization._access,
+    ),
+    **dict.fromkeys((tileas.AllocTensorOp, tileas.AllocaOp), Synchronization._allocate),
+    **dict.fromkeys(tileas.DOTS, Synchronization._dot),
+    tileas.BarrierOp: Synchronization._barrier_op,
+    tileas.AsyncWaitOp: Synchronization._async_wait,
+    tileas.ConvertLayoutOp: Synchronization._conversions,
+    tileas.CopyOp: Synchronization._copy,
+    tileas.DeallocOp: Synchronization._deallocate,
+    tileas.FenceAliasOp: Synchronization._fence,
+    tileas.StoreTensorOp: Synchronization._store_tensor,
+    scf.ForOp: Synchronization._for,
+    scf.IfOp: Synchronization._if,
+    scf.WhileOp: Synchronization._while,
+}  # fmt: skip
+
+
+def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:
+    """The memory operations that a token waits for; true for those that may be of an earlier iteration."""
+    if (token, carried) in seen or (token, True) in seen:
+        return
+    seen.add((token, carried))
+
+    handed_on = incoming(token)
+    if handed_on is not None:
+        for value, around in handed_on:
+            _collect(value, found, seen, carried or around)
+        return
+    op: Any = token.defining_op
+    if isinstance(op, _MEMORY):
+        found[op] = found.get(op, False) or carried
+    # Order is transitive, and an operation that needed no barrier of its own passes the earlier ones on.
+    for operand in op.operands:
+        if isinstance(operand.type, aa.MemTokenType):
+            _collect(operand, found, seen, carried)
+
+
+def _is_last_pipe(op: Operation) -> bool:
+    """Whether no other pipe is created before one is used."""
+    from tileiras.analysis.pipes import ON_TOKENS
+
+    current = op.next
+    while current is not None and not current.regions and not isinstance(current, ON_TOKENS):
+        if type(current) is type(op):
+            return False
+        current = current.next
+    return True
+
+
+def _is_followed(op: Operation) -> bool:
+    """Whether anything behind an operation depends on what it did to memory."""
+    current = op.next
+    while current is not None:
+        if current.regions or current.has_trait(MemoryRead) or current.has_trait(MemoryWrite):
+            return True
+        current = current.next
+    return False
+
+
+def _in_loop(value: Value) -> bool:
+    """Whether a value is made anew in every iteration of some loop."""
+    op = value.defining_op
+    parent = op.parent_op if op is not None else None
+    while parent is not None:
+        if isinstance(parent, (scf.ForOp, scf.WhileOp)):
+            return True
+        parent = parent.parent_op
+    return False

@@ -1,0 +1,262 @@
+"""What operations of nv_tileas need of scratch memory: elements that go from thread to thread through shared memory.
+
+`exchanges(op)` is the one place that says it: bytes, and how what is too much at once goes in rounds.  Where each area
+lies is decided by `tileas-optimize-alloc-tensor`, and the lowering uses the areas in the order of this list.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.llvm.layout import SHARED
+from tileiras.ir import Operation, TensorType, Value, element_type_of
+from tileiras.layout.arena import stored_bits
+from tileiras.layout.constructors import replicated
+from tileiras.layout.convert import Rounds, plan_conversion, split_rounds
+from tileiras.layout.encoding import broadcast_layout, held_layout, layout_of, renamed_layout
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.layout.reduce import plan_reduction
+from tileiras.layout.scan import is_scannable, scan_layout, warp_totals
+from tileiras.layout.shared import SharedPlan
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets import TARGETS, find_copy_atom
+
+PRINTED_BYTES = 16 * 1024
+"""Of a tile that is printed so much is in shared memory at a time."""
+
+
+class Whole(NamedTuple):
+    """So many bytes at once.  What `joins` shares the barrier of the exchange before."""
+
+    bytes: int
+    joins: bool = False
+
+    def within(self, limit: int, left: int) -> tuple[int, int]:
+        """(bytes of the area, rounds): `limit` is what scratch areas should take together, `left` all that there is."""
+        return self.bytes, 1
+
+
+class Conversion(NamedTuple):
+    """A tile of one layout, read in another."""
+
+    source: LinearLayout
+    target: LinearLayout
+    element_bits: int
+
+    @property
+    def bytes(self) -> int:
+        return max(1, self.source.size * self.element_bits // 8)
+
+    joins = False
+
+    def within(self, limit: int, left: int) -> tuple[int, int]:
+        wanted = max(0, (-(-self.bytes // limit) - 1).bit_length())
+        found = split_rounds(self.source, self.target, wanted) if wanted else None
+        if self.bytes // (len(found.parts) if found is not None else 1) > left:
+            found = split_rounds(self.source, self.target, wanted, conditional=True)
+        rounds = len(found.parts) if found is not None else 1
+        return self.bytes // rounds, rounds
+
+
+class Slice(NamedTuple):
+    """A slice of a tile, in boxes of it where it is large."""
+
+    shape: tuple[int, ...]
+    element_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.element_bytes
+
+    joins = False
+
+    def within(self, limit: int, left: int) -> tuple[int, int]:
+        box = box_of(self.shape, self.element_bytes, limit)
+        return prod(box) * self.element_bytes, prod(self.shape) // prod(box)
+
+
+class Printed(NamedTuple):
+    """A tile that one thread reads element by element."""
+
+    elements: int
+    element_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.element_bytes
+
+    joins = False
+
+    def within(self, limit: int, left: int) -> tuple[int, int]:
+        at_once = min(self.elements, PRINTED_BYTES // self.element_bytes)
+        return at_once * self.element_bytes, self.elements // at_once
+
+
+Exchange = Whole | Conversion | Slice | Printed
+
+
+def in_rounds(source: LinearLayout, target: LinearLayout, rounds: int) -> Rounds | None:
+    """The parts of a conversion in so many rounds; None for one."""
+    if rounds == 1:
+        return None
+    bits = rounds.bit_length() - 1
+    found = split_rounds(source, target, bits)
+    if found is None or len(found.parts) != rounds:
+        found = split_rounds(source, target, bits, conditional=True)
+    return found
+
+
+def box_of(shape: Sequence[int], element_bytes: int, limit: int) -> tuple[int, ...]:
+    """The largest box of at most `limit` bytes, rows kept whole as long as possible."""
+    box = list(shape)
+    for d in range(len(box)):
+        while box[d] > 1 and prod(box) * element_bytes > limit:
+            box[d] //= 2
+    return tuple(box)
+
+
+class Warps(NamedTuple):
+    """What an exchange depends on beside the operation: how many warps share a tile, and whether a warp stores whole
+    matrices at once."""
+
+    count: int
+    store_matrices: bool
+
+    @classmethod
+    def of(cls, func: Any, gpu: str) -> Warps:
+        """Those of a function of nv_tileas on a GPU."""
+        return cls(tileas.block_warps(func), stores_matrices(gpu))
+
+    def layout(self, value: Value) -> LinearLayout:
+        """The layout of a tensor or a scalar."""
+        return held_layout(value.type, self.count)
+
+    def converted(self, source: LinearLayout, target: LinearLayout, type: Any) -> Iterator[Conversion]:
+        """What a conversion of layout needs, which is nothing where elements stay in their warp."""
+        bits = stored_bits(element_type_of(type))
+        if isinstance(plan_conversion(source, target, bits, self.store_matrices), SharedPlan):
+            yield Conversion(source, target, bits)
+
+    def spread(self, layout: LinearLayout, bits: int) -> Iterator[Conversion]:
+        """What it takes to give an element that one thread has to all threads that hold it."""
+        free = layout.free_variable_masks()
+        if free["lane"] or free["warp"]:
+            yield Conversion(layout, layout, bits)
+
+
+def exchanges(op: Operation, warps: Warps) -> list[Exchange]:
+    """What an operation needs of scratch memory, in the order in which it does."""
+    rule = EXCHANGING.get(type(op))
+    return [] if rule is None else list(rule(op, warps))
+
+
+def wants_scratch(op: Operation, warps: Warps) -> bool:
+    """Whether an operation needs scratch memory that it does not have yet."""
+    return type(op) in EXCHANGING and tileas.SCRATCH not in op.attributes and bool(exchanges(op, warps))
+
+
+@functools.cache
+def stores_matrices(gpu: str) -> bool:
+    """Whether a warp of a GPU, `sm_90`, stores whole matrices to shared memory at once."""
+    on = TARGETS.get(gpu)
+    return on is not None and find_copy_atom(on, "register", "shared", matrices=True) is not None
+
+
+# ---- by operation ----------------------------------------------------------------------------------------------------
+
+
+def _convert_layout(op: Any, warps: Warps) -> Iterator[Exchange]:
+    return warps.converted(layout_of(op.operand.type), layout_of(op.result.type), op.result.type)
+
+
+def _rename(op: Any, warps: Warps) -> Iterator[Exchange]:
+    return warps.converted(renamed_layout(op), layout_of(op.result.type), op.result.type)
+
+
+def _broadcast(op: Any, warps: Warps) -> Iterator[Exchange]:
+    return warps.converted(layout_of(op.operand.type), broadcast_layout(op), op.result.type)
+
+
+def _reduce(op: Any, warps: Warps) -> Iterator[Exchange]:
+    plan = plan_reduction(layout_of(op.inputs[0].type), op.dim.value)
+    if plan.shared is not None:
+        for number, value in enumerate(op.inputs):
+            bits = stored_bits(value.type.element_type)
+            yield Whole(Conversion(plan.shared.source, plan.shared.target, bits).bytes, joins=number > 0)
+    for result in op.results:
+        wanted = warps.layout(result)
+        if wanted.shape == plan.result.shape:
+            yield from warps.converted(plan.result, wanted, result.type)
+
+
+def _scan(op: Any, warps: Warps) -> Iterator[Exchange]:
+    axis, source = op.dim.value, layout_of(op.inputs[0].type)
+    layout = source
+    if not is_scannable(source, axis):
+        layout = scan_layout(op.inputs[0].type.shape, axis, warps.count)
+    for value in op.inputs:
+        yield from warps.converted(source, layout, value.type)
+    totals = warp_totals(layout, axis, [stored_bits(v.type.element_type) // 8 for v in op.inputs])
+    if totals is not None:
+        yield Whole(totals.starts[-1])
+    for result in op.results:
+        yield from warps.converted(layout, layout_of(result.type), result.type)
+
+
+def _slice(op: Any, warps: Warps) -> Iterator[Exchange]:
+    type = op.result.type if isinstance(op, tileas.ExtractSliceOp) else op.source.type
+    yield Slice(type.shape, stored_bits(type.element_type) // 8)
+
+
+def _atomic(op: Any, warps: Warps) -> Iterator[Exchange]:
+    """The old values of elements that several threads hold; without them nothing is handed on."""
+    if op.data.has_uses:
+        yield from warps.spread(warps.layout(op.pointer), stored_bits(element_type_of(op.data.type)))
+
+
+def _load(op: Any, warps: Warps) -> Iterator[Exchange]:
+    if op.mem_semantic.value != "weak":
+        yield from warps.spread(warps.layout(op.data), stored_bits(element_type_of(op.data.type)))
+
+
+def _alloca(op: Any, warps: Warps) -> Iterator[Exchange]:
+    """The address of memory on the heap, which one thread asks for."""
+    if op.result.type.address_space != SHARED:
+        yield from warps.spread(warps.layout(op.result), 64)
+
+
+def _print(op: Any, warps: Warps) -> Iterator[Exchange]:
+    """Tiles of few elements first, which all threads get, then the others where they are printed."""
+    from tileiras.dialects.nv_tileaa.print_format import is_printed_at_once, pieces
+
+    for value in op.args:
+        if is_printed_at_once(value.type):
+            type = value.type
+            yield from warps.converted(layout_of(type), replicated(type.shape, warps.count), type)
+    for piece in pieces(op.format.value):
+        type = None if isinstance(piece, str) or piece.operand >= len(op.args) else op.args[piece.operand].type
+        if isinstance(type, TensorType) and not is_printed_at_once(type):
+            yield Printed(type.num_elements, stored_bits(type.element_type) // 8)
+
+
+EXCHANGING: Mapping[type[Operation], Callable[[Any, Warps], Iterator[Exchange]]] = {
+    tileas.ConvertLayoutOp: _convert_layout,
+    tileas.ViewOp: _rename,
+    tileas.PermuteOp: _rename,
+    tileas.BroadcastOp: _broadcast,
+    tileas.ReduceOp: _reduce,
+    tileas.ScanOp: _scan,
+    tileas.ExtractSliceOp: _slice,
+    tileas.InsertSliceOp: _slice,
+    tileas.AtomicRMWOp: _atomic,
+    tileas.AtomicCASOp: _atomic,
+    tileas.LoadOp: _load,
+    tileas.TiledLoadOp: _load,
+    tileas.AllocaOp: _alloca,
+    tileas.PrintOp: _print,
+}
+"""The operations that may need scratch memory, and what says how much."""

@@ -1,0 +1,32 @@
+"""`tileas-insert-barriers`: where threads wait for each other.
+
+Between accesses that a token orders, between uses of a place in shared memory, and at each scratch area the barrier
+between its stores and its loads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class InsertBarriers(FunctionPass):
+    name = "tileas-insert-barriers"
+    requires = "ALLOCATED"
+    leaves = "SYNCHRONIZED"
+    needs = "places of buffers and scratch areas; operations in the order in which they will run"
+    establishes = (
+        "`nv_tileas.barrier` operations, the barrier of each scratch area, `nv_tileas.named_barriers` on the function"
+    )
+    keeps = "all other operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.rewrites.barriers import insert_barriers
+
+        insert_barriers(func)

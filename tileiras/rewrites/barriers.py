@@ -1,0 +1,51 @@
+"""Puts the barriers that a function needs where they have to stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileiras.analysis.synchronization import Synchronization
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import ArrayAttr, IntegerAttr, i32
+from tileiras.targets.sm import NAMED_BARRIERS, WARP_SIZE
+
+
+def insert_barriers(func: aa.FuncOp) -> None:
+    """Inserts barriers into a function of nv_tileas whose scratch areas have their places, and says at each area which
+    barrier it has.  The function gets the number of barriers that it uses.
+
+    All threads of the CTA have barrier 0, an agent the first one that is free where it needs one.
+    """
+    present = {op.id.value for op in func.walk() if isinstance(op, tileas.BarrierOp)}
+    whole = Synchronization(func, tileas.block_warps(func))
+    whole.block(func.body.blocks[0])
+    taken = {*present, *([0] if _apply(whole, 0, None) else [])}
+    for agent, warps in _agents(whole):
+        number = next(n for n in range(1, NAMED_BARRIERS + 1) if n not in taken)
+        if _apply(agent, number, WARP_SIZE * warps):
+            taken.add(number)
+    func.attributes[tileas.NAMED_BARRIERS] = IntegerAttr(max(taken, default=-1) + 1, i32)
+
+
+def _agents(outer: Synchronization) -> Iterator[tuple[Synchronization, int]]:
+    for agent, warps in outer.agents:
+        yield agent, warps
+        yield from _agents(agent)
+
+
+def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
+    """Writes down what was found, for one barrier; whether there was anything."""
+    for place, cause in found.places.items():
+        if place.area is None:
+            barrier = tileas.BarrierOp(
+                id=IntegerAttr(number, i32), threads=None if threads is None else IntegerAttr(threads, i32)
+            )
+            barrier.location = cause.location
+            place.op.parent.insert_before(barrier, place.op)
+    for op in found.exchanging:
+        areas = op.attributes[tileas.SCRATCH].elements
+        op.attributes[tileas.SCRATCH] = ArrayAttr(
+            [area.with_barrier(number, threads, (op, n) in found.places) for n, area in enumerate(areas)]
+        )
+    return bool(found.places or found.exchanging)
