@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from wgmma_kernels import END, PRODUCT, START, descriptor, factors, place, run, simple
 
-from tileiras.sim import EmulationError
+from tileiras.sim import EmulationError, emulate
 from tileiras.sim.emulator.rounding import decode
 
 SEEDS = [None, 0, 1]
@@ -70,6 +70,22 @@ def test_types(kernel, name):
 def test_scales(kernel, seed, change, expected):
     *given, product = simple()
     assert (decode(run(kernel, START + change(PRODUCT) + END, *given, seed), "f32") == expected(product)).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_another_warpgroup_may_write_registers_of_that_name(kernel, seed):
+    """While one warpgroup's accumulators are in flight, the other's are its own, in lock step as well."""
+    image, a_bits, b_bits, product = simple()
+    body = START.replace("A_BITS", f"{a_bits:#x}").replace("B_BITS", f"{b_bits:#x}") + f"""
+        setp.ge.u32 %p3, %r1, 128; @%p3 bra OTHER;
+        {PRODUCT} wgmma.commit_group.sync.aligned; bar.sync 1, 256; wgmma.wait_group.sync.aligned 0; bra STORE;
+        OTHER: mov.b32 %r30, %r1; bar.sync 1, 256;
+        STORE: mad.wide.u32 %q5, %r1, 16, %a1; st.global.v4.u32 [%q5], {{%r30, %r31, %r32, %r33}};
+    """
+    out = np.zeros((256, 4), np.uint32)
+    emulate(kernel(body, (".u64", ".u64"), threads=256, cpu="sm_90a"), "k", 1, [image, out], seed=seed)
+    assert (out[128:, 0] == np.arange(128, 256)).all()
+    assert (decode(out[:128:4, :2].reshape(4, 8, 2), "f32") == product.reshape(4, 16, 8)[:, :8, :2] + 1).all()
 
 
 def test_a_in_registers(kernel):

@@ -7,6 +7,8 @@ and against its natural alignment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..memory import MemoryAccessError
@@ -59,6 +61,20 @@ class Access:
             races.write(group, item, self, values, order)
         else:
             self.data[self.index] = values
+
+
+def merged(accesses: Sequence[Access]) -> list[Access]:
+    """Accesses by given threads, those of one memory and one size as one."""
+    found: dict[tuple, list[Access]] = {}
+    for each in accesses:
+        found.setdefault((each.shared, id(each.allocation), each.data.dtype, each.address), []).append(each)
+    return [
+        parts[0] if len(parts) == 1 else Access(
+            parts[0].data, np.concatenate([each.index for each in parts]),
+            np.concatenate([each.threads for each in parts]), *key[:1], parts[0].allocation, parts[0].address,
+        )
+        for key, parts in found.items()
+    ]  # fmt: skip
 
 
 def _first(bad: np.ndarray, threads: np.ndarray | None) -> tuple[int, int]:
@@ -165,11 +181,23 @@ def resolve_shared(group, item, addresses, dtype, write, threads, own: bool = Fa
     if written is not None and write is not None:
         if write:
             written.reshape(-1, size)[index] = True
-        elif not (known := written.reshape(-1, size)[index].all(1)).all():
-            position, thread = _first(~known, threads)
-            address = int(np.broadcast_to(addresses, base.shape)[position])
-            group.fault(f"shared address {address:#x} is read before it is written", item, thread, address)
-    return Access(batch.shared.view(dtype), index, threads, shared=True)
+    access = Access(batch.shared.view(dtype), index, threads, shared=True)
+    if write is False:
+        check_written(group, item, access)
+    return access
+
+
+def check_written(group, item: Instruction, access: Access) -> None:
+    """What is read of shared memory has been written, and no copy is on its way there."""
+    written, size = group.batch.shared_written, access.data.itemsize
+    if written is None:
+        return
+    known = written.reshape(-1, size)[access.index]
+    if known.all():
+        return
+    position, thread = _first(~known.all(1), access.threads)
+    offset = int(access.index[position]) * size % group.batch.shared_stride
+    group.fault(f"shared address {offset:#x} is read before it is written", item, thread, offset)
 
 
 def _resolve_global(group, item, addresses, dtype, write, threads) -> list[Access]:

@@ -22,6 +22,7 @@ from .mbarrier import (
     in_block,
     note_arrivals,
     ranks_of,
+    read_together,
 )
 from .ptx_module import Group, Immediate
 from .races import differ
@@ -188,15 +189,18 @@ def _wait_group(group, item: Instruction, left: int, only_read: bool) -> None:
     if group.launch.recorder is not None:
         for thread in sorted({thread & ~31 for thread in active}):
             group.launch.recorder.operation(group, item, thread, WaitGroup("bulk", left, only_read))
-    rest = []
+    rest, due = [], []
     for copy in group.batch.bulk_copies:
         waited = copy.cell is None and copy.group is group and copy.thread in active
-        if waited and copy.number < group.bulk_groups[copy.thread] - left:
-            if not only_read:
-                copy.land(group.batch)
-                continue
-            copy.read()
-        rest.append(copy)
+        waited = waited and copy.number < group.bulk_groups[copy.thread] - left
+        if waited:
+            due.append(copy)
+        if not waited or only_read:
+            rest.append(copy)
+    read_together(due)
+    if not only_read:
+        for copy in due:
+            copy.land(group.batch)
     group.batch.bulk_copies = rest
 
 

@@ -161,7 +161,7 @@ class Clocks:
         self.lanes: dict[int, dict[int, Vector]] = {}  # warp -> thread -> what it alone acquired since its warp met
         self.locations: dict[int, list[Published]] = {}
         self.fences: dict[int, Fence] = {}
-        self.observed: dict[int, list[Published]] = {}  # thread -> releases that relaxed reads saw
+        self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases that relaxed reads saw
         self.version = 0
         self.work = 0
         self.reaches: dict[tuple[tuple[Chain, int], ...], Reach] = {}
@@ -321,9 +321,12 @@ class Clocks:
         """Accesses by ``threads`` of the locations ``keys`` take place, one after the other."""
         if not (self.locations or self.fences or order.releases) or self.exhausted:
             return
-        advanced = set()
+        advanced: set[int] = set()
         released: dict[tuple[int, int], set[int]] = {}
-        for thread, key in zip(threads, keys):
+        places = list(zip(threads, keys))
+        if reads and len(places) > 1 and order.semantics in ("acquire", "release"):
+            places = self._synchronise_warps(places, order, writes, advanced)
+        for thread, key in places:
             if self.exhausted:
                 break
             self.work += 1
@@ -331,12 +334,11 @@ class Clocks:
             row, block = warp - self.first, self.block_of(warp)
             found = self.locations.get(key)
             if reads and found and order.strong:
-                visible = [each._replace(length=each.chain.length) for each in found
-                           if self._takes_in(each, order.scope, block)]  # fmt: skip
+                visible = self._visible(found, order.scope, block)
                 if order.acquires:
                     self.acquire(thread, visible)
                 else:
-                    self.observed.setdefault(thread, []).extend(visible)
+                    self.observed.setdefault(thread, {}).update((each.chain, each) for each in visible)
             if not writes:
                 continue
             if not reads and found:
@@ -360,6 +362,46 @@ class Clocks:
                 self._publish(key, min(fence.scope, order.scope), block, vector)
         if advanced:
             self._advance(np.array(sorted(advanced)))
+
+    def _visible(self, found: list[Published], scope: int, block: int) -> list[Published]:
+        """What a read sees of the releases to its location."""
+        return [each._replace(length=each.chain.length) for each in found if self._takes_in(each, scope, block)]
+
+    def _synchronise_warps(
+        self, places: list[tuple[int, int]], order: Order, writes: bool, advanced: set[int]
+    ) -> list[tuple[int, int]]:
+        """Do for whole warps, all of whose lanes read one location and then with ``writes`` release to it, what
+        `synchronise` does thread by thread; gives the threads and locations that are left."""
+        by_warp: dict[tuple[int, int], list[int]] = {}
+        for thread, key in places:
+            by_warp.setdefault((thread >> 5, key), []).append(thread)
+        rest = []
+        for (warp, key), threads in by_warp.items():
+            every = (1 << len(self._lanes_of(warp))) - 1
+            fence = self.fences.get(warp) if writes else None
+            if len(threads) != every.bit_count() or fence is not None and fence.lanes & every != every:
+                rest += [(thread, key) for thread in threads]
+                continue
+            self.work += 1
+            row, block = warp - self.first, self.block_of(warp)
+            visible = self._visible(self.locations.get(key, []), order.scope, block)
+            if visible and order.acquires:
+                acquired = Vector(chains={each.chain: each.length for each in visible})
+                self.join(self.seen.setdefault(warp, Vector()), acquired)
+            elif visible:
+                for thread in threads:
+                    self.observed.setdefault(thread, {}).update((each.chain, each) for each in visible)
+            if writes:
+                vector = self._row_vector(row)
+                self.join(vector, self._beyond(row))
+                vector.clocks[warp] = int(self.own[row])
+                self._publish(key, order.scope, block, vector)
+                advanced.add(row)
+            if fence is not None:
+                vector = fence.vector.copy()
+                vector.clocks[warp] = fence.clock
+                self._publish(key, min(fence.scope, order.scope), block, vector)
+        return rest
 
     def overwrite(self, keys: np.ndarray) -> None:
         """Weak writes of locations: what was released there can no longer be acquired."""
@@ -412,7 +454,7 @@ class Clocks:
         if self.observed:
             for thread in self.numbers(group)[group.active()].tolist():
                 block = self.block_of(thread >> 5)
-                seen = self.observed.pop(thread, [])
+                seen = self.observed.pop(thread, {}).values()
                 self.acquire(thread, [each for each in seen if self._takes_in(each, scope, block)])
         for row, lanes in zip(rows.tolist(), bits.tolist()):
             warp = self.first + row
@@ -428,29 +470,61 @@ class Clocks:
 
         A thread -2-w stands for all lanes of warp w.  No thread is compared with itself.
         """
-        if self.exhausted:
+        if self.exhausted or not threads.size:
             return np.zeros(threads.size, bool)
-        warps, earlier = warp_of(threads), warp_of(others)
-        rows = warps - self.first
-        same = warps == earlier
-        near = warps // self.width == earlier // self.width
-        known = np.where(near, self.known[rows, earlier % self.width], 0)
-        bad = np.where(same, clocks >= self.met[rows], clocks > known)
+        # What lanes have released together is known of their warp; few have to be asked about one by one.  Neighbours
+        # mostly are of one warp.
+        earlier = warp_of(others)
+        changes = (threads[1:] != threads[:-1]) | (earlier[1:] != earlier[:-1])
+        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+        limits = self._limits_by_warp(threads[starts], earlier[starts], np.maximum.reduceat(clocks, starts))
+        bad = clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
         if (self.seen or self.lanes) and bad.any():
             at = np.flatnonzero(bad)
-            pairs = threads[at].astype(np.int64) << 32 | others[at].astype(np.int64) & 0xFFFFFFFF
-            # Neighbours mostly are of one pair: only where it changes is sorted.
-            starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
-            distinct, inverse = np.unique(pairs[starts], return_inverse=True)
-            inverse = inverse.reshape(-1)
-            latest = np.zeros(distinct.size, np.int64)
-            np.maximum.at(latest, inverse, np.maximum.reduceat(clocks[at], starts))
-            others_of = distinct.astype(np.int32).tolist()
-            asked = zip((distinct >> 32).tolist(), others_of, latest.tolist())
-            limits = [self._known_of(*each) for each in asked]
-            lengths = np.diff(np.r_[starts, at.size])
-            bad[at] = clocks[at] > np.repeat(np.array(limits)[inverse], lengths)
+            bad[at] = clocks[at] > self._limits(threads[at], others[at], clocks[at])
         return bad
+
+    def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """How far each of ``threads`` has seen all lanes of each warp of ``earlier``; at least what its own warp knows
+        together, where that is all that is ``asked`` for."""
+        warps = warp_of(threads)
+        rows = warps - self.first
+        near = warps // self.width == earlier // self.width
+        limits = np.where(near, self.known[rows, earlier % self.width], 0)
+        limits = np.where(warps == earlier, self.met[rows] - 1, limits)
+        if self.seen or self.lanes:
+            at = np.flatnonzero(asked > limits)
+            if at.size:
+                of_warps = self._limits(threads[at], -2 - earlier[at], np.zeros(at.size, np.int64))
+                limits[at] = np.maximum(limits[at], of_warps)
+        return limits
+
+    def _limits(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """How far each of ``threads`` has seen each of ``others``, beyond what its warp knows together; from the clock
+        that is ``asked`` for on, so far at least."""
+        pairs = threads.astype(np.int64) << 32 | others.astype(np.int64) & 0xFFFFFFFF
+        distinct, inverse = (pairs, np.zeros(1, np.int64)) if pairs.size == 1 else np.unique(pairs, return_inverse=True)
+        latest = np.zeros(distinct.size, np.int64)
+        np.maximum.at(latest, inverse, asked)
+        numbers = zip((distinct >> 32).tolist(), distinct.astype(np.int32).tolist(), latest.tolist())
+        return np.array([self._known_of(*each) for each in numbers])[inverse]
+
+    def one_knows(self, threads: list[int], others: list[int], clock: int) -> bool:
+        """Whether one of ``threads``, of one warp, has seen one of ``others``, of another warp, as it was at ``clock``;
+        of what all lanes of the other warp did, -2-w is one of ``others``."""
+        if self.exhausted:
+            return True
+        warp, earlier = (int(warp_of(np.array(each[:1]))[0]) for each in (threads, others))
+        row = warp - self.first
+        if warp // self.width == earlier // self.width and self.known[row, earlier % self.width] >= clock:
+            return True
+        lanes = self.lanes.get(warp, {})
+        vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
+        keys = [earlier, *(~other for other in others if other >= 0)]
+        if any(each.clocks.get(key, 0) >= clock for each in vectors for key in keys):
+            return True
+        reaches = {id(found): found for found in (each.reach or self._reach(each) for each in vectors)}
+        return any(found.clock(key) >= clock for found in reaches.values() for key in keys)
 
     def _known_of(self, thread: int, other: int, asked: int) -> int:
         """How far ``thread`` has seen ``other``; from ``asked`` on, so far at least."""
@@ -475,7 +549,12 @@ class Clocks:
         known = self._known_by(thread, other)
         if other < 0 and known < asked:
             # A warp's lanes may have released what they did one by one.
-            known = max(known, min(self._known_by(thread, lane) for lane in self._lanes_of(-2 - other)))
+            least = asked
+            for lane in self._lanes_of(-2 - other):
+                if (of_lane := self._known_by(thread, lane)) < asked:
+                    return known  # one that has not says what all have
+                least = min(least, of_lane)
+            known = least
         return known
 
     @staticmethod

@@ -14,6 +14,7 @@ from the descriptor's address, and the swizzle changes bits of the sum.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -56,23 +57,10 @@ class Operand(NamedTuple):
     k: int
     transposed: bool
 
-    def units(self, made: Descriptor) -> np.ndarray:
-        """Addresses of the units, (rows, units of k) or where transposed (k, units of rows)."""
-        size = TYPES[self.type].bytes
-        lines, length = (self.k, self.rows) if self.transposed else (self.rows, self.k)
-        line = np.arange(lines, dtype=np.int64)[:, None]
-        unit = np.arange(-(-length * size // 16), dtype=np.int64)
-        span = made.swizzle or 16
-        within, beyond = line % 8 * span, line // 8
-        if not self.transposed:
-            step = 16 if made.swizzle else made.leading
-            places = within + beyond * made.stride + unit * step
-        elif made.swizzle:
-            across = span // 16
-            places = within + beyond * made.stride + unit % across * 16 + unit // across * made.leading
-        else:
-            places = within + beyond * made.leading + unit * made.stride
-        return swizzled(made.address + places, made.swizzle)
+    def access(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
+        """The units of the matrix in the shared memory of a warp's block."""
+        addresses = _addresses(self, made)
+        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32), own=True)
 
     def decode(self, group, item: Instruction, word: int, warp: int) -> Descriptor:
         """The descriptor that a warp gives of the matrix."""
@@ -81,24 +69,19 @@ class Operand(NamedTuple):
         except ValueError as error:
             group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, warp * 32)
 
-    def access(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
-        """The units of the matrix in the shared memory of a warp's block."""
-        addresses = self.units(made).reshape(-1).astype(np.uint64)
-        return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32), own=True)
-
-    def begin(self, group, item: Instruction, made: Descriptor, warp: int) -> None:
+    def begin(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
         """The matrix may be read from now on: it has to be there, and visible to the asynchronous proxy."""
         access = self.access(group, item, made, warp)
         if (races := group.launch.races) is not None:
             races.read(group, item, access, generic=False)
             proxies.check_read(races, group, item, access)
+        return access
 
-    def read(self, group, item: Instruction, made: Descriptor, warp: int) -> np.ndarray:
-        """(rows, k) binary64."""
-        access = self.access(group, item, made, warp)
+    def read(self, group, item: Instruction, access: Access, units: np.ndarray) -> np.ndarray:
+        """(rows, k) binary64 of an access, which has found ``units``."""
         if (races := group.launch.races) is not None:
             races.read(group, item, access, generic=False)
-        return self.values(np.ascontiguousarray(access.data[access.index]))
+        return self.values(units)
 
     def values(self, units: np.ndarray) -> np.ndarray:
         """(rows, k) binary64 of the units in order."""
@@ -111,3 +94,25 @@ class Operand(NamedTuple):
         else:
             values = rounding.decode(bits, self.type)
         return values.T if self.transposed else values
+
+
+@functools.lru_cache(maxsize=256)
+def _addresses(operand: Operand, made: Descriptor) -> np.ndarray:
+    """Of the units, row by row; where the matrix is MN-major, k by k."""
+    size = TYPES[operand.type].bytes
+    lines, length = (operand.k, operand.rows) if operand.transposed else (operand.rows, operand.k)
+    line = np.arange(lines, dtype=np.int64)[:, None]
+    unit = np.arange(-(-length * size // 16), dtype=np.int64)
+    span = made.swizzle or 16
+    within, beyond = line % 8 * span, line // 8
+    if not operand.transposed:
+        step = 16 if made.swizzle else made.leading
+        places = within + beyond * made.stride + unit * step
+    elif made.swizzle:
+        across = span // 16
+        places = within + beyond * made.stride + unit % across * 16 + unit // across * made.leading
+    else:
+        places = within + beyond * made.leading + unit * made.stride
+    found = swizzled(made.address + places, made.swizzle).reshape(-1).astype(np.uint64)
+    found.flags.writeable = False
+    return found

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import proxies
-from .accesses import RANK, RANK_BIT, Access, resolve
+from .accesses import RANK, RANK_BIT, Access, merged, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .happens_before import CLUSTER, CTA, GPU, Order
 from .loads import address_slot, note_granule, take_order
@@ -83,9 +83,10 @@ class BulkCopy:
         self.seen = False
         self.data: np.ndarray | None = None
 
-    def read(self) -> None:
+    def read(self, checked: bool = False) -> None:
+        """``checked``: `read_together` has been there."""
         if self.data is None:
-            if self.group.launch.races is not None:
+            if self.group.launch.races is not None and not checked:
                 for access in self.source:
                     self.group.launch.races.read(self.group, self.item, access, generic=False)
             pieces = [each.data[each.index] for each in self.source]
@@ -124,6 +125,21 @@ class BulkCopy:
             complete(self.group, self.thread, self.cell)
 
 
+def read_together(copies: list[BulkCopy]) -> None:
+    """Have copies of one thread or several read what they copy, those of one instruction looked at as one."""
+    by_item: dict[tuple[object, int], list[BulkCopy]] = {}
+    for copy in copies:
+        if copy.data is None:
+            by_item.setdefault((copy.group, id(copy.item)), []).append(copy)
+    for those in by_item.values():
+        group, item = those[0].group, those[0].item
+        if group.launch.races is not None:
+            for access in merged([access for copy in those for access in copy.source]):
+                group.launch.races.read(group, item, access, generic=False)
+        for copy in those:
+            copy.read(checked=True)
+
+
 def change_counts(group, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0) -> None:
     """Adds to the arrivals and transactions that a barrier waits for."""
     cells = group.batch.shared.view(np.uint64)
@@ -144,7 +160,7 @@ def complete(group, thread: int, cell: int, known=None) -> None:
 def barrier_cell(group, item: Instruction, space: str, address: int, thread: int) -> int:
     """The element of shared memory that holds a barrier."""
     (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
-    _check_initialised(group, item, int(access.index[0]), thread)
+    check_initialised(group, item, [int(access.index[0])], [thread])
     return int(access.index[0])
 
 
@@ -243,26 +259,34 @@ def _note_init(group, item: Instruction, element: int, thread: int) -> None:
     group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
 
 
-def _check_initialised(group, item: Instruction, element: int, thread: int) -> None:
-    """A barrier is used by threads that are after its initialisation; by way of the cluster's barrier even where
+def check_initialised(group, item: Instruction, elements: list[int], threads: list[int]) -> None:
+    """Barriers are used by threads that are after their initialisation; by way of the cluster's barrier even where
     arrivals are relaxed, as `fence.mbarrier_init` releases it."""
     races, batch = group.launch.races, group.batch
-    known = batch.initialised.get(element)
-    if races is None or known is None:
+    if races is None or not batch.initialised:
         return
-    number = int(group.numbers[thread])
-    key = (element, number)
-    if number == known.thread or key in batch.known_initialised:
-        return
+    asked: dict[int, list[int]] = {}
+    for element, thread in zip(elements, threads):
+        key = (element, group, thread)
+        if key not in batch.known_initialised:
+            batch.known_initialised.add(key)
+            asked.setdefault(element, []).append(thread)
     barriers = batch.cluster_barriers
-    cluster = int(group.cta[thread]) // barriers.members
-    met = group.cluster_phase is not None and known.phase <= group.cluster_phase[thread] < barriers.phase[cluster]
-    if not met and races.clocks.unordered(np.array([number]), np.array([known.thread]), np.array([known.clock])).any():
-        group.fault(
-            f"this barrier was initialised at line {known.item.line} ({known.item.text}) by another thread, and no "
-            "barrier between", item, thread,
-        )  # fmt: skip
-    batch.known_initialised.add(key)
+    for element, those in asked.items():
+        known = batch.initialised.get(element)
+        if known is None:
+            continue
+        late = np.array(those)[group.numbers[those] != known.thread]
+        if group.cluster_phase is not None:
+            met, phase = group.cluster_phase[late], barriers.phase[group.cta[late] // barriers.members]
+            late = late[~((known.phase <= met) & (met < phase))]
+        init = (np.full(late.size, each) for each in (known.thread, known.clock))
+        bad = races.clocks.unordered(group.numbers[late], *init)
+        if bad.any():
+            group.fault(
+                f"this barrier was initialised at line {known.item.line} ({known.item.text}) by another thread, and no "
+                "barrier between", item, int(late[bad.argmax()]),
+            )  # fmt: skip
 
 
 def _synchronise(group, elements: list[int], threads: list[int], order: Order) -> None:
@@ -344,6 +368,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         cells, elements, threads = _cells(group, item, address, space)
         _synchronise(group, elements, threads, order)
         if operation not in ("init", "inval"):
+            check_initialised(group, item, elements, threads)
             note_arrivals(group, item, elements, threads)
         amounts = group.full(amount)
         if group.launch.recorder is not None:
@@ -356,8 +381,6 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 continue
             if operation == "init":
                 _note_init(group, item, element, thread)
-            else:
-                _check_initialised(group, item, element, thread)
             state = None if operation == "init" else _state(group, item, cells, element, thread)
             if state is not None:
                 tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
@@ -464,8 +487,7 @@ class _Look:
         phases = group.full(self.phase)
         wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
         _deliver(group.batch, cells, wanted)
-        for element, thread in zip(elements, threads):
-            _check_initialised(group, self.item, element, thread)
+        check_initialised(group, self.item, elements, threads)
         parities = {element: _state(group, self.item, cells, element, threads[0]).parity for element in wanted}
         done = np.zeros(group.n, bool)
         done[threads] = [parities[element] != int(phases[thread]) & 1 for element, thread in zip(elements, threads)]

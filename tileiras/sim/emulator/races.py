@@ -64,19 +64,19 @@ class SharedCells(Cells):
         self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int, generic: bool
     ) -> None:
         warps = warp_of(threads)
-        columns = warps % self.width
         lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
-        earlier = self.read_lane[cells, columns]
-        since = self.read_clock[cells, columns] >= clocks.met[warps - clocks.first]
-        lanes = np.where(since & (earlier != lanes), _SEVERAL, lanes).astype(np.int8)
-        self.read_lane[cells, columns] = lanes
-        mixed = self.read_lane[cells, columns] != lanes  # lanes of one warp read one place together
+        at = cells * self.width + warps % self.width
+        of_lane, of_clock = self.read_lane.reshape(-1), self.read_clock.reshape(-1)
+        since = of_clock[at] >= clocks.met[warps - clocks.first]
+        lanes[since & (of_lane[at] != lanes)] = _SEVERAL
+        of_lane[at] = lanes
+        mixed = of_lane[at] != lanes  # lanes of one warp read one place together
         if mixed.any():
-            self.read_lane[cells[mixed], columns[mixed]] = _SEVERAL
-        self.read_clock[cells, columns] = times
-        self.read_code[cells, columns] = code
+            of_lane[at[mixed]] = _SEVERAL
+        of_clock[at] = times
+        self.read_code.reshape(-1)[at] = code
         if generic and self.unfenced_reads is not None:
-            self.unfenced_reads[cells, columns] = True
+            self.unfenced_reads.reshape(-1)[at] = True
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""
@@ -273,16 +273,15 @@ class RaceChecker:
             if whole_warp:
                 threads = -2 - (threads >> 5)
         code = self.code(item, order)
-        writes = state if access.shared else state.writes
-        if writes is not None:
-            cells, everyone = expand(first, count, threads)
-            self._check(group, item, access, writes, cells, everyone, order, expand(first, count, actual)[1])
-        if order.strong:
-            return
-        if access.shared:
-            state.note_read(clocks, *expand(first, count, threads, times), code, generic)
-        else:
+        if not access.shared and not order.strong:
             state.note_read(first, count, threads, times, code)
+        writes = state if access.shared else state.writes
+        if writes is None:
+            return
+        cells, everyone, acting, moments = expand(first, count, threads, actual, times)
+        self._check(group, item, access, writes, cells, everyone, order, acting)
+        if access.shared and not order.strong:
+            state.note_read(clocks, cells, everyone, moments, code, generic)
 
     def write(
         self, group, item: Instruction, access, values: np.ndarray, order: Order = WEAK, generic: bool = True

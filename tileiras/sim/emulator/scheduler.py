@@ -189,7 +189,8 @@ class Batch:
         self.arrivals = waits.Arrivals()
         self.moved = False  # something in flight has come closer, though no warp has issued anything
         self.initialised: dict[int, Initialised] = {}  # transaction barriers, by their element of shared memory
-        self.known_initialised: set[tuple[int, int]] = set()  # (barrier, thread) of which that is known to be before
+        self.known_initialised: set[tuple[int, WarpGroup, int]] = set()
+        """(barrier, thread of a group) for threads that are known to come after its initialisation."""
         self.units: dict[str, object] = {}
         """State of units of the machine that some instructions alone use, by name."""
         self.ended_warps = np.zeros((self.count, warps), bool)

@@ -120,23 +120,20 @@ class Order:
         clocks = self.clocks
         if clocks is None:
             return True
-        numbers = group.numbers[threads].astype(np.int64)
+        numbers = group.numbers[threads].tolist()
         number = int(earlier.group.numbers[earlier.thread])
         if earlier.single:
-            if (numbers == number).any():
+            if number in numbers:
                 return True
-            others = np.array([number])
-        else:
             if numbers[0] >> 5 == number >> 5:
-                return True
-            # What a warp did together is known by what any of its lanes released.
-            first = number & ~31
-            others = np.concatenate([np.arange(first, first + 32), [-2 - (number >> 5)]])
-        # The first lanes mostly have the answer, and the others take long to ask.
-        if not clocks.unordered(numbers[:1], others[:1], np.array([clock])).any():
+                pairs = (np.full(len(numbers), each) for each in (number, clock))
+                return not clocks.unordered(np.array(numbers), *pairs).all()
+            return clocks.one_knows(numbers, [number], clock)
+        if numbers[0] >> 5 == number >> 5:
             return True
-        numbers, others = (each.reshape(-1) for each in np.broadcast_arrays(numbers[:, None], others))
-        return not clocks.unordered(numbers, others, np.full(numbers.size, clock)).all()
+        # What a warp did together is known by what any of its lanes released.
+        first = number & ~31
+        return clocks.one_knows(numbers, [-2 - (number >> 5), *range(first, first + 32)], clock)
 
     # -- issue -----------------------------------------------------------------------------------------------------
 

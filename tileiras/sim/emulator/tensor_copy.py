@@ -10,10 +10,13 @@ whole box either way.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
 from . import tensor_map
-from .accesses import RANK_BIT, resolve
+from .accesses import RANK_BIT, merged, resolve
 from .atomics import operation_of
 from .decoder import Decoder, Instruction, Modifiers
 from .loads import address_slot, note_granule
@@ -67,7 +70,8 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
     note_granule(decoder, "shared", 16)
     note_granule(decoder, "global", 1)  # boxes may begin and end at any element
 
-    def step(group) -> None:
+    def boxes(group) -> Iterator[tuple[int, int, tensor_map.TensorMap, np.ndarray, np.ndarray]]:
+        """(thread, shared address, and `_box`'s) for the active threads."""
         for thread in group.active().tolist():
             made = map_at(group, item, int(group.full(described)[thread]), thread)
             if len(made.dims) != int(rank[0]):
@@ -76,17 +80,10 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
             base = int(group.full(shared)[thread])
             if base % _ALIGNMENT:
                 group.fault(f"shared address {base:#x} of a box is not aligned to 128 bytes", item, thread, base)
-            made, chosen, elements = _box(group, item, made, at, rows is not None, thread)
-            if not loads:
-                loaded = _units(group, item, made, base, thread, False)
-                begin_reading(group, item, loaded)
-                stored = _elements(group, item, made, elements, thread, True)
-                combine = None if reduction is None else _combination(decoder, group, item, made, reduction, thread)
-                begin_landing(group, item, stored, reads=reduces)
-                copy = BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen), combine)
-                group.batch.bulk_copies.append(copy)
-                _tell(group, item, thread, made, elements, "store", [])
-                continue
+            yield thread, base, *_box(group, item, made, at, rows is not None, thread)
+
+    def load(group) -> None:
+        for thread, base, made, chosen, elements in boxes(group):
             loaded = _elements(group, item, made, elements, thread, False)
             begin_reading(group, item, loaded)
             cells = []
@@ -103,7 +100,20 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
                 cells.append((stored, place(group, cell)))
             _tell(group, item, thread, made, elements, "load", cells)
 
-    decoder.emit(step)
+    def store(group) -> None:
+        copies = []
+        for thread, base, made, chosen, elements in boxes(group):
+            loaded = _units(group, item, made, base, thread, False)
+            stored = _elements(group, item, made, elements, thread, True)
+            combine = None if reduction is None else _combination(decoder, group, item, made, reduction, thread)
+            copies.append(BulkCopy(group, item, thread, loaded, stored, None, _stored(made, chosen), combine))
+            _tell(group, item, thread, made, elements, "store", [])
+        # The lanes of a warp may all store boxes.
+        begin_reading(group, item, merged([access for copy in copies for access in copy.source]))
+        begin_landing(group, item, merged([access for copy in copies for access in copy.target]), reads=reduces)
+        group.batch.bulk_copies += copies
+
+    decoder.emit(load if loads else store)
 
 
 def _tell(group, item: Instruction, thread: int, made, elements: np.ndarray, direction: str, cells: list) -> None:
@@ -116,7 +126,7 @@ def _tell(group, item: Instruction, thread: int, made, elements: np.ndarray, dir
         for stored, cell in cells
     )
     barriers: tuple[Place, ...] = tuple(cell for _, cell in cells)
-    count = int(np.prod(made.box))
+    count = math.prod(made.box)
     copy = Copy("tensor", direction, count * made.element_bytes, count // made.box[0], targets, barriers, elements,
                 made.element_bytes)  # fmt: skip
     recorder.operation(group, item, thread, copy)
@@ -168,7 +178,7 @@ def _loaded(made: tensor_map.TensorMap, chosen: np.ndarray):
         fill = (1 << 8 * made.element_bytes - 1) - 1
 
     def convert(elements: np.ndarray) -> np.ndarray:
-        box = np.full(int(np.prod(made.box)), fill, dtype)
+        box = np.full(math.prod(made.box), fill, dtype)
         if made.to_tf32:
             # Rounded to the numbers that tf32 has; nobody says how ties go.
             values = decode(elements.view(np.uint32), "f32")

@@ -19,6 +19,7 @@ Element types and swizzles have the numbers of the PTX ISA ("tensormap.replace":
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -146,5 +147,5 @@ def places(made: TensorMap, at: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
 def shared_units(made: TensorMap, base: int) -> np.ndarray:
     """Shared addresses of a box's units of 16 bytes, row by row, for a box at ``base``."""
-    size = int(np.prod(made.box)) * made.element_bytes
+    size = math.prod(made.box) * made.element_bytes
     return swizzled(np.arange(base, base + size, 16, dtype=np.int64), made.swizzle, made.atom)

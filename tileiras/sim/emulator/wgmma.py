@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from . import rounding
+from .accesses import Access, check_written
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .in_flight import InFlight
+from .in_flight import Accumulators, InFlight
 from .matrix_descriptor import Operand
 from .mma import fragment
 from .ptx_module import Group, Immediate
@@ -85,7 +86,9 @@ class Form(NamedTuple):
 class Product:
     """One `wgmma.mma_async` of ``warps`` of a group, which are its rows of ``descriptors``, ``added`` and so on."""
 
-    __slots__ = ("a_values", "added", "descriptors", "form", "found", "group", "numbers", "order", "warps")
+    __slots__ = (
+        "a_values", "accumulators", "added", "descriptors", "form", "found", "group", "numbers", "order", "warps",
+    )  # fmt: skip
 
     def __init__(self, group, form: Form, warps: np.ndarray, state: Warpgroup) -> None:
         self.group = group
@@ -100,8 +103,19 @@ class Product:
                 group.fault("the lanes of a warp have different matrix descriptors", form.item)
         self.descriptors = np.stack([group.full(slot)[lanes] for slot in form.descriptors], axis=1)
         self.added = np.broadcast_to(group.R[form.scale_d], (group.n,))[lanes].copy()
-        self.found: list[list[np.ndarray]] = []  # what shared memory has of the operands now, by warp
+        self.found: list[list[tuple[Access, np.ndarray]]] = []  # operands in shared memory, with their units, by warp
         self.a_values = [group.R[slot] for slot in form.a_registers]
+        self.accumulators = self._begin()
+
+    def _begin(self) -> Accumulators:
+        """The accumulators, which are in flight from now on."""
+        group, form = self.group, self.form
+        value = group.R[form.d[0]]
+        known = value.accumulators if isinstance(value, InFlight) else None
+        if known is None or known.slots is not form.d and known.slots != form.d or not _hold(group, known):
+            known = Accumulators(group, form.item, form.d, form.types[0], _EARLY)
+        known.issue(form.item, self.warps)
+        return known
 
     def land(self, warps: np.ndarray) -> bool:
         """Complete the product for some of its warps; True when none is left."""
@@ -116,47 +130,28 @@ class Product:
 
     def _land(self, rows: np.ndarray) -> None:
         group, form = self.group, self.form
-        flying = [group.R[slot] for slot in form.d]
-        if not group.launch.multiply:
-            threads = (self.warps[rows][:, None] * 32 + np.arange(32)).reshape(-1)
-            self._settle(threads, flying, [each.values[threads] for each in flying])
-            return
-        from_registers = self._a_in_registers(self.warps[rows]) if form.a_registers else None
-        results = []
-        for at in rows.tolist():
-            warp = int(self.warps[at])
-            self._check_operands(at, warp)
-            a, b = self._operands(at, warp)
-            if a is None:
-                a = from_registers[warp]
-            results.append(a * form.signs[0] @ (b * form.signs[1]))
-        product = np.stack(results)
-        threads = (self.warps[rows][:, None] * 32 + np.arange(32)).reshape(-1)
-        for slot, each in zip(form.d, flying):
-            if not isinstance(each, InFlight):
-                group.fault("an accumulator of this product was written before wgmma.wait_group", form.item,
-                            int(threads[0]))  # fmt: skip
-        start = np.stack([each.values[threads].reshape(-1, 32) for each in flying], axis=1)
-        self._settle(threads, flying, self._accumulate(product, start, rows))
-
-    def _settle(self, threads: np.ndarray, flying: list[InFlight], results: list[np.ndarray]) -> None:
-        """The accumulators of threads have come, as ``results``."""
-        group = self.group
-        for slot, each, words in zip(self.form.d, flying, results):
-            each.values = each.values.copy()
-            each.values[threads] = words.reshape(-1)
-            each.count[threads] -= 1
-            if not each.count.any():
-                group.R[slot] = each.values
-                registers = group.warpgroup.registers
-                if registers:
-                    registers[slot] = each.values
+        warps, accumulators = self.warps[rows], self.accumulators
+        tiles = accumulators.tiles[warps]
+        if group.launch.multiply:
+            from_registers = self._a_in_registers(warps) if form.a_registers else None
+            for at in rows.tolist():
+                self._check_operands(at, int(self.warps[at]))
+            products = [self._product(at, None if from_registers is None else from_registers[int(self.warps[at])])
+                        for at in rows.tolist()]  # fmt: skip
+            tiles = self._accumulate(np.stack(products), tiles, rows)
+        if not _hold(group, accumulators):
+            group.fault("an accumulator of this product was written before wgmma.wait_group", form.item,
+                        int(warps[0]) * 32)  # fmt: skip
+        registers = group.warpgroup.registers
+        if accumulators.land(warps, tiles) and registers:
+            for slot in form.d:
+                registers[slot] = group.R[slot]
 
     def _check_operands(self, at: int, warp: int) -> None:
         """Nobody may write what the product reads until it has been waited for."""
         group, item = self.group, self.form.item
-        for operand, word, before in zip(self.form.operands, self.descriptors[at].tolist(), self.found[at]):
-            access = operand.access(group, item, operand.decode(group, item, word, warp), warp)
+        for access, before in self.found[at]:
+            check_written(group, item, access)
             if differ(access.data[access.index], before).any():
                 group.fault("what this product reads of shared memory was written before wgmma.wait_group", item,
                             warp * 32)  # fmt: skip
@@ -170,50 +165,50 @@ class Product:
         every = fragment(group, form.a_registers, "a", form.types[1], 16, form.k)
         return {warp: every[warp] for warp in warps.tolist()}
 
-    def _operands(self, at: int, warp: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """(rows of A that the warp has, None where they are in registers; B as (k, n)), in binary64."""
+    def _product(self, at: int, from_registers: np.ndarray | None) -> np.ndarray:
+        """(16, n) binary64: the rows of A that a warp has, ``from_registers`` or of shared memory, times B.
+
+        What the warps of a warpgroup read of shared memory is read and multiplied by the first of them that lands.
+        """
         group, form = self.group, self.form
+        warp = int(self.warps[at])
         number = int(group.thread[warp * 32]) // 32
         key = (int(group.warp_cta[warp]), number // _WARPS, int(self.order[at]))
-        found = group.batch.warpgroup_operands.get(key)
-        if found is None:
-            words = self.descriptors[at].tolist()
+        left, shared = group.batch.warpgroup_operands.pop(key, (_WARPS, None))
+        if shared is None:
             *a, b = (
-                operand.read(group, form.item, operand.decode(group, form.item, word, warp), warp)
-                for operand, word in zip(form.operands, words)
+                operand.read(group, form.item, access, units)
+                for operand, (access, units) in zip(form.operands, self.found[at])
             )
-            found = [_WARPS, a[0] if a else None, b.T]
-            group.batch.warpgroup_operands[key] = found
-        else:
-            found[0] -= 1
-            if found[0] == 1:
-                del group.batch.warpgroup_operands[key]
-        a = found[1]
-        return (None if a is None else a[16 * (number % _WARPS) :][:16]), found[2]
+            b = b.T if form.signs[1] == 1 else -b.T
+            shared = self._signed(a[0]) @ b if a else b
+        if left > 1:
+            group.batch.warpgroup_operands[key] = (left - 1, shared)
+        if from_registers is not None:
+            return self._signed(from_registers) @ shared
+        return shared[16 * (number % _WARPS) :][:16]
 
-    def _accumulate(self, product: np.ndarray, words: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
-        """The registers of D, (warps, 32) each, from those before and the products, (warps, 16, n)."""
+    def _signed(self, a: np.ndarray) -> np.ndarray:
+        return a if self.form.signs[0] == 1 else -a
+
+    def _accumulate(self, products: np.ndarray, tiles: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The bits of D, (warps, 16, n), from those before and the products."""
         form, d_type = self.form, self.form.types[0]
-        lane = np.arange(32)
-        elements = np.arange(form.n // 2)[:, None]
-        row = lane // 4 + 8 * (elements % 4 // 2)
-        column = 8 * (elements // 4) + lane % 4 * 2 + elements % 2
-        values = product[:, row, column]  # (warps, elements, 32)
-        if d_type == "f16":
-            halves = np.ascontiguousarray(words)[..., None].view(np.uint16)
-            words = np.ascontiguousarray(halves.swapaxes(2, 3)).reshape(len(words), -1, 32)
         added = self.added[rows][:, None, None]
         if d_type == "s32":
-            total = values.astype(np.int64) + np.where(added, words.view(np.int32), 0)
+            total = products.astype(np.int64) + np.where(added, tiles.view(np.int32), 0)
             total = np.clip(total, -(2**31), 2**31 - 1) if form.saturating else total
-            bits = total.astype(np.int32).view(np.uint32)
-        else:
-            before = np.where(added, rounding.decode(np.ascontiguousarray(words), d_type), 0.0)
-            bits = rounding.encode(values + before, d_type)
-        if d_type == "f16":
-            pairs = bits.astype(np.uint16).reshape(len(bits), -1, 2, 32).swapaxes(2, 3)
-            bits = np.ascontiguousarray(pairs).view(np.uint32)[..., 0]
-        return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
+            return total.astype(np.int32).view(np.uint32)
+        if not added.any():
+            return rounding.encode(products, d_type)
+        before = rounding.decode(tiles, d_type)
+        return rounding.encode(products + (before if added.all() else np.where(added, before, 0.0)), d_type)
+
+
+def _hold(group, accumulators: Accumulators) -> bool:
+    """Whether the group's slots hold the accumulators still."""
+    R = group.R
+    return all(R[slot] is register for slot, register in zip(accumulators.slots, accumulators.registers))
 
 
 def _check_alike(group, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
@@ -322,18 +317,9 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         for row, warp in enumerate(warps.tolist() if group.launch.multiply else ()):
             found = []
             for operand, word in zip(form.operands, product.descriptors[row]):
-                made = operand.decode(group, item, int(word), warp)
-                operand.begin(group, item, made, warp)
-                access = operand.access(group, item, made, warp)
-                found.append(access.data[access.index])
+                access = operand.begin(group, item, operand.decode(group, item, int(word), warp), warp)
+                found.append((access, access.data[access.index]))
             product.found.append(found)
-        threads = group.active()
-        for slot in form.d:
-            value = group.R[slot]
-            if not isinstance(value, InFlight):
-                value = group.R[slot] = InFlight(group, item, np.array(group.full(slot)), _EARLY)
-            value.item = item
-            value.count[threads] += 1
         state.issued[warps] += 1
         state.products.append(product)
 
@@ -368,7 +354,7 @@ def _check_fence(group, form: Form, state: Warpgroup, warps: np.ndarray) -> None
         if value is before or isinstance(value, InFlight):
             continue
         if isinstance(before, InFlight):
-            before = before.values
+            before = before.accumulators.values()[before.number]
         if _differs(group, value, before, threads):
             group.fault("a register of this product was written after the last wgmma.fence", form.item,
                         int(threads[0]))  # fmt: skip
