@@ -48,6 +48,7 @@ class Product(NamedTuple):
     l2_bytes: Figure
     l2_bytes_per_cycle: Figure
     dram_bytes_per_second: Figure
+    dram_reach: Figure
     launch_microseconds: Figure
     instead: Mapping[str, Figures] = {}
     """Figures of the architecture that are others in this product, by field."""
@@ -264,6 +265,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 # ---- products ----------------------------------------------------------------------------------------------------
 
+_DRAM_REACH = Figure(0.91, "BabelStream on the A100, H100 and RTX 4090: 90 to 92 % of the peak", "recalled")
 _LAUNCH = Figure(2.0, "1 to 3 microseconds from launch to first instruction", "recalled")
 _MB = 1 << 20
 
@@ -282,7 +284,7 @@ def _product(
     return Product(
         chip, Figure(sms, paper, "recalled"), Figure(mhz, paper, "recalled"),
         Figure(l2_megabytes * _MB, paper, "recalled"), l2_rate, Figure(terabytes_per_second * 1e12, paper, "recalled"),
-        _LAUNCH, instead or {},
+        _DRAM_REACH, _LAUNCH, instead or {},
     )  # fmt: skip
 
 

@@ -52,6 +52,9 @@ class Gpu(NamedTuple):
     l2_bytes_per_cycle: float
     """What all SMs together read of L2 in a cycle."""
     dram_bytes_per_second: float
+    """The peak."""
+    dram_reach: float
+    """The share of the peak that kernels which do nothing but read and write it get."""
     launch_microseconds: float
     """From the start of a kernel on an idle GPU to its first instruction, with what ends it."""
     sources: dict[str, Figure]
@@ -64,8 +67,8 @@ class Gpu(NamedTuple):
 
     @property
     def dram_bytes_per_cycle(self) -> float:
-        """Of all SMs together."""
-        return self.dram_bytes_per_second / (self.clock_mhz * 1e6)
+        """What all SMs together get, in cycles of theirs."""
+        return self.dram_bytes_per_second * self.dram_reach / (self.clock_mhz * 1e6)
 
     def runs(self, target: str) -> bool:
         """Whether code assembled for a target such as `sm_90a` runs here: binaries go to chips of the same major number
@@ -103,7 +106,7 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
     plain = {
         "sms": product.sms, "clock_mhz": product.clock_mhz, "issue": architecture.issue, "l2_bytes": product.l2_bytes,
         "l2_bytes_per_cycle": product.l2_bytes_per_cycle, "dram_bytes_per_second": product.dram_bytes_per_second,
-        "launch_microseconds": product.launch_microseconds,
+        "dram_reach": product.dram_reach, "launch_microseconds": product.launch_microseconds,
     }  # fmt: skip
     sources.update(plain)
     return Gpu(
@@ -115,6 +118,7 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
         l2_bytes=int(product.l2_bytes.value),
         l2_bytes_per_cycle=product.l2_bytes_per_cycle.value,
         dram_bytes_per_second=product.dram_bytes_per_second.value,
+        dram_reach=product.dram_reach.value,
         launch_microseconds=product.launch_microseconds.value,
         sources=sources,
         **tables,
