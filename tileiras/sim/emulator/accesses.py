@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..memory import MemoryAccessError
-from .happens_before import WEAK, Order
+from .memory_order import WEAK, Order
 from .ptx_module import Instruction
 
 #: Windows of the generic address space (PTX ISA, "Generic Addressing"); global, const and param are at their own

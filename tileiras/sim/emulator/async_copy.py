@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import Access, gather, resolve
+from .barrier_objects import barrier_cell, change_counts, complete
 from .bulk_copy import decode_bulk
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
-from .mbarrier import barrier_cell, change_counts, complete
 from .ptx_module import Immediate, Register
 from .races import differ
 from .recording import Commit, Copy, WaitGroup, each_warp, place

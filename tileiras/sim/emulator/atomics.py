@@ -10,8 +10,8 @@ import numpy as np
 from .accesses import Access, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .floating import Float, packed
-from .happens_before import GPU, Order
 from .loads import address_slot, decode_ld, decode_st, note_granule, take_hints, take_order, take_space
+from .memory_order import GPU, Order
 from .ptx_module import Group, Sink
 from .types import TYPES, PtxType
 

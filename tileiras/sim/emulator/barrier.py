@@ -11,8 +11,8 @@ import numpy as np
 from . import proxies, waits
 from .cluster import decode_cluster_barrier
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .happens_before import SCOPES
 from .map_proxy import decode_map_fence
+from .memory_order import SCOPES
 from .ptx_module import Immediate
 from .recording import BlockBarrier
 from .types import PRED, U32

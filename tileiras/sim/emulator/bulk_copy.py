@@ -11,19 +11,18 @@ import numpy as np
 
 from .accesses import Access, resolve
 from .atomics import operation_of
+from .barrier_objects import barrier_cell, note_arrivals
 from .decoder import Decoder, Instruction, Modifiers
-from .loads import address_slot, note_granule
-from .mbarrier import (
+from .landing import (
     BulkCopy,
-    barrier_cell,
     begin_landing,
     begin_reading,
     check_places,
     in_block,
-    note_arrivals,
     ranks_of,
     read_together,
 )
+from .loads import address_slot, note_granule
 from .ptx_module import Group, Immediate
 from .races import differ
 from .recording import Commit, Copy, Place, WaitGroup, place

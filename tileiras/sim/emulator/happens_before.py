@@ -1,9 +1,7 @@
 """Which accesses happen before which: clocks of warps, and what synchronisation passes from one to another (PTX ISA,
 "Memory Consistency Model").
 
-Every warp has a clock, which goes on whenever the warp releases anything, and knows how far it has seen the other
-warps of its cluster: a row of a matrix.  What it learns of warps elsewhere, or of single lanes, goes into dictionaries,
-since only locks and the like teach it.  Their keys are the number of a warp, for all of its lanes, or ~n for thread n.
+A warp's clock goes on whenever the warp releases anything (`knowledge` has what is known of clocks).
 
 - A barrier joins the rows of those that arrive into those that wait; a barrier of the cluster likewise.
 - A warp's lanes are threads of their own: what one of them did is before what another does only when `bar.warp.sync` or
@@ -13,122 +11,17 @@ since only locks and the like teach it.  Their keys are the number of a warp, fo
   continue the release that they read; other writes end it.
 - An arrival at a transaction barrier releases to it and a wait that succeeds acquires from it.
 
-What was released to one place is kept as a chain, of which an acquire takes the length over and not the content, so
-that thousands of threads may update one counter.  Still, releases and acquires are followed as long as that is cheap;
-past a budget, everything counts as ordered, and `exhausted` says so.
-
 The order of two `fence.sc` as such is not used: what they are for shows in what the reads behind them see.
 """
 
 from __future__ import annotations
 
-import bisect
 from typing import NamedTuple
 
 import numpy as np
 
-CTA, CLUSTER, GPU, SYSTEM = range(4)
-SCOPES = {"cta": CTA, "cluster": CLUSTER, "gpu": GPU, "gl": GPU, "sys": SYSTEM}
-
-
-class Order(NamedTuple):
-    """An access's semantics, `weak`, `nc`, `relaxed`, `acquire`, `release` or `acq_rel`, and its scope (-1: weak)."""
-
-    semantics: str
-    scope: int
-
-    @property
-    def strong(self) -> bool:
-        return self.scope >= 0
-
-    @property
-    def acquires(self) -> bool:
-        return self.semantics in ("acquire", "acq_rel")
-
-    @property
-    def releases(self) -> bool:
-        return self.semantics in ("release", "acq_rel")
-
-
-WEAK = Order("weak", -1)
-
-#: Entries of dictionaries that may be joined or looked at in one launch: some seconds' worth.
-_BUDGET = 1 << 23
-#: Sets of chains whose content is remembered.
-_REACHES = 4096
-
-
-class Vector:
-    """How far something has seen others: clocks by key, and how much of which chains.  ``reach`` is what the chains
-    say, once somebody has asked and until the vector changes."""
-
-    __slots__ = ("chains", "clocks", "reach")
-
-    def __init__(self, clocks: dict[int, int] | None = None, chains: dict[Chain, int] | None = None) -> None:
-        self.clocks = clocks if clocks is not None else {}
-        self.chains = chains if chains is not None else {}
-        self.reach: Reach | None = None
-
-    def copy(self) -> Vector:
-        return Vector(dict(self.clocks), dict(self.chains))
-
-    def __len__(self) -> int:
-        return len(self.clocks) + len(self.chains)
-
-
-class Chain:
-    """What the threads of a block released to one place at one scope, one after the other."""
-
-    __slots__ = ("chains", "clocks", "length")
-
-    def __init__(self) -> None:
-        self.length = 0
-        # Key or other chain -> the lengths at which what is known of it grew, and what it grew to.
-        self.clocks: dict[int, tuple[list[int], list[int]]] = {}
-        self.chains: dict[Chain, tuple[list[int], list[int]]] = {}
-
-    def append(self, vector: Vector) -> None:
-        self.length += 1
-        for steps, news in ((self.clocks, vector.clocks), (self.chains, vector.chains)):
-            for key, value in news.items():
-                lengths, values = steps.setdefault(key, ([], []))
-                if not values or values[-1] < value:
-                    lengths.append(self.length)
-                    values.append(value)
-
-
-def _at(steps: tuple[list[int], list[int]] | None, length: int) -> int:
-    place = bisect.bisect_right(steps[0], length) if steps is not None else 0
-    return steps[1][place - 1] if steps is not None and place else 0
-
-
-class Reach:
-    """What lengths of chains say, with all the chains behind them."""
-
-    __slots__ = ("known", "lengths", "limits")
-
-    def __init__(self, chains: dict[Chain, int]) -> None:
-        self.limits: dict[int, int] = {}  # thread or -2-w for all of warp w -> how far it has been seen
-        self.lengths: dict[Chain, int] = {}
-        self.known: dict[int, int] = {}
-        waiting = list(chains.items())
-        while waiting:
-            chain, length = waiting.pop()
-            if self.lengths.get(chain, 0) >= length:
-                continue
-            self.lengths[chain] = length
-            waiting += ((inner, _at(steps, length)) for inner, steps in chain.chains.items())
-
-    def clock(self, key: int) -> int:
-        """How far the owner of ``key`` has been seen."""
-        found = self.known.get(key)
-        if found is None:
-            found = 0
-            for chain, length in self.lengths.items():
-                if (steps := chain.clocks.get(key)) is not None:
-                    found = max(found, _at(steps, length))
-            self.known[key] = found
-        return found
+from .knowledge import Chain, Knowledge, Vector
+from .memory_order import CLUSTER, GPU, Order
 
 
 class Published(NamedTuple):
@@ -149,43 +42,17 @@ class Fence(NamedTuple):
     vector: Vector
 
 
-class Clocks:
-    """The clocks of one launch.  Warps and threads are numbered through the launch, ``rows`` are warps of the batch."""
+class Clocks(Knowledge):
+    """The clocks of one launch, as barriers, releases and acquires move them on."""
 
     def __init__(self, launch) -> None:
-        self.threads = launch.threads
-        self.per_block = -(-launch.threads // 32)
-        self.members = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
-        self.width = self.members * self.per_block  # warps of a cluster
-        self.seen: dict[int, Vector] = {}  # warp -> what it knows beyond its row
-        self.lanes: dict[int, dict[int, Vector]] = {}  # warp -> thread -> what it alone acquired since its warp met
+        super().__init__(launch)
         self.locations: dict[int, list[Published]] = {}
         self.fences: dict[int, Fence] = {}
         self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases that relaxed reads saw
-        self.version = 0
-        self.work = 0
-        self.reaches: dict[tuple[tuple[Chain, int], ...], Reach] = {}
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether accesses count as ordered because following releases has become too much."""
-        return self.work > _BUDGET
-
-    def join(self, into: Vector, other: Vector) -> None:
-        self.work += len(other)
-        into.reach = None
-        for mine, theirs in ((into.clocks, other.clocks), (into.chains, other.chains)):
-            for key, value in theirs.items():
-                if mine.get(key, 0) < value:
-                    mine[key] = value
 
     def begin(self, batch, first_block: int) -> None:
-        rows = batch.count * self.per_block
-        self.first = first_block * self.per_block
-        self.own = np.ones(rows, np.int32)
-        self.met = np.ones(rows, np.int32)  # clock when the warp's lanes last met
-        self.known = np.zeros((rows, self.width), np.int32)
-        self.known[np.arange(rows), np.arange(rows) % self.width] = 1
+        super().begin(batch, first_block)
         self.joined = np.zeros((batch.count, 16, self.width), np.int32)
         self.joined_beyond: dict[tuple[int, int], Vector] = {}
         self.exited = np.zeros((batch.count, self.width), np.int32)
@@ -195,7 +62,6 @@ class Clocks:
         self.arriving_beyond: dict[int, Vector] = {}
         self.passed_beyond: dict[int, Vector] = {}
         self.locations = {key: value for key, value in self.locations.items() if key >= 0}
-        self.version += 1
 
     # -- threads ---------------------------------------------------------------------------------------------------
 
@@ -213,9 +79,6 @@ class Clocks:
         self.own[rows] += 1
         self.known[rows, rows % self.width] = self.own[rows]
         self.version += 1
-
-    def block_of(self, warps):
-        return warps // self.per_block
 
     # -- barriers --------------------------------------------------------------------------------------------------
 
@@ -350,7 +213,7 @@ class Clocks:
                 vector.clocks[~thread] = int(self.own[row])
                 lanes = released.setdefault((warp, key), set())
                 lanes.add(thread)
-                if reads and len(lanes) == len(self._lanes_of(warp)):
+                if reads and len(lanes) == len(self.lanes_of(warp)):
                     # Who has seen this has seen the other lanes' too.
                     vector.clocks[warp] = int(self.own[row])
                 self._publish(key, order.scope, block, vector)
@@ -377,7 +240,7 @@ class Clocks:
             by_warp.setdefault((thread >> 5, key), []).append(thread)
         rest = []
         for (warp, key), threads in by_warp.items():
-            every = (1 << len(self._lanes_of(warp))) - 1
+            every = (1 << len(self.lanes_of(warp))) - 1
             fence = self.fences.get(warp) if writes else None
             if len(threads) != every.bit_count() or fence is not None and fence.lanes & every != every:
                 rest += [(thread, key) for thread in threads]
@@ -462,139 +325,3 @@ class Clocks:
             self.join(vector, self._beyond(row))
             self.fences[warp] = Fence(lanes, scope, int(self.own[row]), vector)
         self._advance(rows)
-
-    # -- the question ----------------------------------------------------------------------------------------------
-
-    def unordered(self, threads: np.ndarray, others: np.ndarray, clocks: np.ndarray) -> np.ndarray:
-        """Whether the accesses that ``others`` made at their ``clocks`` are not before what ``threads`` do now.
-
-        A thread -2-w stands for all lanes of warp w.  No thread is compared with itself.
-        """
-        if self.exhausted or not threads.size:
-            return np.zeros(threads.size, bool)
-        # What lanes have released together is known of their warp; few have to be asked about one by one.  Neighbours
-        # mostly are of one warp.
-        earlier = warp_of(others)
-        changes = (threads[1:] != threads[:-1]) | (earlier[1:] != earlier[:-1])
-        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
-        limits = self._limits_by_warp(threads[starts], earlier[starts], np.maximum.reduceat(clocks, starts))
-        bad = clocks > (limits if starts.size == 1 else np.repeat(limits, np.diff(starts, append=threads.size)))
-        if (self.seen or self.lanes) and bad.any():
-            at = np.flatnonzero(bad)
-            bad[at] = clocks[at] > self._limits(threads[at], others[at], clocks[at])
-        return bad
-
-    def _limits_by_warp(self, threads: np.ndarray, earlier: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """How far each of ``threads`` has seen all lanes of each warp of ``earlier``; at least what its own warp knows
-        together, where that is all that is ``asked`` for."""
-        warps = warp_of(threads)
-        rows = warps - self.first
-        near = warps // self.width == earlier // self.width
-        limits = np.where(near, self.known[rows, earlier % self.width], 0)
-        limits = np.where(warps == earlier, self.met[rows] - 1, limits)
-        if self.seen or self.lanes:
-            at = np.flatnonzero(asked > limits)
-            if at.size:
-                of_warps = self._limits(threads[at], -2 - earlier[at], np.zeros(at.size, np.int64))
-                limits[at] = np.maximum(limits[at], of_warps)
-        return limits
-
-    def _limits(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """How far each of ``threads`` has seen each of ``others``, beyond what its warp knows together; from the clock
-        that is ``asked`` for on, so far at least."""
-        pairs = threads.astype(np.int64) << 32 | others.astype(np.int64) & 0xFFFFFFFF
-        distinct, inverse = (pairs, np.zeros(1, np.int64)) if pairs.size == 1 else np.unique(pairs, return_inverse=True)
-        latest = np.zeros(distinct.size, np.int64)
-        np.maximum.at(latest, inverse, asked)
-        numbers = zip((distinct >> 32).tolist(), distinct.astype(np.int32).tolist(), latest.tolist())
-        return np.array([self._known_of(*each) for each in numbers])[inverse]
-
-    def one_knows(self, threads: list[int], others: list[int], clock: int) -> bool:
-        """Whether one of ``threads``, of one warp, has seen one of ``others``, of another warp, as it was at ``clock``;
-        of what all lanes of the other warp did, -2-w is one of ``others``."""
-        if self.exhausted:
-            return True
-        warp, earlier = (int(warp_of(np.array(each[:1]))[0]) for each in (threads, others))
-        row = warp - self.first
-        if warp // self.width == earlier // self.width and self.known[row, earlier % self.width] >= clock:
-            return True
-        lanes = self.lanes.get(warp, {})
-        vectors = [each for each in (self.seen.get(warp), *map(lanes.get, threads)) if each is not None]
-        keys = [earlier, *(~other for other in others if other >= 0)]
-        if any(each.clocks.get(key, 0) >= clock for each in vectors for key in keys):
-            return True
-        reaches = {id(found): found for found in (each.reach or self._reach(each) for each in vectors)}
-        return any(found.clock(key) >= clock for found in reaches.values() for key in keys)
-
-    def _known_of(self, thread: int, other: int, asked: int) -> int:
-        """How far ``thread`` has seen ``other``; from ``asked`` on, so far at least."""
-        if thread < 0 and (lanes := self.lanes.get(-2 - thread)):
-            # What a warp reads together, every lane has to know of; many know the same.
-            differ: dict[tuple, int] = {}
-            for lane in self._lanes_of(-2 - thread):
-                vector = lanes.get(lane)
-                known = () if vector is None else (vector.reach or self._reach(vector), *vector.clocks.items())
-                differ.setdefault(known, lane)
-            return min(self._known_of(lane, other, asked) for lane in differ.values())
-        vectors = self._vectors(thread)
-        if len(vectors) != 1 or vectors[0].clocks or self._same_warp(thread, other):
-            return self._known(thread, other, asked)
-        # What a thread knows through chains alone is the same for every thread that acquired the same.
-        limits = (vectors[0].reach or self._reach(vectors[0])).limits
-        if limits.get(other, -1) < asked:
-            limits[other] = self._known(thread, other, asked)
-        return limits[other]
-
-    def _known(self, thread: int, other: int, asked: int) -> int:
-        known = self._known_by(thread, other)
-        if other < 0 and known < asked:
-            # A warp's lanes may have released what they did one by one.
-            least = asked
-            for lane in self._lanes_of(-2 - other):
-                if (of_lane := self._known_by(thread, lane)) < asked:
-                    return known  # one that has not says what all have
-                least = min(least, of_lane)
-            known = least
-        return known
-
-    @staticmethod
-    def _same_warp(thread: int, other: int) -> bool:
-        first, second = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
-        return first == second
-
-    def _vectors(self, thread: int) -> list[Vector]:
-        """What a thread knows beyond its warp's row."""
-        warp = thread >> 5 if thread >= 0 else -2 - thread
-        found = (self.seen.get(warp), self.lanes.get(warp, {}).get(thread))
-        return [vector for vector in found if vector is not None]
-
-    def _lanes_of(self, warp: int) -> range:
-        """The threads of a warp."""
-        return range(warp * 32, warp * 32 + min(32, self.threads - warp % self.per_block * 32))
-
-    def _known_by(self, thread: int, other: int) -> int:
-        warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
-        keys = [earlier] * (earlier != warp) + [~other] * (other >= 0)
-        known = 0
-        for vector in self._vectors(thread):
-            reach = vector.reach or self._reach(vector)
-            for key in keys:
-                known = max(known, vector.clocks.get(key, 0), reach.clock(key))
-        return known
-
-    def _reach(self, vector: Vector) -> Reach:
-        """Threads that acquired the same share what it says."""
-        key = tuple(vector.chains.items())
-        found = self.reaches.get(key)
-        if found is None:
-            if len(self.reaches) >= _REACHES:
-                self.reaches.clear()
-            found = self.reaches[key] = Reach(vector.chains)
-            self.work += sum(len(chain.chains) + 1 for chain in found.lengths)
-        vector.reach = found
-        return found
-
-
-def warp_of(threads: np.ndarray) -> np.ndarray:
-    """Warp numbers of threads, where -2-w is all of warp w."""
-    return np.where(threads >= 0, threads >> 5, -2 - threads).astype(np.int64)

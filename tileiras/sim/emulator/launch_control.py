@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import resolve
+from .barrier_objects import barrier_cell
 from .decoder import Decoder, Instruction, Modifiers, instruction
+from .landing import BulkCopy, begin_landing, check_places, in_block
 from .loads import address_slot, note_granule
-from .mbarrier import BulkCopy, barrier_cell, begin_landing, check_places, in_block
 from .ptx_module import Group
 from .types import B32, PRED, TYPES
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from .accesses import LOCAL_WINDOW, RANK, RANK_BIT, SHARED_WINDOW, WINDOW_END, gather, read, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .happens_before import SCOPES, SYSTEM, WEAK, Order
+from .memory_order import SCOPES, SYSTEM, WEAK, Order
 from .ptx_module import Address, Group, Register, Sink, Symbol, Variable
 from .types import B8, PRED, U32, U64, PtxType
 

@@ -15,8 +15,8 @@ import numpy as np
 from . import tensor_map
 from .accesses import WINDOW_END, Access, read, resolve
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .happens_before import SCOPES
 from .loads import address_slot, note_granule, take_space
+from .memory_order import SCOPES
 from .ptx_module import Immediate
 from .races import differ
 from .types import U32, U64

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .happens_before import CLUSTER, CTA, GPU, WEAK, Clocks, Order, warp_of
+from .happens_before import Clocks
+from .knowledge import warp_of
+from .memory_order import CLUSTER, CTA, GPU, WEAK, Order
 from .ptx_module import Instruction
 
 #: Reads of one allocation that are remembered; the oldest of more are forgotten.

@@ -15,10 +15,11 @@ import numpy as np
 from . import waits
 from .banks import BankCounter
 from .barrier import Barriers
+from .barrier_objects import Initialised
 from .cluster import ClusterBarriers
 from .errors import EmulationError
+from .landing import check_end
 from .map_proxy import MapProxy
-from .mbarrier import Initialised, check_end
 from .program import Program
 from .races import RaceChecker, SharedCells
 from .recording import Recorder

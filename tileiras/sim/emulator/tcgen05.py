@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from .accesses import resolve
+from .barrier_objects import barrier_cell, change_counts, complete
 from .decoder import Decoder, Instruction, Modifiers, instruction
-from .happens_before import CLUSTER
+from .landing import in_block, ranks_of
 from .loads import address_slot, note_granule
-from .mbarrier import barrier_cell, change_counts, complete, in_block, ranks_of
+from .memory_order import CLUSTER
 from .recording import Commit as CommitTold
 from .recording import Transfer, each_warp, place
 from .tcgen05_order import Operation, Order

@@ -18,10 +18,11 @@ import numpy as np
 from . import tensor_map
 from .accesses import RANK_BIT, merged, resolve
 from .atomics import operation_of
+from .barrier_objects import barrier_cell
 from .decoder import Decoder, Instruction, Modifiers
+from .landing import BulkCopy, begin_landing, begin_reading, check_places, in_block, ranks_of
 from .loads import address_slot, note_granule
 from .map_proxy import map_at
-from .mbarrier import BulkCopy, barrier_cell, begin_landing, begin_reading, check_places, in_block, ranks_of
 from .ptx_module import Group
 from .recording import Copy, Place, place
 from .rounding import decode, encode

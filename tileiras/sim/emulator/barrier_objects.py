@@ -1,0 +1,165 @@
+"""Transaction barriers in shared memory (PTX ISA, "mbarrier").
+
+The 64 bits of a barrier object hold, from bit 0: the phase's parity, the pending arrivals (20 bits), the arrivals that
+the next phase starts with (20), the transaction bytes still to come plus 2**20 (21), and a mark (2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .accesses import resolve
+from .decoder import Instruction
+from .memory_order import CLUSTER, Order
+
+_U64 = np.dtype(np.uint64)
+#: A field of arrivals.
+COUNT = (1 << 20) - 1
+TX_BIAS = 1 << 20
+_MARK = 1
+
+
+class State:
+    """A barrier object taken apart."""
+
+    __slots__ = ("expected", "parity", "pending", "transactions")
+
+    def __init__(self, bits: int) -> None:
+        self.parity = bits & 1
+        self.pending = bits >> 1 & COUNT
+        self.expected = bits >> 21 & COUNT
+        self.transactions = (bits >> 41 & (1 << 21) - 1) - TX_BIAS
+
+    def bits(self) -> int:
+        """The object's bits, after starting the next phase when this one is complete."""
+        if self.pending == 0 and self.transactions == 0:
+            self.parity ^= 1
+            self.pending = self.expected
+        transactions = self.transactions + TX_BIAS
+        return self.parity | self.pending << 1 | self.expected << 21 | transactions << 41 | _MARK << 62
+
+
+def change_counts(group, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0) -> None:
+    """Adds to the arrivals and transactions that a barrier waits for."""
+    cells = group.batch.shared.view(np.uint64)
+    state = State(int(cells[cell]))
+    state.pending += pending
+    state.transactions += transactions
+    put_state(group, item, cells, cell, thread, state)
+
+
+def complete(group, thread: int, cell: int, known=None) -> None:
+    """A thread that sees the phase of a barrier complete sees what was copied by ``thread``, and what is ``known``."""
+    races, batch = group.launch.races, group.batch
+    if races is not None:
+        block = races.clocks.first // races.clocks.per_block + cell * 8 // batch.shared_stride
+        races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule, known)
+
+
+def barrier_cell(group, item: Instruction, space: str, address: int, thread: int) -> int:
+    """The element of shared memory that holds a barrier."""
+    (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
+    check_initialised(group, item, [int(access.index[0])], [thread])
+    return int(access.index[0])
+
+
+def barriers_at(group, item: Instruction, address: int, space: str) -> tuple[np.ndarray, list[int], list[int]]:
+    """(shared memory as 64-bit elements, element numbers, threads) for the active threads."""
+    threads = group.active()
+    elements, numbers = [], []
+    for access in resolve(group, item, space, group.full(address)[threads], _U64, True, threads, 8):
+        if not access.shared:
+            group.fault("a transaction barrier outside shared memory", item, int(access.threads[0]))
+        elements += access.index.tolist()
+        numbers += access.threads.tolist()
+    return group.batch.shared.view(np.uint64), elements, numbers
+
+
+def state_at(group, item: Instruction, cells: np.ndarray, element: int, thread: int) -> State:
+    bits = int(cells[element])
+    if bits >> 62 != _MARK:
+        group.fault("a transaction barrier that is not initialised", item, thread)
+    return State(bits)
+
+
+def put_state(group, item: Instruction, cells: np.ndarray, element: int, thread: int, state: State) -> None:
+    if state.pending < 0:
+        group.fault("more arrivals at a transaction barrier than it was initialised for", item, thread)
+    if abs(state.transactions) >= TX_BIAS:
+        group.fault("the transaction count of a barrier overflows", item, thread)
+    cells[element] = state.bits()
+
+
+class Initialised(NamedTuple):
+    """Who initialised a barrier: thread, its clock, the instruction, and the phase of the cluster's barrier then."""
+
+    thread: int
+    clock: int
+    item: Instruction
+    phase: int
+
+
+def note_init(group, item: Instruction, element: int, thread: int) -> None:
+    races = group.launch.races
+    if races is None:
+        return
+    number = int(group.numbers[thread])
+    clock = int(races.clocks.own[(number >> 5) - races.clocks.first])
+    barriers = group.batch.cluster_barriers
+    phase = int(barriers.phase[int(group.cta[thread]) // barriers.members])
+    group.batch.initialised[element] = Initialised(number, clock, item, phase)
+    group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
+
+
+def check_initialised(group, item: Instruction, elements: list[int], threads: list[int]) -> None:
+    """Barriers are used by threads that are after their initialisation; by way of the cluster's barrier even where
+    arrivals are relaxed, as `fence.mbarrier_init` releases it."""
+    races, batch = group.launch.races, group.batch
+    if races is None or not batch.initialised:
+        return
+    asked: dict[int, list[int]] = {}
+    for element, thread in zip(elements, threads):
+        key = (element, group, thread)
+        if key not in batch.known_initialised:
+            batch.known_initialised.add(key)
+            asked.setdefault(element, []).append(thread)
+    barriers = batch.cluster_barriers
+    for element, those in asked.items():
+        known = batch.initialised.get(element)
+        if known is None:
+            continue
+        late = np.array(those)[group.numbers[those] != known.thread]
+        if group.cluster_phase is not None:
+            met, phase = group.cluster_phase[late], barriers.phase[group.cta[late] // barriers.members]
+            late = late[~((known.phase <= met) & (met < phase))]
+        init = (np.full(late.size, each) for each in (known.thread, known.clock))
+        bad = races.clocks.unordered(group.numbers[late], *init)
+        if bad.any():
+            group.fault(
+                f"this barrier was initialised at line {known.item.line} ({known.item.text}) by another thread, and no "
+                "barrier between", item, int(late[bad.argmax()]),
+            )  # fmt: skip
+
+
+def synchronise(group, elements: list[int], threads: list[int], order: Order) -> None:
+    """Arrivals release to a barrier object, waits that succeed acquire from it."""
+    races = group.launch.races
+    if races is not None:
+        if "barrier-scope" in group.launch.waived:
+            order = order._replace(scope=max(order.scope, CLUSTER))
+        keys = [-1 - element * 8 // races.granule for element in elements]
+        numbers = group.numbers[threads].tolist()
+        # As read-modify-writes: each continues what was released before.
+        races.clocks.synchronise(numbers, keys, order, True, order.releases)
+
+
+def note_arrivals(group, item: Instruction, elements: list[int], threads: list[int]) -> None:
+    """Remember who arrives at barriers, for the report of a deadlock."""
+    numbers, ctas = group.thread[threads] // 32, group.cta[threads]
+    found: dict[int, set[tuple[int, int]]] = {}
+    for element, cta, warp in zip(elements, ctas.tolist(), numbers.tolist()):
+        found.setdefault(element, set()).add((cta, warp))
+    for element, warps in found.items():
+        group.batch.arrivals.note(element, item, warps)
