@@ -203,7 +203,7 @@ def _statements(ptx: str, phase: str | None) -> list[tuple[int, int]]:
     found = []
     for match in re.finditer(r"[^;{}]*;", ptx):
         text = match.group()
-        lead = re.match(r"\s*(?:[A-Z_]+:\s*)?", text).end()
+        lead = re.match(r"\s*(?:[A-Z_]+:\s*)*", text).end()  # labels stay where they are
         sets_phase = phase is not None and re.search(rf"(mov|xor)\.\w+ {phase}\b", text)
         if "st.async" in text:
             continue  # what it stores has to be computed before it

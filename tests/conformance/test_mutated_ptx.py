@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections import Counter
 
 import pytest
-from mutated_ptx import judge, main, mutant, subjects
+from mutated_ptx import judge, main, mutant, mutate, subjects
 
 SUBJECTS = subjects()
 
@@ -40,3 +42,11 @@ def test_figures_are_kept_to_go_on_from(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["mutated_ptx.py", "20", "--figures", str(parts), "--seed", "5"])
     with pytest.raises(SystemExit, match="is of another run"):
         main()
+
+
+def test_labels_stay_where_they_are():
+    """Behind a statement that was left out there may be two."""
+    ptx = "{\nadd.u32 %r1, %r1, 1;\nDRAIN: \nREADY: bar.sync 0;\nadd.u32 %r1, %r1, 1;\n}\n"
+    mutants = {mutate(ptx, None, random.Random(number)) for number in range(50)}
+    assert len(mutants) > 5
+    assert all(re.search(r";\nDRAIN: \nREADY:", mutant) for mutant in mutants)
