@@ -1,7 +1,7 @@
-"""Running kernels without a GPU: the cuda_tile interpreter and the PTX emulator.
+"""Running kernels without a GPU: the cuda_tile interpreter, the PTX emulator, and the clock.
 
-``interpret`` says what a cuda_tile module means, ``emulate`` what a PTX text does; both take their arguments the same
-way and share :class:`Memory`.  The names are resolved on first use, so that importing ``tileiras`` stays cheap and
+``interpret`` says what a cuda_tile module means, ``emulate`` what a PTX text does, ``estimate`` how long it takes on a
+GPU; they take their arguments the same way and share :class:`Memory`.  The names are resolved on first use, so that importing ``tileiras`` stays cheap and
 the emulator can be used without any of the compiler being loaded.
 """
 
@@ -24,16 +24,19 @@ __all__ = [
     "MemoryAccessError",
     "SimulationError",
     "emulate",
+    "estimate",
     "interpret",
 ]
 
 
 def __getattr__(name: str):
+    import importlib
+
+    if name == "estimate":
+        return importlib.import_module(f"{__name__}.estimate")  # a package that can be called
     submodule = _EXPORTS.get(name)
     if submodule is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
     value = getattr(importlib.import_module(f"{__name__}.{submodule}"), name)
     globals()[name] = value
     return value

@@ -15,7 +15,7 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule
 from .ptx_module import Immediate, Register
 from .races import differ
-from .recording import Commit, Copy, WaitGroup, each_warp, place
+from .recording import Arrive, Commit, Copy, WaitGroup, each_warp, place
 from .types import PRED, U32, U64
 
 _BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
@@ -155,6 +155,9 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 change_counts(group, item, thread, cell, pending=1)
             group.batch.bulk_copies.append(CopyArrival(group, item, thread, cell))
             if group.launch.recorder is not None:
+                if counted:  # the phase waits for one arrival more
+                    more = Arrive(place(group, cell), -1, 0)
+                    group.launch.recorder.operation(group, item, thread, more)
                 told = Commit("cp.async", (place(group, cell),))
                 group.launch.recorder.operation(group, item, thread, told)
         group.launch.fruitless_waits = 0

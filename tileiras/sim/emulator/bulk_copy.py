@@ -252,6 +252,10 @@ def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers, r
             copy.data = np.array([each[thread] for each in words], type_.storage)
             note_arrivals(group, item, [cell], [thread])
             group.batch.bulk_copies.append(copy)
+            if group.launch.recorder is not None:
+                where = place(group, cell)
+                told = Copy("bulk", "shared", size * count, 1, (where.cta,), (where,), None, 0)
+                group.launch.recorder.operation(group, item, thread, told)
 
     decoder.emit(step)
 

@@ -156,6 +156,14 @@ def _shapes(
     return grid_shape, block_shape, cluster_shape
 
 
+def launch_shapes(
+    ptx: str, entry: str, grid: int | Sequence[int], metadata: Mapping[str, Any] | None = None
+) -> tuple[tuple[int, int, int], ...]:
+    """The shapes of grid (in blocks), block and cluster that `emulate` would launch with.  Raises what it raises."""
+    program = _program(ptx, entry)
+    return _shapes(program, _kernel(metadata, entry), grid, None, None)
+
+
 def _dynamic_shared_memory(program: Program, kernel: Mapping[str, Any], given: int | None) -> int:
     """Bytes of dynamic shared memory: as given, else as the metadata has it, else all that is left."""
     if not program.dynamic_align:

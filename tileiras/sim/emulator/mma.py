@@ -155,7 +155,7 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     if (len(a), len(b)) != expected or len(c) != len(d_slots) or len(c) * width != m * n * TYPES[d_name].bits // 32:
         raise decoder.error(f"{shape} with these types has {expected[0]} A and {expected[1]} B registers")
     accumulate = _accumulator(d_name, saturating, m, n)
-    told = Multiply("mma", m, n, k, a_name, d_name, 0, 1)
+    told = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
 
     def step(group) -> None:
         group.check_whole_warps(item)

@@ -46,8 +46,8 @@ class Copy(NamedTuple):
 class Multiply(NamedTuple):
     """A product of tensor cores, m x n x k, of elements of a type; ``kind``: `mma`, `wgmma` or `tcgen05`.
 
-    ``shared_bytes`` are what it reads of the shared memory of each block that takes part.  A `wgmma` is told of once a
-    warp, with the shape that its whole warpgroup computes; ``blocks`` is 2 where a pair of blocks computes it.
+    ``a_bytes`` and ``b_bytes`` are what it reads of the shared memory of each block that takes part.  A `wgmma` is told
+    of once a warp, with the shape that its whole warpgroup computes; ``blocks`` is 2 where a pair of blocks computes.
     """
 
     kind: str
@@ -56,7 +56,8 @@ class Multiply(NamedTuple):
     k: int
     type: str
     accumulator: str
-    shared_bytes: int
+    a_bytes: int
+    b_bytes: int
     blocks: int
 
 

@@ -287,11 +287,12 @@ class Product:
 
     def _told(self) -> Multiply:
         shape = self.shape
-        bits = self.b_rows * FORMATS[shape.b][0]
-        if self.a_address is None:
-            bits += self.rows * FORMATS[shape.a][0]
-        name = shape.a if self.form.kind not in SCALED or "f4" not in self.form.kind else "e2m1"
-        return Multiply("tcgen05", shape.m, shape.n, shape.k, name, shape.d, bits * shape.k // 8, len(self.blocks))
+        a_bits = 0 if self.a_address is not None else self.rows * FORMATS[shape.a][0]
+        b_bits = self.b_rows * FORMATS[shape.b][0]
+        return Multiply(
+            "tcgen05", shape.m, shape.n, shape.k, shape.a, shape.d, a_bits * shape.k // 8, b_bits * shape.k // 8,
+            len(self.blocks),
+        )  # fmt: skip
 
     def _collect(self, matrix: int) -> None:
         """A matrix that is used out of a collector buffer has to have been put there."""

@@ -302,8 +302,8 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         [decoder.src(each, U64) for each in ([b] if in_registers else [a, b])],
         decoder.src(scale, PRED), signs, operands[in_registers:],
     )  # fmt: skip
-    shared = sum(each.rows for each in form.operands) * k * bits // 8
-    told = Multiply("wgmma", 64, n, k, a_type, d_type, shared, 1)
+    a_bytes = 0 if in_registers else 64 * k * bits // 8
+    told = Multiply("wgmma", 64, n, k, a_type, d_type, a_bytes, n * k * bits // 8, 1)
 
     def step(group) -> None:
         group.check_whole_warps(item)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileiras.sim.emulator.accesses import LOCAL_WINDOW, RANK, SHARED_WINDOW, WINDOW_END
+from tileiras.sim.emulator.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
 from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class TraceRecorder:
                 for cta in members:
                     for warp in range(warps):
                         found[cta, warp] = WarpTrace(cta - first, warp)
-                ctaids = tuple(tuple(int(axis) for axis in batch.ctaid[:, cta]) for cta in members)
-                traces = tuple(found[cta, warp] for cta in members for warp in range(warps))
-                self.clusters.append(ClusterTrace(ctaids, traces))
+                ctaids = tuple(_ctaid(batch, cta) for cta in members)
+                every = tuple(found[cta, warp] for cta in members for warp in range(warps))
+                self.clusters.append(ClusterTrace(ctaids, every))
             self._batches[id(batch)] = found
         found = self._batches[id(batch)]
         numbers = (group.thread[::32] // 32).tolist()
@@ -99,6 +99,11 @@ class TraceRecorder:
         allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.allocations)
         return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
                          allocations, steps)  # fmt: skip
+
+
+def _ctaid(batch: Any, cta: int) -> tuple[int, int, int]:
+    x, y, z = batch.ctaid[:, cta].tolist()
+    return x, y, z
 
 
 def _spaces(addresses: np.ndarray) -> list[tuple[np.ndarray, str, int]]:
@@ -135,8 +140,3 @@ def record(
         blocks=blocks, multiply=multiply, **launch,
     )  # fmt: skip
     return recorder.recording(result.steps)
-
-
-def within_block(address: int) -> int:
-    """A shared address without the rank of its block."""
-    return address & RANK - 1

@@ -1,0 +1,44 @@
+"""The function that users call."""
+
+import numpy as np
+import pytest
+from micro_kernels import fma_chain
+
+import tileiras.sim
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError, ExitCode
+from tileiras.sim import ArgumentMismatch
+
+needs_tools = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+OUT = np.zeros(1 << 12, np.float32)
+
+
+@needs_tools
+def test_it_is_called_by_the_name_of_its_package():
+    found = tileiras.sim.estimate(fma_chain(16, 20), "k", 1, [OUT], gpu="H200")
+    assert found.entry == "k" and found.gpu == "H200" and found.microseconds > 0
+    from tileiras.sim.estimate import estimate
+
+    assert estimate(fma_chain(16, 20), "k", (1, 1), [OUT], "h200").cycles == found.cycles
+
+
+@needs_tools
+def test_its_text_says_what_it_found():
+    text = str(tileiras.sim.estimate(fma_chain(16, 60), "k", 1, [OUT]))
+    assert text.startswith("k on H200: ") and "bound by latency" in text and "fixed latency" in text
+    assert "iterations" in text
+
+
+def test_an_unknown_gpu_is_refused():
+    with pytest.raises(CompileError, match="unknown GPU 'H900': known are .*H200") as error:
+        tileiras.sim.estimate(fma_chain(4, 4), "k", 1, [OUT], gpu="H900")
+    assert error.value.code == ExitCode.CONFIGURATION
+
+
+@needs_tools
+@pytest.mark.parametrize("grid, args", [(0, [OUT]), (1, []), ((1, 2, 3, 4), [OUT])])
+def test_launches_that_do_not_fit_are_refused_as_the_emulator_does(grid, args):
+    with pytest.raises(ArgumentMismatch):
+        tileiras.sim.estimate(fma_chain(4, 4), "k", grid, args)

@@ -1,0 +1,242 @@
+"""Kernels with known answers, and what must hold of every estimate."""
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from micro_kernels import (
+    OUT,
+    chained_tcgen05,
+    chained_wgmma,
+    copy_kernel,
+    estimate,
+    fma_chain,
+    independent_fma,
+    kernel,
+    loop,
+    per_iteration,
+    ring,
+    shared_loads,
+)
+
+from tileiras.codegen import toolkit
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.estimate.images import load
+from tileiras.sim.estimate.model import Model
+from tileiras.targets.rates import gpu
+
+pytestmark = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+OVERHEAD = 30
+"""Cycles an iteration that the end of a loop may take: a comparison, a branch, and its latency."""
+
+
+def test_a_chain_of_dependent_fmas_takes_four_cycles_each():
+    found = estimate(fma_chain(64), [OUT])
+    assert 4 * 64 <= per_iteration(found) <= 4 * 64 + OVERHEAD
+    assert found.bound == "latency"
+    assert next(iter(found.by_reason())) == "fixed latency"
+
+
+@pytest.mark.parametrize("warps", [8, 16, 32])
+def test_independent_work_is_bound_by_issue(warps):
+    """64 FMAs, and about four instructions of the loop, by the warps of a sub-core."""
+    found = estimate(independent_fma(32 * warps), [OUT])
+    assert 64 * warps / 4 <= per_iteration(found) <= 70 * warps / 4
+    assert found.bound == "issue" and found.utilization["issue"] > 0.9
+
+
+def test_half_as_many_lanes_take_twice_as_long():
+    """An A100 has 64 FMA lanes, an H200 128."""
+    fast, slow = (per_iteration(estimate(independent_fma(512).replace("sm_90a", "sm_80"), [OUT], on=name))
+                  for name in ("H200", "A100"))  # fmt: skip
+    assert slow / fast == pytest.approx(2, rel=0.1)
+
+
+@pytest.mark.parametrize("stride, wavefronts", [(8, 2), (16, 4), (128, 32)])
+def test_bank_conflicts_take_the_port(stride, wavefronts):
+    found = estimate(shared_loads(stride), [OUT])
+    assert per_iteration(found) == pytest.approx(8 * 8 * wavefronts, rel=0.05)  # 8 warps, 8 loads
+    assert found.bound == "shared memory"
+    line = next(number for number, text in enumerate(shared_loads(stride).splitlines(), 1) if "ld.volatile" in text)
+    assert next(iter(found.by_ptx_line())).line >= line
+
+
+@pytest.mark.parametrize("name, target", [("H200", "sm_90a"), ("A100", "sm_80"), ("T4", "sm_75")])
+def test_a_copy_runs_at_the_rate_of_dram(name, target):
+    size = 1 << 26
+    source, to = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+    found = estimate(copy_kernel(target), [source, to], size // 16384, on=name)
+    chosen = gpu(name)
+    assert found.cycles == pytest.approx(2 * size / chosen.dram_bytes_per_cycle, rel=0.1)
+    assert found.bound == "DRAM" and found.utilization["DRAM"] > 0.9
+    assert found.microseconds == pytest.approx(found.cycles / chosen.clock_mhz + chosen.launch_microseconds)
+
+
+@pytest.mark.parametrize("columns", [64, 128, 256])
+def test_chained_wgmma_takes_half_its_columns_in_cycles(columns):
+    found = estimate(chained_wgmma(columns), [OUT])
+    assert 4 * columns / 2 <= per_iteration(found) <= 4 * columns / 2 + OVERHEAD
+    assert found.bound == "tensor"
+
+
+@pytest.mark.parametrize("rows, columns, cycles", [(128, 256, 128), (128, 128, 64), (64, 256, 64)])
+def test_chained_tcgen05(rows, columns, cycles):
+    """Work by rate, and what a commit and a wait take."""
+    found = estimate(chained_tcgen05(rows, columns), [OUT], on="B200")
+    assert 4 * cycles <= per_iteration(found) <= 4 * cycles + 12 + 52 + OVERHEAD
+    assert next(iter(found.by_reason())) == "mbarrier"
+
+
+@pytest.mark.parametrize("work, slow", [(16, 128), (128, 16)])
+def test_a_ring_runs_at_the_pace_of_its_slower_end(work, slow):
+    found = estimate(ring(work, slow), [OUT])
+    assert 4 * max(work, slow) <= per_iteration(found) <= 4 * max(work, slow) + 2 * OVERHEAD
+    assert found.steady.period == 4  # two stages, two parities
+    # The path of a steady iteration is that end's own work.
+    slowest = max(found.steady.critical_path, key=lambda link: link.cycles)
+    assert slowest.who == ("warp 1" if slow > work else "warp 0") and slowest.what == "runs"
+    assert sum(link.cycles for link in found.steady.critical_path) == pytest.approx(4 * found.steady.cycles, rel=0.02)
+
+
+# ---- extrapolation -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [fma_chain, functools.partial(chained_wgmma, 64)])
+def test_an_extrapolated_loop_takes_what_the_whole_one_takes(make, monkeypatch):
+    found = estimate(make(trips=100), [OUT])
+    assert found.steady is not None and found.steady.simulated < 100
+    monkeypatch.setattr("tileiras.sim.estimate.steady_state.LEAST_ITERATIONS", 1 << 30)
+    whole = estimate(make(trips=100), [OUT])
+    assert whole.steady is None
+    assert found.cycles == pytest.approx(whole.cycles, rel=0.005)
+    for unit, share in whole.utilization.items():
+        assert found.utilization[unit] == pytest.approx(share, abs=0.01)
+
+
+def test_what_was_left_out_is_said():
+    found = estimate(fma_chain(16, trips=100), [OUT])
+    (note,) = found.notes
+    assert "of 100 iterations" in note and f"{found.steady.simulated} were simulated" in note
+
+
+def test_a_loop_whose_iterations_differ_is_simulated_whole():
+    """Triangular: iteration i goes through an inner loop i times."""
+    inner = loop("fma.rn.f32 %f0, %f0, %f1, %f1;", 0, "INNER").replace("%r100", "%r101").replace("%p15", "%p14")
+    inner = inner.replace("setp.lt.u32 %p14, %r101, 0;", "setp.le.u32 %p14, %r101, %r100;")
+    found = estimate(kernel("mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\n" + loop(inner, 40)
+                            + "mad.wide.u32 %q30, %r1, 4, %a0;\nst.global.f32 [%q30], %f0;"), [OUT])  # fmt: skip
+    work = sum(range(1, 41))
+    assert 4 * work < found.cycles
+
+
+# ---- properties --------------------------------------------------------------------------------------------------
+
+KERNELS = {
+    "chain": lambda: (fma_chain(16), [OUT], 1),
+    "independent": lambda: (independent_fma(256), [OUT], 1),
+    "shared": lambda: (shared_loads(16), [OUT], 1),
+    "copy": lambda: (copy_kernel(), [np.zeros(1 << 22, np.uint8), np.zeros(1 << 22, np.uint8)], 256),
+    "wgmma": lambda: (chained_wgmma(128), [OUT], 1),
+    "ring": lambda: (ring(16, 64), [OUT], 1),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_stalls_and_issues_are_all_the_time_of_the_warps(name):
+    ptx, args, grid = KERNELS[name]()
+    chosen = gpu("H200")
+    model = Model(load(ptx, "k", chosen), (grid,), chosen, args)
+    model.prepare()
+    outcome = model.simulate([model.recording.clusters[0]] * 2, 2)
+    spent = sum(warp.ended - warp.start for warp in outcome.warps)
+    assert sum(outcome.issued.values()) + sum(outcome.stalls.values()) == pytest.approx(spent)
+    found = model.estimate()
+    assert found.issued + sum(stall.share for stall in found.stalls) == pytest.approx(1)
+    assert sum(found.bounds.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_more_latency_is_never_faster(name):
+    ptx, args, grid = KERNELS[name]()
+    before = estimate(ptx, args, grid).cycles
+    chosen = gpu("H200")
+    for key in ("shared", "l1", "l2", "dram", "mbarrier", "barrier", "branch", "mufu"):
+        slower = chosen._replace(latency={**chosen.latency, key: 2 * chosen.latency[key]})
+        assert estimate(ptx, args, grid, slower).cycles >= before
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_wider_unit_is_never_slower(name):
+    ptx, args, grid = KERNELS[name]()
+    before = estimate(ptx, args, grid).cycles
+    chosen = gpu("H200")
+    wider = [
+        chosen._replace(lanes={**chosen.lanes, "fma": 256, "alu": 128, "lsu": 64}),
+        chosen._replace(tensor={key: 2 * rate for key, rate in chosen.tensor.items()}),
+        chosen._replace(bytes_per_cycle={key: 2 * rate for key, rate in chosen.bytes_per_cycle.items()}),
+        chosen._replace(dram_bytes_per_second=2 * chosen.dram_bytes_per_second),
+        chosen._replace(l2_bytes_per_cycle=2 * chosen.l2_bytes_per_cycle),
+    ]
+    assert all(estimate(ptx, args, grid, each).cycles <= before * 1.001 for each in wider)
+
+
+def test_arguments_keep_their_contents():
+    out = np.full(1 << 12, 7, np.float32)
+    estimate(fma_chain(4, 8), [out])
+    assert (out == 7).all()
+
+
+def test_a_kernel_that_fits_no_sm_is_refused():
+    ptx = kernel("st.shared.u32 [data], %r1;", shared=1024)
+    chosen = gpu("H200")
+    model = Model(load(ptx, "k", chosen)._replace(dynamic_shared=1 << 20), (1,), chosen, [OUT])
+    with pytest.raises(SimulationError, match="no CTA of 'k' fits an SM of H200"):
+        model.prepare()
+
+
+_AGAIN = """
+import json, sys
+sys.path.insert(0, {folder!r})
+from micro_kernels import OUT, estimate, ring
+print(json.dumps(estimate(ring(16, 64), [OUT]).to_json(trace=True)))
+"""
+
+
+def test_two_runs_give_the_same_bytes():
+    script = _AGAIN.format(folder=str(Path(__file__).parent))
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"}, capture_output=True,
+            text=True, check=True,
+        ).stdout
+        for seed in ("0", "1")
+    ]  # fmt: skip
+    assert found[0] == found[1]
+    assert json.loads(found[0])["microseconds"] > 0
+
+
+def test_the_trace_has_a_track_for_each_warp_agent_and_unit():
+    found = estimate(ring(16, 64), [OUT])
+    events = found.trace["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"warp 0, agent 0, CTA 0", "warp 1, agent 1, CTA 0"} <= tracks
+    assert {name.partition(":")[0] for name in tracks} >= {"agent 0", "agent 1"}
+    slices = [event for event in events if event["ph"] == "X"]
+    assert {event["name"] for event in slices} >= {"runs", "mbarrier"}
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in slices)
+    waits = [event for event in slices if event["name"] == "mbarrier"]
+    assert all(event["args"]["ptx_line"] for event in waits)
+    units = estimate(chained_wgmma(64), [OUT]).trace["traceEvents"]
+    assert "tensor" in {event["args"]["name"] for event in units if event["name"] == "thread_name"}
+
+
+def test_all_of_it_is_json():
+    found = estimate(fma_chain(16), [OUT]).to_json(trace=True)
+    assert json.loads(json.dumps(found)) == found
+    assert set(found) >= {"microseconds", "bound", "bounds", "utilization", "stalls", "occupancy", "steady", "phases"}

@@ -1,0 +1,112 @@
+"""Barriers of the simulated machine: who waits, and when they are let go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.sim.estimate.engine import Warp
+
+
+class Cause(NamedTuple):
+    """What ended a wait: work of a unit that a warp asked for, or the arrival of a warp.  Times are cycles."""
+
+    unit: str
+    warp: int
+    instruction: int
+    """Number of the machine instruction that asked."""
+    issued: float
+    start: float
+    """When the unit began with it."""
+    done: float
+
+
+class Waiting(NamedTuple):
+    warp: Warp
+    since: float
+    instruction: int
+
+
+class TransactionBarrier:
+    """An mbarrier.  Raises nothing: more arrivals than expected are what the emulator reports."""
+
+    __slots__ = ("cause", "completed", "expected", "pending", "transactions", "waiting")
+
+    def __init__(self, count: int) -> None:
+        self.expected = self.pending = count
+        self.transactions = 0
+        self.completed = 0
+        self.waiting: list[tuple[int, Waiting]] = []
+        self.cause: Cause | None = None
+
+    def passes(self, parity: int) -> bool:
+        """Whether the phase of ``parity`` is over."""
+        return self.completed & 1 != parity & 1
+
+    def change(self, arrivals: int, transactions: int, cause: Cause) -> list[Waiting]:
+        """Arrivals and bytes that come (negative) or are expected; the warps that this lets go."""
+        self.pending -= arrivals
+        self.transactions += transactions
+        if self.pending > 0 or self.transactions != 0:
+            return []
+        self.pending = self.expected
+        self.completed += 1
+        self.cause = cause
+        free = [waiting for parity, waiting in self.waiting if self.passes(parity)]
+        self.waiting = [each for each in self.waiting if not self.passes(each[0])]
+        return free
+
+
+class BlockBarrierState:
+    """One of the 16 barriers of a CTA."""
+
+    __slots__ = ("arrived", "expected", "waiting")
+
+    def __init__(self) -> None:
+        self.arrived: set[int] = set()
+        self.expected = 0
+        self.waiting: list[Waiting] = []
+
+    def arrive(self, warp: int) -> None:
+        """A warp counts as a whole, though its threads may come one after the other."""
+        self.arrived.add(warp)
+
+    def complete(self, live: int) -> bool:
+        """Whether all have come; ``live``: threads that there are, for a barrier without a count."""
+        return 0 < 32 * len(self.arrived) >= (self.expected or live)
+
+    def release(self) -> list[Waiting]:
+        free, self.waiting = self.waiting, []
+        self.arrived = set()
+        self.expected = 0
+        return free
+
+
+class ClusterBarrierState:
+    """The barrier of a cluster; ``phase``: how many are over, ``joined``: warp -> the phase it arrived in."""
+
+    __slots__ = ("arrived", "cause", "joined", "phase", "waiting")
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.phase = 0
+        self.joined: dict[int, int] = {}
+        self.waiting: list[Waiting] = []
+        self.cause: Cause | None = None
+
+    def arrive(self, warp: int, live: int, cause: Cause) -> list[Waiting]:
+        self.joined[warp] = self.phase
+        self.arrived += 1
+        return self.check(live, cause)
+
+    def check(self, live: int, cause: Cause) -> list[Waiting]:
+        """``live``: warps of the cluster that have not ended."""
+        if not self.arrived or self.arrived < live:
+            return []
+        self.phase += 1
+        self.arrived = 0
+        self.cause = cause
+        free, self.waiting = self.waiting, []
+        return free

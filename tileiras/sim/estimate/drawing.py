@@ -1,0 +1,171 @@
+"""A simulation as Chrome's trace events, which Perfetto reads as well, and its critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.codegen.machine_code import Instruction
+from tileiras.sim.estimate.engine import Outcome, Wait, Warp
+from tileiras.sim.estimate.result import Link
+from tileiras.sim.estimate.units import TITLES
+
+_LEAST_DRAWN = 2.0
+"""Cycles of the shortest wait that is drawn."""
+_UNIT_TRACK = 10_000
+_AGENT_TRACK = 5_000
+_MOST_LINKS = 2000
+_SHORT_LINK = 8.0
+
+
+def trace_events(outcome: Outcome, code: Sequence[Instruction], clock_mhz: float) -> dict[str, Any]:
+    """Times are microseconds from the beginning of the first CTA."""
+    events: list[dict[str, Any]] = []
+    agents = _agents(outcome.warps)
+    for rank, _ in enumerate(outcome.sms):
+        events.append(_name("process_name", rank, 0, f"SM of CTA {rank} of the cluster"))
+    for number, warps in enumerate(agents):
+        track = _AGENT_TRACK + number
+        rank = warps[0].rank
+        names = ", ".join(str(warp.warp) for warp in warps if warp.cluster is warps[0].cluster)
+        events.append(_name("thread_name", rank, track, f"agent {number}: warps {names} of a CTA"))
+        events += [_slice(rank, track, "runs", start, end, clock_mhz) for start, end in _running(warps)]
+        for warp in warps:
+            title = f"warp {warp.warp}, agent {number}, CTA {warp.cluster.number}"
+            events.append(_name("thread_name", rank, warp.number, title))
+            for wait in warp.log:
+                if wait.end - wait.start >= _LEAST_DRAWN:
+                    at = code[wait.instruction]
+                    events.append(_slice(rank, warp.number, wait.reason, wait.start, wait.end, clock_mhz, at))
+            events += [_slice(rank, warp.number, "runs", start, end, clock_mhz) for start, end in _running([warp])]
+    units = {
+        name: _UNIT_TRACK + index for index, name in enumerate(dict.fromkeys(str(each.track) for each in outcome.spans))
+    }
+    for rank, _ in enumerate(outcome.sms):
+        events += [_name("thread_name", rank, track, TITLES.get(name, name)) for name, track in units.items()]
+    for span in outcome.spans:
+        at = code[span.instruction]
+        events.append(_slice(span.sm, units[str(span.track)], span.name, span.start, span.end, clock_mhz, at))
+    return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _name(kind: str, process: int, track: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": process, "tid": track, "args": {"name": name}}
+
+
+def _slice(process: int, track: int, name: str, start: float, end: float, clock_mhz: float,
+           at: Instruction | None = None) -> dict[str, Any]:  # fmt: skip
+    event: dict[str, Any] = {
+        "ph": "X", "pid": process, "tid": track, "name": name, "ts": start / clock_mhz,
+        "dur": (end - start) / clock_mhz,
+    }  # fmt: skip
+    if at is not None:
+        event["args"] = {"instruction": at.name, "address": at.address, "ptx_line": at.ptx_line}
+        if at.source is not None:
+            event["args"]["source"] = f"{at.source[0]}:{at.source[1]}"
+    return event
+
+
+def _agents(warps: Sequence[Warp]) -> list[list[Warp]]:
+    """Warps that take one path through the machine code."""
+    found: dict[tuple, list[Warp]] = {}
+    for warp in warps:
+        found.setdefault((warp.rank, tuple(step.block for step in warp.work)), []).append(warp)
+    return list(found.values())
+
+
+def _running(warps: Sequence[Warp]) -> list[tuple[float, float]]:
+    """When at least one of them does not wait."""
+    stretches: list[tuple[float, float]] = []
+    for warp in warps:
+        at = warp.start
+        for wait in sorted(warp.log):
+            if wait.end - wait.start >= _LEAST_DRAWN and wait.start >= at:
+                if wait.start > at:
+                    stretches.append((at, wait.start))
+                at = wait.end
+        if warp.ended > at:
+            stretches.append((at, warp.ended))
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(stretches):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+# ---- the critical path -------------------------------------------------------------------------------------------
+
+
+def critical_path(
+    outcome: Outcome, code: Sequence[Instruction], begin: float, warp: Warp, end: float
+) -> tuple[Link, ...]:
+    """What made ``warp`` reach the time ``end`` no earlier, back to ``begin``: what it ran, what it waited for, what
+    that had waited for, and so on."""
+    links: list[Link] = []
+    logs = {each.number: sorted(each.log, key=lambda wait: wait.end) for each in outcome.warps}
+    at, now = warp, end
+    while now > begin and len(links) < _MOST_LINKS:
+        wait = _last_wait(logs[at.number], now)
+        since = max(begin, wait.end if wait is not None else at.start)
+        if now > since:
+            links.append(_link(f"warp {at.warp}", "runs", code, _near(logs[at.number], now), now - since))
+        if wait is None or wait.end <= begin:
+            break
+        cause = wait.cause
+        if cause is None or cause.issued >= wait.end:
+            links.append(
+                _link(f"warp {at.warp}", wait.reason, code, wait.instruction, wait.end - max(begin, wait.start))
+            )
+            now = wait.start
+            continue
+        issued = max(begin, cause.issued)
+        if cause.unit == "warp":
+            links.append(_link(f"warp {at.warp}", f"{wait.reason}: arrival", code, wait.instruction, wait.end - issued))
+        else:
+            # The unit works from when it was asked, for others first where it was busy.
+            done = min(cause.done, wait.end)
+            if wait.end > max(begin, done):
+                links.append(_link(f"warp {at.warp}", wait.reason, code, wait.instruction, wait.end - max(begin, done)))
+            if done > issued:
+                links.append(_link(TITLES.get(cause.unit, cause.unit), "works", code, cause.instruction, done - issued))
+        at, now = outcome.warps[cause.warp], cause.issued
+    links.reverse()
+    return _joined(links)
+
+
+def _joined(links: list[Link]) -> tuple[Link, ...]:
+    """Links without those of few cycles, which the one before takes over, and neighbours of one kind as one."""
+    found: list[Link] = []
+    for link in links:
+        if found and (link.cycles < _SHORT_LINK or (found[-1].who, found[-1].what) == (link.who, link.what)):
+            found[-1] = found[-1]._replace(cycles=found[-1].cycles + link.cycles)
+        else:
+            found.append(link)
+    return tuple(found)
+
+
+def _last_wait(log: list[Wait], now: float) -> Wait | None:
+    """The last wait that had ended by then and that something else ended."""
+    found = None
+    for wait in log:
+        if wait.end > now:
+            break
+        if wait.end - wait.start >= _LEAST_DRAWN:
+            found = wait
+    return found
+
+
+def _near(log: list[Wait], now: float) -> int:
+    found = 0
+    for wait in log:
+        if wait.end > now:
+            break
+        found = wait.instruction
+    return found
+
+
+def _link(who: str, what: str, code: Sequence[Instruction], instruction: int, cycles: float) -> Link:
+    at = code[instruction]
+    return Link(who, what, at.ptx_line, at.source, cycles)

@@ -1,0 +1,119 @@
+"""The machine code of an entry as the engine executes it: runs of instructions between the places where a warp has to
+wait or asks something of a unit."""
+
+from __future__ import annotations
+
+from tileiras.codegen.machine_code import Instruction
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.estimate.paths import UNITS, MachineBlock
+from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
+
+WARP = 32
+
+#: Pipe -> opcodes that go through it (CUDA Binary Utilities, "Instruction Set Reference"; which pipe takes them is what
+#: the throughput table of the CUDA C++ Programming Guide says of the operations they are made of).
+_OPCODES: dict[str, str] = {
+    "fma": "FADD FMUL FFMA FADD2 FMUL2 FFMA2 FFMA32I FADD32I FMUL32I FSWZADD",
+    "half": "HADD2 HMUL2 HFMA2 HSET2 HSETP2 HMNMX2 HADD2_32I HFMA2_32I HMUL2_32I",
+    "imad": "IMAD IMUL IDP IDP4A IMAD32I",
+    "mufu": "MUFU",
+    "conversion": "F2F F2I I2F FRND F2IP I2I POPC FLO BREV FCHK",
+    "fp64": "DADD DMUL DFMA DSETP DMNMX",
+    "shuffle": "SHFL REDUX CREDUX",
+    "branch": "BRA BRX BRXU EXIT RET CALL JMP BSSY BSYNC BREAK WARPSYNC",
+    "lsu": "LDS LDSM STS STSM ATOMS LDG STG LD ST LDL STL RED REDG ATOM ATOMG LDGSTS LDC",
+    "tensor": "HMMA IMMA QMMA OMMA DMMA BMMA",
+}
+PIPE_OF = {opcode: pipe for pipe, names in _OPCODES.items() for opcode in names.split()}
+_PACKED = frozenset({"FADD2", "FMUL2", "FFMA2"})
+"""Two results a lane."""
+_UNIFORM = frozenset({"R2UR", "S2UR", "ULDC", "LDCU", "REDUX", "UMOV", "ELECT", "VOTEU"})
+
+
+def pipe_of(instruction: Instruction) -> str:
+    """The pipe that takes an instruction; `alu` for what has none of its own."""
+    opcode = instruction.opcode
+    pipe = PIPE_OF.get(opcode)
+    if pipe == "mufu" and "EX2" in instruction.modifiers:
+        return "ex2"
+    if pipe is not None:
+        return pipe
+    if opcode in _UNIFORM or opcode.startswith("U") and not opcode.startswith(("UTM", "UTC", "UBL")):
+        return "uniform"
+    return "none" if opcode.startswith(("UT", "UBL", "HGMMA", "QGMMA", "IGMMA", "NOP")) else "alu"
+
+
+class Segment(NamedTuple):
+    """Instructions that a warp issues one after the other; only the last may have effects beyond registers, and only
+    before the first does it wait for scoreboards."""
+
+    wait: int
+    """Scoreboards, a bit each, that are awaited."""
+    issues: int
+    cycles: int
+    """From the first issue until the warp could issue what follows, if it had its sub-core for itself."""
+    pipes: tuple[tuple[str, float, float], ...]
+    """(pipe, cycles that it is busy in all, cycles of the last instruction there)."""
+    first: int
+    """Number of the first instruction in the code."""
+    last: Instruction
+    position: int
+    """Of the last one in its block."""
+    acts: bool
+    """Whether the last one writes or reads behind a scoreboard, branches, or may have been told of by the emulator."""
+
+
+class Machine(NamedTuple):
+    """Segments by block, and all instructions."""
+
+    segments: tuple[tuple[Segment, ...], ...]
+    instructions: tuple[Instruction, ...]
+
+
+def pipe_cycles(pipe: str, gpu: Gpu) -> float:
+    """Cycles that one warp instruction keeps a pipe, that of its sub-core or the SM's for `SHARED_PIPES`."""
+    lanes = gpu.lanes.get(pipe)
+    if not lanes:
+        return 0.0
+    return WARP / lanes if pipe in SHARED_PIPES else WARP * SUB_CORES / lanes
+
+
+def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
+    """Cut blocks into segments."""
+    every: list[Instruction] = []
+    found = []
+    for block in blocks:
+        segments: list[Segment] = []
+        start = 0
+        first = len(every)
+        last_position = len(block.instructions) - 1
+        for position, instruction in enumerate(block.instructions):
+            acts = (
+                instruction.write_scoreboard is not None
+                or instruction.read_scoreboard is not None
+                or instruction.opcode in UNITS
+                or position == last_position
+            )
+            following = block.instructions[position + 1] if position < last_position else None
+            if acts or following is None or following.wait_mask:
+                run = block.instructions[start : position + 1]
+                segments.append(_segment(run, first + start, position, acts, gpu))
+                start = position + 1
+        every += block.instructions
+        found.append(tuple(segments))
+    return Machine(tuple(found), tuple(every))
+
+
+def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool, gpu: Gpu) -> Segment:
+    busy: dict[str, float] = {}
+    one: dict[str, float] = {}
+    for instruction in run:
+        pipe = pipe_of(instruction)
+        cycles = pipe_cycles(pipe, gpu)
+        if cycles and pipe not in ("lsu", "tensor"):  # these depend on what the instruction does
+            cycles *= 2 if instruction.opcode in _PACKED else 1
+            busy[pipe] = busy.get(pipe, 0.0) + cycles
+            one[pipe] = cycles
+    pipes = tuple((pipe, total, one[pipe]) for pipe, total in busy.items())
+    spent = sum(max(1, instruction.stall) for instruction in run)
+    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, acts)

@@ -1,0 +1,405 @@
+"""From an image to an estimate: which CTAs are recorded, what is simulated of them, and what follows for the grid."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.estimate import drawing, steady_state
+from tileiras.sim.estimate.engine import Outcome, Simulation, StalledForever, WarpWork
+from tileiras.sim.estimate.events import ClusterTrace, Recording
+from tileiras.sim.estimate.images import Image
+from tileiras.sim.estimate.machine import Machine, compile_blocks
+from tileiras.sim.estimate.paths import Walker
+from tileiras.sim.estimate.recorder import record
+from tileiras.sim.estimate.result import Estimate, Link, Occupied, Phase, Stall, SteadyLoop
+from tileiras.sim.estimate.traffic import miss_shares, traffic
+from tileiras.sim.estimate.units import BIN, L1_AND_SHARED, TITLES, Shares
+from tileiras.targets.rates import Gpu
+from tileiras.targets.sm import WARP_SIZE, occupancy
+
+L2_PORT = 64.0
+"""Bytes a cycle that L2 gives one SM at most (NVIDIA A100 architecture whitepaper: 5,120 bytes a cycle in all, 64 a
+slice's port)."""
+BOUND = 0.6
+"""Share of what a unit can do from which on it is what bounds the kernel; below, waiting is."""
+_AGREE = 0.01
+"""By how much two stretches of a steady state may differ in length."""
+_FIRST_KEPT = 8
+_STRETCH = 4
+_SIMULATED_AT_ONCE = 150_000
+"""Instructions up to which CTAs that follow each other on an SM are simulated one after the other; otherwise their
+times are added."""
+_PHASES = 32
+
+
+class Run(NamedTuple):
+    """One simulation, or what three of them say of a longer one."""
+
+    cycles: float
+    outcome: Outcome
+    """Of the longest that was simulated."""
+    busy: dict[str, float]
+    """Unit -> cycles, of all instances on all its SMs, of the whole."""
+    stalls: dict[tuple[int, str], float]
+    issued: dict[int, float]
+    per_iteration: float
+    """Cycles; 0 without a steady state."""
+    kept: int
+    """Iterations of the longest loop that were simulated."""
+
+
+class Model:
+    """The estimate of one launch."""
+
+    def __init__(self, image: Image, grid: Sequence[int], gpu: Gpu, arguments: Sequence[Any]) -> None:
+        self.image = image
+        self.gpu = gpu
+        self.arguments = arguments
+        self.given_grid = grid
+        self.notes: list[str] = []
+
+    # -- recording -------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Record some clusters, and what the launch takes of an SM."""
+        image, gpu = self.image, self.gpu
+        grid, _, cluster = launch_shapes(image.ptx, image.entry, self.given_grid, image.metadata)
+        self.members = int(np.prod(cluster))
+        self.shape = tuple(blocks // members for blocks, members in zip(grid, cluster))
+        self.clusters = int(np.prod(self.shape))
+        self.places = sorted({0, *(self._number(axis, extent - 1) for axis, extent in enumerate(self.shape))})
+        self.recording = self._record(self.places)
+        self._record_between()
+        threads = self.recording.threads
+        self.held = occupancy(gpu.target, threads, image.code.registers, image.shared)
+        if not self.held.ctas:
+            raise SimulationError(f"no CTA of '{image.entry}' fits an SM of {gpu.name}: {self.held.limit}")
+        self.sets = max(1, gpu.sms // self.members)  # of SMs that hold a cluster
+        self.each = -(-self.clusters // self.sets)  # clusters for each, at most
+        self.slots = min(self.held.ctas, self.each)
+        self.warps = -(-threads // WARP_SIZE)
+        self.moved = traffic(self.recording, self.clusters)
+        self.walker = Walker(image.code, self.recording.blocks)
+        self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
+        self.active = min(gpu.sms, self.clusters * self.members)
+        l2 = min(L2_PORT, gpu.l2_bytes_per_cycle / self.active)
+        self.shares = Shares(l2, min(l2, gpu.dram_bytes_per_cycle / self.active), miss_shares(self.moved))
+        whole = L1_AND_SHARED.get(gpu.target.name, 128) << 10
+        self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
+
+    def _number(self, axis: int, at: int) -> int:
+        """The number of the cluster at a place of one axis and the start of the others; x comes first."""
+        return at * int(np.prod(self.shape[:axis], dtype=np.int64))
+
+    def _record(self, clusters: Sequence[int]) -> Recording:
+        blocks = [cluster * self.members + member for cluster in clusters for member in range(self.members)]
+        roots = _roots(self.arguments)
+        before = [root.copy() for root in roots]
+        metadata = {key: value for key, value in (self.image.metadata or {}).items() if key != "hidden_parameters"}
+        try:
+            return record(
+                self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None, blocks=blocks,
+                hidden=self.image.hidden,
+            )  # fmt: skip
+        finally:
+            for root, content in zip(roots, before):
+                root[...] = content
+
+    def _record_between(self) -> None:
+        """Clusters at the end of an axis that do other work than the first: record some between, for their times."""
+        kinds = [_kind(cluster) for cluster in self.recording.clusters]
+        lengths = {place: kind for place, kind in zip(self.places, kinds)}
+        more: set[int] = set()
+        self.uneven: list[int] = []
+        for axis, extent in enumerate(self.shape):
+            if extent > 1 and lengths[self._number(axis, extent - 1)] != lengths[0]:
+                self.uneven.append(axis)
+                more.update(self._number(axis, extent * part // 4) for part in (1, 2, 3))
+        more -= set(self.places)
+        if more:
+            self.places = sorted({*self.places, *more})
+            self.recording = self._record(self.places)
+
+    # -- simulating ------------------------------------------------------------------------------------------------
+
+    def simulate(self, traces: Sequence[ClusterTrace], slots: int) -> Outcome:
+        works = []
+        known: dict[int, list[WarpWork]] = {}
+        for cluster in traces:
+            if id(cluster) not in known:
+                known[id(cluster)] = [
+                    WarpWork(each.rank, each.warp, self.walker.follow(each)) for each in cluster.warps
+                ]
+            works.append(known[id(cluster)])
+        simulation = Simulation(self.machine, self.gpu, self.shares, self.members, self.cache)
+        return simulation.run(works, slots)
+
+    def run(self, cluster: ClusterTrace, count: int, slots: int) -> Run:
+        """``count`` clusters of a kind on the slots of an SM; loops by their steady state where that shows."""
+        lines = {number: block.lines for number, block in self.recording.blocks.items()}
+        state = steady_state.find(cluster, lines)
+        if state is not None:
+            found = self._steady(cluster, count, slots, state)
+            if found is not None:
+                return found
+        return _whole(self.simulate([cluster] * count, slots))
+
+    def _steady(self, cluster: ClusterTrace, count: int, slots: int, state: steady_state.SteadyState) -> Run | None:
+        period = state.period
+        where = f"the loop at PTX lines {state.lines[0]} to {state.lines[1]}"
+        stretch = -(-_STRETCH // period) * period
+        kept = state.trips - state.most // period * period
+        while kept < _FIRST_KEPT:
+            kept += period
+        while kept + 2 * stretch < state.trips:
+            outcomes = []
+            try:
+                for number in range(3):
+                    left_out = state.trips - kept - number * stretch
+                    trace = steady_state.cut(cluster, state, left_out)
+                    outcomes.append(self.simulate([trace] * count, slots))
+            except StalledForever:
+                self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
+                return None
+            first, second = outcomes[1].cycles - outcomes[0].cycles, outcomes[2].cycles - outcomes[1].cycles
+            if abs(second - first) <= _AGREE * second + 1:
+                times = (state.trips - kept - 2 * stretch) / stretch
+                self.note(
+                    f"of {state.trips} iterations of {where} {kept + 2 * stretch} were simulated: its iterations "
+                    f"repeat with a period of {period}, and "
+                    f"{stretch} more took {first:.0f} and then {second:.0f} cycles"
+                )
+                per_iteration = second / stretch / state.executions
+                return _extended(outcomes[1], outcomes[2], times, per_iteration, kept + 2 * stretch)
+            kept = (kept + 2 * stretch) // period * 2 * period
+            kept = max(kept, state.trips - state.most)
+        self.note(f"{where} was simulated whole: its iterations repeat, but not in the same time")
+        return None
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # -- the grid --------------------------------------------------------------------------------------------------
+
+    def grid(self) -> tuple[float, Run]:
+        """(cycles of the grid, what one filled SM does)."""
+        kinds: dict[tuple, int] = {}
+        for number, cluster in enumerate(self.recording.clusters):
+            kinds.setdefault(_kind(cluster), number)
+        if len(kinds) == 1:
+            return self._even(self.recording.clusters[0])
+        runs = {
+            kind: self.run(self.recording.clusters[number], self.slots, self.slots) for kind, number in kinds.items()
+        }
+        spent = [runs[_kind(cluster)].cycles for cluster in self.recording.clusters]
+        longest = max(runs.values(), key=lambda run: run.cycles)
+        self.note(
+            f"clusters do different work: of {self.clusters} the times of {len(spent)} were simulated, those of the "
+            "others follow by interpolation along the axes of the grid"
+        )
+        return self._scheduled(self._durations(spent)), longest
+
+    def _even(self, cluster: ClusterTrace) -> tuple[float, Run]:
+        rounds, rest = divmod(self.each, self.slots)
+        full = self.run(cluster, self.slots, self.slots)
+        if rounds == 1 and not rest:
+            return full.cycles, full
+        steps = sum(full.outcome.issued.values())
+        if steps * min(self.each, 3 * self.slots) / self.slots <= _SIMULATED_AT_ONCE:
+            if self.each <= 3 * self.slots:
+                whole = self.run(cluster, self.each, self.slots)
+                return whole.cycles, whole
+            two = self.run(cluster, 2 * self.slots + rest, self.slots)
+            three = self.run(cluster, 3 * self.slots + rest, self.slots)
+            self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
+                      f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
+            return three.cycles + (rounds - 3) * (three.cycles - two.cycles), three
+        cycles = rounds * full.cycles
+        if rest:
+            cycles += self.run(cluster, rest, rest).cycles
+        self.note(
+            f"{self.each} clusters an SM: the time of {self.slots} at a time, {-(-self.each // self.slots)} times"
+        )
+        return cycles, full
+
+    def _durations(self, spent: Sequence[float]) -> np.ndarray:
+        """Cycles of every cluster, (x, y, z): those at the origin, and what each axis adds."""
+        by_place = dict(zip(self.places, spent))
+        origin = by_place[0]
+        total = np.full(self.shape, origin)
+        for axis in self.uneven:
+            extent = self.shape[axis]
+            at = sorted({0, extent - 1, *(extent * part // 4 for part in (1, 2, 3))})
+            known = [(each, by_place[self._number(axis, each)]) for each in at if self._number(axis, each) in by_place]
+            along = np.interp(np.arange(extent), [each for each, _ in known], [cycles for _, cycles in known]) - origin
+            shape = [1, 1, 1]
+            shape[axis] = extent
+            total = total + along.reshape(shape)
+        return total
+
+    def _scheduled(self, durations: np.ndarray) -> float:
+        """When the last cluster ends, each beginning in its turn as soon as there is room."""
+        free = [0.0] * (self.sets * self.slots)
+        for cycles in durations.transpose(2, 1, 0).reshape(-1).tolist():
+            heapq.heappush(free, heapq.heappop(free) + cycles)
+        return max(free)
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    def estimate(self) -> Estimate:
+        cycles, run = self.grid()
+        gpu = self.gpu
+        outcome = run.outcome
+        utilization = _utilization(run.busy, run.cycles, outcome)
+        phases = self._phases(outcome)
+        total = sum(run.issued.values()) + sum(run.stalls.values())
+        stalls = self._stalls(run, total)
+        bounds: dict[str, float] = {}
+        simulated = sum(phase.end - phase.start for phase in phases) or 1.0
+        for phase in phases:
+            bounds[phase.bound] = bounds.get(phase.bound, 0.0) + (phase.end - phase.start) / simulated
+        bounds = dict(sorted(bounds.items(), key=lambda each: (-each[1], each[0])))
+        held = Occupied(
+            self.slots, self.held.limit if self.slots == self.held.ctas else "the grid has no more CTAs",
+            self.slots * self.warps, self.active, self.clusters / (self.sets * self.held.ctas),
+        )  # fmt: skip
+        return Estimate(
+            entry=self.image.entry, gpu=gpu.name, cycles=cycles,
+            microseconds=cycles / gpu.clock_mhz + gpu.launch_microseconds,
+            bound=_bound(utilization, _reasons(stalls)), bounds=bounds,
+            utilization=utilization, stalls=stalls, issued=sum(run.issued.values()) / total if total else 0.0,
+            occupancy=held, steady=self._steady_loop(run), phases=phases, notes=tuple(self.notes),
+            trace=drawing.trace_events(outcome, self.machine.instructions, gpu.clock_mhz),
+        )  # fmt: skip
+
+    def _stalls(self, run: Run, total: float) -> tuple[Stall, ...]:
+        rows = []
+        for (index, reason), cycles in run.stalls.items():
+            at = self.machine.instructions[index]
+            rows.append(Stall(at.address, at.name, at.ptx_line, at.source, reason, cycles / total))
+        return tuple(sorted(rows, key=lambda row: (-row.share, row.address, row.reason)))
+
+    def _phases(self, outcome: Outcome) -> tuple[Phase, ...]:
+        count = max(1, int(outcome.cycles) // BIN + 1)
+        width = -(-count // _PHASES)
+        waits = _waits_by_bin(outcome)
+        phases = []
+        for first in range(0, count, width):
+            start, end = first * BIN, min(outcome.cycles, (first + width) * BIN)
+            if end <= start:
+                break
+            busy: dict[str, float] = {}
+            for sm in outcome.sms:
+                for unit, bins in sm.bins.items():
+                    busy[unit] = busy.get(unit, 0.0) + sum(bins.get(at, 0.0) for at in range(first, first + width))
+            utilization = _utilization(busy, end - start, outcome)
+            reasons: dict[str, float] = {}
+            for at in range(first, first + width):
+                for reason, cycles in waits.get(at, {}).items():
+                    reasons[reason] = reasons.get(reason, 0.0) + cycles
+            clock = self.gpu.clock_mhz
+            phases.append(Phase(start / clock, end / clock, _bound(utilization, reasons), utilization))
+        return tuple(phases)
+
+    def _steady_loop(self, run: Run) -> SteadyLoop | None:
+        if not run.per_iteration:
+            return None
+        lines = {number: block.lines for number, block in self.recording.blocks.items()}
+        found = [steady_state.find(cluster, lines) for cluster in self.recording.clusters]
+        state = max((each for each in found if each is not None), key=lambda each: each.trips)
+        # The warp that closes most iterations, and its last one.
+        warp = max(run.outcome.warps, key=lambda each: (len(each.marks), -each.number))
+        path: tuple[Link, ...] = ()
+        if warp.marks:
+            end = warp.marks[-1][1]
+            begin = end - run.per_iteration * state.period
+            path = drawing.critical_path(run.outcome, self.machine.instructions, begin, warp, end)
+        return SteadyLoop(state.lines, state.trips, run.kept, state.period, run.per_iteration, path)
+
+
+def _roots(arguments: Sequence[Any]) -> list[np.ndarray]:
+    """The writable arrays that arguments are views of, each once."""
+    found: dict[int, np.ndarray] = {}
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            while isinstance(argument.base, np.ndarray):
+                argument = argument.base
+            if argument.flags.writeable:
+                found[id(argument)] = argument
+    return list(found.values())
+
+
+def _kind(cluster: ClusterTrace) -> tuple:
+    """Clusters whose warps take the same paths are of one kind."""
+    return tuple(hash(tuple(trace.visits)) for trace in cluster.warps)
+
+
+def _busy(outcome: Outcome) -> dict[str, float]:
+    busy: dict[str, float] = {}
+    for sm in outcome.sms:
+        for unit, cycles in sm.busy.items():
+            busy[unit] = busy.get(unit, 0.0) + cycles
+    return busy
+
+
+def _whole(outcome: Outcome) -> Run:
+    issued = {index: float(times) for index, times in outcome.issued.items()}
+    return Run(outcome.cycles, outcome, _busy(outcome), outcome.stalls, issued, 0.0, 0)
+
+
+def _extended(before: Outcome, last: Outcome, times: float, per_iteration: float, kept: int) -> Run:
+    """What ``last`` would be with ``times`` more of what it has more than ``before``."""
+
+    def longer(small: dict, large: dict) -> dict:
+        return {key: max(0.0, value + times * (value - small.get(key, 0.0))) for key, value in large.items()}
+
+    return Run(
+        last.cycles + times * (last.cycles - before.cycles), last, longer(_busy(before), _busy(last)),
+        longer(before.stalls, last.stalls), longer(before.issued, last.issued), per_iteration, kept,
+    )  # fmt: skip
+
+
+def _utilization(busy: dict[str, float], cycles: float, outcome: Outcome) -> dict[str, float]:
+    """By the names that results have; where two units have one name, the busier."""
+    found: dict[str, float] = {}
+    for unit, spent in busy.items():
+        instances = sum(len(sm.free[unit]) for sm in outcome.sms)
+        share = spent / (cycles * instances) if cycles else 0.0
+        found[TITLES[unit]] = max(found.get(TITLES[unit], 0.0), share)
+    return found
+
+
+def _reasons(stalls: Sequence[Stall]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for stall in stalls:
+        found[stall.reason] = found.get(stall.reason, 0.0) + stall.share
+    return found
+
+
+def _waits_by_bin(outcome: Outcome) -> dict[int, dict[str, float]]:
+    found: dict[int, dict[str, float]] = {}
+    for warp in outcome.warps:
+        for wait in warp.log:
+            bins = found.setdefault(int(wait.start) // BIN, {})
+            bins[wait.reason] = bins.get(wait.reason, 0.0) + wait.end - wait.start
+    return found
+
+
+_MEETING = ("barrier", "mbarrier", "cluster barrier")
+
+
+def _bound(utilization: dict[str, float], reasons: dict[str, float]) -> str:
+    """The busiest unit when it is busy enough, else what the warps wait for."""
+    unit, share = max(utilization.items(), key=lambda each: (each[1], each[0]), default=("", 0.0))
+    if share >= BOUND:
+        return unit
+    waiting = sum(reasons.get(reason, 0.0) for reason in _MEETING)
+    return "barrier wait" if waiting > sum(reasons.values()) - waiting else "latency"

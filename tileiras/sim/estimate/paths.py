@@ -1,0 +1,330 @@
+"""The machine instructions that a warp executed: its path through the PTX carried over to the machine code.
+
+ptxas moves, merges, unrolls and predicates, so blocks of the two programs do not correspond one to one.  What stays
+where it is are instructions with effects: branches, stores, barriers, asynchronous operations, products.  The walk goes
+through the blocks of the machine code and takes of the successors of a branch the one whose instructions with effects
+come first in what is left of the PTX trace.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from statistics import median_low
+
+from tileiras.codegen.machine_code import INSTRUCTION_BYTES, Instruction, MachineCode
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.emulator.recording import (
+    Arrive,
+    BarrierInit,
+    BlockBarrier,
+    ClusterBarrier,
+    Commit,
+    Copy,
+    Multiply,
+    PhaseWait,
+    SetRegisters,
+    Transfer,
+    WaitGroup,
+)
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.estimate.events import Access, Event, PtxBlock, WarpTrace
+
+BRANCHES = frozenset({"BRA", "BRX", "BRXU", "EXIT", "RET", "JMP", "JMX"})
+
+#: What the emulator tells of -> machine instructions that do it.
+_FAMILIES: dict[str, str] = {
+    "access": "LDG LDS LDSM LD STG STS ST STSM RED REDG ATOM ATOMG ATOMS LDGSTS LDL STL",
+    "copy": "LDGSTS UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED STAS REDAS",
+    "commit": "LDGDEPBAR ARRIVES UTMACMDFLUSH UTCBAR HGMMA IGMMA QGMMA BGMMA",
+    "wait": "DEPBAR WARPGROUP",
+    "mma": "HMMA IMMA QMMA OMMA DMMA BMMA",
+    "wgmma": "HGMMA IGMMA QGMMA BGMMA",
+    "tcgen05": "UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA",
+    "transfer": "LDTM STTM UTCCP",
+    "mbarrier": "SYNCS",
+    "barrier": "BAR",
+    "cluster": "UCGABAR_ARV UCGABAR_WAIT",
+    "registers": "USETMAXREG",
+}
+FAMILIES_OF: dict[str, tuple[str, ...]] = {}
+for _family, _names in _FAMILIES.items():
+    for _name in _names.split():
+        FAMILIES_OF[_name] = (*FAMILIES_OF.get(_name, ()), _family)
+UNITS = frozenset(FAMILIES_OF)
+"""Opcodes of machine instructions that the emulator tells something of."""
+
+_LOADS = frozenset({"LDG", "LDS", "LDSM", "LD", "LDL", "STL"})
+"""Of those, what ptxas may move to another block, or adds on its own."""
+_EFFECTS = UNITS - _LOADS | {"UTCATOMSWS", "NANOSLEEP"}
+
+_FAMILY_OF_TYPE: dict[type, str] = {
+    Access: "access", Copy: "copy", Commit: "commit", WaitGroup: "wait", Transfer: "transfer", BarrierInit: "mbarrier",
+    Arrive: "mbarrier", PhaseWait: "mbarrier", BlockBarrier: "barrier", ClusterBarrier: "cluster",
+    SetRegisters: "registers",
+}  # fmt: skip
+
+
+def family_of(event: Event) -> str:
+    what = event.what
+    return what.kind if isinstance(what, Multiply) else _FAMILY_OF_TYPE[type(what)]
+
+
+_FAR = 1 << 60
+_ALWAYS = ("", "PT", "UPT")
+_LOOKED_AT = 8
+_MOST_REPEATS = 64
+"""How often a block may follow without the trace moving on, before the two are said not to belong together."""
+
+
+class MachineBlock(NamedTuple):
+    """A basic block of the machine code, prepared for the walk."""
+
+    instructions: tuple[Instruction, ...]
+    successors: tuple[int, ...]
+    """Numbers of blocks, the branch's target first."""
+    anchors: tuple[int, ...]
+    """PTX lines of its instructions with effects that are executed whenever the block is, each once, in order."""
+    guarded: tuple[int, ...]
+    """PTX lines of those that are executed under a predicate, and of loads."""
+    lines: tuple[int, ...]
+    """All PTX lines of it that the walk asks for."""
+    copies: int
+    """How many iterations of the PTX's loop it stands for."""
+    places: dict[tuple[int, str], tuple[int, ...]]
+    """(PTX line, family) -> positions of the instructions that are made of it."""
+    families: dict[str, tuple[int, ...]]
+    """Family -> positions of its instructions."""
+
+
+class Step(NamedTuple):
+    """One execution of a block of the machine code."""
+
+    block: int
+    events: tuple[tuple[int, tuple[Event, ...]], ...]
+    """(position of an instruction in the block, what it did), in order of position."""
+
+
+class NoPath(SimulationError):
+    """The machine code cannot have taken the path of the PTX."""
+
+
+def prepare(code: MachineCode, known: set[int]) -> list[MachineBlock]:
+    """The blocks of an entry; ``known`` are the lines of the PTX that traces have."""
+    numbers = {block.start: number for number, block in enumerate(code.blocks)}
+    found = []
+    for block in code.blocks:
+        instructions = code.instructions[block.start // INSTRUCTION_BYTES : block.end // INSTRUCTION_BYTES]
+        anchors: dict[int, None] = {}
+        guarded: dict[int, None] = {}
+        places: dict[tuple[int, str], list[int]] = {}
+        families: dict[str, list[int]] = {}
+        for position, instruction in enumerate(instructions):
+            line, opcode = instruction.ptx_line, instruction.opcode
+            for family in FAMILIES_OF.get(opcode, ()):
+                families.setdefault(family, []).append(position)
+                places.setdefault((line, family), []).append(position)
+            if line not in known:
+                continue
+            # A branch is there whether it is taken or not.
+            if opcode in BRANCHES or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
+                anchors[line] = None
+            elif opcode in _EFFECTS or opcode in _LOADS:
+                guarded[line] = None
+        for line in anchors:
+            guarded.pop(line, None)
+        lines = dict.fromkeys(each.ptx_line for each in instructions if each.ptx_line in known)
+        found.append(MachineBlock(
+            instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
+            tuple(lines), _copies(instructions, known), {key: tuple(at) for key, at in places.items()},
+            {key: tuple(at) for key, at in families.items()},
+        ))  # fmt: skip
+    asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
+    return [block._replace(lines=tuple(line for line in block.lines if line in asked)) for block in found]
+
+
+def _copies(instructions: tuple[Instruction, ...], known: set[int]) -> int:
+    """How many iterations of a PTX loop the block holds, when ptxas has unrolled it: how often most of its lines occur
+    with the same machine instruction."""
+    if instructions[-1].target is None or instructions[-1].target > instructions[-1].address:
+        return 1
+    counts: dict[tuple[int, str], int] = {}
+    for instruction in instructions:
+        if instruction.ptx_line in known:
+            key = (instruction.ptx_line, instruction.name)
+            counts[key] = counts.get(key, 0) + 1
+    most: dict[int, int] = {}
+    for (line, _), count in counts.items():
+        most[line] = max(most.get(line, 0), count)
+    return median_low(most.values()) if most else 1
+
+
+class _Trace:
+    """A warp's trace: where in it the lines of the PTX come."""
+
+    def __init__(self, trace: WarpTrace, blocks: dict[int, PtxBlock]) -> None:
+        self.length = len(trace.visits)
+        visits: dict[int, list[int]] = {}
+        for at, number in enumerate(trace.visits):
+            visits.setdefault(number, []).append(at)
+        self.visits: dict[int, list[int]] = {}
+        for number, positions in visits.items():
+            for line in blocks[number].lines:
+                known = self.visits.get(line)
+                self.visits[line] = positions if known is None else sorted({*known, *positions})
+        self.consumed: dict[int, int] = {}
+        self.cursor = 0
+
+    def following(self, line: int) -> int:
+        """Where the line comes next that has not been executed yet."""
+        positions = self.visits.get(line)
+        if positions is None:
+            return _FAR
+        at = bisect_right(positions, max(self.cursor - 1, self.consumed.get(line, -1)))
+        return positions[at] if at < len(positions) else _FAR
+
+    def execute(self, block: MachineBlock) -> int:
+        """Consume what one execution of the block stands for; the position in the trace that it reaches."""
+        reached = self.cursor
+        anchors = block.anchors
+        if not anchors:
+            found = sorted(at for line in block.lines if (at := self.following(line)) < _FAR)
+            limit = found[(len(found) - 1) // 2] if found else self.cursor
+            anchors = tuple(line for line in block.lines if self.following(line) <= limit)
+        for line in anchors:
+            for _ in range(block.copies):
+                at = self.following(line)
+                if at == _FAR:
+                    break
+                self.consumed[line] = at
+                reached = max(reached, at)
+        for line in block.lines:
+            if self.consumed.get(line, -1) < reached and line not in anchors:
+                positions = self.visits[line] if line in self.visits else []
+                at = bisect_right(positions, reached) - 1
+                if at >= 0:
+                    self.consumed[line] = max(self.consumed.get(line, -1), positions[at])
+        return reached
+
+
+class Walk(NamedTuple):
+    """A path through the machine code: numbers of blocks, and the position in the PTX trace that each reached."""
+
+    blocks: tuple[int, ...]
+    reached: tuple[int, ...]
+
+
+class Walker:
+    """Walks of the warps of one recording, of which many take the same path."""
+
+    def __init__(self, code: MachineCode, ptx: dict[int, PtxBlock]) -> None:
+        self.ptx = ptx
+        self.blocks = prepare(code, {line for block in ptx.values() for line in block.lines})
+        self.known = {key for block in self.blocks for key in block.places}
+        self._walks: dict[tuple[int, ...], Walk] = {}
+
+    def follow(self, trace: WarpTrace) -> list[Step]:
+        """The blocks of the machine code that the warp executed, with what their instructions did.
+
+        Raises NoPath where the two programs do not belong together.
+        """
+        key = tuple(trace.visits)
+        walk = self._walks.get(key)
+        if walk is None:
+            walk = self._walks[key] = self._walk(trace)
+        events = _Events(trace, self.ptx, self.known)
+        return [Step(number, events.take(self.blocks[number], at)) for number, at in zip(walk.blocks, walk.reached)]
+
+    def _walk(self, trace: WarpTrace) -> Walk:
+        blocks = self.blocks
+        view = _Trace(trace, self.ptx)
+        path: list[int] = []
+        positions: list[int] = []
+        number, repeats = 0, 0
+        while True:
+            block = blocks[number]
+            reached = view.execute(block)
+            repeats = repeats + 1 if reached == view.cursor else 0
+            if repeats > _MOST_REPEATS + len(blocks):
+                address = block.instructions[0].address
+                raise NoPath(f"the machine code at {address:#x} does not follow the path of the PTX: not made of it?")
+            view.cursor = reached
+            path.append(number)
+            positions.append(reached)
+            following = self._next(block, view)
+            if following is None:
+                positions[-1] = view.length  # what is left belongs to the end
+                return Walk(tuple(path), tuple(positions))
+            number = following
+
+    def _next(self, block: MachineBlock, view: _Trace) -> int | None:
+        last = block.instructions[-1]
+        leaves = last.opcode in ("EXIT", "RET")
+        if not block.successors:
+            return None
+        if len(block.successors) == 1 and not leaves:
+            return block.successors[0]
+        choices = [(self._first(successor, view), order) for order, successor in enumerate(block.successors)]
+        # Where both come equally soon, what follows in the code is more likely than a branch to code put aside.
+        best, order = min(choices, key=lambda choice: (choice[0], -choice[1]))
+        return None if best == _FAR and leaves else block.successors[order]
+
+    def _first(self, number: int, view: _Trace, depth: int = 6) -> int:
+        """Where in the trace a block takes up: at its first instruction with effects, else at those behind it."""
+        block = self.blocks[number]
+        if block.anchors:
+            return min(view.following(line) for line in block.anchors[:_LOOKED_AT])
+        found = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
+        if depth and block.successors and found == _FAR:
+            found = min(self._first(successor, view, depth - 1) for successor in block.successors)
+        return found
+
+
+class _Events:
+    """What a warp did and what is still to be given to instructions, in order, the first last."""
+
+    def __init__(self, trace: WarpTrace, ptx: dict[int, PtxBlock], known: set[tuple[int, str]]) -> None:
+        self.queues: dict[tuple[int, str], list[tuple[int, list[Event]]]] = {}
+        self.lost: list[tuple[int, Event]] = []  # whose line no instruction of their family has
+        for at in sorted(trace.events):
+            lines = ptx[trace.visits[at]].lines
+            for event in trace.events[at]:
+                # A guarded instruction that ends a block has its effects in a block of its own behind it.
+                where = at if event.line in lines else max(at - 1, 0)
+                key = (event.line, family_of(event))
+                if key not in known:
+                    self.lost.append((where, event))
+                    continue
+                queue = self.queues.setdefault(key, [])
+                if queue and queue[-1][0] == where:
+                    queue[-1][1].append(event)
+                else:
+                    queue.append((where, [event]))
+        for queue in self.queues.values():
+            queue.reverse()
+        self.lost.reverse()
+
+    def take(self, block: MachineBlock, reached: int) -> tuple[tuple[int, tuple[Event, ...]], ...]:
+        """What the instructions of one execution of a block did, up to a position of the trace."""
+        merged: dict[int, list[Event]] = {}
+        for key, positions in block.places.items():
+            queue = self.queues.get(key)
+            if not queue or queue[-1][0] > reached:
+                continue
+            due: list[list[Event]] = []
+            while queue and queue[-1][0] <= reached:
+                due.append(queue.pop()[1])
+            # Several instructions may be made of one, and one of several that ptxas has merged.
+            for index, events in enumerate(due):
+                merged.setdefault(positions[index * len(positions) // len(due)], []).extend(events)
+        taken: dict[str, int] = {}
+        while self.lost and self.lost[-1][0] <= reached:
+            _, event = self.lost.pop()
+            family = family_of(event)
+            if family == "access":
+                continue  # ptxas needs no access for it
+            positions = block.families.get(family, (len(block.instructions) - 1,))
+            index = taken.get(family, 0)
+            taken[family] = index + 1
+            at = -1 if family == "commit" else min(index, len(positions) - 1)
+            merged.setdefault(positions[at], []).append(event)
+        return tuple((position, tuple(merged[position])) for position in sorted(merged))

@@ -1,0 +1,208 @@
+"""Steady states of loops: found in the traces, and cut out of them.
+
+An iteration of a loop has a signature: the PTX blocks it visits, the transaction barriers it waits for with their
+parities, the barriers it meets.  Where signatures repeat with some period, iterations in the middle can be left out, a
+multiple of the periods of all warps at a time, and what is left is still an execution: barriers see whole rounds of
+their phases.  Whether an iteration more then costs the same time each is for the engine to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.emulator.recording import BlockBarrier, PhaseWait
+from tileiras.sim.estimate.events import ClusterTrace, WarpTrace
+
+LEAST_ITERATIONS = 8
+"""Loops of fewer are replayed whole."""
+_MOST_PERIOD = 24
+_NEARLY = 8
+"""Iterations by which loops of warps that work together may differ: what pipelines peel."""
+
+
+class Loop(NamedTuple):
+    """One execution of a loop by a warp."""
+
+    head: int
+    """The PTX block that it goes back to."""
+    starts: tuple[int, ...]
+    """Positions in the trace where iterations begin, and behind the last."""
+
+    @property
+    def trips(self) -> int:
+        return len(self.starts) - 1
+
+
+class WarpLoops(NamedTuple):
+    """The executions of a warp's longest loop, after how many iterations they repeat, and how many at the start and the
+    end do not."""
+
+    loops: tuple[Loop, ...]
+    period: int
+    lead: int
+    tail: int
+
+
+class SteadyState(NamedTuple):
+    """What can be left out of a cluster's traces."""
+
+    period: int
+    """Iterations that are left out at a time: the least common multiple of the warps'."""
+    trips: int
+    """Iterations of the longest loop."""
+    executions: int
+    """How often a warp runs through the loop."""
+    most: int
+    """Iterations that can be left out of each execution and leave a repetition."""
+    warps: dict[tuple[int, int], WarpLoops]
+    """By rank and warp; warps without such a loop are absent."""
+    lines: tuple[int, int]
+    """First and last line of the PTX of the loop of most instructions."""
+
+
+def loops_of(trace: WarpTrace) -> list[Loop]:
+    """Executions of loops: from the first visit of a block that is gone back to, to where its loop is left."""
+    visits = trace.visits
+    heads = {visits[at] for at in range(1, len(visits)) if visits[at] <= visits[at - 1]}
+    found: list[Loop] = []
+    running: dict[int, list[int]] = {}
+    for at, number in enumerate(visits):
+        back = at > 0 and number <= visits[at - 1]
+        if back:
+            # Going back before a loop's head leaves it.
+            for head in [head for head in running if head > number]:
+                _finish(found, head, running.pop(head), at)
+        if number in heads:
+            if back and number in running:
+                running[number].append(at)
+            else:
+                if number in running:
+                    _finish(found, number, running.pop(number), at)
+                running[number] = [at]
+    for head, starts in running.items():
+        _finish(found, head, starts, len(visits))
+    return found
+
+
+def _finish(found: list[Loop], head: int, starts: list[int], end: int) -> None:
+    if len(starts) > 1:
+        # The last iteration ends where the one before would: what follows is behind the loop.
+        found.append(Loop(head, (*starts, min(end, starts[-1] + starts[-1] - starts[-2]))))
+
+
+def _signatures(trace: WarpTrace, loop: Loop) -> list[tuple]:
+    found = []
+    for start, end in zip(loop.starts, loop.starts[1:]):
+        told: list[object] = []
+        for at in range(start, end):
+            for event in trace.events.get(at, ()):
+                what = event.what
+                if isinstance(what, PhaseWait):
+                    told.append((event.line, what.barrier.offset, what.parity))
+                elif isinstance(what, BlockBarrier):
+                    told.append((event.line, what.number))
+        found.append((tuple(trace.visits[start:end]), tuple(told)))
+    return found
+
+
+def _period(signatures: Sequence[tuple]) -> tuple[int, int, int] | None:
+    """(period, iterations before what repeats, behind it), None where nothing repeats three times."""
+    count = len(signatures)
+    for period in range(1, min(_MOST_PERIOD, count // 3) + 1):
+        same = [signatures[at] == signatures[at + period] for at in range(count - period)]
+        # The longest stretch in which every iteration is like the one a period later.
+        best, start, run = 0, 0, 0
+        for at, equal in enumerate((*same, False)):
+            if equal:
+                run += 1
+                continue
+            if run > best:
+                best, start = run, at - run
+            run = 0
+        if best >= max(2 * period, (count * 3) // 5 - period):
+            return period, start, count - (start + best + period)
+    return None
+
+
+def find(cluster: ClusterTrace, lines: dict[int, tuple[int, ...]]) -> SteadyState | None:
+    """What repeats in a cluster; ``lines``: PTX block -> its lines.  None where no long loop is steady in all warps
+    that run it."""
+    longest: dict[tuple[int, int], list[Loop]] = {}
+    for trace in cluster.warps:
+        loops = loops_of(trace)
+        if loops:
+            most = max(loop.trips for loop in loops)
+            head = next(loop.head for loop in loops if loop.trips == most)
+            longest[trace.rank, trace.warp] = [loop for loop in loops if loop.head == head]
+    trips = max((loop.trips for loops in longest.values() for loop in loops), default=0)
+    if trips < LEAST_ITERATIONS:
+        return None
+    warps: dict[tuple[int, int], WarpLoops] = {}
+    for trace in cluster.warps:
+        loops = longest.get((trace.rank, trace.warp), [])
+        if not loops or max(loop.trips for loop in loops) < trips - _NEARLY:
+            continue
+        found = [_period(_signatures(trace, loop)) for loop in loops]
+        if any(each is None for each in found):
+            return None
+        kept = [each for each in found if each is not None]
+        warps[trace.rank, trace.warp] = WarpLoops(
+            tuple(loops), lcm(*(each[0] for each in kept)), max(each[1] for each in kept), max(each[2] for each in kept)
+        )
+    executions = {len(each.loops) for each in warps.values()}
+    if len(executions) != 1:
+        return None
+    period = lcm(*(each.period for each in warps.values()))
+    room = min(
+        loop.trips - each.lead - each.tail - period for each in warps.values() for loop in each.loops
+    )  # fmt: skip
+    most = max(0, room) // period * period
+    if not most:
+        return None
+    return SteadyState(period, trips, executions.pop(), most, warps, _extent(cluster, warps, lines))
+
+
+def _extent(cluster: ClusterTrace, warps: dict[tuple[int, int], WarpLoops], lines: dict[int, tuple[int, ...]]) -> tuple:
+    best: tuple[int, int, int] = (0, 0, 0)
+    for trace in cluster.warps:
+        own = warps.get((trace.rank, trace.warp))
+        if own is None:
+            continue
+        loop = own.loops[0]
+        inside = [line for at in range(loop.starts[0], loop.starts[1]) for line in lines[trace.visits[at]]]
+        if len(inside) > best[0]:
+            best = (len(inside), min(inside), max(inside))
+    return best[1:]
+
+
+def cut(cluster: ClusterTrace, state: SteadyState, count: int) -> ClusterTrace:
+    """The cluster without ``count`` iterations (a multiple of the period) of each execution of its loop."""
+    if not count:
+        return cluster
+    warps = []
+    for trace in cluster.warps:
+        own = state.warps.get((trace.rank, trace.warp))
+        warps.append(trace if own is None else _cut_warp(trace, own, count))
+    return cluster._replace(warps=tuple(warps))
+
+
+def _cut_warp(trace: WarpTrace, own: WarpLoops, count: int) -> WarpTrace:
+    made = WarpTrace(trace.rank, trace.warp)
+    dropped: list[tuple[int, int]] = []
+    for loop in own.loops:
+        # From the middle of what repeats.
+        first = own.lead + max(0, (loop.trips - own.lead - own.tail - count) // 2)
+        dropped.append((loop.starts[first], loop.starts[first + count]))
+    at = 0
+    for start, end in (*dropped, (len(trace.visits), len(trace.visits))):
+        offset = len(made.visits) - at
+        made.visits += trace.visits[at:start]
+        made.lanes += trace.lanes[at:start]
+        for position in range(at, start):
+            events = trace.events.get(position)
+            if events is not None:
+                made.events[position + offset] = events
+        at = end
+    return made

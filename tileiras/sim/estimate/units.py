@@ -1,0 +1,184 @@
+"""The units of a multiprocessor as servers: each takes one request after the other, in order, for as long as its rate
+says, and what it is busy with is counted by unit and over time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from tileiras.named_tuple import NamedTuple
+from tileiras.sim.estimate.events import LINE, SECTOR, Access
+from tileiras.targets.rates import SHARED_PIPES, SUB_CORES, Gpu
+
+BIN = 128
+"""Cycles of one step of what is kept over time."""
+
+L1_AND_SHARED: dict[str, int] = {
+    "sm_75": 96, "sm_80": 192, "sm_86": 128, "sm_87": 192, "sm_88": 128, "sm_89": 128, "sm_90": 256, "sm_100": 256,
+    "sm_103": 256, "sm_107": 256, "sm_110": 256, "sm_120": 128, "sm_121": 128,
+}  # fmt: skip
+"""KiB that L1 and shared memory of an SM have together (CUDA C++ Programming Guide, "Compute Capabilities": unified
+data cache)."""
+
+SUB_CORE_UNITS = (
+    "issue",
+    "fma",
+    "half",
+    "imad",
+    "alu",
+    "mufu",
+    "ex2",
+    "conversion",
+    "fp64",
+    "uniform",
+    "branch",
+    "tensor",
+)
+SM_UNITS = ("lsu", "shuffle", "shared", "l1", "tma", "l2", "dram", "tensor_memory")
+#: Unit -> how it is called in results.
+TITLES = {
+    "issue": "issue", "fma": "FMA", "half": "FP16", "imad": "IMAD", "alu": "ALU", "mufu": "MUFU", "ex2": "MUFU",
+    "conversion": "conversion", "fp64": "FP64", "uniform": "uniform", "branch": "branch", "tensor": "tensor",
+    "lsu": "LSU", "shuffle": "shuffle", "shared": "shared memory", "l1": "L1", "tma": "TMA", "l2": "L2", "dram": "DRAM",
+    "tensor_memory": "tensor memory",
+}  # fmt: skip
+
+
+class Shares(NamedTuple):
+    """What one SM gets of what all SMs share."""
+
+    l2: float
+    """Bytes a cycle."""
+    dram: float
+    miss: Callable[[int], float]
+    """Global address -> share of the bytes there that L2 has to get from DRAM, or bring there."""
+
+
+_OWNER = 48
+"""Above the bits of an address."""
+
+
+class Cache:
+    """L1: lines of 128 bytes by last use, of which sectors are present."""
+
+    def __init__(self, size: int) -> None:
+        self.lines: OrderedDict[int, int] = OrderedDict()
+        self.capacity = max(16, size // LINE)
+
+    def misses(self, sectors: list[int], owner: int) -> int:
+        """How many sectors are not there; afterwards they are.
+
+        Clusters that replay one trace stand for such with addresses of their own: ``owner`` tells them apart.
+        """
+        count = 0
+        lines = self.lines
+        for sector in sectors:
+            line, bit = sector >> 2 | owner << _OWNER, 1 << (sector & 3)
+            present = lines.pop(line, 0)
+            if not present & bit:
+                count += 1
+            lines[line] = present | bit
+        while len(lines) > self.capacity:
+            lines.popitem(last=False)
+        return count
+
+
+class Multiprocessor:
+    """``free``: unit -> when each of its instances is done with what it has been given."""
+
+    def __init__(self, gpu: Gpu, shares: Shares, cache_bytes: int) -> None:
+        self.gpu = gpu
+        self.shares = shares
+        self.free: dict[str, list[float]] = {}
+        for name in SUB_CORE_UNITS:
+            self.free[name] = [0.0] if name in SHARED_PIPES else [0.0] * SUB_CORES
+        for name in SM_UNITS:
+            self.free[name] = [0.0]
+        if gpu.lanes.get("ex2") == gpu.lanes.get("mufu"):
+            self.free["ex2"] = self.free["mufu"]  # one unit
+        self.busy: dict[str, float] = dict.fromkeys(self.free, 0.0)
+        self.bins: dict[str, dict[int, float]] = {name: {} for name in self.free}
+        self.cache = Cache(cache_bytes)
+        self.operand_reads = (0.0, 0.0)
+        """Until when tensor cores read operands of shared memory, and which share of its port they take."""
+
+    def take(self, unit: str, instance: int, at: float, cycles: float) -> float:
+        """Give a unit work that takes it so many cycles; when it begins with it."""
+        free = self.free[unit]
+        if instance >= len(free):
+            instance = 0
+        start = free[instance]
+        if start < at:
+            start = at
+        free[instance] = start + cycles
+        self.count(unit, start, cycles)
+        return start
+
+    def count(self, unit: str, start: float, cycles: float) -> None:
+        """A unit is busy, whether or not others have to wait for it."""
+        self.busy[unit] += cycles
+        bins = self.bins[unit]
+        at = int(start) // BIN
+        while cycles > 0:
+            part = min(cycles, (at + 1) * BIN - start)
+            bins[at] = bins.get(at, 0.0) + part
+            cycles -= part
+            at += 1
+            start = at * BIN
+
+    # -- shared memory ---------------------------------------------------------------------------------------------
+
+    def shared_access(self, at: float, wavefronts: float) -> float:
+        """When the port has served an access; slower while tensor cores read their operands through it."""
+        until, share = self.operand_reads
+        if at < until:
+            wavefronts /= max(0.1, 1.0 - share)
+        self.take("lsu", 0, at, 1.0)
+        return self.take("shared", 0, at, wavefronts) + wavefronts
+
+    # -- global memory ---------------------------------------------------------------------------------------------
+
+    def l2_transfer(self, at: float, size: float, missing: float) -> tuple[float, float]:
+        """(when L2 and DRAM begin with ``size`` bytes, when they have moved them); ``missing``: share of DRAM."""
+        start = self.take("l2", 0, at, size / self.shares.l2)
+        done = start + size / self.shares.l2
+        if missing:
+            cycles = size * missing / self.shares.dram
+            done = max(done, self.take("dram", 0, at, cycles) + cycles)
+        return start, done
+
+    def backlog(self, at: float) -> float:
+        """When L2 and DRAM are done with what they have been given."""
+        return max(at, self.free["l2"][0], self.free["dram"][0])
+
+    def latency(self, missing: float) -> float:
+        """Of a load that L2 has or, with a probability, DRAM."""
+        latency = self.gpu.latency
+        return latency["l2"] + missing * (latency["dram"] - latency["l2"])
+
+    def global_access(self, at: float, access: Access, owner: int, cached: bool) -> tuple[float, float]:
+        """(when a load or store of a warp has left the SM, when its result is there)."""
+        sectors = access.sectors
+        lines = len(np.unique(sectors // (LINE // SECTOR))) if sectors.size > 1 else 1
+        cycles = max(lines, access.bytes / self.gpu.bytes_per_cycle["l1"])
+        # Addresses of 32 lanes at a time, and the words of wide accesses in turns.
+        self.take("lsu", 0, at, max(1.0, access.size / 4) * 32 / self.gpu.lanes["lsu"])
+        served = self.take("l1", 0, at, cycles) + cycles
+        misses = self.cache.misses(sectors.tolist(), owner) if cached else sectors.size
+        if not misses:
+            return served, served + self.gpu.latency["l1"]
+        missing = self.shares.miss(int(sectors[0]) * SECTOR)
+        start, done = self.l2_transfer(served, misses * SECTOR, missing)
+        return start, done + self.latency(missing)
+
+    # -- tensor cores ----------------------------------------------------------------------------------------------
+
+    def read_operands(self, start: float, cycles: float, size: float) -> None:
+        """Tensor cores read ``size`` bytes of shared memory while they multiply, or as long as the port takes."""
+        port = size / self.gpu.bytes_per_cycle["shared"]
+        if port:
+            self.count("shared", start, port)
+            cycles = max(cycles, port)
+            self.operand_reads = (max(self.operand_reads[0], start + cycles), port / cycles)
