@@ -1,8 +1,8 @@
 """Running kernels without a GPU: the cuda_tile interpreter, the PTX emulator, and the clock.
 
 ``interpret`` says what a cuda_tile module means, ``emulate`` what a PTX text does, ``estimate`` how long it takes on a
-GPU; they take their arguments the same way and share :class:`Memory`.  The names are resolved on first use, so that importing ``tileiras`` stays cheap and
-the emulator can be used without any of the compiler being loaded.
+GPU; they take their arguments the same way and share :class:`Memory`.  The names are resolved on first use, so that
+importing ``tileiras`` stays cheap and the emulator can be used without any of the compiler being loaded.
 """
 
 _EXPORTS = {
