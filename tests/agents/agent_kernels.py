@@ -6,6 +6,7 @@ Each copies rows of `TILE` elements from %a through a pipe; what becomes of them
 from __future__ import annotations
 
 from tests.lowering.tileas_to_llvm.harness import encoding
+
 from tileiras.layout import LinearLayout
 
 TILE = 256
@@ -16,6 +17,7 @@ POINTER = "!nv_tileaa.ptr<f32>"
 TOKEN = "!nv_tileaa.mem_token"
 SHARED = f"#nv_tileas.shared<offset = [{', '.join(f'[{1 << bit}]' for bit in range(8))}]>"
 LD, ST, CP = (f"#nv_tileas.copy_atom<{name}, 4>" for name in ("ld_global", "st_global", "cp_async"))
+INSIDE = "nv_tileaa.inbounds = array<i1: true>"
 PIPE = "nv_tileas.async.pipeline"
 
 
@@ -41,14 +43,14 @@ def buffer(depth: int) -> str:
 
 def load(row: str, warps: int, name: str = "%x", view: str = "%va") -> str:
     return (
-        f"{name}, %t_{name[1:]} = nv_tileas.tiled_load {view}[{row}] {{atom = {LD}, nv_tileaa.inbounds = array<i1: true>}}"
+        f"{name}, %t_{name[1:]} = nv_tileas.tiled_load {view}[{row}] {{atom = {LD}, {INSIDE}}}"
         f" : {VIEW}, (i32) -> {tile(warps)}, {TOKEN}"
     )
 
 
 def store(value: str, row: str, warps: int, view: str = "%vb") -> str:
     return (
-        f"%s_{value[1:]} = nv_tileas.tiled_store {value}, {view}[{row}] {{atom = {ST}, nv_tileaa.inbounds = array<i1: true>}}"
+        f"%s_{value[1:]} = nv_tileas.tiled_store {value}, {view}[{row}] {{atom = {ST}, {INSIDE}}}"
         f" : {tile(warps)}, {VIEW}, (i32) -> {TOKEN}"
     )
 
@@ -56,14 +58,14 @@ def store(value: str, row: str, warps: int, view: str = "%vb") -> str:
 def filled(kind: str, row: str, warps: int, depth: int) -> str:
     """Fills the acquired stage of %q, at iterator %i, with a row of %a."""
     if kind == "cp_async":
-        attributes = f"atom = {CP}, layout = {encoding(layout(warps))}, nv_tileaa.inbounds = array<i1: true>"
+        attributes = f"atom = {CP}, layout = {encoding(layout(warps))}, {INSIDE}"
         return f"""
         %stage = {PIPE}.get_stage %i : i32
         nv_tileas.async.tiled_load %va[{row}] into %ring[%stage : i32] {{{attributes}}}
           : {VIEW}, (i32), {buffer(depth)}"""
     if kind == "bulk_load":
         return f"""
-        nv_tileas.async.bulk_load %va[{row}] into %q {{nv_tileaa.inbounds = array<i1: true>}} : {VIEW}, (i32)"""
+        nv_tileas.async.bulk_load %va[{row}] into %q {{{INSIDE}}} : {VIEW}, (i32)"""
     return f"""
         {load(row, warps)}
         {PIPE}.producer_write %x into %q : {tile(warps)}"""
@@ -73,7 +75,7 @@ def drained(kind: str, row: str, warps: int, view: str = "%vb") -> str:
     """Puts twice what is in the stage of %q in a row of a view, or what is in it by a bulk copy."""
     if kind == "bulk_store":
         return f"""
-        nv_tileas.async.bulk_store %q to {view}[{row}] {{nv_tileaa.inbounds = array<i1: true>}} : {VIEW}, (i32)"""
+        nv_tileas.async.bulk_store %q to {view}[{row}] {{{INSIDE}}} : {VIEW}, (i32)"""
     return f"""
         %y = {PIPE}.consumer_read %q : {tile(warps)}
         %z = nv_tileas.addf %y, %y : {tile(warps)}
@@ -139,7 +141,8 @@ module {{
     {before}
     %ring = nv_tileas.alloc_tensor : {buffer(depth)}
     %p, %c = {PIPE}.create_pipeline %ring stages {depth} producer = {kinds[0]} consumer = {kinds[1]} : {buffer(depth)}
-    {PIPE}.agent_switch num_agents_per_group = [{", ".join("1" for _ in agents)}] num_warps = [{counts}]{limits} {regions}
+    {PIPE}.agent_switch num_agents_per_group = [{", ".join("1" for _ in agents)}] num_warps = [{counts}]{limits}
+      {regions}
     nv_tileas.dealloc_tensor %ring : {buffer(depth)}
     {after}
     nv_tileaa.return

@@ -8,8 +8,8 @@ An mbarrier tells phases apart by their parity alone.  In every state in which a
 for has to be the current or the preceding one; an earlier or a later one of the same parity is taken for it (PTX ISA,
 "mbarrier.test_wait").
 
-Bounds: loops whose trip count is not a constant, or one above `EXACT_TRIPS`, run each number of times in `_trips`; loops
-of different agents with the same bounds run equally often, and so do all loops whose bounds only one agent has.
+Bounds: loops whose trip count is not a constant, or one above `EXACT_TRIPS`, run each number of times in `_trips`;
+loops of different agents with the same bounds run equally often, and so do all loops whose bounds only one agent has.
 Branches on one condition go one way in all agents.  Copies land some time, so that arrivals count at once.
 """
 

@@ -31,6 +31,8 @@ BROKEN = {
     "more bytes expected": (r"(expect_tx.*), 2304;", r"\1, 2560;", "lacks 256 bytes of transactions"),
     "more arrivals awaited": (r"(init.*), 4;", r"\1, 5;", r"lacks 1 of 5 arrivals"),
     "no barrier of the block after init": (r"READY:\nbar.sync 0;", "READY:", "was initialised at line|not initialised"),
+    "no fence behind init": (
+        r"fence.mbarrier_init.release.cluster;", "", "no fence.mbarrier_init or fence.proxy.async between"),
     "no fence before the product": (r"wgmma.fence.sync.aligned;", "", "no wgmma.fence"),
     "no wait for the product": (r"wgmma.wait_group.sync.aligned 0;", "", "before wgmma.wait_group|race"),
     "the stage is released before the product is waited for": (

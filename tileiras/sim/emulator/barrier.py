@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import proxies, waits
+from .barrier_objects import show_initialised
 from .cluster import decode_cluster_barrier
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .map_proxy import decode_map_fence
@@ -239,6 +240,8 @@ def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
 def _fence_proxy(group, shared: bool, everywhere: bool) -> None:
     if group.launch.races is not None:
         proxies.fence(group.launch.races, group, shared, everywhere)
+    if shared:
+        show_initialised(group)
 
 
 @instruction("membar", "fence")
@@ -262,7 +265,7 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         return
     decoder.operands(0)
     # Without an order, `fence` is `fence.sc` (PTX ISA, "membar, fence"); `membar` always is.
-    modifiers.take("mbarrier_init")
+    initialised = modifiers.take("mbarrier_init")
     modifiers.take("sc", "acq_rel", "acquire", "release")
     if modifiers.take("sync_restrict"):
         modifiers.take("shared::cta", "shared::cluster")
@@ -271,5 +274,7 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     def step(group) -> None:
         if group.launch.races is not None:
             group.launch.races.clocks.fence(group, scope)
+        if initialised:
+            show_initialised(group)
 
     decoder.emit(step)

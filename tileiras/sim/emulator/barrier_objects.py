@@ -58,11 +58,20 @@ def complete(group, thread: int, cell: int, known=None) -> None:
         races.clocks.complete(int(group.numbers[thread]), block, -1 - cell * 8 // races.granule, known)
 
 
-def barrier_cell(group, item: Instruction, space: str, address: int, thread: int) -> int:
-    """The element of shared memory that holds a barrier."""
+def barrier_cell(
+    group, item: Instruction, space: str, address: int, thread: int, asynchronous: bool = False
+) -> int:
+    """The element of shared memory that holds a barrier, which the asynchronous proxy signals with ``asynchronous``."""
     (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
-    check_initialised(group, item, [int(access.index[0])], [thread])
-    return int(access.index[0])
+    element = int(access.index[0])
+    check_initialised(group, item, [element], [thread])
+    hidden = group.batch.unfenced_barriers.get(element) if asynchronous else None
+    if hidden is not None:
+        group.fault(
+            f"this barrier was initialised at line {hidden.item.line} ({hidden.item.text}), and no "
+            "fence.mbarrier_init or fence.proxy.async between", item, thread,
+        )  # fmt: skip
+    return element
 
 
 def barriers_at(group, item: Instruction, address: int, space: str) -> tuple[np.ndarray, list[int], list[int]]:
@@ -110,7 +119,18 @@ def note_init(group, item: Instruction, element: int, thread: int) -> None:
     barriers = group.batch.cluster_barriers
     phase = int(barriers.phase[int(group.cta[thread]) // barriers.members])
     group.batch.initialised[element] = Initialised(number, clock, item, phase)
+    group.batch.unfenced_barriers[element] = group.batch.initialised[element]
     group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
+
+
+def show_initialised(group) -> None:
+    """The active threads run a fence by which the asynchronous proxy sees the barriers that they have initialised
+    (PTX ISA, "membar, fence": `.mbarrier_init`, `.proxy.async`)."""
+    hidden = group.batch.unfenced_barriers
+    if hidden:
+        own = set(group.numbers[group.active()].tolist())
+        for element in [element for element, known in hidden.items() if known.thread in own]:
+            del hidden[element]
 
 
 def check_initialised(group, item: Instruction, elements: list[int], threads: list[int]) -> None:

@@ -135,7 +135,8 @@ def _begin(group, item: Instruction, form: _Form, thread: int) -> None:
         stored = _span(group, item, form.spaces[0], in_block(base, rank), count, thread, writes, chosen, dtype)
         cell = None
         if form.barrier is not None:
-            cell = barrier_cell(group, item, "shared", in_block(int(group.full(form.barrier)[thread]), rank), thread)
+            signalled = in_block(int(group.full(form.barrier)[thread]), rank)
+            cell = barrier_cell(group, item, "shared", signalled, thread, asynchronous=True)
             check_places(group, item, stored, cell, thread, other=form.strict)
         begin_landing(group, item, stored, reads=form.combine is not None)
         copy = BulkCopy(group, item, thread, loaded, stored, cell, convert, form.combine)

@@ -78,7 +78,7 @@ def _decode_request(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             for rank in range(group.launch.members) if multicast else [None]:
                 addresses = np.array([in_block(base, rank)], np.uint64)
                 stored = resolve(group, item, space, addresses, _RESPONSE, True, np.array([thread]), _BYTES)
-                cell = barrier_cell(group, item, space, in_block(bar, rank), thread)
+                cell = barrier_cell(group, item, space, in_block(bar, rank), thread, asynchronous=True)
                 check_places(group, item, stored, cell, thread)
                 begin_landing(group, item, stored)
                 group.batch.bulk_copies.append(Request(group, item, thread, stored, cell, answer))

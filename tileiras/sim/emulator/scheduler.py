@@ -190,6 +190,8 @@ class Batch:
         self.arrivals = waits.Arrivals()
         self.moved = False  # something in flight has come closer, though no warp has issued anything
         self.initialised: dict[int, Initialised] = {}  # transaction barriers, by their element of shared memory
+        self.unfenced_barriers: dict[int, Initialised] = {}
+        """Those that the asynchronous proxy has not been shown."""
         self.known_initialised: set[tuple[int, WarpGroup, int]] = set()
         """(barrier, thread of a group) for threads that are known to come after its initialisation."""
         self.units: dict[str, object] = {}

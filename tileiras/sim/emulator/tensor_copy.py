@@ -93,7 +93,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
                 signalled = int(group.full(barrier)[thread])
                 if pair and number is not None:  # in the pair of each block, the one that the address names
                     number = number & ~1 | signalled >> RANK_BIT & 1
-                cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread)
+                cell = barrier_cell(group, item, "shared", in_block(signalled, number), thread, asynchronous=True)
                 check_places(group, item, stored, cell, thread, pair=pair)
                 begin_landing(group, item, stored)
                 copy = BulkCopy(group, item, thread, loaded, stored, cell, _loaded(made, chosen))
