@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.agents.agent_kernels import TILE
-from tests.lowering.tileas_to_llvm import harness
+from tests import tileas_stage
+from tests.kernels.agents import TILE
 from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
 from tileiras.passes.tileaa_agent_verifier import AgentVerifier
@@ -25,7 +25,7 @@ def verify(text: str, gpu: str = "sm_90") -> None:
 
 def ptx(text: str, gpu: str = "sm_90") -> str:
     verify(text, gpu)
-    return harness.ptx(text, gpu)
+    return tileas_stage.ptx(text, gpu)
 
 
 def values(seed: int = 0) -> np.ndarray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.agents import agent_kernels as kernels
 from tests.agents.running import SEEDS, check, ptx, run, sites, survives
+from tests.kernels import agents as kernels
 from tileiras.targets import target
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 

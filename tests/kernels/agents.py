@@ -5,8 +5,7 @@ Each copies rows of `TILE` elements from %a through a pipe; what becomes of them
 
 from __future__ import annotations
 
-from tests.lowering.tileas_to_llvm.harness import encoding
-
+from tests.kernels.tileaa import encoding
 from tileiras.layout import LinearLayout
 
 TILE = 256
