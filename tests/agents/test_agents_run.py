@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,49 @@ def test_nothing_that_orders_two_groups_of_consumers_is_superfluous():
 
     assert survives(code, judge)
     assert [line for line, broken in sites(code) if survives(broken, judge)] == []
+
+
+def test_stages_from_beginning_to_end():
+    code = ptx(kernels.whole_stages("sm_90"))
+
+    def judge(code, seed):
+        a, b, _ = run(code, seed)
+        check(b, (a + 1) ** 2)
+
+    assert survives(code, judge)
+    assert [line for line, broken in sites(code) if survives(broken, judge)] == []
+
+
+@pytest.mark.parametrize("depth", (2, 3))
+def test_a_stage_that_is_released_a_round_later(depth):
+    code = ptx(kernels.held_stage("sm_90", depth))
+    for seed in SEEDS:
+        a, b, _ = run(code, seed)
+        check(b, a)
+
+
+@pytest.mark.parametrize("block_warps", [0, 8])
+def test_agents_exchange_elements_in_scratch_memory_of_their_own(block_warps, assemble):
+    """Their barriers count their threads, whatever warps the CTA has beside them."""
+    code = ptx(kernels.exchanging("sm_90", block_warps))
+    assemble(code, "sm_90")
+    barriers = re.findall(r"bar(?:rier)?\.sync\s+([^;]*);", code)
+    assert sorted(set(barriers)) == ["0", "1, 64", "2, 64"]
+    assert f".reqntid {32 * (block_warps or 5)}\n" in code
+    for seed in SEEDS:
+        a, b, c = run(code, seed)
+        check(b, 2 * a)
+        check(c, 2 * a)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_agents_may_not_share_a_barrier(at):
+    """With one number for both, their threads are counted together."""
+    code = ptx(kernels.exchanging("sm_90"))
+
+    def judge(code, seed):
+        a, b, c = run(code, seed)
+        check(b, 2 * a)
+        check(c, 2 * a)
+
+    assert not survives(re.sub(r"(bar(?:rier)?\.sync)\s+[12], 64;", rf"\1 {at}, 64;", code), judge)

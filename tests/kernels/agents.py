@@ -212,3 +212,90 @@ def persistent(kind: str, depth: int, gpu: str, columns: int = 3) -> str:
         (1, nested("%p", "", filled(kind, "%row", 1, depth), "")),
     ]
     return kernel(agents, depth, (kind, "ld_shared"), gpu)
+
+
+def whole_stages(gpu: str, depth: int = 2) -> str:
+    """produce_one and consume_one: the producer adds 1, the consumer multiplies by what it has read."""
+    here, there = tile(2), tile(4)
+    ones = f"%ones = arith.constant dense<1.0> : tensor<{TILE}xf32> as {here}"
+    iterator = "!nv_tileas.pipeline_iterator"
+    produces = f"""
+      {ones}
+      %i0 = {PIPE}.create_iterator %p : !nv_tileas.producer_token
+      %last = scf.for %row = %zero to %n step %one iter_args(%i = %i0) -> ({iterator}) : i32 {{
+        %q = {PIPE}.produce_one %p, %i attributes {{producer_types = [{here}]}} {{
+        ^bb0(%before: {here}):
+          {load("%row", 2)}
+          %y = nv_tileas.addf %x, %ones : {here}
+          {PIPE}.yield %y : {here}
+        }}
+        %j = {PIPE}.inc_iter %i
+        scf.yield %j : {iterator}
+      }}
+      {PIPE}.yield"""
+    consumes = f"""
+      %i0 = {PIPE}.create_iterator %c : !nv_tileas.consumer_token
+      %last = scf.for %row = %zero to %n step %one iter_args(%i = %i0) -> ({iterator}) : i32 {{
+        %r, %z = {PIPE}.consume_one %c, %i attributes {{consumer_types = [{there}]}}
+            : !nv_tileas.consumer_token, {there} {{
+        ^bb0(%y: {there}):
+          %w = nv_tileas.mulf %y, %y : {there}
+          {PIPE}.yield %w : {there}
+        }}
+        {store("%z", "%row", 4)}
+        %j = {PIPE}.inc_iter %i
+        scf.yield %j : {iterator}
+      }}
+      {PIPE}.yield"""
+    return kernel([(4, consumes), (2, produces)], depth, gpu=gpu)
+
+
+def held_stage(gpu: str, depth: int = 3) -> str:
+    """The consumer releases a stage one round after it has read it, as a product in flight would ask for."""
+    iterator, token = "!nv_tileas.pipeline_iterator", "!nv_tileas.consumer_token"
+    consumes = f"""
+      %i0 = {PIPE}.create_iterator %c : {token}
+      %w0 = {PIPE}.consumer_wait %c, %i0
+      %i1 = {PIPE}.inc_iter %i0
+      %y0 = {PIPE}.consumer_read %w0 : {tile(4)}
+      {store("%y0", "%zero", 4)}
+      %last, %held = scf.for %row = %one to %rows step %one iter_args(%i = %i1, %before = %w0)
+          -> ({iterator}, {token}) : i32 {{
+        %q = {PIPE}.consumer_wait %c, %i
+        %r = {PIPE}.consumer_release %before
+        %y = {PIPE}.consumer_read %q : {tile(4)}
+        {store("%y", "%row", 4)}
+        %j = {PIPE}.inc_iter %i
+        scf.yield %j, %q : {iterator}, {token}
+      }}
+      %done = {PIPE}.consumer_release %held
+      {PIPE}.yield"""
+    before = "%rows = nv_tileas.assume #nv_tileaa.bounded<1, ?>, %n : i32"
+    agents = [(4, consumes), (1, producer("cp_async", 1, depth).replace("%n step", "%rows step"))]
+    return kernel(agents, depth, ("cp_async", "ld_shared"), gpu, before=before)
+
+
+def exchanging(gpu: str, block_warps: int = 0) -> str:
+    """Two consumers whose threads exchange elements through scratch memory: one turns every row around, and both sum
+    their rows, by warps that are not the CTA's first ones."""
+    warps = 2
+    order = layout(warps).to_coordinates()
+    bases = [basis for name in ("register", "lane", "warp") for basis in order[name]]
+    turned = [(TILE // 2 // basis[0],) for basis in bases]
+    counts = {name: len(order[name]) for name in ("register", "lane", "warp")}
+    parts, at = [], 0
+    for name, count in counts.items():
+        parts.append(f"{name} = [{', '.join(f'[{basis[0]}]' for basis in turned[at : at + count])}]")
+        at += count
+    other = f"tensor<{TILE}xf32, #nv_tileas.linear<{', '.join(parts)}>>"
+    scattered = f"""
+        %y = {PIPE}.consumer_read %q : {other}
+        %w = nv_tileas.convert_layout %y : {other} -> {tile(warps)}
+        %z = nv_tileas.addf %w, %w : {tile(warps)}
+        {{}}"""
+    agents = [
+        (warps, rounds("%c", "consumer_wait", scattered.format(store("%z", "%row", warps)), "consumer_release")),
+        (1, producer("cp_async", 1, 2)),
+        (warps, rounds("%c", "consumer_wait", scattered.format(store("%z", "%row", warps, "%vc")), "consumer_release")),
+    ]
+    return kernel(agents, 2, ("cp_async", "ld_shared"), gpu, warps=warps, block_warps=block_warps)

@@ -1,0 +1,407 @@
+"""What agents do to pipes and barriers: the program of each, run on its own, as a list of events.
+
+Only numbers that decide how often loops run and which way branches go are computed, besides iterators and tokens.  What
+such a number depends on and nothing here knows (an argument, what is loaded) is assumed: `Assumption` has a number for
+each, the same for all agents that compute it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import lcm
+from typing import Any, Literal
+
+from tileiras.dialects import arith, nvvm, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.nv_tileas.agents import AgentSwitchOp, YieldOp
+from tileiras.dialects.nv_tileas.pipes import (
+    ConsumeOneOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    IncIterOp,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+)
+from tileiras.ir import Block, BlockArgument, IntegerType, Operation, Value
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets.sm import WARP_SIZE
+
+from .incoming import incoming
+from .pipes import agent_of, pipe_of
+from .ranges import RangeAnalysis
+
+Finding = tuple[Operation, str]
+Side = Literal["full", "empty"]
+Key = Any
+"""What a number is computed of: a value, or the operation and the keys of its operands."""
+
+Assumption = Mapping[Key, int]
+
+MOST_EVENTS = 4096
+"""Of one agent."""
+
+
+class Event(NamedTuple):
+    """One step of an agent.  Of an mbarrier, `where` is (pipe, stage, side), `parity` the one that the agent waits for,
+    and `turn` the number of the phase that it means; of a named barrier `where` is its number and its threads, and
+    `turn` counts the agent's own.  `weight`: arrivals, in agents, or threads of a named barrier."""
+
+    op: Operation
+    what: Literal["wait", "arrive"]
+    where: Any
+    parity: int = 0
+    turn: int = 0
+    weight: int = 1
+
+
+class PipeIterator(NamedTuple):
+    """What an iterator holds: the stage, and the parity of the rounds before."""
+
+    stage: int
+    parity: int
+
+
+class TooLong(Exception):
+    """A program of more than `MOST_EVENTS` events."""
+
+
+class Impossible(Exception):
+    """An assumption that the kernel excludes, or under which it divides by zero."""
+
+
+NAMED = (tileas.BarrierOp, nvvm.BarrierOp, nvvm.BarrierArriveOp)
+EVENTS = (
+    ProducerAcquireOp, ProducerCommitOp, ConsumerWaitOp, ConsumerReleaseOp, ProduceOneOp, ConsumeOneOp, IncIterOp,
+    *NAMED,
+)  # fmt: skip
+
+
+def has_events(op: Operation) -> bool:
+    return any(isinstance(inner, EVENTS) for inner in op.walk())
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b,
+    "ult": lambda a, b: a < b, "ule": lambda a, b: a <= b, "ugt": lambda a, b: a > b, "uge": lambda a, b: a >= b,
+}  # fmt: skip
+"""What is assumed is small and positive, so that signs make no difference."""
+
+_COMPUTED: dict[type[Operation], Callable[..., int]] = {
+    arith.AddIOp: lambda a, b: a + b,
+    arith.SubIOp: lambda a, b: a - b,
+    arith.MulIOp: lambda a, b: a * b,
+    arith.DivSIOp: lambda a, b: int(a / b),
+    arith.DivUIOp: lambda a, b: a // b,
+    arith.CeilDivSIOp: lambda a, b: -(-a // b),
+    arith.CeilDivUIOp: lambda a, b: -(-a // b),
+    arith.FloorDivSIOp: lambda a, b: a // b,
+    arith.RemSIOp: lambda a, b: a - b * int(a / b),
+    arith.RemUIOp: lambda a, b: a % b,
+    arith.AndIOp: lambda a, b: a & b,
+    arith.OrIOp: lambda a, b: a | b,
+    arith.XOrIOp: lambda a, b: a ^ b,
+    arith.MaxSIOp: max,
+    arith.MaxUIOp: max,
+    arith.MinSIOp: min,
+    arith.MinUIOp: min,
+    arith.SelectOp: lambda c, a, b: a if c else b,
+    arith.ExtSIOp: lambda a: a,
+    arith.ExtUIOp: lambda a: a,
+    arith.TruncIOp: lambda a: a,
+}
+
+
+def _computes(op: Operation | None) -> bool:
+    return op is not None and (type(op) in _COMPUTED or isinstance(op, (arith.CmpIOp, arith.ConstantOp, aa.AssumeOp)))
+
+
+def _constant(value: Value) -> int | None:
+    op: Any = value.defining_op
+    return op.value.value if isinstance(op, arith.ConstantOp) and hasattr(op.value, "value") else None
+
+
+def _compute(op: Any, number: Callable[[Value], int]) -> int:
+    if isinstance(op, arith.ConstantOp):
+        return op.value.value
+    arguments = [number(value) for value in op.operands]
+    if isinstance(op, arith.CmpIOp):
+        return int(_COMPARED[op.predicate.value](*arguments))
+    if isinstance(op, aa.AssumeOp):
+        _check_assumed(op.predicate, arguments[0])
+        return arguments[0]
+    try:
+        return _COMPUTED[type(op)](*arguments)
+    except ZeroDivisionError:
+        raise Impossible from None
+
+
+def _check_assumed(predicate: Any, number: int) -> None:
+    if isinstance(predicate, aa.BoundedAttr):
+        lower, upper = predicate.lower, predicate.upper
+        if lower is not None and number < lower or upper is not None and number > upper:
+            raise Impossible
+    if isinstance(predicate, aa.DivByAttr) and number % predicate.divisor:
+        raise Impossible
+
+
+def key_of(value: Value, depth: int = 8) -> Key:
+    """Equal for values of different agents that are computed alike."""
+    op = value.defining_op
+    if op is None or op.regions or agent_of(op) is None or depth == 0:
+        return value
+    number = list(op.results).index(value)
+    return op.name, tuple(op.attributes.items()), number, tuple(key_of(operand, depth - 1) for operand in op.operands)
+
+
+class Decisive:
+    """The values that decide how often loops with events run, and which way branches go."""
+
+    def __init__(self, programs: Iterable[Block]) -> None:
+        self.values: set[Value] = set()
+        self.unknown: dict[Key, Value] = {}
+        """Those that have to be assumed."""
+        self.scale = 1
+        """What all steps and divisors of the loops divide."""
+        pending: list[Value] = []
+        for program in programs:
+            for op in (inner for outer in program.operations for inner in outer.walk()):
+                if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)) and has_events(op):
+                    pending += _controls(op)
+        while pending:
+            value = pending.pop()
+            if value not in self.values:
+                self.values.add(value)
+                pending += self._needed(value)
+
+    def _needed(self, value: Value) -> list[Value]:
+        op: Any = value.defining_op
+        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op, scf.ForOp) and value.index == 0:
+            loop: Any = value.block.parent_op
+            return [loop.lower_bound, loop.step]
+        carried = incoming(value)
+        if carried is not None:
+            return [each.value for each in carried]
+        if not _computes(op):
+            self.unknown[key_of(value)] = value
+            return []
+        if isinstance(op, aa.AssumeOp) and isinstance(op.predicate, aa.DivByAttr):
+            self._scale_by(op.predicate.divisor)
+        if isinstance(op, arith.ConstantOp) and not isinstance(value.type, IntegerType):
+            self.unknown[key_of(value)] = value
+        return list(op.operands)
+
+    def _scale_by(self, number: int | None) -> None:
+        if number is not None and 1 < number <= 4096:
+            self.scale = lcm(self.scale, number)
+
+    def note_steps(self) -> None:
+        """Takes the steps of loops and constant divisors into the scale, so that assumed extents are whole numbers of
+        trips."""
+        for value in self.values:
+            for user in value.users:
+                if isinstance(user, scf.ForOp):
+                    self._scale_by(_constant(user.step))
+                elif isinstance(user, (arith.DivSIOp, arith.DivUIOp, arith.CeilDivSIOp, arith.CeilDivUIOp)):
+                    self._scale_by(_constant(user.operands[1]))
+
+
+def _controls(op: Any) -> list[Value]:
+    if isinstance(op, scf.ForOp):
+        return [op.lower_bound, op.upper_bound, op.step]
+    return [op.condition] if isinstance(op, scf.IfOp) else []
+
+
+def candidates(key: Key, value: Value, scale: int, depth: int, ranges: RangeAnalysis) -> list[int]:
+    """The numbers that are assumed for an unknown one: few, and enough for every stage to be used twice."""
+    if isinstance(value.type, IntegerType) and value.type.width == 1:
+        return [0, 1]
+    if any(isinstance(user, scf.ForOp) and user.step is value for user in value.users):
+        return [1]
+    low, high = ranges.range(value)
+    found = [scale * trips for trips in (0, 1, 2, 2 * depth + 1)]
+    return [number for number in found if low <= number <= high] or [max(low, 0)]
+
+
+# ---- the program of an agent -----------------------------------------------------------------------------------------
+
+
+class Run:
+    """The events of one agent under an assumption.
+
+    Raises TooLong and Impossible.  `wrong` is what is wrong whatever others do.
+    """
+
+    def __init__(self, program: Block, number: int, decisive: Decisive, assumption: Assumption) -> None:
+        self.number = number
+        self.events: list[Event] = []
+        self.wrong: Finding | None = None
+        self._decisive = decisive.values
+        self._assumption = assumption
+        self._turns: dict[Key, int] = {}
+        self._values: dict[Value, Any] = {}
+        self._held: dict[tuple[CreatePipelineOp, Side], list[int]] = {}
+        self._warps = _warps(program)
+        self._block(program)
+
+    def _number(self, value: Value) -> int:
+        found = self._values.get(value)
+        if found is None:
+            op = value.defining_op
+            known = op is not None and _computes(op)
+            found = _compute(op, self._number) if known else self._assumption[key_of(value)]
+            if agent_of(op) is None if op is not None else True:
+                self._values[value] = found
+        return found
+
+    def _carried(self, values: Iterable[Value]) -> list[Any]:
+        return [self._number(value) if value in self._decisive else self._values.get(value) for value in values]
+
+    def _block(self, block: Block) -> list[Any]:
+        """Runs a block; what its terminator hands on."""
+        for op in block.operations:
+            if isinstance(op, (scf.YieldOp, YieldOp)):
+                return self._carried(op.operands)
+            self._operation(op)
+        return []
+
+    def _operation(self, op: Any) -> None:
+        rule = _RULES.get(type(op))
+        if rule is not None:
+            rule(self, op)
+        elif _computes(op) and op.results[0] in self._decisive:
+            self._values[op.results[0]] = _compute(op, self._number)
+
+    def _bind(self, targets: Iterable[Value], values: Iterable[Any]) -> None:
+        self._values.update((target, value) for target, value in zip(targets, values) if value is not None)
+
+    def _loop(self, op: Any) -> None:
+        carried = self._carried(op.init_args)
+        if has_events(op):
+            at, end, step = (self._number(value) for value in (op.lower_bound, op.upper_bound, op.step))
+            if step <= 0:
+                raise Impossible
+            while at < end:
+                self._values[op.induction_variable] = at
+                self._bind(op.iter_args, carried)
+                carried = self._block(op.body.block)
+                at += step
+        self._bind(op.results, carried)
+
+    def _while(self, op: Any) -> None:
+        carried = self._carried(op.inits)
+        trips = self._assumption.get(("while", op), 0) if has_events(op) else 0
+        for last in [False] * trips + [True]:
+            self._bind(op.before.block.arguments, carried)
+            for inner in op.before.block.operations:
+                if inner is not op.before.block.last:
+                    self._operation(inner)
+            passed = self._carried(op.before.block.last.args)
+            if last:
+                self._bind(op.results, passed)
+                return
+            self._bind(op.after.block.arguments, passed)
+            carried = self._block(op.after.block)
+
+    def _branch(self, op: Any) -> None:
+        if has_events(op):
+            region = op.then_region if self._number(op.condition) else op.else_region
+            self._bind(op.results, self._block(region.blocks[0]) if region.blocks else [])
+
+    def _create_iterator(self, op: CreateIteratorOp) -> None:
+        self._values[op.result] = PipeIterator(0, 0)
+
+    def _inc_iter(self, op: IncIterOp) -> None:
+        at, pipe = self._values[op.iterator], pipe_of(op.iterator)
+        last = at.stage + 1 == pipe.num_stages.value  # type: ignore[union-attr]
+        self._values[op.result] = PipeIterator(0, at.parity ^ 1) if last else PipeIterator(at.stage + 1, at.parity)
+
+    def _emit(self, event: Event) -> None:
+        if len(self.events) >= MOST_EVENTS:
+            raise TooLong
+        self.events.append(event)
+
+    def _turn(self, key: Key) -> int:
+        turn = self._turns.get(key, 0)
+        self._turns[key] = turn + 1
+        return turn
+
+    def _wait(self, op: Any) -> int:
+        """An agent waits for the stage that its iterator is at."""
+        pipe: Any = pipe_of(op.token)
+        at = self._values[op.iterator]
+        produces = isinstance(op, (ProducerAcquireOp, ProduceOneOp))
+        side: Side = "empty" if produces else "full"
+        where = pipe, at.stage, side
+        # The producer's first round waits for the phase before the first one, which counts as complete.
+        turn = self._turn(("wait", where)) - produces
+        self._emit(Event(op, "wait", where, at.parity ^ produces, turn))
+        self._held.setdefault((pipe, side), []).append(at.stage)
+        return at.stage
+
+    def _open(self, op: Any) -> None:
+        self._values[op.result] = self._wait(op)
+
+    def _arrive(self, op: Any, stage: int | None) -> None:
+        pipe: Any = pipe_of(op.token)
+        produces = isinstance(op, (ProducerCommitOp, ProduceOneOp))
+        held = self._held.get((pipe, "empty" if produces else "full"), [])
+        if stage is None or stage not in held:
+            text = ("releases a stage that it has not waited for", "commits a stage that it has not acquired")[produces]
+            self.wrong = self.wrong or (op, text)
+            return
+        held.remove(stage)
+        self._emit(Event(op, "arrive", (pipe, stage, "full" if produces else "empty")))
+
+    def _close(self, op: Any) -> None:
+        self._arrive(op, self._values.get(op.token))
+
+    def _whole(self, op: Any) -> None:
+        stage = self._wait(op)
+        self._block(op.body.block)
+        self._arrive(op, stage)
+
+    def _named(self, op: Any) -> None:
+        if isinstance(op, tileas.BarrierOp):
+            number, threads = op.id.value, None if op.threads is None else op.threads.value
+        else:
+            number, threads = (None if each is None else _constant(each) for each in (op.barrierId, op.numberOfThreads))
+        if number is None or threads is None:
+            return
+        where = number, threads
+        self._emit(Event(op, "arrive", where, weight=WARP_SIZE * self._warps))
+        if not isinstance(op, nvvm.BarrierArriveOp):
+            self._emit(Event(op, "wait", where, turn=self._turn(where)))
+
+
+_RULES: dict[type[Operation], Callable[[Run, Any], None]] = {
+    CreateIteratorOp: Run._create_iterator, IncIterOp: Run._inc_iter,
+    ProducerAcquireOp: Run._open, ConsumerWaitOp: Run._open,
+    ProducerCommitOp: Run._close, ConsumerReleaseOp: Run._close,
+    ProduceOneOp: Run._whole, ConsumeOneOp: Run._whole,
+    scf.ForOp: Run._loop, scf.WhileOp: Run._while, scf.IfOp: Run._branch,
+    **dict.fromkeys(NAMED, Run._named),
+}  # fmt: skip
+
+
+def _warps(program: Block) -> int:
+    """The warps of an agent; of the kernel itself one, whose barriers nobody else comes to."""
+    switch: Any = program.parent_op
+    if not isinstance(switch, AgentSwitchOp):
+        return 1
+    func: Any = switch.parent_op
+    return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(program.parent)]
+
+
+def groups(func: Any) -> Iterator[list[Block]]:
+    """The programs that run beside each other: those of a switch, or the function's own."""
+    for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
+        yield [region.block for region in switch.regions]
+    if any(isinstance(op, (ProducerAcquireOp, ProduceOneOp)) and agent_of(op) is None for op in func.walk()):
+        yield [func.body.blocks[0]]
