@@ -9,6 +9,7 @@ import pytest
 
 from tests.agents.running import SEEDS, check, ptx, run, sites, survives
 from tests.kernels import agents as kernels
+from tileiras.sim import EmulationError
 from tileiras.targets import target
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
@@ -148,3 +149,80 @@ def test_agents_may_not_share_a_barrier(at):
         check(c, 2 * a)
 
     assert not survives(re.sub(r"(bar(?:rier)?\.sync)\s+[12], 64;", rf"\1 {at}, 64;", code), judge)
+
+
+@pytest.mark.parametrize("kind", ["cp_async", "bulk_load"])
+def test_one_agent_that_fills_and_drains(kind, assemble):
+    code = ptx(kernels.one_agent(kind, 2, "sm_90"))
+    assemble(code, "sm_90")
+
+    def judge(code, seed):
+        a, b, _ = run(code, seed)
+        check(b, 2 * a)
+
+    assert survives(code, judge)
+    first_wait, *found = sites(code)[[line.startswith("mbarrier.try_wait") for line, _ in sites(code)].index(True) :]
+    assert survives(first_wait[1], judge), "the first stages have never been used"
+    assert [line for line, broken in found if survives(broken, judge)] == []
+
+
+def test_agents_that_take_turns(assemble):
+    code = ptx(kernels.taking_turns("sm_90"))
+    assemble(code, "sm_90")
+    expected = -1.0
+    for _ in range(3):
+        expected = 2 * (3 * expected + 3) + 2
+    for seed in SEEDS:
+        _, b, _ = run(code, seed, rows=3)
+        assert (b[: kernels.TILE] == expected).all()
+
+
+def test_what_is_before_agents_is_over_when_they_begin_and_they_are_when_the_rest_does():
+    code = ptx(kernels.before_and_after("sm_90"))
+
+    def judge(code, seed):
+        a, _, c = run(code, seed)
+        check(c[: kernels.TILE], 8 * a[: kernels.TILE], 1)
+
+    assert survives(code, judge)
+    barriers = [(line, broken) for line, broken in sites(code) if line == "bar.sync 0;"]
+    assert len(barriers) == 3
+    assert [line for line, broken in barriers if survives(broken, judge)] == []
+
+
+REGISTERS = {
+    # Warps of consumers, registers of agents, warps of the CTA, what is emitted.
+    "two warpgroups": ([4, 1], [240, 40], 8, {"dec.sync.aligned.u32 240": 1, "dec.sync.aligned.u32 40": 2}),
+    "three warpgroups": ([4, 4, 1], [232, 232, 40], 12, {"inc.sync.aligned.u32 232": 2, "dec.sync.aligned.u32 40": 2}),
+    "as many as at the beginning": ([4, 4, 1], [168, 0, 40], 12, {"dec.sync.aligned.u32 40": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", REGISTERS)
+def test_registers_by_agent(name, gpu, assemble):
+    """The warps of the producer's warpgroup that have nothing to do give up registers as well."""
+    warps, registers, total, emitted = REGISTERS[name]
+    consumers = [(4, kernels.consumer("ld_shared", 4, view)) for view in ("%vb", "%vc")[: len(warps) - 1]]
+    agents = [*consumers, (1, kernels.producer("cp_async", 1, 2))]
+    text = kernels.kernel(agents, 2, ("cp_async", "ld_shared"), gpu, registers, total)
+    code = ptx(text, gpu)
+    found = re.findall(r"setmaxnreg\.([^;]*);", code)
+    assert {line: found.count(line) for line in found} == emitted
+    assert re.search(rf"^\.target {gpu}[af]$", code, re.MULTILINE)
+    assemble(code, gpu)
+    for seed in SEEDS[:2]:
+        a, b, _ = run(code, seed)
+        check(b, 2 * a)
+
+
+def test_registers_that_nobody_gives_up_are_waited_for():
+    warps, registers, total, _ = REGISTERS["three warpgroups"]
+    consumers = [(4, kernels.consumer("ld_shared", 4, view)) for view in ("%vb", "%vc")]
+    agents = [*consumers, (1, kernels.producer("cp_async", 1, 2))]
+    code = ptx(kernels.kernel(agents, 2, ("cp_async", "ld_shared"), "sm_90", registers, total))
+    found = [(line, broken) for line, broken in sites(code) if line.startswith("setmaxnreg.dec")]
+    assert len(found) == 2
+    for _, broken in found:
+        with pytest.raises(EmulationError, match="deadlock|setmaxnreg"):
+            run(broken, 0)

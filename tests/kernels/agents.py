@@ -47,9 +47,10 @@ def load(row: str, warps: int, name: str = "%x", view: str = "%va") -> str:
     )
 
 
-def store(value: str, row: str, warps: int, view: str = "%vb") -> str:
+def store(value: str, row: str, warps: int, view: str = "%vb", token: str = "") -> str:
+    behind = f" token = {token}" if token else ""
     return (
-        f"%s_{value[1:]} = nv_tileas.tiled_store {value}, {view}[{row}] {{atom = {ST}, {INSIDE}}}"
+        f"%s_{value[1:]} = nv_tileas.tiled_store {value}, {view}[{row}]{behind} {{atom = {ST}, {INSIDE}}}"
         f" : {tile(warps)}, {VIEW}, (i32) -> {TOKEN}"
     )
 
@@ -299,3 +300,115 @@ def exchanging(gpu: str, block_warps: int = 0) -> str:
         (warps, rounds("%c", "consumer_wait", scattered.format(store("%z", "%row", warps, "%vc")), "consumer_release")),
     ]
     return kernel(agents, 2, ("cp_async", "ld_shared"), gpu, warps=warps, block_warps=block_warps)
+
+
+def taking_turns(gpu: str) -> str:
+    """Two agents add to one row in global memory, one after the other, through pipes without tiles: a mutex that each
+    hands to the other."""
+    iterator = "!nv_tileas.pipeline_iterator"
+
+    def adds(mine: str, other: str, factor: float) -> str:
+        """`mine` says that the row is this agent's turn, `other` hands it on."""
+        return f"""
+      %f = arith.constant dense<{factor}> : tensor<{TILE}xf32> as {tile(2)}
+      %i0 = {PIPE}.create_iterator {mine} : !nv_tileas.consumer_token
+      %j0 = {PIPE}.create_iterator {other} : !nv_tileas.producer_token
+      %last, %final = scf.for %row = %zero to %n step %one iter_args(%i = %i0, %j = %j0)
+          -> ({iterator}, {iterator}) : i32 {{
+        %q = {PIPE}.consumer_wait {mine}, %i
+        {load("%zero", 2, view="%vb")}
+        %y = nv_tileas.mulf %x, %f : {tile(2)}
+        %z = nv_tileas.addf %y, %f : {tile(2)}
+        {store("%z", "%zero", 2, token="%t_x")}
+        %r = {PIPE}.consumer_release %q
+        %s = {PIPE}.producer_acquire {other}, %j
+        %t = {PIPE}.producer_commit %s
+        %in = {PIPE}.inc_iter %i
+        %jn = {PIPE}.inc_iter %j
+        scf.yield %in, %jn : {iterator}, {iterator}
+      }}
+      {PIPE}.yield"""
+
+    first = f"""
+      %j0 = {PIPE}.create_iterator %p1 : !nv_tileas.producer_token
+      %s0 = {PIPE}.producer_acquire %p1, %j0
+      %t0 = {PIPE}.producer_commit %s0
+      %j1 = {PIPE}.inc_iter %j0"""
+    starts = adds("%c2", "%p1", 2.0)
+    begun = starts.replace(f"%j0 = {PIPE}.create_iterator %p1 : !nv_tileas.producer_token", first).replace(
+        "%j = %j0", "%j = %j1"
+    )
+    pipes = "\n    ".join(f"%p{n}, %c{n} = {PIPE}.create_pipeline stages 1" for n in (1, 2))
+    return without_ring(kernel([(2, begun), (2, adds("%c1", "%p2", 3.0))], gpu=gpu, before=pipes, warps=2))
+
+
+def without_ring(text: str) -> str:
+    """The kernel without the pipe that no agent uses."""
+    gone = ("%ring = ", "%p, %c = ", "nv_tileas.dealloc_tensor %ring")
+    return "\n".join(line for line in text.splitlines() if not line.strip().startswith(gone))
+
+
+def one_agent(kind: str, depth: int, gpu: str) -> str:
+    """No agents: the warps that read a stage have filled it themselves, `depth` rows ahead."""
+    iterator = "!nv_tileas.pipeline_iterator"
+    ahead = filled(kind, "%row", 4, depth)
+    body = f"""
+    %depth = arith.constant {depth} : i32
+    %some = arith.minsi %depth, %n : i32
+    %i0 = {PIPE}.create_iterator %p : !nv_tileas.producer_token
+    %w0 = {PIPE}.create_iterator %c : !nv_tileas.consumer_token
+    %i1 = scf.for %row = %zero to %some step %one iter_args(%i = %i0) -> ({iterator}) : i32 {{
+      %q = {PIPE}.producer_acquire %p, %i
+      {ahead}
+      %r = {PIPE}.producer_commit %q
+      %j = {PIPE}.inc_iter %i
+      scf.yield %j : {iterator}
+    }}
+    %last, %end = scf.for %at = %zero to %n step %one iter_args(%i2 = %i1, %w = %w0)
+        -> ({iterator}, {iterator}) : i32 {{
+      %g = {PIPE}.consumer_wait %c, %w
+      %y = {PIPE}.consumer_read %g : {tile(4)}
+      %h = {PIPE}.consumer_release %g
+      %row = arith.addi %at, %depth : i32
+      %more = arith.cmpi slt, %row, %n : i32
+      %i3 = scf.if %more -> ({iterator}) {{
+        %i = {PIPE}.inc_iter %i2
+        %q = {PIPE}.producer_acquire %p, %i2
+        {ahead.replace("%i :", "%i2 :")}
+        %r = {PIPE}.producer_commit %q
+        scf.yield %i : {iterator}
+      }} else {{
+        scf.yield %i2 : {iterator}
+      }}
+      %z = nv_tileas.addf %y, %y : {tile(4)}
+      {store("%z", "%at", 4)}
+      %w1 = {PIPE}.inc_iter %w
+      scf.yield %i3, %w1 : {iterator}, {iterator}
+    }}"""
+    text = kernel([(4, f"{PIPE}.yield")], depth, (kind, "ld_shared"), gpu, after="")
+    start = text.index(f"    {PIPE}.agent_switch")
+    return text[:start] + body + "\n" + text[text.index("    nv_tileas.dealloc_tensor") :]
+
+
+def before_and_after(gpu: str) -> str:
+    """All warps turn the first row around in %b, agents copy it to %c_, and all warps add it to itself there."""
+    row = load("%zero", 4, "%first")
+    doubled = f"%w = nv_tileas.addf %first, %first : {tile(4)}"
+    before = f"{row}\n    {doubled}\n    {store('%w', '%zero', 4)}"
+    reads = load("%zero", 2, "%x", "%vb")
+    writes = f"""
+      %i = {PIPE}.create_iterator %p : !nv_tileas.producer_token
+      %q = {PIPE}.producer_acquire %p, %i
+      {reads}
+      {PIPE}.producer_write %x into %q : {tile(2)}
+      %r = {PIPE}.producer_commit %q
+      {PIPE}.yield"""
+    copies = f"""
+      %i = {PIPE}.create_iterator %c : !nv_tileas.consumer_token
+      %q = {PIPE}.consumer_wait %c, %i
+      {drained("ld_shared", "%zero", 2, "%vc")}
+      %r = {PIPE}.consumer_release %q
+      {PIPE}.yield"""
+    after = f"{load('%zero', 4, '%again', '%vc')}\n    %v = nv_tileas.addf %again, %again : {tile(4)}"
+    after += f"\n    {store('%v', '%zero', 4, '%vc', '%t_again')}"
+    return kernel([(2, copies), (2, writes)], 1, gpu=gpu, before=before, after=after)

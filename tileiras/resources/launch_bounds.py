@@ -12,6 +12,8 @@ from tileiras.targets import Target, registers_per_thread
 
 from .limits import BESIDE_TILES, threads_of
 
+AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
+
 
 def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> None:
     """Writes the shape of a launch to the function: warps of a CTA, CTAs of a cluster, CTAs on an SM at least."""
@@ -35,6 +37,9 @@ def least_ctas(func: Any) -> int | None:
     """minBlocksPerSM: 1 where the tiles take all registers that a thread can have, or more than two CTAs have room for;
     None to leave it open, as where the kernel itself asks for a number.
 
+    Agents that set their registers need a number: ptxas 13.5 passes over `setmaxnreg` where `.reqntid` alone bounds the
+    registers that threads start with (its message C7508).
+
     Told nothing, ptxas 13.5 gives some kernels that no number of registers holds 32 or 40 of them, and spills all the
     rest: twelve tiles of 64x128 f32 made 2304 bytes of local memory, a block-scaled dot of 128x256 for sm_120 3248.
     Others it keeps to what two CTAs leave, and spills what is above.  Most would get more registers for this word than
@@ -43,6 +48,9 @@ def least_ctas(func: Any) -> int | None:
     spec = func.kernel_spec
     if spec.occupancy:
         return None
+    if any(op.name == AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
+           for op in func.body.blocks[0].operations):
+        return 1
     threads = threads_of(func)
     most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
     if _elements(func) <= of_two * threads:

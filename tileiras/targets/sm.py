@@ -187,7 +187,7 @@ WARPGROUP = 4
 
 def entry_registers(threads: int, ctas: int = 1) -> int:
     """Registers that each thread starts with in a kernel that uses `setmaxnreg` and has so many threads in a CTA: what
-    ptxas 13.5 gives for `.reqntid`, 255 where threads could have 256."""
+    ptxas 13.5 gives for `.reqntid` and `.minnctapersm`, 255 where threads could have 256."""
     most = registers_per_thread(threads, ctas)
     return most if most == REGISTERS_PER_THREAD else most // SETMAXNREG_STEP * SETMAXNREG_STEP
 

@@ -14,7 +14,7 @@ from tileiras.analysis.agents import least_ctas_of, warpgroup_registers
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import INHERITED, AgentSwitchOp
-from tileiras.ir import Block, IntegerAttr, Value, i32
+from tileiras.ir import Block, IntegerAttr, Value, VerifyError, i32
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE, WARPGROUP, entry_registers
 
@@ -95,6 +95,8 @@ def _set_registers(limit: int, lowering: FunctionLowering) -> None:
     if limit == INHERITED:
         return
     func = lowering.func
+    if not func.kernel_spec.occupancy and tileas.MIN_CTAS not in func.attributes:
+        raise VerifyError("sets registers without a number of CTAs for an SM: run 'tileas-assign-launch-bounds' first")
     entry = entry_registers(WARP_SIZE * tileas.block_warps(func), least_ctas_of(func))
     if limit != entry:
         action = nvvm.SetMaxRegisterActionAttr("decrease" if limit < entry else "increase")
