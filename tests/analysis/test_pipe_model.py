@@ -11,6 +11,10 @@ from tests.agents.running import ptx, run, verify
 from tests.kernels import agents as kernels
 from tests.kernels.agents import PIPE, kernel, rounds
 from tileiras.diagnostics import CompileError
+from tileiras.ir import parse_module
+from tileiras.ir.pass_manager import PassContext, PassManager
+from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
+from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.sim import EmulationError
 
 ITERATOR = "!nv_tileas.pipeline_iterator"
@@ -162,3 +166,12 @@ def test_what_is_beyond_the_bounds_the_emulator_names():
     assert "deadlock: no warp can go on" in str(info.value)
     assert f"warps 0-3 waiting at line {line}" in str(info.value)
     assert "lacks 32 of 32 arrivals" in str(info.value)
+
+
+def test_every_check_of_operations_looks_at_the_order_of_agents():
+    """That before the conversion to LLVM, and those between passes when these are verified."""
+    text, said = WRONG["one wait too many"]
+    for run_pass in (VerifyOpsAnalysis(), OptimizeAllocTensor()):
+        module = parse_module(text)
+        with pytest.raises(CompileError, match=said):
+            PassManager([run_pass], verify_each=True).run(module, PassContext(None))

@@ -28,6 +28,8 @@ LANE_BITS = 5
 AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 """Behind it, operations have the warps of their agent."""
 
+CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
+
 Finding = tuple[Operation, str]
 
 
@@ -44,7 +46,7 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
     # Types and attributes are interned: most operations ask again for what has been looked at.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
-    specialized = False
+    specialized = piped = False
     wrong = launch_error(func, gpu)
     if wrong:
         yield func, wrong
@@ -54,6 +56,8 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
             from .agents import agent_warps
 
             specialized = True
+        elif op.name == CREATE_PIPELINE:
+            piped = True
         here = agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
@@ -71,6 +75,10 @@ def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
             wrong = places.error(op, here)
         if wrong:
             yield op, wrong
+    if specialized or piped:
+        from .agents import agent_errors
+
+        yield from agent_errors(func, gpu)
 
 
 # ---- layouts ---------------------------------------------------------------------------------------------------------

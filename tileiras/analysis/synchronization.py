@@ -137,6 +137,17 @@ class Synchronization:
             self._wait(Place(op.next), op)
         for region in op.regions if kind in ("produce_one", "consume_one") else ():
             self.block(region.blocks[0])
+        if kind in ("consumer_release", "consume_one"):
+            self._stage_read(op)
+
+    def _stage_read(self, op: Any) -> None:
+        """What takes the place of a pipe's buffers after their lives has to wait for the loads from them."""
+        from tileiras.analysis.pipes import pipe_of
+
+        pipe = pipe_of(op.token)
+        for buffer in () if pipe is None else pipe.buffers:
+            if buffer in self._buffers:
+                self._read(self._buffers[buffer])
 
     def _agent_switch(self, switch: Any) -> None:
         """All agents begin when what stands before them is over, and what follows begins when all have ended."""
