@@ -1,5 +1,5 @@
-"""The emulator: processor seconds for a million-element saxpy and a 256 x 256 x 256 f32 matrix product, compiled for sm_90, and
-where the vendor's compiler is at hand for two blocks of its code, beside the calibration of the machine.
+"""The emulator: processor seconds for a million-element saxpy and a 256 x 256 x 256 f32 matrix product, compiled for
+sm_90, and where the vendor's compiler is at hand for two blocks of its code, beside the calibration of the machine.
 
 The blocks are what the emulator is held to: a 128 x 256 x 64 tile of a product with K = 256, and 128 x 128 attention of
 depth 128 with four steps over the keys.
@@ -47,15 +47,16 @@ def block_seconds() -> list[tuple[str, float, float]]:
     if vendor_tool() is None:
         return []
     sys.path[:0] = [str(EXAMPLES.parent / "tests" / "conformance")]
-    import vendor_tiles
+    from tiled_kernels import attention, product
+    from vendor_kernels import attempt, compiled
 
     found = []
     for name, case in (
-        ("product 128x256x64, K = 256", vendor_tiles.product((128, 256, 64), steps=4)),
-        ("attention 128x128, d 128", vendor_tiles.attention((128, 128, 128), hints="occupancy=2", steps=4)),
+        ("product 128x256x64, K = 256", product((128, 256, 64), steps=4)),
+        ("attention 128x128, d 128", attention((128, 128, 128), hints="occupancy=2", steps=4)),
     ):
-        vendor_tiles.compiled(case.source(), "sm_90")
-        times = [_best(lambda case=case, races=races: _checked(vendor_tiles.attempt(case, "sm_90", check_races=races)))
+        compiled(case, "sm_90")
+        times = [_best(lambda case=case, races=races: _checked(attempt(case, "sm_90", check_races=races)[0]))
                  for races in (True, False)]  # fmt: skip
         found.append((name, *times))
     return found

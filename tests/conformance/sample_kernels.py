@@ -9,13 +9,21 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+import tempfile
 import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ml_dtypes
-import numpy as np
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "examples"), str(HERE.parents[1])]
+
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+from example_cases import array_parameters  # noqa: E402
+from kernel_cases import _table  # noqa: E402
+
+import tileiras  # noqa: E402
 
 F16, BF16, F32 = np.float16, ml_dtypes.bfloat16, np.float32
 E4M3, E5M2, E8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu
@@ -26,9 +34,14 @@ NAMES = {F16: "f16", BF16: "bf16", F32: "f32", E4M3: "f8e4m3fn", E5M2: "f8e5m2",
 Generator = np.random.Generator
 
 
+#: What the exporter reads, which runs a file.
+EXPORTED: dict[str, tuple] = {}
+
+
 class Sample(NamedTuple):
-    """``source`` is `samples` (the front end's), `gym` or `own`; ``values`` makes the arguments but the constants;
-    ``reference`` gives the outputs by position.  ``tolerance`` is of the largest expected magnitude."""
+    """A kernel as `vendor_kernels` runs it: ``source`` is `samples` (the front end's), `gym` or `own`; ``values`` makes
+    the arguments but the constants; ``reference`` gives the outputs by position.  ``tolerance`` is of the largest
+    expected magnitude."""
 
     name: str
     source: str
@@ -41,6 +54,36 @@ class Sample(NamedTuple):
     reference: Callable[..., dict[int, np.ndarray]]
     tolerance: float
     targets: tuple[str, ...] = ()
+    entry: str = "sample"
+
+    def bytecode(self) -> bytes:
+        """The kernel as the front end exports it."""
+        EXPORTED.clear()
+        EXPORTED[self.entry] = (kernel_of(self), *self.signature)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "exported.py")
+            path.write_text("from sample_kernels import EXPORTED\n\nTILEIRAS_EXPORT = EXPORTED\n")
+            return tileiras.compile(path, gpu_name="sm_100", emit="bytecode").data
+
+    def run(self, launch: Callable[[list[Any]], None]) -> None:
+        values = self.values(np.random.default_rng(20251122))
+        expected = self.reference(*values)
+        launch(_parameters(values))
+        for position, wanted in expected.items():
+            pairs = zip(values[position], wanted) if isinstance(wanted, list) else [(values[position], wanted)]
+            for got, want in pairs:
+                error, limit = np.abs(got.astype(np.float64) - want).max(), self.tolerance * np.abs(want).max()
+                assert error <= limit, f"argument {position} is off by {error:.3g}, {limit:.3g} allowed"
+
+
+def _parameters(values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, list):
+            found += [_table(value), len(value)]
+        else:
+            found += array_parameters(value) if isinstance(value, np.ndarray) else [value]
+    return found
 
 
 class _Anything(types.ModuleType):

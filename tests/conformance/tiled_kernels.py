@@ -1,20 +1,14 @@
-"""The vendor's code for kernels with tiles as people use them, emulated and compared with NumPy.
+"""Kernels of `examples/kernels` and of `large_products.py` with tiles as people use them, and with hints: one table.
 
-    python tests/conformance/vendor_tiles.py [--targets sm_90,sm_120] [--kernels PART,...]
-
-The kernels are those of `examples/kernels` and of `large_products.py`, with other tile sizes and hints, so that the
-vendor's compiler gives them roles for warps, rings of stages, tensor maps and warpgroup products.  Prints a table with
-the seconds that each took on one core, its race checker included, and what was wrong; ends with 1 when something was.
+With these the vendor's compiler gives warps roles, and makes rings of stages, tensor maps and warpgroup products.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import functools
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,24 +19,20 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "examples"), str(HERE.parents[1])]
 import kernel_cases as cases  # noqa: E402
 import numpy as np  # noqa: E402
 from kernel_cases import BF16, F8E4M3, F16, F32, I8, I32, KernelCase, normal, unset, whole  # noqa: E402
-from vendor_ptx import WAIVED, Compiled, Refused, vendor_compile  # noqa: E402
 
 import tileiras  # noqa: E402
-from tileiras.codegen.cubin_host import HostCodeUnusable  # noqa: E402
-from tileiras.sim import emulate  # noqa: E402
-from tileiras.sim.errors import SimulationError  # noqa: E402
 
-TARGETS = ("sm_90", "sm_120")
 EXAMPLES = cases.KERNELS
 _TYPES = {F16: "f16", BF16: "bf16", F32: "f32", F8E4M3: "f8e4m3fn", I8: "i8", I32: "i32"}
 
 
 class Tiled(NamedTuple):
-    """A kernel of ``path``: ``export`` is what TILEIRAS_EXPORT has behind it, ``hints`` what the decorator says."""
+    """A kernel of ``path``, as `vendor_kernels` runs it: ``export`` is what TILEIRAS_EXPORT has behind it, ``hints``
+    what the decorator says."""
 
     name: str
     path: Path
-    kernel: str
+    entry: str
     export: str
     hints: str
     grid: tuple[int, ...]
@@ -51,18 +41,25 @@ class Tiled(NamedTuple):
     reference: Callable[..., list]
     ulps: float = 0
     scale: float = 0.0
-    targets: tuple[str, ...] = TARGETS
+    targets: tuple[str, ...] = ()
+    source: str = "examples"
 
-    def source(self) -> str:
+    def text(self) -> str:
+        """The file that exports the kernel."""
         text, _, _ = self.path.read_text(encoding="utf-8").partition("TILEIRAS_EXPORT = {")
-        old = f"@ct.kernel\ndef {self.kernel}("
-        assert old in text, self.kernel
-        text = text.replace(old, f"@ct.kernel({self.hints})\ndef {self.kernel}(")
-        return f"{text}TILEIRAS_EXPORT = {{{self.kernel!r}: ({self.kernel}, {self.export})}}\n"
+        old = f"@ct.kernel\ndef {self.entry}("
+        assert old in text, self.entry
+        text = text.replace(old, f"@ct.kernel({self.hints})\ndef {self.entry}(")
+        return f"{text}TILEIRAS_EXPORT = {{{self.entry!r}: ({self.entry}, {self.export})}}\n"
+
+    def bytecode(self) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "kernel.py")
+            path.write_text(self.text(), encoding="utf-8")
+            return tileiras.compile(path, gpu_name="sm_120", emit="bytecode").data
 
     def run(self, launch: Callable[[list[Any]], None]) -> None:
-        """Raises AssertionError unless ``launch(arguments)`` computes what the reference says."""
-        case = KernelCase(self.path.name, self.kernel, self.grid, self.values, self.outputs, self.ulps, self.scale)
+        case = KernelCase(self.path.name, self.entry, self.grid, self.values, self.outputs, self.ulps, self.scale)
         values = case.make_values()
         before = copy.deepcopy(values)
         with np.errstate(all="ignore"):
@@ -82,7 +79,7 @@ def _reference(path: Path, name: str) -> Callable[..., list]:
 def product(
     tile: tuple[int, int, int], type: Any = F16, out: Any = F32, hints: str = "", kernel: str = "matmul",
     source: Path = EXAMPLES / "matmul.py", steps: int = 2, tiles: tuple[int, int] = (1, 1), ragged: int = 0,
-    grid: tuple[int, ...] | None = None, targets: tuple[str, ...] = TARGETS,
+    grid: tuple[int, ...] | None = None,
 ) -> Tiled:  # fmt: skip
     """``steps`` tiles of K for each of ``tiles`` tiles of C, less ``ragged`` elements at each end."""
     m, n, k = tile[0] * tiles[0] - ragged, tile[1] * tiles[1] - ragged, tile[2] * steps
@@ -100,7 +97,7 @@ def product(
         f"{kernel} {_TYPES[type]} {'x'.join(map(str, tile))} {note}".strip(), source, kernel, export, hints,
         grid or tiles,
         lambda g: [whole(g, (m, k), type), whole(g, (n, k) if transposed else (k, n), type), unset((m, n), out)],
-        (2,), _reference(source, kernel), targets=targets,
+        (2,), _reference(source, kernel),
     )  # fmt: skip
 
 
@@ -196,59 +193,3 @@ def tiled() -> list[Tiled]:
                (2,), ulps=4, scale=0.5),
     ]  # fmt: skip
     return found
-
-
-@functools.lru_cache(maxsize=256)
-def compiled(source: str, target: str) -> Compiled:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.py")
-        path.write_text(source, encoding="utf-8")
-        data = tileiras.compile(path, gpu_name="sm_120", emit="bytecode").data
-    return vendor_compile(data, target)
-
-
-def attempt(case: Tiled, target: str, **options: Any) -> str:
-    """What is wrong, nothing where the result is right.  Raises Refused."""
-    code = compiled(case.source(), target)
-
-    def launch(given: list[Any]) -> None:
-        emulate(code.ptx, case.kernel, case.grid, given, hidden=code.hidden(case.kernel), waive=WAIVED, **options)
-
-    try:
-        case.run(launch)
-    except (AssertionError, SimulationError, HostCodeUnusable) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="vendor_tiles.py")
-    parser.add_argument("--targets", default=",".join(TARGETS))
-    parser.add_argument("--kernels", default="", help="only those whose names have one of these parts")
-    given = parser.parse_args()
-    targets, parts = given.targets.split(","), [part for part in given.kernels.split(",") if part]
-    print(f"| kernel | {' | '.join(targets)} |\n|---|{'---|' * len(targets)}")
-    mistakes, right = [], dict.fromkeys(targets, 0)
-    for case in tiled():
-        if parts and not any(part in case.name for part in parts):
-            continue
-        cells = []
-        for target in targets:
-            begin = time.process_time()
-            try:
-                said = attempt(case, target)
-            except Refused as error:
-                cells.append("refused")
-                print(f"{case.name} {target}: refused: {error}"[:200], file=sys.stderr)
-                continue
-            cells.append("differs" if said else f"{time.process_time() - begin:.1f} s")
-            right[target] += not said
-            mistakes += [f"{case.name} {target}: {said}"[:400].replace("\n", " | ")] * bool(said)
-        print(f"| {case.name} | {' | '.join(cells)} |", flush=True)
-    print("right: " + ", ".join(f"{count} for {target}" for target, count in right.items()))
-    print(*mistakes, sep="\n")
-    return int(bool(mistakes))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

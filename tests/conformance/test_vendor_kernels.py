@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
+import re
 
 import pytest
+from sample_kernels import samples
+from tiled_kernels import tiled
+from vendor_kernels import attempt, compiled, main
 from vendor_ptx import WAIVED
-from vendor_tiles import TARGETS, attempt, compiled, tiled
 
 from bench.whole_process import vendor_tool
-from tileiras.sim import EmulationError, emulate
 from tileiras.sim.emulator.rules import RULES
 
 CASES = {case.name: case for case in tiled()}
@@ -29,17 +31,30 @@ pytestmark = [
         ("grouped 64x64x32", "sm_90", "tensormap.cp_fenceproxy"),
         ("attention 64x64x64", "sm_90", "wgmma.mma_async"),
         ("moe 64x64x64", "sm_90", "cp.async.mbarrier.arrive.noinc"),
+        ("matmul f16 64x64x64", "sm_100", "tcgen05.mma"),
+        ("attention 64x64x64", "sm_100", "tcgen05.mma"),
     ],
 )
 def test_it_gives_what_numpy_does(name, target, uses):
     case = CASES[name]
-    assert uses in compiled(case.source(), target).ptx
-    assert attempt(case, target) == ""
+    assert uses in compiled(case, target).ptx
+    said, steps = attempt(case, target)
+    assert said == "" and steps > 100
 
 
 def test_every_case_has_a_name_of_its_own():
-    assert len(CASES) == len(tiled()) >= 40
-    assert all(case.targets == TARGETS for case in tiled())
+    pytest.importorskip("cuda.tile")
+    names = [(case.source, case.name) for case in (*tiled(), *samples())]
+    assert len(set(names)) == len(names) >= 100
+    assert {source for source, _ in names} == {"examples", "samples", "gym", "own"}
+
+
+def test_the_table_that_the_runner_prints(capsys, monkeypatch):
+    command = ["vendor_kernels.py", "--targets", "sm_90,sm_120", "--match", "f16 32x32x32"]
+    monkeypatch.setattr("sys.argv", [*command, "--figures"])
+    assert main() == 0
+    printed = capsys.readouterr().out
+    assert "| matmul f16 32x32x32 | equal (" in printed and "equal: 1 for sm_90, 1 for sm_120" in printed
 
 
 @pytest.mark.parametrize(
@@ -52,12 +67,6 @@ def test_every_case_has_a_name_of_its_own():
 def test_only_rules_that_the_vendor_breaks_are_waived(name, rule, said):
     """Attention moves zeros into accumulators behind the fence; gathered rows get to the product without one."""
     assert set(WAIVED) < set(RULES)
-    case = CASES[name]
-    code = compiled(case.source(), "sm_90")
     rest = [each for each in WAIVED if each != rule]
-
-    def launch(given):
-        emulate(code.ptx, case.kernel, case.grid, given, hidden=code.hidden(case.kernel), waive=rest)
-
-    with pytest.raises(EmulationError, match=said):
-        case.run(launch)
+    outcome, _ = attempt(CASES[name], "sm_90", waive=rest)
+    assert re.search(f"EmulationError: .*{said}", outcome)
