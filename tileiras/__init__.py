@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "compile": "tileiras.build.library",
     "parse": "tileiras.api",
+    "tune": "tileiras.tuning",
     "Artifact": "tileiras.api",
     "Program": "tileiras.program",
     "CompileError": "tileiras.diagnostics",

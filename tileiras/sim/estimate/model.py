@@ -12,6 +12,7 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launch_shapes
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import drawing, steady_state
+from tileiras.sim.estimate.arguments import preserved
 from tileiras.sim.estimate.engine import Outcome, Simulation, StalledForever, WarpWork
 from tileiras.sim.estimate.events import ClusterTrace, Recording
 from tileiras.sim.estimate.images import Image
@@ -100,17 +101,12 @@ class Model:
 
     def _record(self, clusters: Sequence[int]) -> Recording:
         blocks = [cluster * self.members + member for cluster in clusters for member in range(self.members)]
-        roots = _roots(self.arguments)
-        before = [root.copy() for root in roots]
         metadata = {key: value for key, value in (self.image.metadata or {}).items() if key != "hidden_parameters"}
-        try:
+        with preserved(self.arguments):
             return record(
                 self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None, blocks=blocks,
                 hidden=self.image.hidden,
             )  # fmt: skip
-        finally:
-            for root, content in zip(roots, before):
-                root[...] = content
 
     def _record_between(self) -> None:
         """Clusters at the end of an axis that do other work than the first: record some between, for their times."""
@@ -323,18 +319,6 @@ class Model:
             begin = end - run.per_iteration * state.period
             path = drawing.critical_path(run.outcome, self.machine.instructions, begin, warp, end)
         return SteadyLoop(state.lines, state.trips, run.kept, state.period, run.per_iteration, path)
-
-
-def _roots(arguments: Sequence[Any]) -> list[np.ndarray]:
-    """The writable arrays that arguments are views of, each once."""
-    found: dict[int, np.ndarray] = {}
-    for argument in arguments:
-        if isinstance(argument, np.ndarray):
-            while isinstance(argument.base, np.ndarray):
-                argument = argument.base
-            if argument.flags.writeable:
-                found[id(argument)] = argument
-    return list(found.values())
 
 
 def _kind(cluster: ClusterTrace) -> tuple:

@@ -1,0 +1,87 @@
+"""Choosing options by the clock."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tileiras
+from tileiras import tuning
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError, ExitCode
+
+pytestmark = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+
+SAXPY = "examples/saxpy.mlir"
+X = np.arange(4096, dtype=np.float32)
+ARGS = [X, np.ones(4096, np.float32), 2.0, 4096]
+
+
+def test_it_gives_the_candidate_of_least_time():
+    found = tileiras.tune(SAXPY, 4, ARGS, [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 8}], "A100")
+    times = [each.microseconds for each in found.candidates]
+    assert times == sorted(times) and found.options == found.candidates[0].options
+    assert found.estimate.microseconds == times[0] and found.estimate.gpu == "A100"
+    assert found.options in found.ties
+    # Ordinary options: what was estimated is what they compile to.
+    again = tileiras.compile(SAXPY, gpu_name="sm_80", **found.options)
+    assert tileiras.sim.estimate(again, "saxpy", 4, ARGS, "A100").microseconds == times[0]
+    assert (ARGS[1] == 1).all() and (X == np.arange(4096)).all()
+
+
+def test_equal_candidates_stay_in_the_order_given():
+    found = tileiras.tune(SAXPY, 4, ARGS, [{"num_warps": 4, "opt_level": 3}, {"num_warps": 4}], "A100")
+    assert found.options == {"num_warps": 4, "opt_level": 3}
+
+
+def test_candidates_that_do_not_compile_are_left_out_with_the_reason():
+    found = tileiras.tune(SAXPY, 4, ARGS, [{"num_warps": 3}, {"num_warps": 4}], "A100")
+    assert found.options == {"num_warps": 4}
+    (left_out,) = [each for each in found.candidates if each.estimate is None]
+    assert left_out.options == {"num_warps": 3} and "num-warps" in left_out.why
+
+
+def test_wrong_results_are_left_out(monkeypatch):
+    """A candidate whose code stores something else, as a compiler with a mistake would make it."""
+    from tileiras.build import library
+
+    honest = library.compile
+
+    def mistaken(source, **options):
+        made = honest(source, **options)
+        if options.get("num_warps") != 8:
+            return made
+        (kernel,) = made.kernels
+        text = kernel.artifacts[".ptx"].decode()
+        assert "fma.rn.f32" in text
+        artifacts = {**kernel.artifacts, ".ptx": text.replace("fma.rn.f32", "fma.rn.sat.f32").encode()}
+        other = SimpleNamespace(name=kernel.name, artifacts=artifacts, metadata=kernel.metadata)
+        return SimpleNamespace(kernels=(other,), suffix=".ptx", data=artifacts[".ptx"])
+
+    monkeypatch.setattr(library, "compile", mistaken)
+    found = tileiras.tune(SAXPY, 4, ARGS, [{"num_warps": 8}, {"num_warps": 4}], "A100")
+    assert found.options == {"num_warps": 4}
+    assert "differ from the interpreter's" in found.candidates[1].why
+    with pytest.raises(CompileError, match="no candidate for 'saxpy' on A100 is left") as error:
+        tileiras.tune(SAXPY, 4, ARGS, [{"num_warps": 8}], "A100")
+    assert "num_warps=8: its results differ" in error.value.diagnostics[0].notes[0].message
+
+
+def test_results_are_compared_on_a_smaller_launch(monkeypatch):
+    small = [np.ones(1024, np.float32), np.ones(1024, np.float32), 2.0, 1024]
+    seen = []
+    real = tuning._difference
+    monkeypatch.setattr(tuning, "_difference", lambda image, launch, expected: seen.append(launch) or
+                        real(image, launch, expected))  # fmt: skip
+    found = tileiras.tune(SAXPY, 4, ARGS, [{}], "A100", check=(1, small))
+    assert seen == [(1, small)] and found.estimate.occupancy.active_sms == 4
+
+
+def test_nothing_to_choose_from_and_gpus_that_are_not_known():
+    with pytest.raises(ValueError, match="no candidates"):
+        tileiras.tune(SAXPY, 4, ARGS, [], "A100")
+    with pytest.raises(CompileError, match="unknown GPU") as error:
+        tileiras.tune(SAXPY, 4, ARGS, [{}], "A101")
+    assert error.value.code == ExitCode.CONFIGURATION
