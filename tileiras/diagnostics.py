@@ -320,7 +320,7 @@ class InFlightDiagnostic:
     def __enter__(self) -> "InFlightDiagnostic":
         return self
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: Any, trace: Any) -> None:
         if kind is None:
             self.report()
         else:

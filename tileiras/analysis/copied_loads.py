@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileas as tileas
@@ -17,10 +17,13 @@ from tileiras.layout.shared import SharedPlan
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
+if TYPE_CHECKING:
+    from tileiras.dialects import scf
+
 LOADS = (tileas.TiledLoadOp, tileas.LoadOp)
 
 
-def loads_of(loop: Any) -> list[Any]:
+def loads_of(loop: scf.ForOp) -> list[Any]:
     """The loads of a loop's own block."""
     return [op for op in loop.body.block.operations if isinstance(op, LOADS)]
 
@@ -38,7 +41,7 @@ def refused(why: list[str] | None, reason: str) -> None:
         why.append(reason)
 
 
-def copied_vector(load: Any, atom: CopyAtom, why: list[str] | None = None) -> tuple[int, ...] | None:
+def copied_vector(load: tileas.Load, atom: CopyAtom, why: list[str] | None = None) -> tuple[int, ...] | None:
     """The tile positions of the bits within one copy when `atom` can bring what a load brings; None, with the reason in
     `why`, when it cannot."""
     type = load.data.type
@@ -61,7 +64,7 @@ def _spelled(widths: tuple[int, ...]) -> str:
     return ", ".join(map(str, widths[:-1])) + f" or {widths[-1]}"
 
 
-def _pads_with_zero(load: Any) -> bool:
+def _pads_with_zero(load: tileas.Load) -> bool:
     if isinstance(load, tileas.TiledLoadOp):
         view = load.view.type
         return view.sparse_dim is None and (view.padding is None or view.padding.value == "zero")
@@ -80,7 +83,7 @@ def _is_zero(value: Value) -> bool:
     return getattr(op.value, "bits", getattr(op.value, "value", None)) == 0
 
 
-def _vector_positions(load: Any, layout: LinearLayout) -> tuple[int, ...] | None:
+def _vector_positions(load: tileas.Load, layout: LinearLayout) -> tuple[int, ...] | None:
     """The tile positions of the bits within one copy, lowest first: layouts of memory accesses have them in the lowest
     registers."""
     bits = load.atom.vector_size.bit_length() - 1
@@ -129,7 +132,7 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
     return found
 
 
-def feeds_dot(load: Any, leaves: Iterable[Leaf]) -> bool:
+def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:
     """Whether what a load brings goes through shared memory to a dot."""
     type = load.data.type
     return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)

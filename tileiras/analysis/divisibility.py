@@ -11,11 +11,25 @@ by a loop begin with what holds before it and lose what an iteration breaks, unt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable
 
 from tileiras.analysis.ranges import RangeAnalysis
 from tileiras.dialects import arith, nv_tileaa, nv_tileas, scf
-from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, TensorType, Value, element_type_of, i1
+from tileiras.ir import (
+    Block,
+    BlockArgument,
+    DenseElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    Operation,
+    Region,
+    TensorType,
+    Type,
+    Value,
+    element_type_of,
+    i1,
+)
 from tileiras.named_tuple import NamedTuple
 
 LARGEST = 1 << 62
@@ -45,16 +59,16 @@ class Facts(NamedTuple):
         return Facts(contiguity, divisor, tuple(min(a, b) for a, b in zip(self.constancy, other.constancy)))
 
 
-def _shape(type: Any) -> tuple[int, ...]:
+def _shape(type: Type) -> tuple[int, ...]:
     return type.shape if isinstance(type, TensorType) and type.shape else (1,)
 
 
-def _unknown(type: Any) -> Facts:
+def _unknown(type: Type) -> Facts:
     ones = (1,) * len(_shape(type))
     return Facts(ones, ones, ones)
 
 
-def _uniform(type: Any, divisor: int) -> Facts:
+def _uniform(type: IntegerType | TensorType, divisor: int) -> Facts:
     """Every element is the same multiple of `divisor`."""
     shape = _shape(type)
     return Facts((1,) * len(shape), (divisor,) * len(shape), shape)
@@ -91,7 +105,7 @@ class DivisibilityAnalysis:
 
     # ---- flow --------------------------------------------------------------------------------------------------------
 
-    def _block(self, block: Any) -> None:
+    def _block(self, block: Block) -> None:
         for op in block.operations:
             if isinstance(op, scf.ForOp):
                 self._for(op)
@@ -105,14 +119,14 @@ class DivisibilityAnalysis:
                 if rule is not None:
                     self._facts[op.results[0]] = rule(op, self)
 
-    def _for(self, op: Any) -> None:
+    def _for(self, op: scf.ForOp) -> None:
         lower, step = self.facts(op.lower_bound).divisor[0], self.facts(op.step).divisor[0]
         self._facts[op.induction_variable] = Facts((1,), (min(lower, step),), (1,))
         carried = [self.facts(value) for value in op.init_args]
         carried = self._until_stable(carried, op.iter_args, lambda: self._run(op.body, op.yield_op.operands))
         self._facts.update(zip(op.results, carried))
 
-    def _while(self, op: Any) -> None:
+    def _while(self, op: scf.WhileOp) -> None:
         def once() -> list[Facts]:
             passed = self._run(op.before, op.before.block.last.args)
             self._facts.update(zip(op.after.block.arguments, passed))
@@ -121,7 +135,9 @@ class DivisibilityAnalysis:
         self._until_stable([self.facts(value) for value in op.inits], op.before.block.arguments, once)
         self._facts.update(zip(op.results, [self.facts(value) for value in op.before.block.last.args]))
 
-    def _until_stable(self, carried: list[Facts], arguments: Any, once: Callable[[], list[Facts]]) -> list[Facts]:
+    def _until_stable(
+        self, carried: list[Facts], arguments: Sequence[BlockArgument], once: Callable[[], list[Facts]]
+    ) -> list[Facts]:
         # Facts only get weaker, by halves, so this ends; loops in practice need two rounds.
         while True:
             self._facts.update(zip(arguments, carried))
@@ -130,11 +146,11 @@ class DivisibilityAnalysis:
                 return carried
             carried = met
 
-    def _run(self, region: Any, outputs: Any) -> list[Facts]:
+    def _run(self, region: Region, outputs: Sequence[Value]) -> list[Facts]:
         self._block(region.block)
         return [self.facts(value) for value in outputs]
 
-    def _if(self, op: Any) -> None:
+    def _if(self, op: scf.IfOp) -> None:
         branches = [self._run(region, region.block.last.operands) for region in op.regions if region.blocks]
         for number, result in enumerate(op.results):
             self._facts[result] = branches[0][number].meet(branches[1][number])
@@ -143,7 +159,7 @@ class DivisibilityAnalysis:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _constant(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _constant(op: arith.ConstantOp, known: DivisibilityAnalysis) -> Facts:
     value = op.value
     if isinstance(value, IntegerAttr):
         return _uniform(op.result.type, lowest_bit(value.value))
@@ -152,19 +168,19 @@ def _constant(op: Any, known: DivisibilityAnalysis) -> Facts:
     return _unknown(op.result.type)
 
 
-def _make_range(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _make_range(op: nv_tileaa.MakeRangeOp, known: DivisibilityAnalysis) -> Facts:
     return Facts(op.result.type.shape, (LARGEST,), (1,))
 
 
-def _splat(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _splat(op: nv_tileaa.SplatOp, known: DivisibilityAnalysis) -> Facts:
     return _uniform(op.result.type, known.facts(op.operand).divisor[0])
 
 
-def _same(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _same(op: Operation, known: DivisibilityAnalysis) -> Facts:
     return known.facts(op.operands[0])
 
 
-def _broadcast(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _broadcast(op: nv_tileaa.BroadcastOp, known: DivisibilityAnalysis) -> Facts:
     facts = known.facts(op.operand)
     unit = _unit(op.result.type)
     widened = [s != t for s, t in zip(op.operand.type.shape, op.result.type.shape)]
@@ -175,7 +191,7 @@ def _broadcast(op: Any, known: DivisibilityAnalysis) -> Facts:
     )
 
 
-def _view(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _view(op: nv_tileaa.ViewOp, known: DivisibilityAnalysis) -> Facts:
     source, target = op.operand.type.shape, op.result.type.shape
     facts = known.facts(op.operand)
     if [n for n in source if n > 1] != [n for n in target if n > 1]:
@@ -193,13 +209,13 @@ def _view(op: Any, known: DivisibilityAnalysis) -> Facts:
     )
 
 
-def _permute(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _permute(op: nv_tileaa.PermuteOp, known: DivisibilityAnalysis) -> Facts:
     facts = known.facts(op.operand)
     order = op.permutation.elements
     return Facts(*(tuple(part[d] for d in order) for part in facts))
 
 
-def _unit(type: Any) -> int:
+def _unit(type: Type) -> int:
     """The distance of neighbours in a contiguous run: the element's bytes for pointers, one for integers."""
     element = element_type_of(type)
     return max(1, element.pointee.width // 8) if isinstance(element, nv_tileaa.PtrType) else 1
@@ -217,11 +233,11 @@ def _sum(a: Facts, b: Facts, b_scale: int, unit: int) -> Facts:
     return Facts(contiguity, divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _add(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _add(op: arith.AddIOp, known: DivisibilityAnalysis) -> Facts:
     return _sum(known.facts(op.lhs), known.facts(op.rhs), 1, 1)
 
 
-def _addptr(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _addptr(op: nv_tileaa.AddPtrOp, known: DivisibilityAnalysis) -> Facts:
     unit = _unit(op.result.type)
     offset = known.facts(op.offset)
     if isinstance(op.result.type, nv_tileaa.PtrType) and getattr(op.result.type.pointee, "width", 64) == 4:
@@ -230,14 +246,14 @@ def _addptr(op: Any, known: DivisibilityAnalysis) -> Facts:
     return _sum(known.facts(op.pointer), offset, unit, unit)
 
 
-def _sub(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _sub(op: arith.SubIOp, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     # A run of the subtrahend would count down.
     flat = Facts((1,) * len(b.contiguity), tuple(b.each(d) for d in range(len(b.divisor))), b.constancy)
     return _sum(a, flat, 1, 1)
 
 
-def _mul(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _mul(op: arith.MulIOp, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     # Front ends multiply by every stride, those of 1 included.
     if known.ranges.range(op.rhs) == (1, 1):
@@ -248,14 +264,17 @@ def _mul(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _common(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _common(op: Operation, known: DivisibilityAnalysis) -> Facts:
     """Operations whose result is one operand or the other, bit for bit at best: no runs survive."""
     a, b = (known.facts(value) for value in op.operands[-2:])
     divisor = tuple(min(a.each(d), b.each(d)) for d in range(len(a.divisor)))
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _quotient(op: Any, known: DivisibilityAnalysis) -> Facts:
+_Division = arith.DivSIOp | arith.DivUIOp | arith.CeilDivSIOp | arith.CeilDivUIOp | arith.FloorDivSIOp
+
+
+def _quotient(op: _Division, known: DivisibilityAnalysis) -> Facts:
     """Aligned runs of a length that divides the divisor have one quotient, if it is rounded down."""
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     dividend, by = known.ranges.range(op.lhs), known.ranges.range(op.rhs)
@@ -273,7 +292,7 @@ def _quotient(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,) * len(divisor), tuple(divisor), tuple(constancy))
 
 
-def _remainder(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _remainder(op: arith.RemSIOp | arith.RemUIOp, known: DivisibilityAnalysis) -> Facts:
     """Aligned runs of a length that divides the divisor stay runs, unless numbers are negative."""
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     runs = type(op) is arith.RemUIOp or known.ranges.range(op.lhs).low >= 0
@@ -287,7 +306,7 @@ def _remainder(op: Any, known: DivisibilityAnalysis) -> Facts:
 # Of a bit, 0 alone is a multiple of two.
 
 
-def _and(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _and(op: arith.AndIOp, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     divisor = tuple(max(a.each(d), b.each(d)) for d in range(len(a.divisor)))
     if element_type_of(op.result.type) is i1 and max(divisor) > 1:
@@ -295,7 +314,7 @@ def _and(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,) * len(divisor), divisor, tuple(min(x, y) for x, y in zip(a.constancy, b.constancy)))
 
 
-def _select(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _select(op: arith.SelectOp, known: DivisibilityAnalysis) -> Facts:
     a, b = (known.facts(value) for value in op.operands[-2:])
     facts = known.facts(op.condition)
     if min(facts.divisor) > 1:
@@ -312,7 +331,7 @@ def _select(op: Any, known: DivisibilityAnalysis) -> Facts:
 _SPLITS_BEFORE = {"slt", "sge", "ult", "uge"}
 
 
-def _compare(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _compare(op: arith.CmpIOp, known: DivisibilityAnalysis) -> Facts:
     a, b = known.facts(op.lhs), known.facts(op.rhs)
     predicate = op.predicate.value
     decided = known.ranges.decided(predicate, op.lhs, op.rhs)
@@ -330,7 +349,7 @@ def _compare(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts(ones, ones, tuple(constancy))
 
 
-def _assume(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _assume(op: nv_tileaa.AssumeOp, known: DivisibilityAnalysis) -> Facts:
     facts = known.facts(op.operand)
     predicate = op.predicate
     if isinstance(predicate, nv_tileaa.DivByAttr):
@@ -352,13 +371,13 @@ def _put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
     return (*values[:at], value, *values[at + 1 :])
 
 
-def _shift_left(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _shift_left(op: arith.ShLIOp, known: DivisibilityAnalysis) -> Facts:
     a, count = known.facts(op.lhs), known.facts(op.rhs)
     constancy = tuple(min(x, y) for x, y in zip(a.constancy, count.constancy))
     return Facts((1,) * len(a.divisor), tuple(a.each(d) for d in range(len(a.divisor))), constancy)
 
 
-def _recast(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _recast(op: nv_tileas.IntToPtrOp | nv_tileas.PtrToIntOp, known: DivisibilityAnalysis) -> Facts:
     """Between pointers and integers: addresses stay, but a run of neighbours is one no more."""
     facts = known.facts(op.operand)
     unit = _unit(op.operand.type)
@@ -366,11 +385,11 @@ def _recast(op: Any, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,) * len(divisor), divisor, facts.constancy)
 
 
-def _unsplat(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _unsplat(op: nv_tileas.UnsplatOp, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,), (max(known.facts(op.operand).divisor),), (1,))
 
 
-def _alloca(op: Any, known: DivisibilityAnalysis) -> Facts:
+def _alloca(op: nv_tileas.AllocaOp, known: DivisibilityAnalysis) -> Facts:
     return Facts((1,), (min(LARGEST, op.alignment.value),), (1,))
 
 

@@ -101,7 +101,7 @@ def is_nv_tileas(func: Operation) -> bool:
     return False
 
 
-def _state_of(op: Any, most: State) -> State:
+def _state_of(op: Operation, most: State) -> State:
     if op.dialect == "nv_tileaa" and not isinstance(op, KEPT):
         return State.TILEAA
     if isinstance(op, tileas.DOTS):
@@ -121,7 +121,7 @@ def _state_of(op: Any, most: State) -> State:
     return State.ATOMS if any(type.encoding is None for type in tensors) else most
 
 
-def _wants_atom(op: Any) -> bool:
+def _wants_atom(op: Operation) -> bool:
     """Whether an access is to be told how it moves its data: all but updates of scalars, which have one way."""
     if not isinstance(op, WITHOUT_ATOM):
         return True

@@ -7,11 +7,10 @@ set neighbours.  What is known of the first and the last element of such a run i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
 from tileiras.dialects import arith, nv_tileaa, nv_tileas
-from tileiras.ir import Value
+from tileiras.ir import Operation, Value
 from tileiras.named_tuple import NamedTuple
 
 
@@ -41,7 +40,7 @@ def mask_runs(mask: Value, known: DivisibilityAnalysis, found: Found | None = No
     return found[mask]
 
 
-def _runs(op: Any, known: DivisibilityAnalysis, found: Found) -> Sequence[MaskRuns] | None:
+def _runs(op: Operation, known: DivisibilityAnalysis, found: Found) -> Sequence[MaskRuns] | None:
     if isinstance(op, arith.CmpIOp):
         return _compared(op, known)
     if isinstance(op, arith.AndIOp):
@@ -60,7 +59,7 @@ _BELOW = {"slt", "sle", "ult", "ule"}
 _ABOVE = {"sgt", "sge", "ugt", "uge"}
 
 
-def _compared(op: Any, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
+def _compared(op: arith.CmpIOp, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
     """Runs of numbers against a bound.
 
     A run that starts at a multiple of its length does not go past the largest number in the middle, so that the
@@ -79,7 +78,7 @@ def _compared(op: Any, known: DivisibilityAnalysis) -> list[MaskRuns] | None:
     return found
 
 
-def _viewed(op: Any, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
+def _viewed(op: nv_tileaa.ViewOp, runs: Sequence[MaskRuns]) -> list[MaskRuns] | None:
     """Runs stay where only dimensions of size one come and go."""
     source, target = op.operand.type.shape, op.result.type.shape
     if [n for n in source if n > 1] != [n for n in target if n > 1]:

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tileiras.dialects import arith, nv_tileaa, nv_tileas, scf
-from tileiras.ir import BlockArgument, DenseElementsAttr, IntegerAttr, IntegerType, Operation, Value, element_type_of
+from tileiras.ir import (
+    BlockArgument,
+    DenseElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    Operation,
+    TensorType,
+    Value,
+    element_type_of,
+)
 from tileiras.named_tuple import NamedTuple
 
 MOST_TILE_BLOCKS = (1 << 24) - 1
@@ -30,7 +39,7 @@ class Range(NamedTuple):
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 
-def whole(type: Any) -> Range:
+def whole(type: IntegerType | TensorType) -> Range:
     """All numbers of an integer type, or of a tensor's element type; those of 64 bits for an index."""
     element = element_type_of(type)
     width = element.width if isinstance(element, IntegerType) else 64
@@ -84,7 +93,7 @@ class RangeAnalysis:
         found = rule(op, self)
         return found if found is not None and found.inside(everything) else everything
 
-    def _counter(self, op: Any) -> Range:
+    def _counter(self, op: scf.ForOp) -> Range:
         """A loop's counter starts at the lower bound and stays below the upper one."""
         lower, upper, step = (self.range(value) for value in (op.lower_bound, op.upper_bound, op.step))
         if step.low <= 0 or op.unsignedCmp is not None and (lower.low < 0 or upper.low < 0):
@@ -101,11 +110,11 @@ def _binary(compute: Callable[[Range, Range], Range | None]) -> Rule:
     return lambda op, known: compute(known.range(op.lhs), known.range(op.rhs))
 
 
-def _same(op: Any, known: RangeAnalysis) -> Range:
+def _same(op: Operation, known: RangeAnalysis) -> Range:
     return known.range(op.operands[0])
 
 
-def _constant(op: Any, known: RangeAnalysis) -> Range | None:
+def _constant(op: arith.ConstantOp, known: RangeAnalysis) -> Range | None:
     value = op.value
     if isinstance(value, IntegerAttr):
         return Range(value.value, value.value)
@@ -116,7 +125,7 @@ def _constant(op: Any, known: RangeAnalysis) -> Range | None:
     return Range(min(numbers), max(numbers))
 
 
-def _assume(op: Any, known: RangeAnalysis) -> Range:
+def _assume(op: nv_tileaa.AssumeOp, known: RangeAnalysis) -> Range:
     found, predicate = known.range(op.operand), op.predicate
     if not isinstance(predicate, nv_tileaa.BoundedAttr):
         return found
@@ -159,7 +168,7 @@ def _unsigned_extreme(choose: Callable[[int, int], int]) -> Callable[[Range, Ran
     return compute
 
 
-def _extended(op: Any, known: RangeAnalysis) -> Range:
+def _extended(op: arith.ExtUIOp, known: RangeAnalysis) -> Range:
     found = known.range(op.operands[0])
     if found.low >= 0:
         return found
@@ -167,7 +176,7 @@ def _extended(op: Any, known: RangeAnalysis) -> Range:
     return Range(0, (1 << element.width) - 1)
 
 
-def _select(op: Any, known: RangeAnalysis) -> Range:
+def _select(op: arith.SelectOp, known: RangeAnalysis) -> Range:
     return known.range(op.operands[1]).union(known.range(op.operands[2]))
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.analysis.alias import data_of
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import TensorType, element_type_of
+from tileiras.ir import Operation, TensorType, element_type_of
 from tileiras.ir.pass_manager import PassContext
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode
@@ -22,7 +20,7 @@ _READS = (aa.TiledLoadOp, aa.LoadOp)
 _WRITES = (aa.TiledStoreOp, aa.StoreOp)
 
 
-def _atom(op: Any, target: Target) -> CopyAtom | None:
+def _atom(op: Operation, target: Target) -> CopyAtom | None:
     """What moves the data of an access; None for updates of single elements, whose old values are wanted."""
     if isinstance(op, _READS):
         return find_copy_atom(target, "global", "register")
@@ -58,7 +56,7 @@ UPDATE = "atom.global"
 
 
 def _remark(
-    op: Any,
+    op: Operation,
     atom: CopyAtom | None,
     vector_size: int,
     layout: LinearLayout | None,

@@ -6,7 +6,7 @@ whatever its mix of element types; the narrowest element decides how many a thre
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.analysis.alias import data_of
 from tileiras.analysis.divisibility import DivisibilityAnalysis
@@ -16,6 +16,9 @@ from tileiras.ir import DYNAMIC, Operation, TensorType, element_type_of
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import ACCESS_BITS, coalesced, contiguous_registers, dimension_order, vector_registers
 from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 MEMORY_OPS = (
     aa.TiledLoadOp,
@@ -54,7 +57,7 @@ def access_of(
     return _pointer_access(op, type, facts, threads, why)
 
 
-def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
+def _tiled_access(op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, why: list[str] | None) -> Access:
     view = op.view.type
     source = view.source
     memref = op.view.defining_op.source.defining_op
@@ -91,7 +94,7 @@ def _tiled_access(op: Any, type: TensorType, facts: DivisibilityAnalysis, why: l
 
 
 def _pointer_access(
-    op: Any, type: TensorType, facts: DivisibilityAnalysis, threads: int, why: list[str] | None
+    op: tileas.Access, type: TensorType, facts: DivisibilityAnalysis, threads: int, why: list[str] | None
 ) -> Access:
     bits = _element_bits(type)
     contiguity = facts.contiguity(op.pointer)
@@ -123,7 +126,7 @@ def _pointer_access(
     return Access(type.shape, tuple(order), bits, aligned)
 
 
-def _may_branch(op: Any) -> bool:
+def _may_branch(op: tileas.Access) -> bool:
     """Whether an access with a mask can be written twice: by whole vectors, and element by element."""
     return (
         isinstance(op, (aa.LoadOp, aa.StoreOp))

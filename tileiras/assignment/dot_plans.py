@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import TensorType, Value
+from tileiras.ir import FloatType, TensorType, Value
 from tileiras.layout import LinearLayout, blocked, fma_operands, mma_layouts, scale_layouts
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import (
@@ -78,22 +77,22 @@ class DotPlans:
     def __init__(self, target: Target, num_warps: int) -> None:
         self.target = target
         self._num_warps = num_warps
-        self._plans: dict[aa.DotOp, DotPlan] = {}
+        self._plans: dict[aa.Dot, DotPlan] = {}
 
-    def plan(self, op: Any) -> DotPlan:
+    def plan(self, op: aa.Dot) -> DotPlan:
         found = self._plans.get(op)
         if found is None:
             found = self._plans[op] = self._make(op)
         return found
 
-    def scaled_atom(self, op: Any) -> ScaledMmaAtom | None:
+    def scaled_atom(self, op: aa.BlockScaledMmaOp) -> ScaledMmaAtom | None:
         """The instruction for a block-scaled dot, None when the target has none for it."""
         types = (op.a.type.element_type, op.b.type.element_type, op.scale_a.type.element_type)
         if op.scale_b.type.element_type is not types[2]:
             return None
         return find_scaled_mma_atom(self.target, *(t.keyword for t in types), op.block, op.a.type.shape[-1])
 
-    def run_atom(self, op: Any, operand: Any = None) -> MmaAtom | None:
+    def run_atom(self, op: aa.BlockScaledMmaOp, operand: FloatType | None = None) -> MmaAtom | None:
         """The instruction for the operands of a block-scaled dot, of which each run of K is scaled afterwards; None
         when the target has none that runs are multiples of.  `operand` is a type that they are to have instead."""
         a, b = (element_name(operand or v.type.element_type) for v in (op.a, op.b))
@@ -101,7 +100,7 @@ class DotPlans:
         atoms = find_mma_atoms(self.target, a, b, "f32", m, n, op.block)
         return atoms[0] if atoms else None
 
-    def _make_scaled(self, op: Any) -> DotPlan:
+    def _make_scaled(self, op: aa.BlockScaledMmaOp) -> DotPlan:
         shape, depth = op.c.type.shape, op.a.type.shape[-1]
         batch = shape[0] if len(shape) == 3 else None
         m, n = shape[-2:]
@@ -119,7 +118,7 @@ class DotPlans:
         a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
         return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
 
-    def _make(self, op: Any) -> DotPlan:
+    def _make(self, op: aa.Dot) -> DotPlan:
         if isinstance(op, aa.BlockScaledMmaOp):
             return self._make_scaled(op)
         a, c = op.a.type, op.c.type
@@ -165,7 +164,7 @@ def split_rows(num_warps: int, tile: tuple[int, int], unit: tuple[int, int]) -> 
     return along_m, num_warps // along_m
 
 
-def _is_linked(op: Any) -> bool:
+def _is_linked(op: aa.DotOp) -> bool:
     """Whether the result of one dot becomes an operand of another, and `op` is either: rows then stay in their warp on
     the way, and what is computed of whole rows in between does as well."""
     return _becomes_factor(op.result, set()) or any(_comes_from_dot(v, set()) for v in (op.a, op.b))

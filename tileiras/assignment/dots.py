@@ -29,7 +29,7 @@ def assign_dot_layouts(
             _remark(op, plan.atom, target, func.sym_name.value, engine)
 
 
-def _remark(op: Any, name: str, target: Target, function: str, engine: DiagnosticEngine) -> None:
+def _remark(op: tileas.DotOp, name: str, target: Target, function: str, engine: DiagnosticEngine) -> None:
     """Says which instruction multiplies, and why none that does more at once."""
     a, c = op.a.type, op.c.type
     atom = SCALED_MMA_ATOMS.get(name) or MMA_ATOMS.get(name)

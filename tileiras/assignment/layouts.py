@@ -67,7 +67,7 @@ class Layouts:
         block.insert_before(convert, before)
         return convert.results[0]
 
-    def _rematerialize(self, op: Any, layout: LinearLayout) -> Value:
+    def _rematerialize(self, op: Operation, layout: LinearLayout) -> Value:
         """Rematerializes an operation with its result in `layout`."""
         rewriter = self.rewriter
         type = with_layout(op.results[0].type, layout)
@@ -111,7 +111,7 @@ def plain(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(type(op).create(operands, types, dict(op.attributes)))
 
 
-def constant(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+def constant(op: arith.ConstantOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     if isinstance(op.result.type, TensorType):
         return [Rematerializable(op.result)]
     return rewriter.insert(arith.ConstantOp.create((), (op.result.type,), dict(op.attributes)))

@@ -106,7 +106,7 @@ class LayoutAssignment:
         """The layout of a value that must have one even when it is rematerializable."""
         return self.layout(value) or self.memory.default(value.type.shape)
 
-    def input_layout(self, op: Any) -> LinearLayout:
+    def input_layout(self, op: tileas.ReduceOp | tileas.ScanOp) -> LinearLayout:
         """The layout in which a reduce or scan reads its inputs."""
         first = op.inputs[0]
         current = self.concrete(first)
@@ -116,7 +116,7 @@ class LayoutAssignment:
         # A basis that moves along the reduced dimension and another at once cannot be reduced bit by bit.
         return self.memory.default(first.type.shape) if mixes_axes(current, op.dim.value) else current
 
-    def cat_layout(self, op: Any) -> LinearLayout:
+    def cat_layout(self, op: tileas.CatOp) -> LinearLayout:
         """The layout in which a concatenation reads both of its operands."""
         return self._first([op.lhs, op.rhs], op.lhs.type.shape) or self.memory.default(op.lhs.type.shape)
 
@@ -185,12 +185,12 @@ class LayoutAssignment:
 SMALL_TILE_BYTES = 4096
 
 
-def operand_layouts(op: Any) -> list[LinearLayout]:
+def operand_layouts(op: tileas.Dot) -> list[LinearLayout]:
     """The layouts in which a dot takes its operands, the accumulator's being that of the result."""
     return [layout_of(v.type.with_encoding(each)) for v, each in zip(op.operands, op.operand_layouts)]
 
 
-def access_layout(op: Any) -> LinearLayout | None:
+def access_layout(op: tileas.Access) -> LinearLayout | None:
     """The layout in which an access moves its tile; None where that is not chosen yet, or it moves a scalar."""
     return None if op.layout is None else layout_of(data_of(op).type.with_encoding(op.layout))
 

@@ -58,7 +58,7 @@ def _encoded(func: aa.FuncOp) -> bool:
     return lacking is not None
 
 
-def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
+def convert_dot(op: tileas.Dot, args: tuple, rewriter: ConversionRewriter) -> Operation:
     """Operands in the layouts that the atom wants."""
     layouts: Layouts = rewriter.data
     wanted = operand_layouts(op)
@@ -67,7 +67,7 @@ def convert_dot(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation
     return rewriter.insert(type(op).create(operands, (with_layout(op.result.type, wanted[2]),), attributes))
 
 
-def convert_access(op: Any, args: tuple, rewriter: ConversionRewriter) -> Operation:
+def convert_access(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Operation:
     """Loads, stores and atomics, through views or through pointers."""
     layouts: Layouts = rewriter.data
     if isinstance(data_of(op).type, TensorType):

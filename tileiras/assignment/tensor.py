@@ -11,12 +11,14 @@ from tileiras.layout.encoding import with_layout
 from .layouts import Rematerializable
 
 
-def convert_maker(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+def convert_maker(
+    op: tileas.BroadcastOp | tileas.MakeRangeOp | tileas.SplatOp, args: tuple, rewriter: ConversionRewriter
+) -> Any:
     """Ranges, splats and broadcasts wait until somebody wants them."""
     return [Rematerializable(op.result)]
 
 
-def convert_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+def convert_shape(op: tileas.PermuteOp | tileas.ViewOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Views and permutations rename elements; nothing moves."""
     layouts = rewriter.data
     layout = layouts.assignment.layout(op.result)
@@ -27,7 +29,7 @@ def convert_shape(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(new)
 
 
-def convert_cat(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+def convert_cat(op: tileas.CatOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Both operands in one layout; the result has a register more, so that nothing moves."""
     layouts = rewriter.data
     layout = layouts.assignment.cat_layout(op)
@@ -36,7 +38,7 @@ def convert_cat(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(tileas.CatOp.create(operands, types, dict(op.attributes)))
 
 
-def convert_slice(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+def convert_slice(op: tileas.ExtractSliceOp | tileas.InsertSliceOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Extraction and insertion: all tensors in layouts of their own shapes."""
     layouts = rewriter.data
     operands = [layouts.concrete(operand) for operand in op.operands]
@@ -44,7 +46,7 @@ def convert_slice(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(type(op).create(operands, types, dict(op.attributes)))
 
 
-def convert_collective(op: Any, args: tuple, rewriter: ConversionRewriter) -> Any:
+def convert_collective(op: tileas.ReduceOp | tileas.ScanOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Reduce and scan: all inputs in the first one's layout."""
     layouts = rewriter.data
     layout = layouts.assignment.input_layout(op)

@@ -7,9 +7,14 @@ declaration in `tileiras.dialects.cuda_tile`; this package holds no list of oper
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tileiras.lazy import lazy_names
 
 from .versions import CURRENT, MAGIC, SUPPORTED, Version, is_bytecode, supported
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
 __all__ = ["CURRENT", "MAGIC", "SUPPORTED", "BytecodeError", "Version", "entry_names", "is_bytecode", "read_module",
            "supported", "write_module"]  # fmt: skip
@@ -20,21 +25,21 @@ _LAZY = {"BytecodeError": "encoding"}
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
 
-def read_module(data, filename="<bytecode>", *, entries=None):
+def read_module(data: bytes, filename: str = "<bytecode>", *, entries: set[str] | None = None):
     """The `cuda_tile.module` that the bytes hold, not yet verified; see `reader.read_module`."""
     from .reader import read_module as read
 
     return read(data, filename, entries=entries)
 
 
-def entry_names(data, filename="<bytecode>"):
+def entry_names(data: bytes, filename: str = "<bytecode>"):
     """Names of the entries in file order, without reading any body."""
     from .reader import entry_names as names
 
     return names(data, filename)
 
 
-def write_module(module, version=CURRENT, *, strict_locations=False):
+def write_module(module: cuda_tile.ModuleOp, version: Version = CURRENT, *, strict_locations: bool = False):
     """The bytes of a verified `cuda_tile.module`; see `writer.write_module`."""
     from .writer import write_module as write
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     ArrayAttr,
+    Attribute,
     DenseArrayAttr,
     DenseElementsAttr,
     DictAttr,
@@ -18,6 +19,7 @@ from tileiras.ir import (
     ShapedType,
     StringAttr,
     SymbolRefAttr,
+    Type,
     UnitAttr,
     VerifyError,
     element_size,
@@ -32,6 +34,10 @@ from .encoding import Cursor
 from .sections import ByteTable, StringTable
 from .types import TypeTable
 from .versions import Version
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir.fields import AnyConstraint
 
 # Tags of self-contained attributes (BytecodeAttrOpcodes.td).
 INTEGER, FLOAT, BOOL, TYPE, STRING, ARRAY, DENSE, DIV_BY, SAME_ELEMENTS, DICTIONARY, HINTS, BOUNDED = range(1, 13)
@@ -61,7 +67,7 @@ class Tables:
         self.constants = constants
         self._dense: dict[tuple[int, Any], DenseElementsAttr] = {}
 
-    def dense(self, cursor: Cursor, type: Any, what: str) -> DenseElementsAttr:
+    def dense(self, cursor: Cursor, type: FloatType | cuda_tile.TileType, what: str) -> DenseElementsAttr:
         """The constant whose index stands at `cursor`, as elements of `type` (a tile)."""
         start = cursor.pos
         index = cursor.varint(f"{what} constant index")
@@ -74,7 +80,7 @@ class Tables:
         return found
 
 
-def _read_dense(run: Cursor, type: Any) -> DenseElementsAttr:
+def _read_dense(run: Cursor, type: cuda_tile.TileType) -> DenseElementsAttr:
     element = getattr(type, "element_type", None)
     if not isinstance(type, ShapedType) or not isinstance(element, (IntegerType, FloatType)):
         run.fail(f"expect Cuda Tile integer or float type but got: {type}")
@@ -110,11 +116,11 @@ def _widen_tf32(raw: bytes) -> bytes:
 Reader = Callable[[Tables, Cursor, str, Any], Any]
 
 
-def _read_string(tables: Tables, cursor: Cursor, what: str, results: Any) -> StringAttr:
+def _read_string(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> StringAttr:
     return StringAttr(tables.strings.read(cursor, what))
 
 
-def _read_symbol(tables: Tables, cursor: Cursor, what: str, results: Any) -> SymbolRefAttr:
+def _read_symbol(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> SymbolRefAttr:
     start = cursor.pos
     name = tables.strings.read(cursor, what)
     if not name:
@@ -122,15 +128,17 @@ def _read_symbol(tables: Tables, cursor: Cursor, what: str, results: Any) -> Sym
     return SymbolRefAttr(name)
 
 
-def _read_bool(tables: Tables, cursor: Cursor, what: str, results: Any) -> IntegerAttr:
+def _read_bool(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> IntegerAttr:
     return IntegerAttr(cursor.byte(what) != 0, i1)
 
 
-def _read_dense_of_result(tables: Tables, cursor: Cursor, what: str, results: Any) -> DenseElementsAttr:
+def _read_dense_of_result(
+    tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None
+) -> DenseElementsAttr:
     return tables.dense(cursor, results[0] if results else tables.types.read(cursor, what), what)
 
 
-def _read_array(tables: Tables, cursor: Cursor, what: str, results: Any, depth: int = 0) -> ArrayAttr:
+def _read_array(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None, depth: int = 0) -> ArrayAttr:
     elements = []
     for number in range(cursor.count(f"elements of {what}")):
         start = cursor.pos
@@ -141,7 +149,13 @@ def _read_array(tables: Tables, cursor: Cursor, what: str, results: Any, depth: 
     return ArrayAttr(elements)
 
 
-def _read_dictionary(tables: Tables, cursor: Cursor, what: str, results: Any, depth: int = 0) -> DictAttr:
+def _read_dictionary(
+    tables: Tables,
+    cursor: Cursor,
+    what: str,
+    results: Sequence[Type] | None,
+    depth: int = 0,
+) -> DictAttr:
     items: dict[str, Any] = {}
     for number in range(cursor.count(f"entries of {what}", 2)):
         start = cursor.pos
@@ -154,19 +168,25 @@ def _read_dictionary(tables: Tables, cursor: Cursor, what: str, results: Any, de
     return DictAttr(items)
 
 
-def _read_hints(tables: Tables, cursor: Cursor, what: str, results: Any, depth: int = 0) -> Any:
+def _read_hints(
+    tables: Tables,
+    cursor: Cursor,
+    what: str,
+    results: Sequence[Type] | None,
+    depth: int = 0,
+) -> Any:
     start = cursor.pos
     hints = lookup_attribute("cuda_tile.optimization_hints")
     entries = _read_dictionary(tables, cursor, what, results, depth)
     return _checked(cursor, start, hints, entries)
 
 
-def _read_predicate(tables: Tables, cursor: Cursor, what: str, results: Any) -> Any:
+def _read_predicate(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> Any:
     return read_tagged(tables, cursor, what)
 
 
 def _integer_reader(type: IntegerType) -> Reader:
-    def read(tables: Tables, cursor: Cursor, what: str, results: Any) -> IntegerAttr:
+    def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> IntegerAttr:
         return _read_integer(cursor, type, what)
 
     return read
@@ -175,7 +195,7 @@ def _integer_reader(type: IntegerType) -> Reader:
 def _integers_reader(element: IntegerType, width: int) -> Reader:
     forbidden = FORBIDDEN_ELEMENTS.get(width, ())
 
-    def read(tables: Tables, cursor: Cursor, what: str, results: Any) -> DenseArrayAttr:
+    def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> DenseArrayAttr:
         start = cursor.pos
         values = cursor.integers(width, what)
         for value in values:
@@ -193,7 +213,7 @@ def _enum_reader(enum: type[EnumAttr]) -> Reader:
     since = {number: Version.parse(enum.case_since[k]) for k, number in enum.cases.items() if k in enum.case_since}
     enum_since = Version.parse(enum.since) if enum.since else None
 
-    def read(tables: Tables, cursor: Cursor, what: str, results: Any) -> Any:
+    def read(tables: Tables, cursor: Cursor, what: str, results: Sequence[Type] | None) -> Any:
         start = cursor.pos
         number = cursor.varint(what)
         found = by_number.get(number)
@@ -227,12 +247,12 @@ BY_VALUE_TYPE: dict[tuple[type, Any], Reader] = {
 """Attributes that are written without their type, which the constraint fixes."""
 
 
-def is_flag(constraint: Any) -> bool:
+def is_flag(constraint: AnyConstraint) -> bool:
     """Whether presence is all that the attribute says, so that nothing but its flag is written."""
     return isinstance(constraint, type) and issubclass(constraint, UnitAttr)
 
 
-def reader_of(constraint: Any) -> Reader:
+def reader_of(constraint: AnyConstraint) -> Reader:
     """How an attribute with this constraint is written inside an operation.
 
     A constraint is an attribute class, or says by `attribute_class` and `value_type` what it is narrowed from.
@@ -327,7 +347,7 @@ def _read_optional_pair(cursor: Cursor, owner: str, names: tuple[str, str]) -> t
     return first, second
 
 
-def _checked(cursor: Cursor, start: int, attribute: Any, *values: Any) -> Any:
+def _checked(cursor: Cursor, start: int, attribute: type[Attribute], *values: DictAttr | int | None) -> Any:
     try:
         return attribute(*values)
     except VerifyError as error:

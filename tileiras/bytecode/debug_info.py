@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.ir import UNKNOWN_LOC, BytecodeLoc, CallSiteLoc, Location, lookup_attribute
+from tileiras.ir import UNKNOWN_LOC, Attribute, BytecodeLoc, CallSiteLoc, Location, lookup_attribute
 
 from .encoding import Cursor
 from .sections import ByteTable, StringTable
@@ -110,7 +110,9 @@ class DebugInfo:
         # Writers put an entry of tag 0 into an otherwise empty table; readers take every other tag for it.
         return UNKNOWN_LOC
 
-    def _child(self, run: Cursor, what: str, owner: str, expected: Any) -> Any:
+    def _child(
+        self, run: Cursor, what: str, owner: str, expected: type[Attribute] | tuple[type[Attribute], ...]
+    ) -> Any:
         start = run.pos
         index = run.varint(f"{what} attribute when parsing {owner}")
         found = self.entry(index, run)

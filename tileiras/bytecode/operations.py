@@ -6,12 +6,14 @@ regions, each in the order of declaration.  Parts newer than the file's version 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     AttrSizedOperandSegments,
     Block,
     DenseArrayAttr,
+    Field,
+    Location,
     Operation,
     Region,
     Terminator,
@@ -24,6 +26,9 @@ from tileiras.ir.operation import OPERAND_SEGMENTS
 from .attributes import Reader, Tables, is_flag, reader_of
 from .encoding import Cursor
 from .versions import PREVIEW_OPCODES, SUPPORTED, Version
+
+if TYPE_CHECKING:
+    from .debug_info import BytecodeOffsets, LocationSequence
 
 MAX_REGION_NESTING = 100
 """Regions inside regions; deeper ones are refused before they exhaust the reader's stack."""
@@ -71,7 +76,7 @@ class OperationPlan:
         self.terminator = op_class.has_trait(Terminator)
 
 
-def since(declared: Any, default: Version | None) -> Version:
+def since(declared: Field | type[Operation], default: Version | None) -> Version:
     if declared.since is None:
         return default if default is not None else SUPPORTED[0]
     return Version.parse(declared.since)
@@ -143,7 +148,7 @@ class FunctionReader:
 
     __slots__ = ("tables", "table", "cursor", "values", "locations", "depth")
 
-    def __init__(self, tables: Tables, cursor: Cursor, locations: Any) -> None:
+    def __init__(self, tables: Tables, cursor: Cursor, locations: BytecodeOffsets | LocationSequence) -> None:
         self.tables = tables
         self.table = OperationTable.of(tables.version, tables.previews)
         self.cursor = cursor
@@ -261,7 +266,7 @@ class FunctionReader:
             self.cursor.fail(f"{plan.op_class.name} op expected {plan.regions} regions, got {number}", start)
         return number
 
-    def _read_region(self, location: Any) -> Region:
+    def _read_region(self, location: Location) -> Region:
         cursor = self.cursor
         if self.depth == MAX_REGION_NESTING:
             cursor.fail(f"regions are nested more than {MAX_REGION_NESTING} deep")
@@ -270,7 +275,7 @@ class FunctionReader:
         self.depth -= 1
         return region
 
-    def _read_block(self, location: Any) -> Block:
+    def _read_block(self, location: Location) -> Block:
         cursor = self.cursor
         values = self.values
         outside = len(values)

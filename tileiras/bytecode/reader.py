@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Container
+from typing import TYPE_CHECKING, Any, Container
 
 from tileiras.ir import (
     Block,
@@ -40,6 +40,9 @@ from .sections import (
 from .types import TypeTable
 from .versions import PREVIEW, TEST_FUNCTION, Version
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+
 # Bits of a function's flags byte.
 PRIVATE, KERNEL, HAS_HINTS = 1, 2, 4
 
@@ -58,7 +61,14 @@ class _Function:
     __slots__ = ("name", "signature", "is_entry", "location", "hints", "body", "offset")
 
     def __init__(
-        self, name: str, signature: Cursor, is_entry: bool, location: int, hints: Any, body: Cursor, offset: int
+        self,
+        name: str,
+        signature: Cursor,
+        is_entry: bool,
+        location: int,
+        hints: cuda_tile.OptimizationHintsAttr | None,
+        body: Cursor,
+        offset: int,
     ) -> None:
         self.name = name
         self.signature = signature

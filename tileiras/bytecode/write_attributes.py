@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     ArrayAttr,
@@ -41,6 +41,10 @@ from .attributes import (
 from .output import Buffer, Numbering, StringNumbering
 from .versions import Version
 from .write_types import TypeNumbering
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.dialects.cuda_tile.constraints import TileConstant, TypedArray, TypedInteger
 
 
 class OutputTables:
@@ -81,7 +85,7 @@ def _raw_elements(value: DenseElementsAttr) -> bytes:
 Writer = Callable[[OutputTables, Buffer, Any, "Location | None"], None]
 
 
-def writer_of(constraint: Any) -> Writer:
+def writer_of(constraint: TileConstant | TypedArray | TypedInteger | type[Attribute]) -> Writer:
     """How an attribute with this constraint is written inside an operation; the counterpart of `reader_of`."""
     attribute_class = constraint if isinstance(constraint, type) else getattr(constraint, "attribute_class", None)
     if attribute_class is None:
@@ -134,7 +138,9 @@ def _write_dictionary(tables: OutputTables, out: Buffer, value: DictAttr, locati
         write_tagged(tables, out, element, location)
 
 
-def _write_hints(tables: OutputTables, out: Buffer, value: Any, location: Location | None) -> None:
+def _write_hints(
+    tables: OutputTables, out: Buffer, value: cuda_tile.OptimizationHintsAttr, location: Location | None
+) -> None:
     _write_dictionary(tables, out, value.value, location)
 
 

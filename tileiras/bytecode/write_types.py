@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tileiras.diagnostics import CompileError, ExitCode
-from tileiras.ir import FunctionType, Location
+from tileiras.ir import FunctionType, Location, Type
 
 from .output import Buffer
 from .types import COMPOSITE_TYPES, FUNCTION_TAG, OPTIONAL_KINDS, SIMPLE_TYPES
@@ -28,7 +28,7 @@ class TypeNumbering:
         self.location: Location | None = None
         """Where the types being asked for stand, for messages."""
 
-    def of(self, type: Any) -> int:
+    def of(self, type: Type) -> int:
         found = self.numbers.get(type)
         if found is None:
             run = bytes(self._encode(type))
@@ -36,7 +36,7 @@ class TypeNumbering:
             self.runs.append(run)
         return found
 
-    def _encode(self, type: Any) -> Buffer:
+    def _encode(self, type: Type) -> Buffer:
         out = Buffer()
         simple = _SIMPLE.get(type)
         if simple is not None:

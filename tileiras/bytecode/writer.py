@@ -7,11 +7,12 @@ wherever the format leaves no choice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import (
     UNKNOWN_LOC,
+    Attribute,
     Block,
     CallSiteLoc,
     FusedLoc,
@@ -32,6 +33,10 @@ from .reader import GLOBAL_FLAGS_SINCE, HAS_HINTS, KERNEL
 from .sections import CONSTANT, DEBUG, END, FUNCTION, GLOBAL, PRODUCER, STRING, TYPE
 from .versions import CURRENT, MAGIC, OLDEST, TEST_FUNCTION, Version, supported
 from .write_attributes import OutputTables, write_tagged, writer_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.dialects.cuda_tile.testing import TestFuncOp
 
 PRODUCER_SINCE = Version(13, 3)
 
@@ -61,7 +66,7 @@ class DebugNumbering:
         self.per_function: list[list[int]] = []
         self._known: dict[Any, int] = {}
 
-    def of(self, entry: Any) -> int:
+    def of(self, entry: Location | Attribute) -> int:
         """The number of an attribute or location, which is reduced to what the format can keep."""
         if isinstance(entry, Location):
             entry = self.keep(entry)
@@ -72,7 +77,7 @@ class DebugNumbering:
             found = self._known[entry] = self.entries[bytes(self._encode(entry))]
         return found
 
-    def _encode(self, entry: Any) -> Buffer:
+    def _encode(self, entry: Location | Attribute) -> Buffer:
         out = Buffer()
         string = self.tables.strings.of
         if isinstance(entry, CallSiteLoc):
@@ -207,7 +212,7 @@ class _ModuleWriter:
 
     # ---- functions and globals ---------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Any, out: Buffer) -> None:
+    def _entry(self, entry: cuda_tile.EntryOp | TestFuncOp, out: Buffer) -> None:
         self.tables.types.location = entry.location
         for op in entry.walk():
             try:

@@ -238,7 +238,7 @@ def _pipeline_options(values: Mapping[str, Any], given: dict[str, Any]) -> TileI
     return parsed
 
 
-def _of_compiler(name: str, value: Any) -> Any:
+def _of_compiler(name: str, value: int | str) -> Any:
     return parse_value(OPTIONS[name], value) if OPTIONS[name].kind is list else value
 
 

@@ -125,7 +125,7 @@ def _size(count: int) -> str:
     return f"{count} B"
 
 
-def _print(answer: Any, json: bool, text: str) -> None:
+def _print(answer: object, json: bool, text: str) -> None:
     if json:
         from json import dumps
 

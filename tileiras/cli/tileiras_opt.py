@@ -39,12 +39,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from tileiras.cli import instrumentation, process
 from tileiras.cli.outputs import Outputs
 from tileiras.cli.process import UsageError, complain, read_input
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, render, to_json
+
+if TYPE_CHECKING:
+    from tileiras.dialects import builtin, cuda_tile, gpu
 
 SPLIT_MARKER = "// -----"
 
@@ -197,7 +200,7 @@ def _process(
     return engine.diagnostics
 
 
-def anchored(module: Any, passes: list[Any]) -> Any:
+def anchored(module: gpu.GPUModuleOp | builtin.ModuleOp | cuda_tile.ModuleOp, passes: list[Any]) -> Any:
     """The module, inside a builtin.module when a pass works on that: without one it would do nothing."""
     if module.name == "builtin.module" or all(item.anchor != "builtin.module" for item in passes):
         return module
@@ -208,7 +211,7 @@ def anchored(module: Any, passes: list[Any]) -> Any:
     return registry.lookup_operation("builtin.module").create((), (), {}, [Region([block])], (), module.location)
 
 
-def _text(module: Any, flags: set[str]) -> str:
+def _text(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[str]) -> str:
     from tileiras.ir import print_op
 
     # The custom form of an operation may leave out what only a valid one has no need to say.
@@ -217,7 +220,7 @@ def _text(module: Any, flags: set[str]) -> str:
     return print_op(module, generic=generic, locations="mlir-print-debuginfo" in flags, aliases=aliases)
 
 
-def _verifies(module: Any) -> bool:
+def _verifies(module: cuda_tile.ModuleOp) -> bool:
     from tileiras.ir import verify
 
     try:
@@ -228,7 +231,11 @@ def _verifies(module: Any) -> bool:
 
 
 def _run_passes(
-    module: Any, options: Options, records: instrumentation.Records, checked: bool, engine: DiagnosticEngine
+    module: builtin.ModuleOp | cuda_tile.ModuleOp,
+    options: Options,
+    records: instrumentation.Records,
+    checked: bool,
+    engine: DiagnosticEngine,
 ) -> None:
     from tileiras.ir.pass_manager import PassContext, PassManager
 
@@ -239,7 +246,7 @@ def _run_passes(
         manager.run(module, PassContext(engine))
 
 
-def _verify_roundtrip(module: Any, flags: set[str]) -> None:
+def _verify_roundtrip(module: builtin.ModuleOp | cuda_tile.ModuleOp, flags: set[str]) -> None:
     """Both forms must read back to what prints the same."""
     from tileiras.ir import parse_module, print_op
 

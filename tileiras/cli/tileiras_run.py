@@ -227,7 +227,7 @@ def build_parser():
     import argparse
 
     class Parser(argparse.ArgumentParser):
-        def error(self, message):
+        def error(self, message: object):
             raise UsageError(message)
 
     parser = Parser(prog="tileiras-run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -264,7 +264,9 @@ def helper_pid() -> int | None:
     return None if helper is None else helper._pid
 
 
-def call(function: str, *, meanwhile: Callable[[], None] | None = None, **arguments: Any) -> tuple[Any, str]:
+def call(
+    function: str, *, meanwhile: Callable[[], None] | None = None, **arguments: bytes | int | str
+) -> tuple[Any, str]:
     """Run a registered function in this thread's helper: its result and LLVM's stderr.
 
     `meanwhile` is called while the helper works.

@@ -5,10 +5,13 @@ A build asks for it even when nothing is to be done, so that nothing is loaded h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.codegen import toolkit
 from tileiras.files import file_identity
+
+if TYPE_CHECKING:
+    from tileiras.stages import StageOptions
 
 LIBDEVICE = "nvvm/libdevice/libdevice.10.bc"
 """Its place below the root of a toolkit."""
@@ -28,7 +31,7 @@ def llvm_identity() -> str:
     return f"llvmlite-{llvmlite.__version__}"
 
 
-def tool_identity(options: Any) -> str:
+def tool_identity(options: StageOptions) -> str:
     """LLVM and the libraries, given the options of the ptx stage.  A missing one is told as such, not as an error."""
     blobs = "".join(f" blob-{file_identity(path)}" for path in options.blob_linked_lib)
     return f"{llvm_identity()} libdevice-{_libdevice(options.libdevice)}{blobs}"

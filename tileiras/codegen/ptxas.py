@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.codegen import toolkit
 from tileiras.diagnostics import CompileError, Diagnostic, DiagnosticEngine, ExitCode, Locatable
 from tileiras.files import file_identity
 from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.stages import StageOptions
 
 INPUT_NAME = "kernel.ptx"
 """The file name ptxas sees; its messages quote it, so it must not depend on the machine."""
@@ -92,7 +95,7 @@ def _ask_version(path: str) -> str:
     return match.group(1) if match is not None else "unknown"
 
 
-def tool_identity(options: Any) -> str:
+def tool_identity(options: StageOptions) -> str:
     """Which ptxas, given the options of the cubin stage: part of its key.
 
     A missing one is told as such; the stage itself reports it.  The content of a file of controls counts, and for tile

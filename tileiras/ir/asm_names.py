@@ -155,7 +155,7 @@ def _suggestions(op: Operation) -> Iterable[tuple[Any, str]]:
 class _Entry:
     __slots__ = ("name", "depth", "deferred", "item", "is_type")
 
-    def __init__(self, item: Any, name: str | None, deferred: bool) -> None:
+    def __init__(self, item: Location | Attribute, name: str | None, deferred: bool) -> None:
         self.item = item
         self.name = name
         self.depth = 0
@@ -226,7 +226,7 @@ class AliasNames:
     def is_empty(self) -> bool:
         return all(entry.name is None for entry in self._entries.values())
 
-    def visit(self, item: Any, deferred: bool) -> int:
+    def visit(self, item: Location | Attribute, deferred: bool) -> int:
         """Enters `item` and what it contains; the depth (1 + the deepest alias inside) it passes to its user."""
         entry = self._entries.get(item)
         if entry is not None:
@@ -243,7 +243,7 @@ class AliasNames:
         entry.depth = max((self.visit(child, deferred) for child in self._children(item)), default=0)
         return entry.depth + (entry.name is not None)
 
-    def _children(self, item: Any) -> list:
+    def _children(self, item: Location | Attribute) -> list:
         if isinstance(item, NameLoc):
             inner: list = [item.child]
         elif isinstance(item, CallSiteLoc):

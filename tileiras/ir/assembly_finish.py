@@ -23,7 +23,7 @@ from .types import Type, i32
 
 if TYPE_CHECKING:
     from .assembly_parse import OperationState
-    from .parser import Parser
+    from .parser import Parser, UnresolvedOperand
     from .values import Value
 
 
@@ -222,7 +222,7 @@ def _type_from(state: OperationState, kind: str, source: Any) -> Any:
     return source
 
 
-def _value_of(parser: "Parser", state: OperationState, use: Any, type: Type | None) -> Value:
+def _value_of(parser: "Parser", state: OperationState, use: UnresolvedOperand | str, type: Type | None) -> Value:
     if use.__class__ is str:
         value = parser._values.get(use)
         if value is not None and value.type is type:

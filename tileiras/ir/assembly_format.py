@@ -103,6 +103,11 @@ class Oilist(NamedTuple):
     clauses: tuple
 
 
+Element = (
+    Literal | Whitespace | Variable | Group | FunctionalType | AttrDict | Custom | TypeDirective | Optional | Oilist
+)
+"""What a declarative format consists of."""
+
 _TOKEN = re.compile(
     r"\s*(?:`(?P<literal>[^`]*)`|\$(?P<variable>\w+)|(?P<word>[A-Za-z_][\w-]*)|(?P<punctuation>[()<>,?:|^!]))"
 )

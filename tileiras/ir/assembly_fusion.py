@@ -26,11 +26,12 @@ from .fields import Field
 from .types import Type
 
 if TYPE_CHECKING:
+    from .assembly_format import Element
     from .assembly_parse import OperationState, Step
     from .parser import Parser
 
 
-def is_regular(element: Any) -> bool:
+def is_regular(element: Element) -> bool:
     if isinstance(element, (Literal, Whitespace)):
         return True
     if isinstance(element, AttrDict):
@@ -71,7 +72,7 @@ class _Fusion:
         self.pattern += f"({pattern})\\s*"
         return self.group
 
-    def add(self, element: Any) -> None:
+    def add(self, element: Element) -> None:
         if isinstance(element, Literal):
             word = element.text[-1].isalnum() or element.text[-1] == "_"
             self.pattern += re.escape(element.text) + (r"(?![\w$.])" if word else "") + r"\s*"

@@ -36,6 +36,7 @@ from .operation import Operation
 from .types import Type, i1, i32
 
 if TYPE_CHECKING:
+    from .assembly_format import Element
     from .parser import Parser
 
 
@@ -112,7 +113,7 @@ def _compile(cls: type[Operation], elements: tuple) -> list[Step]:
     return steps
 
 
-def _step(cls: type[Operation], element: Any) -> Step | None:
+def _step(cls: type[Operation], element: Element) -> Step | None:
     if isinstance(element, Whitespace):
         return None
     if isinstance(element, Literal):
@@ -287,7 +288,7 @@ def _group(element: Group) -> Step:
 
 
 def _functional_type(element: FunctionalType) -> Step:
-    def store(state: OperationState, target: Any, types: list) -> None:
+    def store(state: OperationState, target: Group | Variable, types: list) -> None:
         if isinstance(target, Group):
             setattr(state, "all_operand_types" if target.kind == "operand" else "all_result_types", types)
             return
@@ -343,7 +344,7 @@ def _custom(cls: type[Operation], element: Custom) -> Step:
     return custom
 
 
-def _store(state: OperationState, argument: Variable, value: Any) -> None:
+def _store(state: OperationState, argument: Variable, value: object) -> None:
     field, at = argument.field, argument.position
     if argument.of_type:
         (state.operand_types if field.kind == "operand" else state.result_types)[at] = value
@@ -370,7 +371,7 @@ def _read_reference(state: OperationState, argument: Variable) -> Any:
 # ---- groups ----------------------------------------------------------------------------------------------------------
 
 
-def _starts(cls: type[Operation], element: Any) -> Callable[["Parser"], bool] | None:
+def _starts(cls: type[Operation], element: Literal | Variable) -> Callable[["Parser"], bool] | None:
     """Whether the next token starts `element`; None when only reading it can tell."""
     if isinstance(element, Literal):
         return lambda parser: parser.peek(element.text)
@@ -442,7 +443,7 @@ def _optional(cls: type[Operation], element: Optional) -> Step:
     return optional
 
 
-def _probe(cls: type[Operation], element: Any) -> Callable[["Parser", OperationState], bool]:
+def _probe(cls: type[Operation], element: Element) -> Callable[["Parser", OperationState], bool]:
     """Reads `element` if it is there; says whether it was."""
     if isinstance(element, Custom):
         step = _custom(cls, element)

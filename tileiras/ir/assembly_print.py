@@ -7,7 +7,7 @@ that binds tightly and where the format says so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .assembly_format import (
     AttrDict,
@@ -31,6 +31,10 @@ from .fields import Field
 from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import SingleBlockImplicitTerminator
 from .types import Type
+
+if TYPE_CHECKING:
+    from .assembly_format import Element
+    from .printer import Printer
 
 Step = Callable[[Any, Any], None]
 
@@ -61,12 +65,12 @@ class _Compiler:
         self.elements(self.format.elements, pieces)
         return _sequence(_merged(pieces))
 
-    def elements(self, elements: tuple, pieces: list, elided: Any = None) -> None:
+    def elements(self, elements: tuple, pieces: list, elided: Variable | None = None) -> None:
         for element in elements:
             if element is not elided:
                 self.element(element, pieces)
 
-    def element(self, element: Any, pieces: list) -> None:
+    def element(self, element: Element, pieces: list) -> None:
         if isinstance(element, Literal):
             self.literal(element.text, pieces)
         elif isinstance(element, Whitespace):
@@ -138,7 +142,7 @@ class _Compiler:
         mentioned = self.format.attributes | {OPERAND_SEGMENTS, RESULT_SEGMENTS}
         defaults = {f.name: f.default for f in self.cls.attribute_fields if f.default is not None}
 
-        def attr_dict(op: Any, printer: Any) -> None:
+        def attr_dict(op: Operation, printer: Printer) -> None:
             attributes = op.attributes
             if attributes:
                 shown = {
@@ -151,7 +155,7 @@ class _Compiler:
 
         return attr_dict
 
-    def value(self, element: Any) -> Step:
+    def value(self, element: Element) -> Step:
         if isinstance(element, Variable):
             return self.variable(element)
         if isinstance(element, TypeDirective):
@@ -161,7 +165,7 @@ class _Compiler:
         if isinstance(element, FunctionalType):
             inputs, results = _types_of(self.cls, element.inputs), _types_of(self.cls, element.results)
 
-            def functional(op: Any, printer: Any) -> None:
+            def functional(op: Operation, printer: Printer) -> None:
                 printer.write("(")
                 printer.print_types(_as_list(inputs(op)))
                 printer.write(f") -> {printer.results_text(_as_list(results(op)))}")
@@ -193,7 +197,7 @@ class _Compiler:
             implicit = self.cls.has_trait(SingleBlockImplicitTerminator)
             return _print_regions(get, implicit)
 
-        def successors(op: Any, printer: Any) -> None:
+        def successors(op: Operation, printer: Printer) -> None:
             for number, block in enumerate(_as_list(get(op))):
                 if number:
                     printer.write(", ")
@@ -225,7 +229,7 @@ def _sequence(pieces: list) -> Step:
             steps.append(("", piece))
     pairs = tuple(steps)
 
-    def run(op: Any, printer: Any) -> None:
+    def run(op: Operation, printer: Printer) -> None:
         write = printer.write
         for text, step in pairs:
             if text:
@@ -236,7 +240,7 @@ def _sequence(pieces: list) -> Step:
     return run
 
 
-def _as_list(value: Any) -> list:
+def _as_list(value: object) -> list:
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
@@ -258,7 +262,7 @@ def _print_operand(cls: type[Operation], field: Field) -> Step:
     position = _fixed_position(cls, field)
     if position is not None:
 
-        def fixed(op: Any, printer: Any) -> None:
+        def fixed(op: Operation, printer: Printer) -> None:
             value = op._operands[position]
             printer.write(printer.names.get(value) or printer.operand_text(value))
 
@@ -267,7 +271,7 @@ def _print_operand(cls: type[Operation], field: Field) -> Step:
     return lambda op, printer: printer.print_operands(_as_list(get(op)))
 
 
-def _types_of(cls: type[Operation], element: Any) -> Callable[[Any], Any]:
+def _types_of(cls: type[Operation], element: Group | Variable) -> Callable[[Any], Any]:
     """The type, or tuple of types, of an operand, a result or all of them."""
     if isinstance(element, Group):
         if element.kind == "operand":
@@ -281,7 +285,7 @@ def _types_of(cls: type[Operation], element: Any) -> Callable[[Any], Any]:
         return lambda op: op._results[position].type
     get = _getter(field)
 
-    def types(op: Any) -> Any:
+    def types(op: Operation) -> Any:
         value = get(op)
         if value is None:
             return None
@@ -291,7 +295,7 @@ def _types_of(cls: type[Operation], element: Any) -> Callable[[Any], Any]:
 
 
 def _print_types(get: Callable[[Any], Any], elided: bool) -> Step:
-    def types(op: Any, printer: Any) -> None:
+    def types(op: Operation, printer: Printer) -> None:
         type = get(op)
         if type.__class__ is tuple:
             text = printer.elided_type_text if elided else printer.type_text
@@ -312,7 +316,7 @@ def _group(element: Group) -> Step:
     if element.kind == "region":
         return _print_regions(lambda op: op._regions, False)
 
-    def successors(op: Any, printer: Any) -> None:
+    def successors(op: Operation, printer: Printer) -> None:
         for number, block in enumerate(op._successors):
             if number:
                 printer.write(", ")
@@ -322,7 +326,7 @@ def _group(element: Group) -> Step:
 
 
 def _print_regions(get: Callable[[Any], Any], implicit: bool) -> Step:
-    def regions(op: Any, printer: Any) -> None:
+    def regions(op: Operation, printer: Printer) -> None:
         for number, region in enumerate(_as_list(get(op))):
             if number:
                 printer.write(", ")
@@ -339,7 +343,7 @@ def attribute_printer(field: Field, qualified: bool = False) -> Step:
     kind = attribute_class(field)
     typed = typed_attribute(field) is not None
 
-    def whole(op: Any, printer: Any) -> None:
+    def whole(op: Operation, printer: Printer) -> None:
         printer.print_attribute(op.attributes.get(name, default), typed)
 
     if qualified or kind is None:
@@ -359,7 +363,7 @@ def attribute_printer(field: Field, qualified: bool = False) -> Step:
     return whole
 
 
-def _presence(cls: type[Operation], anchor: Any) -> Callable[[Any], bool]:
+def _presence(cls: type[Operation], anchor: Custom | TypeDirective | Variable) -> Callable[[Any], bool]:
     """Whether the group anchored here is printed."""
     if isinstance(anchor, (TypeDirective, Custom)):
         arguments = (anchor.variable,) if isinstance(anchor, TypeDirective) else anchor.arguments

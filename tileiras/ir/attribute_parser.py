@@ -309,14 +309,14 @@ class AttributeParser(LocationParser):
 
     # ---- attributes --------------------------------------------------------------------------------------------------
 
-    def parse_attribute(self, type: Any = None) -> Any:
+    def parse_attribute(self, type: Type | None = None) -> Any:
         """An attribute, or a type or location in its place; with `type`, a number has it and no `: type` follows."""
         found = self.parse_optional_attribute(type)
         if found is None:
             self.expected("attribute value")
         return found
 
-    def parse_optional_attribute(self, type: Any = None) -> Any:
+    def parse_optional_attribute(self, type: Type | None = None) -> Any:
         text, start = self.text, self.pos
         first = text[start]
         if first == "#":
@@ -388,7 +388,7 @@ class AttributeParser(LocationParser):
             self.fail(start, f"undefined symbol alias id '{name}'")
         return found
 
-    def _parse_number(self, type: Any) -> Any:
+    def _parse_number(self, type: Type | None) -> Any:
         start = self.pos
         match = lexer.NUMBER.match(self.text, start)
         if match is None:
@@ -414,7 +414,7 @@ class AttributeParser(LocationParser):
             self.fail(start, "floating point value not valid for specified type")
         return IntegerAttr(self._integer_in_range(literal, type, start), type)
 
-    def _integer_in_range(self, literal: str, type: Any, start: int) -> int:
+    def _integer_in_range(self, literal: str, type: IndexType | IntegerType, start: int) -> int:
         value = self._integer(literal, start)
         width = type.width
         if not -(1 << (width - 1)) <= value < 1 << width:
@@ -457,7 +457,7 @@ class AttributeParser(LocationParser):
         self.parse_punctuation(">")
         return DenseArrayAttr(type, values)
 
-    def _parse_array_element(self, type: Any) -> int | float:
+    def _parse_array_element(self, type: FloatType | IntegerType) -> int | float:
         if isinstance(type, FloatType):
             return FloatAttr(self.parse_float_literal(type), type).value
         if type is i1 and self.parse_optional_keyword("true"):
@@ -471,7 +471,7 @@ class AttributeParser(LocationParser):
         self.pos = match.end()
         return IntegerAttr(self._integer_in_range(match[1], type, start), type).value
 
-    def parse_dense_array_elements(self, type: Any) -> DenseArrayAttr:
+    def parse_dense_array_elements(self, type: IntegerType) -> DenseArrayAttr:
         """`[1, 2, 3]` as an array attribute of element type `type`."""
         return DenseArrayAttr(type, self.parse_comma_separated(lambda: self._parse_array_element(type), "[", "]"))
 

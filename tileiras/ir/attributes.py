@@ -12,10 +12,14 @@ A dialect attribute is one class:
 from __future__ import annotations
 
 import struct
-from typing import Any, Callable, ClassVar, Iterable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterable
 
 from . import registry
 from .location import Location
+
+if TYPE_CHECKING:
+    from .types import FloatType, IndexType, IntegerType, ShapedType
 
 
 class VerifyError(Exception):
@@ -52,13 +56,13 @@ class Attribute:
     _registry: ClassVar[dict[str, type["Attribute"]]] = registry.ATTRIBUTES
     _instances: ClassVar[dict[tuple, "Attribute"]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls._instances = {}
         if "name" in cls.__dict__ and cls.name:
             cls._registry[cls.name] = cls
 
-    def __new__(cls, *values: Any, **named: Any) -> "Attribute":
+    def __new__(cls, *values: object, **named: object) -> "Attribute":
         if named or len(values) != len(cls.parameters):
             values = cls._bind(values, named)
         return cls.intern(values)
@@ -178,7 +182,7 @@ class IntegerAttr(Attribute):
     value: int
     type: Any
 
-    def __new__(cls, value: int, type: Any) -> "IntegerAttr":
+    def __new__(cls, value: int, type: IndexType | IntegerType) -> "IntegerAttr":
         width = getattr(type, "width", 64)
         value = int(value) & ((1 << width) - 1)
         if width > 1 and value >> (width - 1):
@@ -199,7 +203,7 @@ class FloatAttr(Attribute):
     type: Any
 
     @classmethod
-    def from_float(cls, value: float, type: Any) -> "FloatAttr":
+    def from_float(cls, value: float, type: FloatType) -> "FloatAttr":
         from .float_format import encode_float
 
         return cls(encode_float(value, type), type)
@@ -233,7 +237,7 @@ class DictAttr(Attribute):
     parameters = ("items",)
     items: tuple[tuple[str, Attribute], ...]
 
-    def __new__(cls, items: Any = ()) -> "DictAttr":
+    def __new__(cls, items: Mapping[str, Attribute] = ()) -> "DictAttr":
         pairs = items.items() if isinstance(items, dict) else items
         return cls.intern((tuple(sorted(pairs, key=lambda pair: pair[0])),))  # type: ignore[return-value]
 
@@ -269,7 +273,7 @@ class DenseArrayAttr(Attribute):
     element_type: Any
     elements: tuple
 
-    def __new__(cls, element_type: Any, elements: Iterable) -> "DenseArrayAttr":
+    def __new__(cls, element_type: FloatType | IntegerType, elements: Iterable) -> "DenseArrayAttr":
         return cls.intern((element_type, tuple(elements)))  # type: ignore[return-value]
 
     def __iter__(self):
@@ -292,7 +296,7 @@ class DenseElementsAttr(Attribute):
     data: bytes
     is_splat: bool
 
-    def __new__(cls, type: Any, data: bytes, is_splat: bool | None = None) -> "DenseElementsAttr":
+    def __new__(cls, type: ShapedType, data: bytes, is_splat: bool | None = None) -> "DenseElementsAttr":
         data = bytes(data)
         if is_splat is None:
             size = element_size(type.element_type)
@@ -325,7 +329,7 @@ class DenseElementsAttr(Attribute):
         return bits * self.type.num_elements if self.is_splat else bits
 
 
-def element_size(element_type: Any) -> int:
+def element_size(element_type: FloatType | IntegerType) -> int:
     """Bytes that one element of a DenseElementsAttr takes; raises VerifyError for a width that it has no form for."""
     size = (element_type.width + 7) // 8
     if size not in (1, 2, 4, 8) or size > 1 and element_type.width % 8:

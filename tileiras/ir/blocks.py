@@ -9,6 +9,7 @@ from .values import BlockArgument, Value
 
 if TYPE_CHECKING:
     from .operation import Operation
+    from .types import Type
 
 
 class Block:
@@ -97,7 +98,7 @@ class Block:
             op._order = order
         self.order_valid = True
 
-    def add_argument(self, type: Any, location: Location = UNKNOWN_LOC) -> BlockArgument:
+    def add_argument(self, type: Type, location: Location = UNKNOWN_LOC) -> BlockArgument:
         argument = BlockArgument(type, self, len(self.arguments), location)
         self.arguments = (*self.arguments, argument)
         return argument

@@ -13,7 +13,7 @@ suffices; region bodies are converted when their operation asks for it (`rewrite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine, ExitCode
 
@@ -24,6 +24,9 @@ from .location import UnknownLoc
 from .operation import Operation
 from .values import Value
 from .verifier import diagnose
+
+if TYPE_CHECKING:
+    from .types import Type
 
 OperationT = TypeVar("OperationT", bound=Operation)
 Pattern = Callable[[Any, tuple, "ConversionRewriter"], Any]
@@ -38,14 +41,14 @@ class TypeConverter:
         self._rules = dict(rules)
         self._cache: dict[Any, Any] = {}
 
-    def convert(self, type: Any) -> Any:
+    def convert(self, type: Type) -> Any:
         found = self._cache.get(type)
         if found is None:
             rule = self._rules.get(type.__class__)
             found = self._cache[type] = type if rule is None else rule(type)
         return found
 
-    def __call__(self, type: Any) -> Any:
+    def __call__(self, type: Type) -> Any:
         return self.convert(type)
 
 
@@ -72,7 +75,7 @@ class ConversionRewriter:
 
     __slots__ = ("types", "block", "before", "op", "_mapping", "_convert_op", "data")
 
-    def __init__(self, types: TypeConverter, convert_op: Callable[[Operation], None], data: Any) -> None:
+    def __init__(self, types: TypeConverter, convert_op: Callable[[Operation], None], data: object) -> None:
         self.types = types
         self.block: Block | None = None
         self.before: Operation | None = None
@@ -101,10 +104,10 @@ class ConversionRewriter:
         """What `old` has become (itself when untouched)."""
         return self._mapping.get(old, old)
 
-    def map(self, old: Value, new: Any) -> None:
+    def map(self, old: Value, new: object) -> None:
         self._mapping[old] = new
 
-    def convert_type(self, type: Any) -> Any:
+    def convert_type(self, type: Type) -> Any:
         return self.types.convert(type)
 
     def convert_region(self, region: Region, argument_types: Sequence[Any] | None = None) -> Region:
@@ -153,7 +156,7 @@ def apply_conversion(
     target: ConversionTarget,
     types: TypeConverter,
     *,
-    data: Any = None,
+    data: object = None,
     make_data: Callable[[ConversionRewriter], Any] | None = None,
     failure: str,
     engine: DiagnosticEngine | None = None,

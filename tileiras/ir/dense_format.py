@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import lexer
 from .attributes import DenseElementsAttr, VerifyError, element_size
@@ -12,6 +12,7 @@ from .types import FloatType, IndexType, IntegerType, i1
 
 if TYPE_CHECKING:
     from .attribute_parser import AttributeParser
+    from .types import ShapedType, Type
 
 _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _ELEMENT = lexer.token(r"[+-]?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][+-]?\d+)?)?)|true\b|false\b")
@@ -28,7 +29,7 @@ class DenseLiteral:
         self.raw = raw
         self.start = start
 
-    def build(self, parser: "AttributeParser", type: Any, element_type: Any) -> DenseElementsAttr:
+    def build(self, parser: "AttributeParser", type: ShapedType, element_type: Type) -> DenseElementsAttr:
         """The constant of shaped type `type`; reports elements that do not fit it."""
         if not hasattr(element_type, "width"):
             parser.fail(self.start, f"expected floating-point or integer element type, got {element_type}")
@@ -49,7 +50,7 @@ class DenseLiteral:
         # A one-element list is a splat as well; equal elements are folded into one by the attribute.
         return DenseElementsAttr(type, data, True if self.shape is None else None)
 
-    def _from_raw(self, parser: "AttributeParser", type: Any, size: int) -> DenseElementsAttr:
+    def _from_raw(self, parser: "AttributeParser", type: ShapedType, size: int) -> DenseElementsAttr:
         raw = self.raw
         assert raw is not None
         count = type.num_elements
@@ -66,7 +67,7 @@ class DenseLiteral:
         return DenseElementsAttr(type, raw)
 
 
-def element_bits(parser: "AttributeParser", text: str, at: int, element_type: Any) -> int:
+def element_bits(parser: "AttributeParser", text: str, at: int, element_type: FloatType | IntegerType) -> int:
     """Bits of one element text."""
     if isinstance(element_type, FloatType):
         if text in ("true", "false"):
@@ -92,7 +93,7 @@ def element_bits(parser: "AttributeParser", text: str, at: int, element_type: An
 
 
 def parse_dense_literal(
-    parser: "AttributeParser", empty_allowed: bool = False, element_type: Any = None
+    parser: "AttributeParser", empty_allowed: bool = False, element_type: FloatType | IntegerType | None = None
 ) -> DenseLiteral:
     """The literal at the parser's position, brackets and all.
 
@@ -140,11 +141,11 @@ def parse_dense_literal(
     return DenseLiteral(elements, nested(), None, start)
 
 
-def _word(element_type: Any) -> str:
+def _word(element_type: Type) -> str:
     return "floating point literal" if isinstance(element_type, FloatType) else "integer value"
 
 
-def _check_typed(parser: "AttributeParser", text: str, element_type: Any) -> None:
+def _check_typed(parser: "AttributeParser", text: str, element_type: FloatType | IntegerType) -> None:
     """What can be said of one element when its type is known in advance."""
     at = parser.pos
     if isinstance(element_type, FloatType):
@@ -186,7 +187,7 @@ def _bits(attribute: DenseElementsAttr) -> list[int]:
     return list(struct.unpack(f"<{len(attribute.data) // size}{_FORMATS[size]}", attribute.data))
 
 
-def _element_text(bits: int, element_type: Any) -> str:
+def _element_text(bits: int, element_type: FloatType | IntegerType) -> str:
     if isinstance(element_type, FloatType):
         return format_float(bits, element_type)
     width = element_type.width

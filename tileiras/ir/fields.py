@@ -14,9 +14,13 @@ type or attribute class, or any object with `satisfied_by(value) -> bool` and a 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .attributes import Attribute
+
+if TYPE_CHECKING:
+    from .operation import Operation
+    from .types import Type
 
 
 class Constraint:
@@ -33,7 +37,7 @@ class Constraint:
         self.predicate = predicate
         self.description = description
 
-    def satisfied_by(self, value: Any) -> bool:
+    def satisfied_by(self, value: Attribute) -> bool:
         return self.predicate(value)
 
 
@@ -42,7 +46,7 @@ class AnyOf(Constraint):
 
     __slots__ = ("options",)
 
-    def __init__(self, *options: Any, description: str | None = None) -> None:
+    def __init__(self, *options: AnyConstraint, description: str | None = None) -> None:
         self.options = options
         super().__init__(
             lambda value: any(satisfies(option, value) for option in options),
@@ -58,22 +62,35 @@ class TypedAttribute(Constraint):
 
     __slots__ = ("attribute_class", "value_type")
 
-    def __init__(self, attribute_class: type, value_type: Any, description: str) -> None:
+    def __init__(self, attribute_class: type, value_type: Type, description: str) -> None:
         self.attribute_class = attribute_class
         self.value_type = value_type
         super().__init__(self._fits, description)
 
-    def _fits(self, value: Any) -> bool:
+    def _fits(self, value: Attribute) -> bool:
         if not isinstance(value, self.attribute_class):
             return False
         return self.value_type in (getattr(value, "element_type", None), getattr(value, "type", None))
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Predicate(Protocol):
+        """What dialects have for a constraint beside `Constraint` itself."""
+
+        description: str
+
+        def satisfied_by(self, value: Attribute) -> bool: ...
+
+    AnyConstraint = type[Attribute] | Attribute | Constraint | Predicate | None
 
 
 any_type = Constraint(lambda value: True, "any type")
 any_attribute = Constraint(lambda value: True, "any attribute")
 
 
-def satisfies(constraint: Any, value: Any) -> bool:
+def satisfies(constraint: AnyConstraint, value: Attribute) -> bool:
     """Whether a type or attribute fulfils a constraint (None demands nothing)."""
     if constraint is None:
         return True
@@ -84,7 +101,7 @@ def satisfies(constraint: Any, value: Any) -> bool:
     return constraint.satisfied_by(value)
 
 
-def describe(constraint: Any) -> str:
+def describe(constraint: AnyConstraint) -> str:
     if isinstance(constraint, type):
         return getattr(constraint, "description", None) or constraint.name or constraint.__name__
     if isinstance(constraint, Attribute):
@@ -105,11 +122,11 @@ class Field:
     def __init__(
         self,
         kind: str,
-        constraint: Any,
+        constraint: AnyConstraint,
         doc: str,
         arity: str,
         since: str | None,
-        default: Any = None,
+        default: Attribute | Callable[[Any], Attribute] | None = None,
         name: str = "",
     ) -> None:
         self.kind = kind
@@ -127,10 +144,10 @@ class Field:
         """The part of an operation; the class has the field until somebody reads it, then a property."""
         return self if op is None else owner.make_accessor(self).__get__(op, owner)
 
-    def __set__(self, op: Any, value: Any) -> None:
+    def __set__(self, op: Operation, value: object) -> None:
         raise AttributeError(f"'{type(op).__name__}.{self.accessor}' is declared, and not to be set")
 
-    def fits(self, type: Any) -> bool:
+    def fits(self, type: Type) -> bool:
         """Whether a type fulfils the constraint; being immutable, what once did always does."""
         if type in self.fitting:
             return True
@@ -139,7 +156,7 @@ class Field:
         self.fitting.add(type)
         return True
 
-    def default_of(self, op: Any) -> Any:
+    def default_of(self, op: Operation) -> Any:
         """What an operation without this attribute has, None when that is nothing."""
         return self.default(op) if callable(self.default) else self.default
 
@@ -155,36 +172,36 @@ class Field:
         return f"<{self.arity} {self.kind} {self.name}>"
 
 
-def operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None, name: str = "") -> Any:
+def operand(constraint: AnyConstraint = any_type, doc: str = "", *, since: str | None = None, name: str = "") -> Any:
     return Field("operand", constraint, doc, "one", since, name=name)
 
 
-def optional_operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+def optional_operand(constraint: AnyConstraint = any_type, doc: str = "", *, since: str | None = None) -> Any:
     return Field("operand", constraint, doc, "optional", since)
 
 
-def variadic_operand(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+def variadic_operand(constraint: AnyConstraint = any_type, doc: str = "", *, since: str | None = None) -> Any:
     return Field("operand", constraint, doc, "variadic", since)
 
 
-def result(constraint: Any = any_type, doc: str = "", *, since: str | None = None, name: str = "") -> Any:
+def result(constraint: AnyConstraint = any_type, doc: str = "", *, since: str | None = None, name: str = "") -> Any:
     return Field("result", constraint, doc, "one", since, name=name)
 
 
-def optional_result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+def optional_result(constraint: AnyConstraint = any_type, doc: str = "", *, since: str | None = None) -> Any:
     return Field("result", constraint, doc, "optional", since)
 
 
-def variadic_result(constraint: Any = any_type, doc: str = "", *, since: str | None = None) -> Any:
+def variadic_result(constraint: AnyConstraint = any_type, doc: str = "", *, since: str | None = None) -> Any:
     return Field("result", constraint, doc, "variadic", since)
 
 
 def attribute(
-    constraint: Any = any_attribute,
+    constraint: AnyConstraint = any_attribute,
     doc: str = "",
     *,
     optional: bool = False,
-    default: Any = None,
+    default: Attribute | Callable[[Any], Attribute] | None = None,
     since: str | None = None,
     name: str = "",
 ) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .types import FLOAT_SEMANTICS, FloatSemantics
 
@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     # Only constants that are no zero need it, and importing it takes as long as reading a small kernel.
     from fractions import Fraction
 
+    from .types import FloatType
 
-def _layout(type: Any) -> tuple[FloatSemantics, int]:
+
+def _layout(type: FloatType) -> tuple[FloatSemantics, int]:
     """The format, and how many low bits of its storage a bit pattern uses (tf32: 19 of 32)."""
     semantics = FLOAT_SEMANTICS[type.keyword]
     return semantics, semantics.has_sign + semantics.exponent_bits + semantics.mantissa_bits
 
 
-def bit_width(type: Any) -> int:
+def bit_width(type: FloatType) -> int:
     """Bits of the pattern: a hexadecimal literal may have no more."""
     return _layout(type)[1]
 
 
-def nan_bits(type: Any) -> int | None:
+def nan_bits(type: FloatType) -> int | None:
     """The quiet NaN that a conversion produces, None for a format without one."""
     semantics, width = _layout(type)
     if not semantics.has_nan:
@@ -40,7 +42,7 @@ def nan_bits(type: Any) -> int | None:
     return (exponent << semantics.mantissa_bits) | (1 << (semantics.mantissa_bits - 1))
 
 
-def _classify(bits: int, type: Any) -> tuple[str, int, int, int]:
+def _classify(bits: int, type: FloatType) -> tuple[str, int, int, int]:
     """("finite" | "inf" | "nan", sign, significand, exponent): the value is (-1)^sign * significand * 2^exponent."""
     semantics, width = _layout(type)
     mantissa_bits = semantics.mantissa_bits
@@ -60,7 +62,7 @@ def _classify(bits: int, type: Any) -> tuple[str, int, int, int]:
     return "finite", sign, mantissa | (1 << mantissa_bits), exponent - semantics.bias - mantissa_bits
 
 
-def decode_float(bits: int, type: Any) -> float:
+def decode_float(bits: int, type: FloatType) -> float:
     """The value as a Python float; every supported format is exact in it."""
     if type.keyword == "f32":
         return struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -74,7 +76,7 @@ def decode_float(bits: int, type: Any) -> float:
     return -magnitude if sign else magnitude
 
 
-def _largest_finite(type: Any) -> tuple[int, Fraction]:
+def _largest_finite(type: FloatType) -> tuple[int, Fraction]:
     from fractions import Fraction
 
     semantics, width = _layout(type)
@@ -89,7 +91,7 @@ def _largest_finite(type: Any) -> tuple[int, Fraction]:
     return bits, Fraction(significand) * Fraction(2) ** exponent
 
 
-def encode_fraction(value: Fraction, negative: bool, type: Any) -> int:
+def encode_fraction(value: Fraction, negative: bool, type: FloatType) -> int:
     """Bits of the nearest value, ties to even.  Overflow gives infinity, else NaN, else the largest value."""
     from fractions import Fraction
 
@@ -132,7 +134,7 @@ def encode_fraction(value: Fraction, negative: bool, type: Any) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _encode_by_repr(packed: bytes, type: Any) -> int:
+def _encode_by_repr(packed: bytes, type: FloatType) -> int:
     (value,) = struct.unpack("<d", packed)
     semantics, width = _layout(type)
     negative = packed[7] >= 0x80
@@ -150,7 +152,7 @@ def _encode_by_repr(packed: bytes, type: Any) -> int:
     return encode_fraction(Fraction(value), negative, type)
 
 
-def encode_float(value: float, type: Any) -> int:
+def encode_float(value: float, type: FloatType) -> int:
     """Bits of a Python float rounded to `type`."""
     packed = struct.pack("<d", value)
     if type.keyword == "f64":
@@ -158,7 +160,7 @@ def encode_float(value: float, type: Any) -> int:
     return _encode_by_repr(packed, type)
 
 
-def parse_decimal(text: str, type: Any) -> int:
+def parse_decimal(text: str, type: FloatType) -> int:
     """Bits of a decimal literal such as `-1.5e3`."""
     return encode_float(float(text), type)
 
@@ -222,7 +224,7 @@ def _natural(digits: str, power: int, precision: int) -> str:
 
 
 @lru_cache(maxsize=8192)
-def format_float(bits: int, type: Any) -> str:
+def format_float(bits: int, type: FloatType) -> str:
     """MLIR's text of a constant, without its type: `1.000000e+00`, `0x7F800000`."""
     semantics, width = _layout(type)
     kind, sign, significand, exponent = _classify(bits, type)
@@ -246,6 +248,6 @@ def format_float(bits: int, type: Any) -> str:
     return hexadecimal(bits, type)
 
 
-def hexadecimal(bits: int, type: Any) -> str:
+def hexadecimal(bits: int, type: FloatType) -> str:
     """The bit pattern as `0x...`."""
     return f"0x{bits:X}"

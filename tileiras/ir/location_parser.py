@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import lexer
 from .location import UNKNOWN_LOC, CallSiteLoc, FileLineColLoc, FusedLoc, Location, NameLoc, SourceText
 from .token_reader import TokenReader
+
+if TYPE_CHECKING:
+    from .types import Type
 
 _FILE_LOC = re.compile(rf'loc\("([^"\\\n]*)":(\d{{1,9}}):(\d{{1,9}})\){lexer.TRIVIA}', re.ASCII)
 _ALIAS_LOC = re.compile(rf"loc\((#[\w$]+)\){lexer.TRIVIA}", re.ASCII)
@@ -21,7 +24,7 @@ class LocationParser(TokenReader):
         self._aliases: dict[str, Any] = {}
         self._locations_by_text: dict[str, Location] = {}
 
-    def parse_attribute(self, type: Any = None) -> Any:
+    def parse_attribute(self, type: Type | None = None) -> Any:
         raise AssertionError("a location parser reads attributes as part of an attribute parser")
 
     def _parse_hash_attribute(self) -> Any:

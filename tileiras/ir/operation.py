@@ -56,7 +56,7 @@ class Operation:
     prev: Operation | None
     next: Operation | None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         own = {name: field for name, field in cls.__dict__.items() if isinstance(field, Field)}
         if own:
@@ -98,7 +98,7 @@ class Operation:
 
     # ---- construction ------------------------------------------------------------------------------------------------
 
-    def __init__(self, *operands: Any, location: Location = UNKNOWN_LOC, **named: Any) -> None:
+    def __init__(self, *operands: Value | Sequence[Value], location: Location = UNKNOWN_LOC, **named: object) -> None:
         """Builds from fields: operands in declaration order or by name, everything else by name.  Raises TypeError for
         fields that there are not or too few, VerifyError for types and attributes that the declaration does not have.
 
@@ -175,7 +175,13 @@ class Operation:
         return self
 
     def _setup(
-        self, operands: Any, types: Sequence[Any], attributes: dict, regions: Any, successors: Any, location: Any
+        self,
+        operands: Sequence[Value],
+        types: Sequence[Any],
+        attributes: dict,
+        regions: Sequence[Region],
+        successors: Sequence[Block],
+        location: Location,
     ) -> None:
         operands = self._operands = tuple(operands)
         for value in operands:
@@ -503,7 +509,7 @@ def _gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named
     return flat, sizes
 
 
-def _as_attribute(field: Field, value: Any) -> Attribute | None:
+def _as_attribute(field: Field, value: object) -> Attribute | None:
     if value is None or isinstance(value, Attribute):
         return value
     if value is False:

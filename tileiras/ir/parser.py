@@ -7,7 +7,7 @@ them; a name used before its definition gets a placeholder, which the definition
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, NoReturn, Sequence
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.named_tuple import NamedTuple
@@ -22,6 +22,9 @@ from .operation import Operation
 from .token_reader import ParseError
 from .traits import IsolatedFromAbove, SingleBlock, SingleBlockImplicitTerminator, Terminator
 from .values import Value
+
+if TYPE_CHECKING:
+    from .types import Type
 
 TOP_LEVEL_DIALECTS = ("builtin", "cuda_tile")
 """Dialects whose operations may be written without prefix outside of any operation."""
@@ -43,7 +46,12 @@ class Argument:
     __slots__ = ("name", "offset", "type", "location", "attributes")
 
     def __init__(
-        self, name: str, offset: int, type: Any, location: Location | None = None, attributes: dict | None = None
+        self,
+        name: str,
+        offset: int,
+        type: Type | None,
+        location: Location | None = None,
+        attributes: dict | None = None,
     ) -> None:
         self.name = name
         self.offset = offset
@@ -143,12 +151,15 @@ class Parser(AttributeParser):
             return []
         return self.parse_comma_separated(self.parse_operand)
 
-    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> Value:
+    def resolve_operand(self, operand: UnresolvedOperand, type: Type) -> Value:
         """The value used; reports a type other than the value's."""
         return self.resolve_name(operand[0], operand[1], type)
 
     def resolve_operands(
-        self, operands: Sequence[UnresolvedOperand], types: Any, offset: int | None = None
+        self,
+        operands: Sequence[UnresolvedOperand],
+        types: Type | Sequence[Type],
+        offset: int | None = None,
     ) -> list[Value]:
         """As resolve_operand, for several operands with a type each, or all of one type."""
         if not isinstance(types, (list, tuple)):
@@ -215,7 +226,7 @@ class Parser(AttributeParser):
 
     # ---- values ------------------------------------------------------------------------------------------------------
 
-    def resolve_name(self, name: str, offset: int, type: Any) -> Value:
+    def resolve_name(self, name: str, offset: int, type: Type | None) -> Value:
         value = self._values.get(name)
         if value is None:
             return self._undefined(name, offset, type)
@@ -223,7 +234,7 @@ class Parser(AttributeParser):
             self._type_mismatch(name, offset, type, value)
         return value
 
-    def _type_mismatch(self, name: str, offset: int, type: Any, value: Value) -> None:
+    def _type_mismatch(self, name: str, offset: int, type: Type, value: Value) -> None:
         definition = self._defined_at.get(name)
         if definition is None and name in self._forward:
             definition = self._forward[name][1]
@@ -233,7 +244,7 @@ class Parser(AttributeParser):
             ((self.location_at(definition), "prior use here"),) if definition is not None else (),
         )
 
-    def _undefined(self, name: str, offset: int, type: Any) -> Value:
+    def _undefined(self, name: str, offset: int, type: Type) -> Value:
         """A use before the definition, or of a result by number."""
         base, _, number = name.partition("#")
         if number and base in self._values and base not in self._forward:

@@ -55,7 +55,7 @@ class Pass:
     SOFT_FAILURE = 4
     """Bit of `state`: the pass has left undone what it is for."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: int | str) -> None:
         self.state = 0
         self.path: tuple[str, ...] = ()
         """The anchors that a textual pipeline nests the pass in, outermost first."""
@@ -118,7 +118,7 @@ class Pass:
         self.state |= self.SOFT_FAILURE
 
 
-def _fitting(name: str, key: str, value: Any, default: Any, accepted: range | None) -> Any:
+def _fitting(name: str, key: str, value: int | str, default: int | str, accepted: range | None) -> Any:
     """A value of the default's type, which text may spell otherwise; raises CompileError (code 2) for another."""
     if isinstance(default, str) and type(value) is int:
         return str(value)
@@ -136,7 +136,7 @@ class PassContext:
 
     __slots__ = ("engine", "data", "soft_failures", "_analyses")
 
-    def __init__(self, engine: DiagnosticEngine | None = None, data: Any = None) -> None:
+    def __init__(self, engine: DiagnosticEngine | None = None, data: object | None = None) -> None:
         self.engine = engine if engine is not None else DiagnosticEngine()
         self.data = data
         self.soft_failures: set[str] = set()

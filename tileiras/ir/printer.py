@@ -7,7 +7,7 @@ from it, classes with `print_custom` by that hook, all others in the generic for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import lexer
 from .asm_names import AliasNames, ValueNames
@@ -44,6 +44,10 @@ from .types import (
     i64,
 )
 from .values import Value
+
+if TYPE_CHECKING:
+    from .attributes import Attribute
+    from .values import BlockArgument
 
 OpPrinter = Callable[[Any, "Printer"], None]
 
@@ -85,17 +89,17 @@ class Printer:
     def print_operands(self, values: Iterable[Value]) -> None:
         self.write(", ".join([self.operand_text(value) for value in values]))
 
-    def print_type(self, type: Any) -> None:
+    def print_type(self, type: Type) -> None:
         self.write(self._types.get(type) or self.type_text(type))
 
     def print_types(self, types: Iterable[Any]) -> None:
         self.write(", ".join([self.type_text(type) for type in types]))
 
-    def print_dialect_type(self, type: Any) -> None:
+    def print_dialect_type(self, type: Type) -> None:
         """A type without the `!dialect.` in front."""
         self.write(self.elided_type_text(type))
 
-    def print_attribute(self, attribute: Any, elide_type: bool = False) -> None:
+    def print_attribute(self, attribute: Attribute, elide_type: bool = False) -> None:
         """An attribute; with `elide_type` numbers come without their type."""
         self.write(self.attribute_text(attribute, "must" if elide_type else "never"))
 
@@ -120,7 +124,7 @@ class Printer:
         if shown:
             self.write((" attributes " if keyword else " ") + self._dictionary_text(shown))
 
-    def print_argument(self, argument: Any, dialect: bool = False) -> None:
+    def print_argument(self, argument: BlockArgument, dialect: bool = False) -> None:
         """`%name: type[ loc(...)]`; with `dialect` the type's prefix is left out."""
         text = self.elided_type_text(argument.type) if dialect else self.type_text(argument.type)
         self.write(f"{self.operand_text(argument)}: {text}")
@@ -270,7 +274,7 @@ class Printer:
         custom = getattr(cls, "print_custom", None)
         if custom is not None:
 
-            def print_by_hook(op: Any, printer: Printer) -> None:
+            def print_by_hook(op: Operation, printer: Printer) -> None:
                 printer.write(name)
                 custom(op, printer)
 
@@ -283,13 +287,13 @@ class Printer:
 
     # ---- types -------------------------------------------------------------------------------------------------------
 
-    def type_text(self, type: Any) -> str:
+    def type_text(self, type: Type) -> str:
         found = self._types.get(type)
         if found is None:
             found = self._types[type] = self._alias_names.get(type) or self._spell_type(type)
         return found
 
-    def elided_type_text(self, type: Any) -> str:
+    def elided_type_text(self, type: Type) -> str:
         found = self._elided_types.get(type)
         if found is None:
             text = self.type_text(type)
@@ -297,7 +301,7 @@ class Printer:
             found = self._elided_types[type] = text[len(prefix) :] if text.startswith(prefix) else text
         return found
 
-    def _spell_type(self, type: Any) -> str:
+    def _spell_type(self, type: Type) -> str:
         if isinstance(type, (IntegerType, FloatType, IndexType)):
             return str(type)
         if isinstance(type, NoneType):
@@ -320,7 +324,7 @@ class Printer:
 
     # ---- attributes --------------------------------------------------------------------------------------------------
 
-    def parameters_text(self, item: Any) -> str:
+    def parameters_text(self, item: Location | Attribute) -> str:
         """What stands behind the mnemonic of a dialect attribute or type."""
         if item.print_parameters is not None:
             return self.capture(lambda: item.print_parameters(self))
@@ -330,7 +334,7 @@ class Printer:
             return ""
         return f"<{', '.join(map(self._parameter_text, item.values))}>"
 
-    def _parameter_text(self, value: Any) -> str:
+    def _parameter_text(self, value: object) -> str:
         if value is None:
             return "?"
         if isinstance(value, bool):
@@ -343,13 +347,13 @@ class Printer:
             return f"[{', '.join(map(self._parameter_text, value))}]"
         return self.attribute_text(value)
 
-    def attribute_text(self, attribute: Any, elision: str = "never") -> str:
+    def attribute_text(self, attribute: Attribute, elision: str = "never") -> str:
         """An attribute, type or location; `elision` says whether numbers lose their type: "never", "may" (i64 and
         f64 only), "must"."""
         alias = self._alias_names.get(attribute) if self._alias_names else None
         return alias if alias is not None else self._spell(attribute, elision)
 
-    def _spell(self, attribute: Any, elision: str) -> str:
+    def _spell(self, attribute: Location | Attribute, elision: str) -> str:
         if isinstance(attribute, Type):
             return self._spell_type(attribute)
         spell = _SPELLINGS.get(attribute.__class__)
@@ -489,11 +493,11 @@ class _AliasCollector(Printer):
             self._found.visit(self._canonical(op.location), True)
         super()._print_operation(op)
 
-    def type_text(self, type: Any) -> str:
+    def type_text(self, type: Type) -> str:
         self._found.visit(type, False)
         return super().type_text(type)
 
-    def attribute_text(self, attribute: Any, elision: str = "never") -> str:
+    def attribute_text(self, attribute: Attribute, elision: str = "never") -> str:
         self._found.visit(attribute, isinstance(attribute, Location))
         return super().attribute_text(attribute, elision)
 
@@ -514,12 +518,12 @@ _SPELLINGS: dict[type, Callable[[Printer, Any, str], str]] = {
 }
 
 
-def _is_plain_location(item: Any) -> bool:
+def _is_plain_location(item: Location | Attribute) -> bool:
     """Whether a location is written `loc(...)`, also where an attribute stands."""
     return isinstance(item, Location) and not _is_dialect_location(item)
 
 
-def _is_dialect_location(location: Any) -> bool:
+def _is_dialect_location(location: Location) -> bool:
     """Locations that dialects declare have a name and parameters, as attributes do."""
     return isinstance(location, Location) and getattr(location, "print_parameters", None) is not None
 
@@ -597,7 +601,7 @@ def _is_valid(op: Operation) -> bool:
     return not engine.has_errors
 
 
-def attribute_text(attribute: Any) -> str:
+def attribute_text(attribute: Attribute) -> str:
     """The text of one attribute, type or location."""
     printer = Printer()
     if isinstance(attribute, Type):

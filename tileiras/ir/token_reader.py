@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NoReturn
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from tileiras.diagnostics import Diagnostic, Severity
 
@@ -10,6 +10,9 @@ from . import lexer
 from .float_format import bit_width, parse_decimal
 from .location import Location, SourceLoc, SourceText
 from .types import DYNAMIC, f64
+
+if TYPE_CHECKING:
+    from .types import FloatType
 
 MAX_DIGITS = 4000
 """Longer integer literals are refused."""
@@ -199,7 +202,7 @@ class TokenReader:
             self.expected("integer value")
         return value
 
-    def parse_float_literal(self, type: Any = f64) -> int:
+    def parse_float_literal(self, type: FloatType = f64) -> int:
         """Bits in `type` of a decimal or hexadecimal literal."""
         match = lexer.NUMBER.match(self.text, self.pos)
         if match is None:
@@ -208,7 +211,7 @@ class TokenReader:
         self.pos = match.end()
         return self._float_bits(literal, type, start)
 
-    def _float_bits(self, literal: str, type: Any, start: int) -> int:
+    def _float_bits(self, literal: str, type: FloatType, start: int) -> int:
         digits = literal.lstrip("+-")
         if not digits.startswith("0x"):
             return parse_decimal(literal, type)

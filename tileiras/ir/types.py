@@ -177,6 +177,6 @@ index = IndexType()
 none = NoneType()
 
 
-def element_type_of(type: Any) -> Any:
+def element_type_of(type: Type) -> Any:
     """The element type of a shaped type, the type itself otherwise."""
     return type.element_type if isinstance(type, ShapedType) else type

@@ -13,6 +13,7 @@ from .location import UNKNOWN_LOC, Location
 if TYPE_CHECKING:
     from .blocks import Block
     from .operation import Operation
+    from .types import Type
 
 
 class Value:
@@ -22,7 +23,7 @@ class Value:
 
     type: Any
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: Type) -> None:
         self.type = type
         # user -> number of its operands that are this value; a dict keeps the order of first use.
         self._uses: dict[Operation, int] = {}
@@ -67,7 +68,7 @@ class Value:
 class OpResult(Value):
     __slots__ = ("op", "index")
 
-    def __init__(self, type: Any, op: Operation, index: int) -> None:
+    def __init__(self, type: Type, op: Operation, index: int) -> None:
         self.type = type
         self._uses = {}
         self.op = op
@@ -84,7 +85,7 @@ class OpResult(Value):
 class BlockArgument(Value):
     __slots__ = ("block", "index", "location")
 
-    def __init__(self, type: Any, block: Block, index: int, location: Location = UNKNOWN_LOC) -> None:
+    def __init__(self, type: Type, block: Block, index: int, location: Location = UNKNOWN_LOC) -> None:
         super().__init__(type)
         self.block = block
         self.index = index

@@ -11,7 +11,7 @@ zero basis, or one that depends on earlier ones, replicates data along that bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tileiras import gf2
 
@@ -216,7 +216,7 @@ class LinearLayout:
     def _with(self, bases: Mapping[str, Iterable[int]], shape: Sequence[int] | None = None) -> LinearLayout:
         return LinearLayout(bases, self.shape if shape is None else shape)
 
-    def map_bases(self, function, shape: Sequence[int] | None = None) -> LinearLayout:
+    def map_bases(self, function: Callable[[int], int], shape: Sequence[int] | None = None) -> LinearLayout:
         """The layout whose every basis is `function(basis)`."""
         return self._with({name: [function(v) for v in vectors] for name, vectors in self._bases}, shape)
 

@@ -38,6 +38,7 @@ from tileiras.ir import (
     IntegerType,
     Operation,
     Pass,
+    Type,
     UnitAttr,
     Value,
     VectorType,
@@ -62,7 +63,12 @@ class ConvertDebugInfoToLLVM(Pass):
                 inner.erase()
 
 
-def _convert(op: Any, function: Operation, shown: dict[Any, Any], context: PassContext) -> None:
+def _convert(
+    op: debuginfo.AddrOp | debuginfo.DeclareOp | debuginfo.ValueOp,
+    function: Operation,
+    shown: dict[Any, Any],
+    context: PassContext,
+) -> None:
     """`shown` has the variables of the function with their types: one has the type of its first value throughout."""
     variable = _resolved(op.variable, op, function, context)
     if variable is None:
@@ -88,7 +94,7 @@ def _convert(op: Any, function: Operation, shown: dict[Any, Any], context: PassC
         _value(op, _typed(variable, found, shown), found, context)
 
 
-def _resolved(variable: Any, op: Operation, function: Operation, context: PassContext) -> Any:
+def _resolved(variable: DILocalVariableAttr, op: Operation, function: Operation, context: PassContext) -> Any:
     """The variable with a scope inside the function; None when the function has none."""
     own = subprogram_of(function.location)
     name = variable.variable_name
@@ -106,14 +112,16 @@ def _resolved(variable: Any, op: Operation, function: Operation, context: PassCo
     return DILocalVariableAttr(name, own, variable.line, variable.arg, variable.type)
 
 
-def _typed(variable: Any, type: Attribute, shown: dict[Any, Any]) -> Any:
+def _typed(variable: DILocalVariableAttr, type: Attribute, shown: dict[Any, Any]) -> Any:
     if variable.type is not None:
         return variable
     typed = DILocalVariableAttr(variable.variable_name, variable.scope, variable.line, variable.arg, type)
     return shown.setdefault(variable, typed)
 
 
-def _value(op: Any, variable: Any, found: Any, context: PassContext) -> None:
+def _value(
+    op: debuginfo.ValueOp, variable: DILocalVariableAttr, found: debuginfo.DebugTypeAttr, context: PassContext
+) -> None:
     part = _fragment(op)
     start = part.elements[0] if part is not None else 0
     # A debugger reads of a register what the variable's type has.
@@ -133,19 +141,21 @@ def _value(op: Any, variable: Any, found: Any, context: PassContext) -> None:
         _keep(pin, op)
 
 
-def _program(op: Any) -> DIExpressionAttr | None:
+def _program(op: debuginfo.AddrOp | debuginfo.ValueOp) -> DIExpressionAttr | None:
     """What an operation's expression does with the value, apart from naming a part of the variable."""
     program = op.expression.program if op.expression is not None else ()
     return DIExpressionAttr(program) if program else None
 
 
-def _fragment(op: Any) -> DenseArrayAttr | None:
+def _fragment(op: debuginfo.AddrOp | debuginfo.ValueOp) -> DenseArrayAttr | None:
     """The part of the variable that an operation's expression names."""
     fragment = op.expression.fragment if op.expression is not None else None
     return DenseArrayAttr(i64, fragment) if fragment is not None else None
 
 
-def _leaves(value: Value, type: Any, offset: int, op: Operation) -> Iterator[tuple[int, int, Value]]:
+def _leaves(
+    value: Value, type: debuginfo.DebugTypeAttr, offset: int, op: Operation
+) -> Iterator[tuple[int, int, Value]]:
     """What a value of a debug type is made of, taken out of it: (offset in bits, size, a value for one register)."""
     kind: Any = value.type
     if isinstance(kind, VectorType):
@@ -175,7 +185,7 @@ WORD = 64
 """Bits of the widest register that a copy has."""
 
 
-def _in_one_register(type: Any) -> bool:
+def _in_one_register(type: Type) -> bool:
     whole = (VectorType, llvm.LLVMArrayType, llvm.LLVMStructType)
     return not isinstance(type, whole) and not (isinstance(type, IntegerType) and type.width > WORD)
 
@@ -197,7 +207,7 @@ def _keep(pin: Value, op: Operation) -> None:
     _before(op, llvm.FakeUseOp(pin))
 
 
-def _before(op: Operation, new: Any) -> Any:
+def _before(op: Operation, new: llvm.LLVMOp) -> Any:
     new.location = op.location
     op.parent.insert_before(new, op)  # type: ignore[union-attr]
     return new

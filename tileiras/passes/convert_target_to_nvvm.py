@@ -9,8 +9,6 @@ verifier and by the stages behind them.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.diagnostics import CompileError, ExitCode
 from tileiras.dialects import llvm
 from tileiras.dialects.gpu import GPUModuleOp
@@ -42,7 +40,7 @@ class ConvertTargetToNVVM(Pass):
             if isinstance(module, GPUModuleOp):
                 self._attach(module, op)
 
-    def _attach(self, module: Any, around: Operation) -> None:
+    def _attach(self, module: GPUModuleOp, around: Operation) -> None:
         chip = self.compute_capability or module_chip(module) or module_chip(around) or _target_spec(module)
         if chip not in TARGETS:
             raise CompileError.at(module.location, "failed to get compute capability.", ExitCode.COMPILE_FAILURE)

@@ -12,17 +12,15 @@ subnormals alike.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.dialects.cuda_tile import AddFOp, FmaOp, MulFOp, NegFOp, SubFOp
 from tileiras.dialects.cuda_tile.canonicalization import MultiplyFirst
-from tileiras.ir import Operation, Pass, PatternRewriter, RewritePattern, apply_patterns_greedily
+from tileiras.ir import Operation, Pass, PatternRewriter, RewritePattern, Value, apply_patterns_greedily
 
 
 class MultiplyAdd(RewritePattern):
     op = AddFOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: AddFOp, rewriter: PatternRewriter) -> bool:
         product = _product(op, rewriter)
         if product is None:
             return False
@@ -33,7 +31,7 @@ class MultiplyAdd(RewritePattern):
 class MultiplySubtract(RewritePattern):
     op = SubFOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: SubFOp, rewriter: PatternRewriter) -> bool:
         product = _product(op, rewriter)
         if product is None:
             return False
@@ -41,7 +39,7 @@ class MultiplySubtract(RewritePattern):
         return True
 
 
-def _product(op: Any, rewriter: PatternRewriter) -> MulFOp | None:
+def _product(op: AddFOp | SubFOp, rewriter: PatternRewriter) -> MulFOp | None:
     """The multiplication on the left of a sum or difference that can become part of it."""
     product = op.lhs.defining_op
     if not isinstance(product, MulFOp) or not product.result.has_one_use:
@@ -53,7 +51,7 @@ def _product(op: Any, rewriter: PatternRewriter) -> MulFOp | None:
     return product
 
 
-def _fuse(op: Any, product: Any, addend: Any, rewriter: PatternRewriter) -> None:
+def _fuse(op: AddFOp | SubFOp, product: MulFOp, addend: Value, rewriter: PatternRewriter) -> None:
     fused = FmaOp(
         product.lhs,
         product.rhs,

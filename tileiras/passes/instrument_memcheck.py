@@ -15,7 +15,8 @@ program: pointers into it are left to the sanitizer's own instrumentation, which
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.cuda_tile import (
     AddIOp,
@@ -52,7 +53,11 @@ from tileiras.dialects.cuda_tile import (
     XOrIOp,
 )
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicateAttr, IntegerOverflowAttr, SignednessAttr
-from tileiras.ir import Builder, DenseElementsAttr, Operation, Pass, StringAttr, Value, i1, i64
+from tileiras.ir import Attribute, Builder, DenseElementsAttr, IntegerType, Operation, Pass, StringAttr, Value, i1, i64
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir.pass_manager import PassContext
 
 _VIEW_ACCESSES = (
     LoadViewTkoOp,
@@ -78,7 +83,7 @@ class InstrumentMemcheck(Pass):
     establishes = "checks before accesses whose bounds are in the program"
     keeps = "what accesses within bounds do"
 
-    def run(self, op: Operation, context: Any) -> None:
+    def run(self, op: Operation, context: PassContext) -> None:
         symbols = {inner.attributes["sym_name"].value: inner for inner in op.walk() if inner.name == "cuda_tile.global"}
         for access in list(op.walk()):
             if isinstance(access, _VIEW_ACCESSES):
@@ -96,7 +101,9 @@ class _Checks:
         self.location = access.location
         self.access = access.name.removeprefix("cuda_tile.")
 
-    def insert(self, op_class: type[Operation], *operands: Any, **fields: Any) -> Any:
+    def insert(
+        self, op_class: type[Operation], *operands: Value, **fields: TileType | Attribute | Sequence[TileType]
+    ) -> Any:
         return self.builder.insert(op_class(*operands, location=self.location, **fields))
 
     def constant(self, value: int, shape: tuple[int, ...]) -> Value:
@@ -141,7 +148,7 @@ class _Checks:
         self.insert(AssertOp, condition, message=StringAttr(f"{place}: {self.access} {problem}"))
 
 
-def _check_view(access: Any, checks: _Checks) -> None:
+def _check_view(access: LoadViewTkoOp, checks: _Checks) -> None:
     view = access.view.type
     rank = len(access.index)
     sparse = view.sparse_dim if isinstance(view, GatherScatterViewType) else None
@@ -168,19 +175,19 @@ def _check_view(access: Any, checks: _Checks) -> None:
         checks.insist(checks.below(end, size, "less_than_or_equal"), problem)
 
 
-def _dimension(view: Any, at: int) -> int:
+def _dimension(view: cuda_tile.PartitionViewType, at: int) -> int:
     """The tensor's dimension that a tile dimension runs along."""
     return at if isinstance(view, GatherScatterViewType) else view.dim_map[at]
 
 
-def _step(view: Any, at: int) -> int:
+def _step(view: cuda_tile.PartitionViewType, at: int) -> int:
     """Elements between neighbouring tiles along a dimension."""
     if isinstance(view, GatherScatterViewType):
         return 1
     return view.traversal_strides[at] if isinstance(view, StridedViewType) else view.tile_shape[at]
 
 
-def _check_pointers(access: Any, pointers: Value, symbols: dict[str, Operation]) -> None:
+def _check_pointers(access: LoadPtrTkoOp, pointers: Value, symbols: dict[str, Operation]) -> None:
     root = pointers.defining_op
     while root is not None and type(root) in _SAME_MEMORY:
         root = getattr(root, _SAME_MEMORY[type(root)]).defining_op
@@ -210,6 +217,6 @@ def _memory_bytes(root: Operation | None, symbols: dict[str, Operation]) -> int 
     return None
 
 
-def _bytes(type: Any) -> int:
+def _bytes(type: IntegerType) -> int:
     """Bytes of an element in memory; those of four bits share one."""
     return 8 if hasattr(type, "pointee_type") else max(1, type.width // 8)

@@ -13,7 +13,8 @@ integer attribute `cuda_tile.loop_split` of the `if`, of the loop or of the kern
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Iterator
 
 from tileiras.dialects.cuda_tile import (
     AddIOp,
@@ -41,6 +42,9 @@ from tileiras.dialects.cuda_tile import (
 from tileiras.dialects.cuda_tile.ops_core import constant_element
 from tileiras.ir import Block, Builder, DenseElementsAttr, IntegerAttr, Operation, Pass, Region, Value, i1
 from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
 HINT = "cuda_tile.loop_split"
 
@@ -110,7 +114,7 @@ def _post_order(op: Operation) -> Iterator[Operation]:
 # ---- what to split -------------------------------------------------------------------------------------------------
 
 
-def _find_split(loop: Any, loop_hint: int) -> Split | None:
+def _find_split(loop: ForOp, loop_hint: int) -> Split | None:
     for branch in _post_order(loop):
         if isinstance(branch, IfOp):
             split = _splittable(loop, branch, _hint(branch, loop_hint))
@@ -119,7 +123,7 @@ def _find_split(loop: Any, loop_hint: int) -> Split | None:
     return None
 
 
-def _splittable(loop: Any, branch: Any, threshold: int) -> Split | None:
+def _splittable(loop: ForOp, branch: IfOp, threshold: int) -> Split | None:
     compare = branch.condition.defining_op
     body = loop.region.block
     # A comparison that an inner loop or branch repeats would stay: only one of the loop's own is worth it.
@@ -152,7 +156,7 @@ def _is_inside(value: Value, loop: Operation) -> bool:
     return parent is not None and loop.is_ancestor_of(parent)
 
 
-def _is_profitable(branch: Any, threshold: int) -> bool:
+def _is_profitable(branch: IfOp, threshold: int) -> bool:
     if threshold == 1:
         return True
     for region in branch.regions:
@@ -166,7 +170,7 @@ def _is_profitable(branch: Any, threshold: int) -> bool:
 # ---- splitting -----------------------------------------------------------------------------------------------------
 
 
-def _perform(loop: Any, split: Split) -> None:
+def _perform(loop: ForOp, split: Split) -> None:
     build = Builder.before(loop)
     bound = _first_of_second_loop(loop, split, build)
     signedness = "unsigned" if loop.unsignedCmp is not None else "signed"
@@ -180,7 +184,7 @@ def _perform(loop: Any, split: Split) -> None:
     loop.erase()
 
 
-def _first_of_second_loop(loop: Any, split: Split, build: Builder) -> Value:
+def _first_of_second_loop(loop: ForOp, split: Split, build: Builder) -> Value:
     """The counter with which the second loop begins, when both loops have iterations.
 
     Where the numbers are not constants, the bound is brought into the loop's range before anything is added to it or
@@ -232,12 +236,12 @@ def _number(value: Value, width: int, unsigned: bool) -> int | None:
     return bits if bits is None or unsigned or not bits >> width - 1 else bits - (1 << width)
 
 
-def _constant(value: int, type: Any) -> ConstantOp:
+def _constant(value: int, type: cuda_tile.TileType) -> ConstantOp:
     size = max(1, type.element_type.width // 8)
     return ConstantOp(value=DenseElementsAttr(type, value.to_bytes(size, "little"), True))
 
 
-def _copy(loop: Any, split: Split, lower: Value, upper: Value, inits: Any, holds: bool) -> Any:
+def _copy(loop: ForOp, split: Split, lower: Value, upper: Value, inits: Sequence[Value], holds: bool) -> Any:
     """The loop over another range, in which the comparison always or never holds."""
     old = loop.region.block
     block = Block([a.type for a in old.arguments], [a.location for a in old.arguments])
@@ -258,7 +262,7 @@ def _copy(loop: Any, split: Split, lower: Value, upper: Value, inits: Any, holds
     return ForOp.create(operands, types, attributes, [Region([block])], location=loop.location)
 
 
-def _copy_branch(op: Any, block: Block, mapping: dict[Value, Value], holds: bool) -> bool:
+def _copy_branch(op: IfOp, block: Block, mapping: dict[Value, Value], holds: bool) -> bool:
     """Copies the branch that is taken; True when it ends the iteration."""
     region = op.thenRegion if holds else op.elseRegion
     for taken in region.blocks:

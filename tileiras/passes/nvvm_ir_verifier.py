@@ -24,6 +24,7 @@ from tileiras.ir import (
     IntegerType,
     Operation,
     Pass,
+    StringAttr,
     UnitAttr,
     Value,
     i1,
@@ -112,14 +113,14 @@ def _ceiling(version: str) -> int:
     return parameter_bytes((int(major), int(minor)))
 
 
-def _check_parameters(function: Any, limit: int, engine: DiagnosticEngine) -> None:
+def _check_parameters(function: llvm.LLVMFuncOp, limit: int, engine: DiagnosticEngine) -> None:
     attributes = map(function.argument_attributes, range(len(function.function_type.inputs)))
     size = parameter_space_bytes(function.function_type.inputs, [a.get("llvm.byval") for a in attributes])
     if size > limit:
         engine.error(function.location, parameter_overflow(size, limit, function.sym_name.value))
 
 
-def _check_launch_attributes(function: Any, sm: int, engine: DiagnosticEngine) -> None:
+def _check_launch_attributes(function: llvm.LLVMFuncOp, sm: int, engine: DiagnosticEngine) -> None:
     values = {name: _plain(value) for name, value in function.attributes.items() if name in LAUNCH_ATTRIBUTES}
     for name, said in check_launch_attributes(values, sm):
         engine.error(function.location, f"'{name}' attribute {said}")
@@ -143,11 +144,11 @@ def _plain(value: Attribute) -> LaunchValue:
     return value.value if isinstance(value, IntegerAttr) and _is_integer(value) else None
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: IntegerAttr | StringAttr) -> bool:
     return isinstance(value, IntegerAttr) and value.type is not i1
 
 
-def _check_call(op: Any, symbols: dict[str, Any], engine: DiagnosticEngine) -> None:
+def _check_call(op: llvm.CallOp, symbols: dict[str, Any], engine: DiagnosticEngine) -> None:
     callee = op.callee.root
     if callee == PRINT_FUNCTION and op.operands:
         _check_format(_origin(op.operands[0]), symbols, op.location, engine)

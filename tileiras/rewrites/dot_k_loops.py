@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
@@ -26,6 +26,7 @@ from tileiras.ir import (
     Block,
     Builder,
     DenseElementsAttr,
+    FloatType,
     IntegerAttr,
     Operation,
     Region,
@@ -42,6 +43,9 @@ from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared
 from tileiras.targets import Target, mma_atom
 
 from .large_dots import accumulates_wider, is_large, is_multiply_add, matrix_instructions
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
 
 BODY = 256
 """Multiply-adds of a thread in an iteration: enough to hide that the next operands are on their way."""
@@ -117,7 +121,7 @@ class Dot(NamedTuple):
         return [operand.slice_types(layout, self.step) for operand, layout in zip(self.operands, layouts)]
 
 
-def make_k_loops(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def make_k_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the dots of a function of nv_tileas, in place; a remark says which found no shared memory."""
     dots = [found for op in func.walk() if (found := _dot(op, target)) is not None]
     if not dots:
@@ -132,13 +136,13 @@ def make_k_loops(func: Any, target: Target, engine: DiagnosticEngine | None = No
 # ---- what can be cut ------------------------------------------------------------------------------------------------
 
 
-def _first_parts(op: Any, step: int) -> list[Part | None]:
+def _first_parts(op: tileas.DotOp, step: int) -> list[Part | None]:
     """Of the operands of a dot by matrix instructions, the first `step` of K, as a thread has them."""
     parts, rank = op.a.type.shape[-1] // step, op.a.type.rank
     return [part_of(layout_of(v.type), axis, parts, 0) for v, axis in ((op.a, rank - 1), (op.b, rank - 2))]
 
 
-def _step_of(op: Any, target: Target) -> int:
+def _step_of(op: tileas.DotOp, target: Target) -> int:
     """How much of K an iteration takes; all of it where that cannot be cut."""
     depth = op.a.type.shape[-1]
     if is_multiply_add(op):
@@ -154,11 +158,11 @@ def _step_of(op: Any, target: Target) -> int:
     return step if apart and not shared_out else depth
 
 
-def _dot(op: Operation, target: Target) -> Dot | None:
+def _dot(op: tileas.DotOp, target: Target) -> Dot | None:
     """How a dot is cut; None for one that is small, or whose operands cannot be cut."""
     if not is_large(op, target) or accumulates_wider(op):
         return None
-    step, rank = _step_of(op, target), op.a.type.rank  # type: ignore[attr-defined]
+    step, rank = _step_of(op, target), op.a.type.rank
     if step == op.a.type.shape[-1]:  # type: ignore[attr-defined]
         return None
     first, second = _operand(op.a, rank - 1, op), _operand(op.b, rank - 2, op)  # type: ignore[attr-defined]
@@ -186,7 +190,7 @@ def _operand(value: Value, axis: int, dot: Operation) -> Operand | None:
     return Operand(value, axis, tuple(path), value)
 
 
-def _axis_before(op: Any, axis: int) -> int | None:
+def _axis_before(op: Operation | None, axis: int) -> int | None:
     """The dimension of the operand that becomes `axis` of the result, whole and in its order; None when there is
     none."""
     if isinstance(op, tileas.ConvertLayoutOp):
@@ -204,7 +208,7 @@ def _axis_before(op: Any, axis: int) -> int | None:
     return None
 
 
-def _is_uniform(op: Any) -> bool:
+def _is_uniform(op: Operation | None) -> bool:
     """Whether all elements of an operation's result are known to be the same."""
     if isinstance(op, arith.ConstantOp):
         return isinstance(op.value, DenseElementsAttr) and op.value.is_splat
@@ -216,7 +220,7 @@ def _slice_type(value: Value, axis: int, step: int, layout: LinearLayout) -> Ten
     return with_layout(TensorType((*shape[:axis], step, *shape[axis + 1 :]), value.type.element_type), layout)
 
 
-def _operand_layout(op: Any, layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
+def _operand_layout(op: tileas.PermuteOp, layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
     """The layout of a slice of the operand when the result's, of this shape, is to be in `layout`."""
     if isinstance(op, tileas.PermuteOp):
         return layout.unpermute(op.permutation.elements)
@@ -254,7 +258,7 @@ def _bytes(value: Value) -> int:
     return value.type.num_elements * value.type.element_type.width // 8
 
 
-def _buffer_type(writer: LinearLayout, element: Any, readers: dict[LinearLayout, int]) -> tileas.BufferType:
+def _buffer_type(writer: LinearLayout, element: FloatType, readers: dict[LinearLayout, int]) -> tileas.BufferType:
     """The buffer minimizing total wavefronts; `readers`: layout -> read count."""
     whole = tuple(in_whole(reader, writer.shape) for reader in readers)
     offsets = stored_offsets(writer, whole, max(readers.values()), element.width)
@@ -315,7 +319,7 @@ def _spans(block: Block, found: list[Stored]) -> list[Span]:
 class _Plan:
     """What goes to shared memory, as far as there is room."""
 
-    def __init__(self, func: Any, budget: int) -> None:
+    def __init__(self, func: aa.FuncOp, budget: int) -> None:
         self._func = func
         self._budget = budget
         self._dots: list[Dot] = []

@@ -6,11 +6,9 @@ these two before it is added.  Operands of types that no instruction takes becom
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import Builder, Operation, Value, f8E8M0FNU, f16, f32
+from tileiras.ir import Builder, FloatType, Operation, Value, f8E8M0FNU, f16, f32
 from tileiras.targets import Target
 
 
@@ -23,10 +21,10 @@ def legalize_scaled_dots(func: Operation, target: Target) -> None:
             _expand(op, dots)
 
 
-def _expand(op: Any, dots: DotPlans) -> None:
+def _expand(op: aa.BlockScaledMmaOp, dots: DotPlans) -> None:
     builder = Builder.before(op)
 
-    def converted(value: Value, type: Any) -> Value:
+    def converted(value: Value, type: FloatType) -> Value:
         if value.type.element_type is type:
             return value
         return builder.insert(aa.FpToFpOp(value, result=value.type.with_element_type(type))).results[0]

@@ -10,7 +10,7 @@ A front end loads its tables before anything else, and they wait in registers un
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS
 from tileiras.diagnostics import DiagnosticEngine
@@ -19,11 +19,14 @@ from tileiras.ir import MemoryRead, NoMemoryEffect, Operation, RecursiveMemoryEf
 from tileiras.ir.effects import has_no_effect
 from tileiras.resources.registers import lacks_registers
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+
 _MOVED_ALONG = (*tileas.VIEW_LIKE, tileas.ExtractSliceOp, tileas.ConvertLayoutOp, tileas.BroadcastOp)
 """What a loaded tile goes through on its way; it takes no more registers behind than before."""
 
 
-def sink_loads(func: Any, engine: DiagnosticEngine | None = None) -> None:
+def sink_loads(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     """Moves loads of a kernel's own block, in place, each with what only takes or renames parts of it, to the first
     use, when the kernel lacks registers.  None moves behind anything that may write."""
     if not lacks_registers(func):

@@ -45,7 +45,7 @@ class Resident(NamedTuple):
     offsets: tuple[int, ...]
 
 
-def keep_loop_invariant(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def keep_loop_invariant(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Keeps loop-invariant dot operands in shared memory, in place, where a loop takes too many registers.
 
     At most half of the shared memory goes to them.
@@ -87,7 +87,7 @@ def _loops_around(op: Operation, load: Operation) -> set[Operation]:
     return found
 
 
-def copy_refused(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def copy_refused(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Copies dot operands whose loads found no room to run ahead straight to shared memory where they are used, in
     place, if it holds them once."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
@@ -131,7 +131,7 @@ def copy_where_used(loads: list[Any], left: int, atom: CopyAtom) -> int:
     return sum(map(len, groups))
 
 
-def copy_large(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def copy_large(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Has operands of dots outside of loops go to shared memory at once, in place, where all of such an operand would
     be in registers before its dot begins, and a thread has none for that."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
@@ -169,7 +169,7 @@ def _shared_bytes(resident: Resident, block: Block, budget: int) -> int:
     return found
 
 
-def _resident(load: Any, atom: CopyAtom, in_loops: bool = True) -> Resident | None:
+def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resident | None:
     vector = copied_vector(load, atom)
     if vector is None:
         return None
@@ -236,7 +236,7 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
         after.insert(tileas.DeallocTensorOp(buffer))
 
 
-def _read_before(dot: Any, leaf: Leaf, load: Any, buffer: Value, stage: Value) -> None:
+def _read_before(dot: tileas.DotOp, leaf: Leaf, load: tileas.TiledLoadOp, buffer: Value, stage: Value) -> None:
     """Has a dot take its operand from the buffer."""
     old = leaf.convert.results[0]
 

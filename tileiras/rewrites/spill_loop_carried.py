@@ -15,7 +15,7 @@ again: no barrier is needed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
@@ -27,6 +27,9 @@ from tileiras.resources.registers import exceeds, words
 from tileiras.resources.shared_memory import ring_bytes, scratch_bytes, shared_budget
 from tileiras.targets import Target
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+
 
 class Carried(NamedTuple):
     """Loop-carried value `index`: live from its first use, `first`, until its next value is stored behind `last`."""
@@ -36,7 +39,7 @@ class Carried(NamedTuple):
     last: Operation
 
 
-def spill_loop_carried(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def spill_loop_carried(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the loops of a function of nv_tileas, in place, whose tiles leave too few registers (`exceeds`)."""
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp) and tileas.SHORT_OF_REGISTERS in op.attributes]:
         wanted = exceeds(loop, func)
@@ -61,7 +64,7 @@ def spill_loop_carried(func: Any, target: Target, engine: DiagnosticEngine | Non
                 )
 
 
-def _waiting(loop: Any) -> list[Carried]:
+def _waiting(loop: scf.ForOp) -> list[Carried]:
     """The carried tiles that are not used while a dot of the loop's own block is computed."""
     block = loop.body.block
     dots = [op for op in block.operations if isinstance(op, tileas.DOTS)]
@@ -86,7 +89,7 @@ def _buffer_type(value: Value) -> tileas.BufferType:
     return tileas.BufferType(1, value.type)
 
 
-def _keep(loop: Any, kept: list[Carried]) -> None:
+def _keep(loop: scf.ForOp, kept: list[Carried]) -> None:
     before = Builder.before(loop)
     stage = integer(before, 0)
     buffers = []

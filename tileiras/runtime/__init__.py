@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .arguments import ArgumentError, HostMemory, pack
 from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, Driver, DriverError, load_driver
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 __all__ = ["ArgumentError", "DriverError", "Module", "available", "launch"]
 
@@ -128,7 +131,9 @@ class _Arrays:
     def __enter__(self) -> _Arrays:
         return self
 
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         try:
             if kind is None and self._copies:
                 self._cuda.synchronize(self.stream)
@@ -263,7 +268,7 @@ class _Context:
             self._cuda.call("cuCtxPushCurrent_v2", self.handle)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: BaseException | None) -> None:
         if self._pushed:
             from ctypes import c_void_p
 

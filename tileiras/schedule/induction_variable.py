@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.dialects import arith
 from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.ir import Builder, IntegerAttr, Value, i64
+
+if TYPE_CHECKING:
+    from tileiras.dialects import scf
 
 MAX_STEP = 1 << 16
 """Of steps that are known; with larger ones the lookahead might not fit the counter's type."""
@@ -18,19 +21,19 @@ def number(value: Value) -> int | None:
     return op.value.value if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr) else None
 
 
-def can_look_ahead(loop: Any) -> bool:
+def can_look_ahead(loop: scf.ForOp) -> bool:
     """Whether later counters can be compared with the bound: a step that nobody knows asks for a wider type."""
     step, width = number(loop.step) or 0, getattr(loop.induction_variable.type, "width", 64)
     return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
 
 
-def trip_count(loop: Any) -> int | None:
+def trip_count(loop: scf.ForOp) -> int | None:
     """The trip count, when it is known."""
     lower, upper, step = (number(v) for v in (loop.lower_bound, loop.upper_bound, loop.step))
     return None if lower is None or upper is None or not step else max(0, -(-(upper - lower) // step))
 
 
-def end_no_earlier(builder: Builder, loop: Any) -> None:
+def end_no_earlier(builder: Builder, loop: scf.ForOp) -> None:
     """Clamps the upper bound of a loop, in place, to max(lower, upper).
 
     LLVM computes that bound for the loop anyway, and would keep it in a register beside the one that copies look at.
@@ -44,7 +47,7 @@ def end_no_earlier(builder: Builder, loop: Any) -> None:
 class LoopCounter:
     """The bounds of a loop whose counter is asked for ahead of time."""
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: scf.ForOp) -> None:
         self.lower, self.upper, self.step = loop.lower_bound, loop.upper_bound, loop.step
         self.type = loop.induction_variable.type
         self.unsigned = loop.unsignedCmp is not None

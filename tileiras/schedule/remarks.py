@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.remarks import Remark, supersede
 from tileiras.targets import CopyAtom
 
 from .staging import StagedLoad
+
+if TYPE_CHECKING:
+    from tileiras.dialects import scf
+    from tileiras.ir import Location
 
 
 class ScheduleRemarks:
@@ -21,13 +25,15 @@ class ScheduleRemarks:
         self._engine = engine
         self._function = function
 
-    def _emit(self, kind: str, name: str, location: Any, *values: Any, reason: str = "", **arguments: Any) -> None:
+    def _emit(
+        self, kind: str, name: str, location: Location, *values: int, reason: str = "", **arguments: object
+    ) -> None:
         self._engine.emit(
             Remark(kind, name, location, *values, arguments=arguments, reason=reason, function=self._function)
         )
 
     def staged(
-        self, loop: Any, loads: Sequence[Any], attempt: Callable[[Any, list[str]], StagedLoad | None]
+        self, loop: scf.ForOp, loads: Sequence[Any], attempt: Callable[[Any, list[str]], StagedLoad | None]
     ) -> list[StagedLoad]:
         """What `attempt(load, why)` finds for the loads of a loop; says why of those for which it finds nothing."""
         found = []
@@ -43,16 +49,16 @@ class ScheduleRemarks:
             self.as_written(loop, "none of its loads can run ahead" if loads else "there is no load in it")
         return found
 
-    def as_written(self, loop: Any, reason: str) -> None:
+    def as_written(self, loop: scf.ForOp, reason: str) -> None:
         self._emit("missed", "RemarkLoopSchedule", loop.location, reason=reason)
 
-    def prefetched(self, loop: Any, loads: Sequence[Any], reason: str) -> None:
+    def prefetched(self, loop: scf.ForOp, loads: Sequence[Any], reason: str) -> None:
         """A loop some of whose loads run one iteration ahead in registers."""
         arguments = {"Loads": len(loads), "Buffers": "registers"}
         self._emit("passed", "RemarkLoopPipeline", loop.location, 2, reason=reason, **arguments)
 
     def pipelined(
-        self, loop: Any, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
+        self, loop: scf.ForOp, staged: Sequence[StagedLoad], stages: int, wanted: int, atom: CopyAtom
     ) -> None:
         """A loop whose loads run `stages - 1` iterations ahead."""
         used = stages * sum(each.stage_bytes for each in staged)

@@ -8,7 +8,7 @@ loop.  It is worth it when what it brings goes through shared memory anyway, on 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import Leaf, copied_vector, feeds_dot, leaves_of, operand_layout, refused
 from tileiras.analysis.incoming import incoming
@@ -32,6 +32,9 @@ from tileiras.layout.staging import buffer_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import CopyAtom
 
+if TYPE_CHECKING:
+    from tileiras.dialects import scf
+
 
 class StagedLoad(NamedTuple):
     """`offsets` is the layout of a stage of the buffer, `tokens` what the load is ordered after, all from outside."""
@@ -50,13 +53,13 @@ class StagedLoad(NamedTuple):
         return self.buffer_type(1).stage_bytes
 
 
-def buffer_type(load: Any, offsets: tuple[int, ...], stages: int) -> tileas.BufferType:
+def buffer_type(load: tileas.Load, offsets: tuple[int, ...], stages: int) -> tileas.BufferType:
     """The buffer for the tiles of a load; `offsets` is the layout of a stage of it."""
     type = load.data.type
     return tileas.BufferType(stages, TensorType(type.shape, type.element_type, encode_offsets(offsets, type.shape)))
 
 
-def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
+def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[str] | None = None) -> StagedLoad | None:
     """How a load in the body of `loop` can be staged by `atom`; None, with the reason in `why`, when it cannot or need
     not."""
     vector = copied_vector(load, atom, why)
@@ -76,7 +79,7 @@ def staged_load(load: Any, loop: Any, atom: CopyAtom, why: list[str] | None = No
     return StagedLoad(load, writer, leaves, offsets, tokens)
 
 
-def addresses_follow(load: Any, loop: Any) -> bool:
+def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
     """Whether what says where a load reads can be computed for another iteration."""
     return all(_follows_counter(v, loop) for v in _addresses(load))
 
@@ -96,14 +99,14 @@ def rematerialized(value: Value, values: dict[Value, Value], block: Block, build
     return values[value]
 
 
-def _addresses(load: Any) -> list[Value]:
+def _addresses(load: tileas.Load) -> list[Value]:
     """What says where a load reads."""
     if isinstance(load, tileas.TiledLoadOp):
         return [load.view, *load.coords]
     return [load.pointer, *([] if load.mask is None else [load.mask])]
 
 
-def _follows_counter(value: Value, loop: Any) -> bool:
+def _follows_counter(value: Value, loop: scf.ForOp) -> bool:
     """Whether a value can be computed for another iteration, from the loop's counter and what is outside."""
     if isinstance(value, BlockArgument):
         return value.block is not loop.body.block or value is loop.induction_variable
@@ -118,7 +121,7 @@ def _follows_counter(value: Value, loop: Any) -> bool:
 
 def start_copy(
     builder: Builder,
-    load: Any,
+    load: tileas.Load,
     buffer: Value,
     stage: Value,
     token: Value | None,
@@ -141,7 +144,7 @@ def start_copy(
 # ---- order ----------------------------------------------------------------------------------------------------------
 
 
-def tokens_from_outside(token: Value | None, loop: Any) -> tuple[Value, ...] | None:
+def tokens_from_outside(token: Value | None, loop: scf.ForOp) -> tuple[Value, ...] | None:
     """What a token waits for outside of the loop; None when it waits for a write inside."""
     found: dict[Value, None] = {}
     return tuple(found) if token is None or _order(token, loop, found, set()) else None
@@ -154,7 +157,7 @@ def joined(builder: Builder, tokens: Sequence[Value]) -> Value | None:
     return builder.insert(tileas.JoinMemTokenOp.create(tuple(tokens), (tokens[0].type,))).results[0]
 
 
-def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) -> bool:
+def _order(token: Value, loop: scf.ForOp, found: dict[Value, None], seen: set[Value]) -> bool:
     if token in seen:
         return True
     seen.add(token)
@@ -170,7 +173,7 @@ def _order(token: Value, loop: Any, found: dict[Value, None], seen: set[Value]) 
     return all(_order(v, loop, found, seen) for v in waits if op is _owner(v) or not op.is_ancestor_of(_owner(v)))
 
 
-def _must_come_first(op: Any) -> bool:
+def _must_come_first(op: Operation) -> bool:
     """Whether a load ordered after `op` may not be made before it: writes, and whatever says when others' writes are
     there."""
     semantic = getattr(op, "mem_semantic", None)
@@ -186,7 +189,13 @@ def _owner(value: Value) -> Any:
 # ---- consumers ------------------------------------------------------------------------------------------------------
 
 
-def read_in(value: Value, layout: LinearLayout, load: Any, read: Any, before: Operation | None = None) -> Value:
+def read_in(
+    value: Value,
+    layout: LinearLayout,
+    load: tileas.Load,
+    read: Callable[[LinearLayout], Value],
+    before: Operation | None = None,
+) -> Value:
     """Rematerializes `value`, which is computed from the data of `load` by operations that move with conversions, in
     `layout`: where it was, or before another operation.
 

@@ -9,10 +9,12 @@ from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, Pure, TensorType, Value
 
+Access = aa.TiledLoadOp | aa.TiledStoreOp | aa.LoadOp | aa.StoreOp
 ACCESSES = (aa.TiledLoadOp, aa.TiledStoreOp, aa.LoadOp, aa.StoreOp)
 STORES = (aa.TiledStoreOp, aa.StoreOp)
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 SHAPES = (aa.BroadcastOp, aa.ViewOp, aa.PermuteOp)
+Collective = aa.ReduceOp | aa.ScanOp
 COLLECTIVES = (aa.ReduceOp, aa.ScanOp)
 DOTS = (aa.DotOp, aa.BlockScaledMmaOp)
 
@@ -44,7 +46,7 @@ WITH_ROWS = (0, ACCUMULATOR, 3)
 """Places among a dot's operands (A, B, C, scales of A, of B) of those with a row for every row of the result."""
 
 
-def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
+def operand_dims(op: Operation, dim: int, parts: int) -> list[int | None]:
     """The dimension in which each operand is cut when the results, or what a store writes, are cut along `dim`.
 
     None for operands that every slice wants whole.  Raises Unsliceable.
@@ -67,7 +69,7 @@ def operand_dims(op: Any, dim: int, parts: int) -> list[int | None]:
     return [dim if isinstance(v.type, TensorType) else None for v in op.operands]
 
 
-def k_dims(op: Any) -> list[int | None]:
+def k_dims(op: aa.Dot) -> list[int | None]:
     """The dimension of each operand of a dot that is K, along which scales have one element for a run."""
     rank = op.result.type.rank
     return [
@@ -76,7 +78,7 @@ def k_dims(op: Any) -> list[int | None]:
     ]
 
 
-def result_dim(op: Any, operand: Value, dim: int, parts: int) -> int | None:
+def result_dim(op: Operation, operand: Value, dim: int, parts: int) -> int | None:
     """The dimension along which the results are cut, or a store's tile is, when `operand` is along `dim`; None for a
     reduction along it, or K of a dot.  Raises Unsliceable."""
     if isinstance(op, aa.ViewOp):

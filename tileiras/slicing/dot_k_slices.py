@@ -11,7 +11,7 @@ already stay whole while shared memory holds their operands, which then do not p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.alias import AliasAnalysis
 from tileiras.assignment.dot_plans import DotPlans
@@ -36,6 +36,9 @@ from .dimensions import DOTS, SHAPES, Remade, Unsliceable, is_elementwise, k_dim
 from .groups import Group
 from .loops import SlicedLoops
 
+if TYPE_CHECKING:
+    from tileiras.layout.linear_layout import LinearLayout
+
 LOADED_LIMIT = 48
 """Registers that slices of both operands take on their way from memory: 64 columns of f16 of a tile of 128x256."""
 
@@ -49,7 +52,7 @@ LEAST_BYTES = 32
 """Of a slice along K: a sector of memory."""
 
 
-def slice_dots(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
+def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
     """Cuts the dots of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
     shared = _shared_bytes(func, dots.target)
@@ -83,7 +86,7 @@ def slice_dots(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngi
         SlicedLoops(group).run()
 
 
-def _group(op: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group | None:
+def _group(op: aa.Dot, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group | None:
     """What is cut together with the operands of a dot; None when they cannot be cut."""
     for value, dim in zip(op.operands, k_dims(op)):
         origin = value.defining_op
@@ -96,7 +99,7 @@ def _group(op: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group
     return None
 
 
-def _shared_bytes(func: Any, target: Target) -> int:
+def _shared_bytes(func: aa.FuncOp, target: Target) -> int:
     """Bytes of shared memory that copies can fill by themselves."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     return 0 if atom is None else shared_budget(func, target)
@@ -118,12 +121,12 @@ class _Sizes:
         self._threads = threads
         self._dots = dots
 
-    def registers(self, op: Any) -> int:
+    def registers(self, op: aa.Dot) -> int:
         """32-bit registers of a thread that a dot takes: accumulators, and operands as they come from memory or as the
         atom wants them."""
         return self._share(op.result, _width(op.result)) + max(self._loaded(op), self._held(op))
 
-    def parts(self, op: Any) -> int:
+    def parts(self, op: aa.Dot) -> int:
         """Into how many slices the operands are cut, a power of two."""
         depth = op.a.type.shape[-1]
         least = max(self._atom_depth(op), *(8 * LEAST_BYTES // _width(v) for v in (op.a, op.b)))
@@ -137,17 +140,17 @@ class _Sizes:
             parts *= 2
         return parts
 
-    def apart(self, op: Any) -> int:
+    def apart(self, op: aa.Dot) -> int:
         """Elements of a thread of both operands, as they come from memory."""
         return sum(self._share(v, 32) for v in (op.a, op.b))
 
     def _share(self, value: Value, width: int) -> int:
         return -(-value.type.num_elements * width // (32 * self._threads))
 
-    def _loaded(self, op: Any) -> int:
+    def _loaded(self, op: aa.Dot) -> int:
         return sum(self._share(v, _loaded_width(v)) for v in (op.a, op.b))
 
-    def _held(self, op: Any) -> int:
+    def _held(self, op: aa.Dot) -> int:
         """Registers of operands that are all there before the dot begins: those that shared memory does not hold
         while it reads them a step at a time.  Loops over multiply-adds read all of theirs so."""
         plan = self._dots.plan(op)
@@ -159,7 +162,7 @@ class _Sizes:
             held = [max(words for _, words in sizes)]
         return sum(held)
 
-    def _atom_depth(self, op: Any) -> int:
+    def _atom_depth(self, op: aa.DotOp) -> int:
         """The depth of a step."""
         name = self._dots.plan(op).atom
         atom = MMA_ATOMS.get(name) or SCALED_MMA_ATOMS.get(name)
@@ -176,7 +179,7 @@ def _bytes(value: Value) -> int:
     return value.type.num_elements * _width(value) // 8
 
 
-def _words(layout: Any, value: Value) -> int:
+def _words(layout: LinearLayout, value: Value) -> int:
     return -(-layout.registers * _width(value) // 32)
 
 

@@ -14,6 +14,7 @@ one after the other, or if each element of the one meets the same element of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileiras.analysis.alias import AliasAnalysis, address_of, data_of
@@ -38,6 +39,7 @@ from .dimensions import (
     DOTS,
     SHAPES,
     STORES,
+    Access,
     Remade,
     Unsliceable,
     is_elementwise,
@@ -159,12 +161,12 @@ class Group:
             else:
                 self._add(user, value)
 
-    def _carry_all(self, loop: Any, carried: Any, value: Value) -> None:
+    def _carry_all(self, loop: scf.ForOp, carried: Sequence[Value], value: Value) -> None:
         for number, other in enumerate(carried):
             if other is value:
                 self._carry(loop, number, self.dims[value])
 
-    def _carry(self, loop: Any, number: int, dim: int) -> None:
+    def _carry(self, loop: scf.ForOp, number: int, dim: int) -> None:
         """A loop hands a slice on: from outside, from iteration to iteration, and out."""
         self._enter(loop.body.block)
         for value in (loop.init_args[number], loop.iter_args[number], loop.yield_op.operands[number]):
@@ -179,7 +181,7 @@ class Group:
                 if result not in self.dims and result.has_uses and getattr(result.type, "shape", None) in alike:
                     self._cut(result, alike[result.type.shape])
 
-    def _add(self, op: Any, value: Value) -> None:
+    def _add(self, op: Operation, value: Value) -> None:
         """Adds an operation that makes or takes `value`, which is cut, and asks for its other tensors."""
         if op in self._found:
             return
@@ -219,7 +221,7 @@ class Group:
             if isinstance(operand.type, TensorType):
                 self._want(operand, cut)
 
-    def _go_on(self, scan: Any) -> None:
+    def _go_on(self, scan: aa.ScanOp) -> None:
         """Adds a scan along the dimension that is cut: the loop over slices carries it on."""
         _check_combiner(scan)
         if scan.parent is not self.block:
@@ -244,7 +246,7 @@ class Group:
                 if cut is not None:
                     self._check_remade(operand, cut)
 
-    def _check_loop(self, loop: Any) -> None:
+    def _check_loop(self, loop: scf.ForOp) -> None:
         """Raises Unsliceable unless a loop can be executed for each slice."""
         for op in loop.body.block.operations:
             if op in self._found or op in self.loops:
@@ -322,7 +324,7 @@ class Group:
                 if last > next or last == next and not self._same_place(first, second):
                     raise Unsliceable
 
-    def _same_place(self, first: Any, second: Any) -> bool:
+    def _same_place(self, first: Access, second: Access) -> bool:
         """Whether two accesses that are cut alike touch the same address for the same element."""
         cuts = {self.dims.get(data_of(op)) for op in (first, second)}
         if len(cuts) != 1 or None in cuts or first.parent is not self.block or second.parent is not self.block:
@@ -363,9 +365,9 @@ class Group:
         return most
 
 
-def accesses_before(op: Any, scope: Any) -> list[Any]:
+def accesses_before(op: Access, scope: Operation) -> list[Access]:
     """The accesses inside `scope` that the token of an access comes from, directly or not."""
-    found: dict[Operation, None] = {}
+    found: dict[Access, None] = {}
     pending = [] if op.token is None else [op.token]
     seen = set()
     while pending:
@@ -386,7 +388,7 @@ def accesses_before(op: Any, scope: Any) -> list[Any]:
     return list(found)
 
 
-def tile_alike(first: Any, second: Any) -> bool:
+def tile_alike(first: aa.TiledLoadOp, second: aa.TiledStoreOp) -> bool:
     """Whether two accesses go through views that cut the same memory into the same tiles."""
     if not (hasattr(first, "view") and hasattr(second, "view")):
         return False
@@ -398,7 +400,7 @@ def tile_alike(first: Any, second: Any) -> bool:
     return a is b or a.type is b.type and list(a.defining_op.operands) == list(b.defining_op.operands)
 
 
-def _check_access(op: Any) -> None:
+def _check_access(op: Access) -> None:
     """Raises Unsliceable for accesses with an order, and for those whose addresses are not known by their place."""
     if op.mem_semantic.value != "weak" or getattr(op, "reduction", None) or getattr(op, "multicast", None):
         raise Unsliceable
@@ -409,7 +411,7 @@ def _check_access(op: Any) -> None:
             raise Unsliceable
 
 
-def _check_combiner(op: Any) -> None:
+def _check_combiner(op: aa.ReduceOp | aa.ScanOp) -> None:
     """Raises Unsliceable for a reduction or scan that cannot combine whole slices, element by element."""
     for inner in op.body.block.operations:
         if inner.regions or not inner.has_trait(Pure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, scf
@@ -169,7 +170,7 @@ class _Loop(SlicedOperations):
 
     # -- reductions ----------------------------------------------------------------------------------------------------
 
-    def _combine(self, arguments: Any) -> list[Value]:
+    def _combine(self, arguments: Sequence[Value]) -> list[Value]:
         """Each reduction's running slices: the first ones, then those combined with every other."""
         found: list[Value] = []
         for op in self.reductions:
@@ -191,7 +192,7 @@ class _Loop(SlicedOperations):
 
     # -- dots ------------------------------------------------------------------------------------------------------
 
-    def _multiplied(self, op: Any, accumulators: Value) -> Value:
+    def _multiplied(self, op: aa.DotOp, accumulators: Value) -> Value:
         """A dot's accumulators with those of this slice of K."""
         self.inner.location = op.location
         operands = [accumulators if dim is None else self._slice(v, dim) for v, dim in zip(op.operands, k_dims(op))]
@@ -199,10 +200,11 @@ class _Loop(SlicedOperations):
 
     # -- scans ---------------------------------------------------------------------------------------------------------
 
-    def again(self, op: Any) -> None:
+    def again(self, op: Operation) -> None:
         super().again(op)
         if op not in self.scans:
             return
+        assert isinstance(op, aa.ScanOp)
         insert = self.inner.insert
         alone = [self.values[result] for result in op.results]
         before = [insert(aa.BroadcastOp(v, result=r.type)).results[0] for v, r in zip(self.scans[op], alone)]
@@ -216,7 +218,7 @@ class _Loop(SlicedOperations):
             insert(aa.ExtractSliceOp.create((v, *coords), (_thin(v.type, dim),))).results[0] for v in whole
         ]
 
-    def _combined(self, op: Any, running: list[Value], fresh: list[Value]) -> list[Value]:
+    def _combined(self, op: aa.ScanOp, running: list[Value], fresh: list[Value]) -> list[Value]:
         """The combiner's operations, which are written for scalars, on tensors."""
         block = op.body.block
         shape = fresh[0].type.shape
@@ -241,7 +243,7 @@ class _Loop(SlicedOperations):
             values.update(zip(inner.results, new.results))
         return [tensor(v) for v in block.last.operands]
 
-    def _complete(self, running: Any) -> list[Operation]:
+    def _complete(self, running: Sequence[Value]) -> list[Operation]:
         """What is left to combine, after the loop."""
         made = []
         for op in self.reductions:

@@ -19,7 +19,7 @@ from tileiras.ir import (
     i64,
 )
 
-from .dimensions import ACCESSES, operand_dims
+from .dimensions import ACCESSES, Access, operand_dims
 
 if TYPE_CHECKING:
     from .groups import Group
@@ -49,7 +49,7 @@ class SlicedOperations:
         """What an access waits for."""
         return self.values.get(token, token)
 
-    def again(self, op: Any) -> None:
+    def again(self, op: Operation) -> None:
         """An operation of the group, or of one of its loops, on a slice."""
         self.inner.location = op.location
         dims = self.group.dims
@@ -74,7 +74,7 @@ class SlicedOperations:
         self.inner.insert(new)
         self.values.update(zip(op.results, new.results))
 
-    def _loop_again(self, loop: Any) -> None:
+    def _loop_again(self, loop: scf.ForOp) -> None:
         """A loop that carries slices."""
         dims = [self.group.dims.get(result) for result in loop.results]
         bounds = [self._slice(v, None) for v in (loop.lower_bound, loop.upper_bound, loop.step)]
@@ -138,7 +138,7 @@ class SlicedOperations:
 
     # -- accesses ------------------------------------------------------------------------------------------------------
 
-    def _access_operands(self, op: Any, dim: int) -> list[Value]:
+    def _access_operands(self, op: Access, dim: int) -> list[Value]:
         operands = [self._token(v) if isinstance(v.type, aa.MemTokenType) else self._slice(v, dim) for v in op.operands]
         if hasattr(op, "view"):
             old = list(op.operands)

@@ -30,7 +30,7 @@ from tileiras.ir import (
     i32,
 )
 
-from .dimensions import ACCESSES, STORES, Remade, Unsliceable
+from .dimensions import ACCESSES, STORES, Access, Remade, Unsliceable
 from .groups import Group, accesses_before, tile_alike
 from .operations import SlicedOperations
 
@@ -43,7 +43,7 @@ class Indivisible(Exception):
         self.location = op.location
 
 
-def plan_cta(func: Any, engine: DiagnosticEngine | None = None) -> None:
+def plan_cta(func: aa.FuncOp, engine: DiagnosticEngine | None = None) -> None:
     """Gives each CTA a share of what a function of nv_tileaa does, in place; a remark says so.
 
     Where that cannot be, the function stays as it is, for one CTA to do all of it, and a remark says why.
@@ -91,7 +91,7 @@ class _Share(SlicedOperations):
 # ---- what is shared --------------------------------------------------------------------------------------------------
 
 
-def _groups(func: Any, parts: int) -> dict[Any, Group]:
+def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
     """Groups that hold every store of the function, by a store of each."""
     aliases, remade = AliasAnalysis(), Remade()
     found: dict[Any, Group] = {}
@@ -115,7 +115,7 @@ def _groups(func: Any, parts: int) -> dict[Any, Group]:
     return found
 
 
-def _group(store: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group:
+def _group(store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group:
     """The group of what is stored, cut along its slowest dimension where that can be."""
     data = data_of(store)
     if not isinstance(data.type, TensorType):
@@ -134,7 +134,7 @@ def _group(store: Any, parts: int, aliases: AliasAnalysis, remade: Remade) -> Gr
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 
-def _check_order(func: Any, groups: Iterable[Group]) -> None:
+def _check_order(func: aa.FuncOp, groups: Iterable[Group]) -> None:
     """Raises Indivisible when a CTA would have to wait for another."""
     aliases = AliasAnalysis()
     dims: dict[Value, int] = {}
@@ -151,7 +151,7 @@ def _check_order(func: Any, groups: Iterable[Group]) -> None:
                     raise Indivisible(second, "it may meet what another CTA accesses before")
 
 
-def _have_one_owner(first: Any, second: Any, dim: int | None, func: Any) -> bool:
+def _have_one_owner(first: Access, second: Access, dim: int | None, func: aa.FuncOp) -> bool:
     """Whether two accesses, both cut along `dim`, touch an address in the same CTA or not at all."""
     if dim is None:
         return False

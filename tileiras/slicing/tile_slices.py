@@ -13,8 +13,6 @@ these is loaded again.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.analysis.alias import AliasAnalysis, data_of
 from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
@@ -35,7 +33,7 @@ MIN_RUN = 128
 """Elements that stay together along the fastest dimension: 16 bytes for each thread of a warp, of most types."""
 
 
-def slice_tiles(func: Any, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
+def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: DiagnosticEngine | None = None) -> None:
     """Cuts the tiles of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     slicing = _Slicing(32 * num_warps, func.kernel_spec.occupancy or 1, dots)
     pending = [block for op in func.walk() for region in op.regions for block in region.blocks]
@@ -126,7 +124,7 @@ class _Slicing:
             return max(map(self._accumulators, group.dots)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 
-    def _accumulators(self, dot: Any) -> int:
+    def _accumulators(self, dot: aa.DotOp) -> int:
         """Registers of a thread for a dot's accumulators; one that is scaled run by run has those of the run, and the
         two scales of each, beside them."""
         by_run = isinstance(dot, aa.BlockScaledMmaOp) and self._dots.scaled_atom(dot) is None

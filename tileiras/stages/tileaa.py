@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.stages import StageContext, StageOptions, StageResult
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
 
 def passes(options: StageOptions) -> list[Any]:
@@ -44,7 +47,7 @@ def source_passes(options: StageOptions) -> list[Any]:
     return found
 
 
-def run(source: Any, options: StageOptions, context: StageContext) -> StageResult:
+def run(source: cuda_tile.ModuleOp, options: StageOptions, context: StageContext) -> StageResult:
     """`source` is a verified cuda_tile.module, which is used up; the output is a verified builtin.module."""
     from tileiras.diagnostics import ExitCode
     from tileiras.ir import verify

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.ir import Builder, IntegerAttr, Value, i32
+from tileiras.ir import Builder, IntegerAttr, IntegerType, Value, i32
 
 from . import ops as arith
 
 
-def integer(builder: Builder, value: int, type: Any = i32) -> Value:
+def integer(builder: Builder, value: int, type: IntegerType = i32) -> Value:
     return builder.insert(arith.ConstantOp(IntegerAttr(value, type))).results[0]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     AllTypesMatch,
@@ -23,6 +24,8 @@ from tileiras.ir import (
     Pure,
     ShapedType,
     TensorType,
+    Type,
+    Value,
     VerifyError,
     attribute,
     element_type_of,
@@ -30,6 +33,9 @@ from tileiras.ir import (
     operand,
     result,
 )
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 def _elements(kinds: tuple[type, ...], description: str) -> Constraint:
@@ -67,18 +73,18 @@ class ConstantOp(Operation):
     value = attribute(doc="the constant")
     result = result(doc="the constant's value")
 
-    def __init__(self, value: Attribute, type: Any = None, location: Location | None = None) -> None:
+    def __init__(self, value: Attribute, type: Type | None = None, location: Location | None = None) -> None:
         named = {} if location is None else {"location": location}
         super().__init__(value=value, result=value.type if type is None else type, **named)  # type: ignore[attr-defined]
 
     @classmethod
-    def materialize(cls, value: Attribute, type: Any, location: Location) -> "ConstantOp | None":
+    def materialize(cls, value: Attribute, type: Type, location: Location) -> "ConstantOp | None":
         if isinstance(value, (IntegerAttr, FloatAttr, DenseElementsAttr)):
             return cls(value, type, location)
         return None
 
     @classmethod
-    def splat(cls, value: IntegerAttr | FloatAttr, type: Any, location: Location | None = None) -> "ConstantOp":
+    def splat(cls, value: IntegerAttr | FloatAttr, type: Type, location: Location | None = None) -> "ConstantOp":
         """The constant with every element equal to `value`, for a scalar or tensor type."""
         if isinstance(type, ShapedType):
             return cls(splat_elements(value, type), type, location)
@@ -94,7 +100,7 @@ class ConstantOp(Operation):
             both = f"{type} vs {self.result.type}"
             raise VerifyError(f"failed to verify that result and attribute have the same type: {both}")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.print_optional_attr_dict(self.attributes, elided=("value",))
         printer.write(" ")
         printer.print_attribute(self.value)
@@ -103,7 +109,7 @@ class ConstantOp(Operation):
             printer.print_type(self.result.type)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "ConstantOp":
+    def parse_custom(cls, parser: Parser) -> "ConstantOp":
         attributes = parser.parse_optional_attr_dict()
         offset = parser.offset
         value = parser.parse_attribute()
@@ -116,7 +122,7 @@ class ConstantOp(Operation):
         return cls.create((), (type,), attributes, location=parser.location)
 
 
-def splat_elements(value: IntegerAttr | FloatAttr, type: Any) -> DenseElementsAttr:
+def splat_elements(value: IntegerAttr | FloatAttr, type: TensorType) -> DenseElementsAttr:
     """A splat of `value` for a shaped type (its encoding is left out)."""
     plain = type.with_encoding(None) if isinstance(type, TensorType) else type
     bits = value.unsigned if isinstance(value, IntegerAttr) else value.bits
@@ -284,7 +290,7 @@ class CmpIOp(Operation):
     assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)"
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [_bool_of(operands[0].type)]
 
 
@@ -298,11 +304,11 @@ class CmpFOp(Operation):
     assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs)"
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [_bool_of(operands[0].type)]
 
 
-def _bool_of(type: Any) -> Any:
+def _bool_of(type: Type) -> Any:
     return type.with_element_type(i1) if isinstance(type, TensorType) else i1
 
 
@@ -330,14 +336,14 @@ class _Cast(Operation):
             raise VerifyError(f"operand type '{source}' and result type '{target}' are cast incompatible")
 
     @staticmethod
-    def _converts(source: Any, target: Any) -> bool:
+    def _converts(source: Type, target: Type) -> bool:
         """Whether there is a conversion of elements of one type to the other."""
         return False
 
 
 class _Extension(_Cast):
     @staticmethod
-    def _converts(source: Any, target: Any) -> bool:
+    def _converts(source: Type, target: Type) -> bool:
         return _integers(source, target) and source.width < target.width
 
 
@@ -353,13 +359,13 @@ class TruncIOp(_Cast):
     name = "arith.trunci"
 
     @staticmethod
-    def _converts(source: Any, target: Any) -> bool:
+    def _converts(source: Type, target: Type) -> bool:
         return _integers(source, target) and source.width > target.width
 
 
 class _FromInteger(_Cast):
     @staticmethod
-    def _converts(source: Any, target: Any) -> bool:
+    def _converts(source: Type, target: Type) -> bool:
         return isinstance(source, IntegerType) and isinstance(target, FloatType)
 
 
@@ -373,7 +379,7 @@ class UIToFPOp(_FromInteger):
 
 class _ToInteger(_Cast):
     @staticmethod
-    def _converts(source: Any, target: Any) -> bool:
+    def _converts(source: Type, target: Type) -> bool:
         return isinstance(source, FloatType) and isinstance(target, IntegerType)
 
 
@@ -391,10 +397,10 @@ class BitcastOp(_Cast):
     name = "arith.bitcast"
 
     @staticmethod
-    def _converts(source: Any, target: Any) -> bool:
+    def _converts(source: Type, target: Type) -> bool:
         numbers = (IntegerType, FloatType)
         return isinstance(source, numbers) and isinstance(target, numbers) and source.width == target.width
 
 
-def _integers(*types: Any) -> bool:
+def _integers(*types: Type) -> bool:
     return all(isinstance(type, IntegerType) for type in types)

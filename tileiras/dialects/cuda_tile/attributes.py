@@ -6,9 +6,13 @@ form, `angled` ones are `<word>` where an assembly format names them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tileiras.ir import Attribute, DictAttr, EnumAttr, IntegerAttr, IntegerType, Operation, VerifyError, i1
+from tileiras.ir import Attribute, DictAttr, EnumAttr, IntegerAttr, IntegerType, Operation, StringAttr, VerifyError, i1
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class SignednessAttr(EnumAttr):
@@ -200,12 +204,12 @@ class DivByAttr(AssumePredicate):
                 f" ({tile.shape[along]})"
             )
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         every = f", every {self.every} along {self.along}" if self.every is not None else ""
         printer.write(f"<{self.divisor}{every}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "DivByAttr":
+    def parse_parameters(cls, parser: Parser) -> "DivByAttr":
         parser.parse_punctuation("<")
         divisor = parser.parse_optional_integer(below=1 << 64)
         if divisor is None:
@@ -230,7 +234,7 @@ class SameElementsAttr(AssumePredicate):
 
     elements: tuple[int, ...]
 
-    def __new__(cls, elements: Any) -> "SameElementsAttr":
+    def __new__(cls, elements: Sequence[int]) -> "SameElementsAttr":
         return cls.intern((tuple(elements),))  # type: ignore[return-value]
 
     def verify_assume(self, op: Operation) -> None:
@@ -249,11 +253,11 @@ class SameElementsAttr(AssumePredicate):
                     f" ({size})"
                 )
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<[{', '.join(map(str, self.elements))}]>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "SameElementsAttr":
+    def parse_parameters(cls, parser: Parser) -> "SameElementsAttr":
         parser.parse_punctuation("<")
         values = parser.parse_comma_separated(parser.parse_integer, "[", "]")
         parser.parse_punctuation(">")
@@ -282,12 +286,12 @@ class BoundedAttr(AssumePredicate):
         if self.lb is not None and self.ub is not None and self.lb > self.ub:
             raise VerifyError(f"'{self.name}' expects lower bound to be less than or equal to upper bound")
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         lower, upper = ("?" if bound is None else bound for bound in (self.lb, self.ub))
         printer.write(f"<{lower}, {upper}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "BoundedAttr":
+    def parse_parameters(cls, parser: Parser) -> "BoundedAttr":
         def bound() -> int | None:
             found = parser.parse_optional_integer()
             if found is None:
@@ -331,7 +335,7 @@ HINTS_OF = {
 """Operation -> the hints that mean something to it."""
 
 
-def hint_problem(context: str, key: str, value: Any) -> str | None:
+def hint_problem(context: str, key: str, value: IntegerAttr | StringAttr) -> str | None:
     """What is wrong with the hint `key` for architecture `context`; None when nothing is."""
     place = f"{context}.{key}"
     if key == "allow_tma":
@@ -361,7 +365,7 @@ class OptimizationHintsAttr(Attribute):
 
     DEFAULT = "default"
 
-    def __new__(cls, value: Any = ()) -> "OptimizationHintsAttr":
+    def __new__(cls, value: DictAttr | Mapping[str, DictAttr] = ()) -> "OptimizationHintsAttr":
         return cls.intern((value if isinstance(value, DictAttr) else DictAttr(value),))  # type: ignore[return-value]
 
     def verify(self) -> None:
@@ -402,7 +406,7 @@ class OptimizationHintsAttr(Attribute):
                     found.append(problem)
         return found
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         for number, (context, entry) in enumerate(self.value.items):
             printer.write(", " if number else "")
@@ -420,7 +424,7 @@ class OptimizationHintsAttr(Attribute):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "OptimizationHintsAttr":
+    def parse_parameters(cls, parser: Parser) -> "OptimizationHintsAttr":
         entries: dict[str, Any] = {}
 
         def entry() -> None:

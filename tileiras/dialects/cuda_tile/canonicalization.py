@@ -6,8 +6,6 @@ among them, as it is not in the reference dialect: kernels keep the operations t
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.ir import IntegerType, PatternRewriter, RewritePattern, i1
 
 from .canonicalization_if import IF_PATTERNS, invert
@@ -22,7 +20,7 @@ class MultiplyFirst(RewritePattern):
 
     op = AddFOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: AddFOp, rewriter: PatternRewriter) -> bool:
         if not isinstance(op.rhs.defining_op, MulFOp) or isinstance(op.lhs.defining_op, MulFOp):
             return False
         rewriter.set_operands(op, (op.rhs, op.lhs))
@@ -35,7 +33,7 @@ class SelectNot(RewritePattern):
     op = SelectOp
     benefit = 2
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter) -> bool:
         inverse = op.cond.defining_op
         if not isinstance(inverse, XOrIOp) or constant_bool(inverse.rhs) is not True:
             return False
@@ -49,7 +47,7 @@ class SelectOfSelect(RewritePattern):
     op = SelectOp
     benefit = 2
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter) -> bool:
         cond, first, second = op.operands
         for position, inner in ((1, first.defining_op), (2, second.defining_op)):
             if isinstance(inner, SelectOp) and inner.cond is cond:
@@ -65,7 +63,7 @@ class SelectFalseTrue(RewritePattern):
 
     op = SelectOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter) -> bool:
         if op.result.type.element_type is not i1:
             return False
         if constant_bool(op.val_if_true) is not False or constant_bool(op.val_if_false) is not True:
@@ -79,7 +77,7 @@ class SelectToExtI(RewritePattern):
 
     op = SelectOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter) -> bool:
         type = op.result.type
         if not isinstance(type.element_type, IntegerType) or type.element_type is i1:
             return False

@@ -6,7 +6,7 @@ after an `if` of which both branches leave is never reached.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from tileiras.ir import (
     Block,
@@ -25,6 +25,9 @@ from .ops_bitwise import AndIOp, XOrIOp
 from .ops_control_flow import IfOp, YieldOp
 from .ops_core import BroadcastOp, ConstantOp, ReshapeOp, SelectOp, constant_bool
 from .types import TileType
+
+if TYPE_CHECKING:
+    from .types import TokenType
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
 
@@ -50,7 +53,7 @@ def _select(cond: Value, first: Value, second: Value, rewriter: PatternRewriter)
     return rewriter.insert(SelectOp(cond, first, second)).result
 
 
-def _selectable(type: Any) -> bool:
+def _selectable(type: TileType | TokenType) -> bool:
     """Whether `select` takes values of the type: tiles, but not of 4-bit floats."""
     return isinstance(type, TileType) and type.element_type is not f4E2M1FN
 
@@ -113,7 +116,7 @@ class IfNot(RewritePattern):
     op = IfOp
     benefit = 2
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         straight = _inverse_of(op.condition)
         if straight is None or _else(op) is None:
             return False
@@ -131,7 +134,7 @@ class RemoveUnusedResults(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         used = [number for number, result in enumerate(op.results) if result.has_uses]
         if len(used) == len(op.results) or _leaves(_then(op)) and _leaves(_else(op)):
             return False
@@ -147,7 +150,7 @@ class ResultIsKnown(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         first, second = _then(op), _else(op)
         if second is None or _leaves(first) or _leaves(second):
             return False
@@ -178,7 +181,7 @@ class KnownCondition(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         known = constant_bool(op.condition)
         if known is None:
             return False
@@ -198,7 +201,7 @@ class ConvertToSelect(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         yielding = [block for block in (_then(op), _else(op)) if block is not None and not _leaves(block)]
         if not op.results or not yielding or not all(_selectable(r.type) for r in op.results):
             return False
@@ -224,7 +227,7 @@ class RemoveEmptyElse(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         second = _else(op)
         if op.results or second is None or not _only_yields(second):
             return False
@@ -238,7 +241,7 @@ class CombineIfs(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         before = op.prev
         if not isinstance(before, IfOp):
             return False
@@ -269,7 +272,7 @@ class CombineIfs(RewritePattern):
         return True
 
     @staticmethod
-    def _continuations(before: Any, op: Any) -> tuple[Block | None, Block | None]:
+    def _continuations(before: IfOp, op: IfOp) -> tuple[Block | None, Block | None]:
         """The branches of `op` that run after the then and the else branch of `before`."""
         if op.condition is before.condition:
             return _then(op), _else(op)
@@ -300,7 +303,7 @@ class CombineNestedIfs(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         outer, outer_else = _then(op), _else(op)
         nested = outer.first
         if not isinstance(nested, IfOp) or nested.next is not outer.last or _leaves(outer):
@@ -341,7 +344,7 @@ class BothLeave(RewritePattern):
 
     op = IfOp
 
-    def match_and_rewrite(self, op: Any, rewriter: PatternRewriter) -> bool:
+    def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> bool:
         second = _else(op)
         if second is None or not _leaves(_then(op)) or not _leaves(second):
             return False

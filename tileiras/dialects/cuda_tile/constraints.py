@@ -19,6 +19,7 @@ from tileiras.ir import (
     FunctionType,
     IntegerAttr,
     IntegerType,
+    Type,
     bf16,
     f4E2M1FN,
     f8E4M3FN,
@@ -51,7 +52,11 @@ class TileOf(Constraint):
     __slots__ = ("elements", "rank", "only_type")
 
     def __init__(
-        self, *elements: Any, rank: int | None = None, name: str | None = None, newer: tuple[Any, ...] = ()
+        self,
+        *elements: FloatType | IntegerType | type[PointerType],
+        rank: int | None = None,
+        name: str | None = None,
+        newer: tuple[Any, ...] = (),
     ) -> None:
         """`newer` are types that are accepted as well and that `NEWER_FLOAT_KEYWORDS` keeps from diagnostics."""
         words = " or ".join(e.description if isinstance(e, type) else str_of(e) for e in elements)
@@ -62,7 +67,7 @@ class TileOf(Constraint):
         exact = frozenset(e for e in (*elements, *newer) if not isinstance(e, type))
         classes = tuple(e for e in elements if isinstance(e, type))
 
-        def satisfied(type: Any) -> bool:
+        def satisfied(type: Type) -> bool:
             if not isinstance(type, TileType) or rank is not None and len(type.shape) != rank:
                 return False
             element = type.element_type
@@ -71,7 +76,7 @@ class TileOf(Constraint):
         super().__init__(satisfied, f"{name or ('tile' if rank is None else f'{rank}D tile')} of {words} values")
 
 
-def str_of(element: Any) -> str:
+def str_of(element: FloatType | IntegerType) -> str:
     return f"i{element.width}" if isinstance(element, IntegerType) else element.keyword
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tileiras.ir import (
     Attribute,
@@ -18,13 +18,19 @@ from tileiras.ir import (
 )
 from tileiras.ir.location import ValueLocation
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+    from .ops_module import EntryOp, ModuleOp
+    from .testing import TestFuncOp
+
 
 class _DebugAttr(Attribute):
     """Base of debug attributes; `struct` lists (parameter, spelling, kind), of which kind "?int" may be absent."""
 
     struct: ClassVar[tuple[tuple[str, str, str], ...]] = ()
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         parts = []
         for parameter, spelling, kind in self.struct:
             value = getattr(self, parameter)
@@ -38,7 +44,7 @@ class _DebugAttr(Attribute):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         kinds = {spelling: (parameter, kind) for parameter, spelling, kind in cls.struct}
         found: dict[str, Any] = {}
 
@@ -67,7 +73,7 @@ class _DebugAttr(Attribute):
         return cls(**found)
 
 
-def _write(printer: Any, kind: str, value: Any) -> None:
+def _write(printer: Printer, kind: str, value: _DebugAttr | int | str) -> None:
     if kind == "string":
         printer.print_attribute(StringAttr(value))
     elif kind.endswith("int"):
@@ -76,7 +82,7 @@ def _write(printer: Any, kind: str, value: Any) -> None:
         printer.print_attribute(value)
 
 
-def _read(parser: Any, kind: str) -> Any:
+def _read(parser: Parser, kind: str) -> Any:
     if kind == "string":
         return parser.parse_string()
     if kind.endswith("int"):
@@ -104,7 +110,7 @@ class DIFileAttr(_DebugAttr):
     filename: str
     directory: str
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         _write(printer, "string", self.filename)
         printer.write(" in ")
@@ -112,7 +118,7 @@ class DIFileAttr(_DebugAttr):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "DIFileAttr":
+    def parse_parameters(cls, parser: Parser) -> "DIFileAttr":
         parser.parse_punctuation("<")
         name = parser.parse_string()
         parser.parse_keyword("in")
@@ -186,7 +192,7 @@ class DILoc(ValueLocation):
     since = "13.1"
     asm_alias = "di_loc"
 
-    def __init__(self, source: FileLineColLoc, scope: Any) -> None:
+    def __init__(self, source: FileLineColLoc, scope: DILexicalBlockAttr | DISubprogramAttr) -> None:
         self.source = source
         self.scope = scope
 
@@ -203,7 +209,7 @@ class DILoc(ValueLocation):
     def __repr__(self) -> str:
         return f"#cuda_tile.di_loc<{self.source!r} in {self.scope}>"
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_location(self.source)
         printer.write(" in ")
@@ -211,7 +217,7 @@ class DILoc(ValueLocation):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "DILoc":
+    def parse_parameters(cls, parser: Parser) -> "DILoc":
         parser.parse_punctuation("<")
         at = parser.offset
         source = parser.parse_location()
@@ -293,7 +299,7 @@ def subprogram_of(location: Location) -> DISubprogramAttr | None:
     return scope
 
 
-def verify_function_scope(function: Any) -> None:
+def verify_function_scope(function: EntryOp | TestFuncOp) -> None:
     """A kernel's location names the function of the source that it was made from, by its linkage name."""
     if isinstance(function.location, CallSiteLoc):
         raise VerifyError(
@@ -314,7 +320,7 @@ def verify_function_scope(function: Any) -> None:
         )
 
 
-def verify_operation_scopes(function: Any) -> None:
+def verify_operation_scopes(function: EntryOp | TestFuncOp) -> None:
     """Every operation inside a kernel belongs to the kernel's function of the source, or to none."""
     own = subprogram_of(function.location)
     for op in function.walk():
@@ -336,7 +342,7 @@ def verify_operation_scopes(function: Any) -> None:
         )
 
 
-def verify_module_scopes(module: Any) -> None:
+def verify_module_scopes(module: ModuleOp) -> None:
     """Nothing in a module but functions has a scope."""
     for region in module.regions:
         for block in region.blocks:

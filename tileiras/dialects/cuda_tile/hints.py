@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.diagnostics import DiagnosticEngine
 
+if TYPE_CHECKING:
+    from .ops_module import ModuleOp
 
-def check_hints(module: Any, engine: DiagnosticEngine, *, as_errors: bool = False) -> None:
+
+def check_hints(module: ModuleOp, engine: DiagnosticEngine, *, as_errors: bool = False) -> None:
     """Warns of every senseless hint in a verified module; `as_errors` makes an operation that has one an error, too."""
     for op in module.walk():
         hints = op.attributes.get("optimization_hints")

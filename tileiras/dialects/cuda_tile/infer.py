@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
-from tileiras.ir import VerifyError, i1
+from tileiras.ir import Attribute, VerifyError, i1
+
+if TYPE_CHECKING:
+    pass
 
 
 class ComparesOperands:
@@ -13,7 +16,7 @@ class ComparesOperands:
     __slots__ = ()
 
     @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [operands[0].type.with_element_type(i1)]
 
     def verify_op(self: Any) -> None:

@@ -5,17 +5,24 @@ load_view_tko weak %view[%i, %j] token = %t : partition_view<...>, tile<i32> -> 
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from tileiras.ir import OPERAND_SEGMENTS, DenseArrayAttr, i1, i32
 
 from .attributes import MemoryOrderingSemanticsAttr, MemoryScopeAttr, OptimizationHintsAttr
 from .types import NAMESPACE, TokenType, write_type
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer, UnresolvedOperand
+
+    from .operation import TileOp
+    from .ops_atomics import AtomicRedViewTkoOp
+    from .ops_views import LoadViewTkoOp, StoreViewTkoOp
+
 INBOUNDS = "per dimension, whether the whole tile is known to lie inside the tensor"
 
 
-def no_promise(op: Any) -> DenseArrayAttr:
+def no_promise(op: TileOp) -> DenseArrayAttr:
     """`inbounds` where nothing is known of any dimension: a flag for each index, as the vendor's verifier demands.
 
     This is what the text says by leaving it out and what versions of the bytecode mean that do not have it.
@@ -27,7 +34,7 @@ def no_promise(op: Any) -> DenseArrayAttr:
     return DenseArrayAttr(i1, (0,) * (end - start))
 
 
-def parse_ordering(parser: Any) -> dict[str, Any]:
+def parse_ordering(parser: Parser) -> dict[str, Any]:
     """Order and, unless weak, scope."""
     at = parser.offset
     word = parser.parse_optional_any_keyword()
@@ -60,19 +67,19 @@ def parse_ordering(parser: Any) -> dict[str, Any]:
     return found
 
 
-def write_ordering(printer: Any, op: Any) -> None:
+def write_ordering(printer: Printer, op: TileOp) -> None:
     printer.write(f" {op.memory_ordering_semantics.value}")
     if op.memory_scope is not None:
         printer.write(f" {op.memory_scope.value}")
 
 
-def parse_indexed(parser: Any) -> tuple[Any, list]:
+def parse_indexed(parser: Parser) -> tuple[Any, list]:
     """`%view[%i, %j]`."""
     view = parser.parse_operand()
     return view, parser.parse_operand_list("[", "]")
 
 
-def write_indexed(printer: Any, op: Any) -> None:
+def write_indexed(printer: Printer, op: AtomicRedViewTkoOp | LoadViewTkoOp | StoreViewTkoOp) -> None:
     printer.write(" ")
     printer.print_operand(op.view)
     printer.write("[")
@@ -80,19 +87,19 @@ def write_indexed(printer: Any, op: Any) -> None:
     printer.write("]")
 
 
-def parse_inbounds(parser: Any) -> dict[str, Any]:
+def parse_inbounds(parser: Parser) -> dict[str, Any]:
     if not parser.parse_optional_keyword("inbounds"):
         return {}
     parser.parse_punctuation("=")
     return {"inbounds": parser.parse_dense_array_elements(i1)}
 
 
-def write_inbounds(printer: Any, op: Any) -> None:
+def write_inbounds(printer: Printer, op: TileOp) -> None:
     if any(op.inbounds.elements):
         printer.write(f" inbounds = [{', '.join('true' if flag else 'false' for flag in op.inbounds.elements)}]")
 
 
-def parse_token(parser: Any) -> Any:
+def parse_token(parser: Parser) -> Any:
     """`token = %t`, None without one."""
     if not parser.parse_optional_keyword("token"):
         return None
@@ -100,31 +107,31 @@ def parse_token(parser: Any) -> Any:
     return parser.parse_operand()
 
 
-def write_token(printer: Any, op: Any) -> None:
+def write_token(printer: Printer, op: TileOp) -> None:
     if op.token is not None:
         printer.write(" token = ")
         printer.print_operand(op.token)
 
 
-def parse_hints(parser: Any) -> dict[str, Any]:
+def parse_hints(parser: Parser) -> dict[str, Any]:
     if not parser.parse_optional_keyword("optimization_hints"):
         return {}
     parser.parse_punctuation("=")
     return {"optimization_hints": parser.parse_parameters(OptimizationHintsAttr)}
 
 
-def write_hints(printer: Any, hints: OptimizationHintsAttr | None) -> None:
+def write_hints(printer: Printer, hints: OptimizationHintsAttr | None) -> None:
     if hints is not None:
         printer.write(" optimization_hints = ")
         hints.print_parameters(printer)
 
 
-def parse_keyword_dict(parser: Any) -> dict[str, Any]:
+def parse_keyword_dict(parser: Parser) -> dict[str, Any]:
     """`attributes {...}`."""
     return parser.parse_optional_attr_dict() if parser.parse_optional_keyword("attributes") else {}
 
 
-def parse_index_types(parser: Any, indices: Sequence[Any]) -> list[Any]:
+def parse_index_types(parser: Parser, indices: Sequence[Any]) -> list[Any]:
     """`, type` for all indices, or one each; checks that there is one per index."""
     at = parser.offset
     types: list[Any] = []
@@ -143,14 +150,14 @@ def parse_index_types(parser: Any, indices: Sequence[Any]) -> list[Any]:
     return types
 
 
-def write_index_types(printer: Any, indices: Sequence[Any]) -> None:
+def write_index_types(printer: Printer, indices: Sequence[Any]) -> None:
     types = [value.type for value in indices]
     for type in types[:1] if len(set(types)) == 1 else types:
         printer.write(", ")
         write_type(printer, type)
 
 
-def resolve(parser: Any, groups: Sequence[tuple[Any, Any]]) -> tuple[list[Any], DenseArrayAttr]:
+def resolve(parser: Parser, groups: Sequence[tuple[Any, Any]]) -> tuple[list[Any], DenseArrayAttr]:
     """The values of operand groups, in order, and how many each group has.
 
     A group is (operand, type), (operands, types) or (None, ...) for an absent one.
@@ -169,7 +176,7 @@ def resolve(parser: Any, groups: Sequence[tuple[Any, Any]]) -> tuple[list[Any], 
     return values, DenseArrayAttr(i32, sizes)
 
 
-def token_group(token: Any) -> tuple[Any, Any]:
+def token_group(token: UnresolvedOperand | None) -> tuple[Any, Any]:
     return token, TokenType()
 
 

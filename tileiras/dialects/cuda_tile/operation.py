@@ -6,7 +6,8 @@ leave the attribute out), `print_Name` writes it.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import DenseElementsAttr, Operation, Region
 
@@ -23,13 +24,16 @@ from .attributes import (
 )
 from .types import NAMESPACE, NUMBER_WORDS, TileType, is_number, write_type
 
+if TYPE_CHECKING:
+    from tileiras.ir import Argument, Parser, Printer
+
 DENSE_WORDS = (
     "i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN"
 )
 IEEE_MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
 
 
-def _case(parser: Any, cls: Any, message: str) -> Any:
+def _case(parser: Parser, cls: Any, message: str) -> Any:
     """A case of an enum by its bare keyword."""
     at = parser.offset
     word = parser.parse_optional_any_keyword()
@@ -40,7 +44,7 @@ def _case(parser: Any, cls: Any, message: str) -> Any:
     return cls(word)
 
 
-def parse_rounding(parser: Any, allowed: tuple[str, ...], default: str, strict: bool) -> RoundingModeAttr:
+def parse_rounding(parser: Parser, allowed: tuple[str, ...], default: str, strict: bool) -> RoundingModeAttr:
     """`rounding<mode>`, `default` when it is not written; `strict` refuses known modes outside `allowed` at once."""
     if not parser.parse_optional_keyword("rounding"):
         return RoundingModeAttr(default)
@@ -54,7 +58,7 @@ def parse_rounding(parser: Any, allowed: tuple[str, ...], default: str, strict: 
     return RoundingModeAttr(mode)
 
 
-def _write_rounding(printer: Any, mode: RoundingModeAttr | None, default: str) -> None:
+def _write_rounding(printer: Printer, mode: RoundingModeAttr | None, default: str) -> None:
     if mode is not None and mode.value != default:
         printer.write(f"rounding<{mode.value}>")
 
@@ -70,81 +74,81 @@ class TileOp(Operation):
     # ---- enums -------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def parse_Signedness(cls, parser: Any) -> SignednessAttr:
+    def parse_Signedness(cls, parser: Parser) -> SignednessAttr:
         return _case(parser, SignednessAttr, "expected signedness to be one of: {'signed', 'unsigned'}")
 
-    def print_Signedness(self, printer: Any, value: SignednessAttr) -> None:
+    def print_Signedness(self, printer: Printer, value: SignednessAttr) -> None:
         printer.write(value.value)
 
     @classmethod
-    def parse_ComparisonPredicate(cls, parser: Any) -> ComparisonPredicateAttr:
+    def parse_ComparisonPredicate(cls, parser: Parser) -> ComparisonPredicateAttr:
         words = ", ".join(f"'{case}'" for case in ComparisonPredicateAttr.cases)
         return _case(parser, ComparisonPredicateAttr, f"expected 'comparison_predicate' to be one of: {{{words}}}")
 
-    def print_ComparisonPredicate(self, printer: Any, value: ComparisonPredicateAttr) -> None:
+    def print_ComparisonPredicate(self, printer: Printer, value: ComparisonPredicateAttr) -> None:
         printer.write(value.value)
 
     @classmethod
-    def parse_ComparisonOrdering(cls, parser: Any) -> ComparisonOrderingAttr:
+    def parse_ComparisonOrdering(cls, parser: Parser) -> ComparisonOrderingAttr:
         return _case(
             parser, ComparisonOrderingAttr, "expected 'comparison_ordering' to be one of: {'ordered', 'unordered'}"
         )
 
-    def print_ComparisonOrdering(self, printer: Any, value: ComparisonOrderingAttr) -> None:
+    def print_ComparisonOrdering(self, printer: Printer, value: ComparisonOrderingAttr) -> None:
         printer.write(value.value)
 
     @classmethod
-    def parse_SymbolVisibility(cls, parser: Any) -> SymbolVisibilityAttr | None:
+    def parse_SymbolVisibility(cls, parser: Parser) -> SymbolVisibilityAttr | None:
         for word in SymbolVisibilityAttr.cases:
             if parser.parse_optional_keyword(word):
                 return SymbolVisibilityAttr(word)
         return None
 
-    def print_SymbolVisibility(self, printer: Any, value: SymbolVisibilityAttr | None) -> None:
+    def print_SymbolVisibility(self, printer: Printer, value: SymbolVisibilityAttr | None) -> None:
         if value is not None and value.value != "public":
             printer.write(value.value + " ")
 
     # ---- rounding ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def parse_IEEERoundingMode(cls, parser: Any) -> RoundingModeAttr:
+    def parse_IEEERoundingMode(cls, parser: Parser) -> RoundingModeAttr:
         return parse_rounding(parser, IEEE_MODES, "nearest_even", strict=True)
 
-    def print_IEEERoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
+    def print_IEEERoundingMode(self, printer: Printer, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_even")
 
     @classmethod
-    def parse_IntegerRoundingMode(cls, parser: Any) -> RoundingModeAttr:
+    def parse_IntegerRoundingMode(cls, parser: Parser) -> RoundingModeAttr:
         return parse_rounding(parser, ("nearest_int_to_zero",), "nearest_int_to_zero", strict=True)
 
-    def print_IntegerRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
+    def print_IntegerRoundingMode(self, printer: Printer, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_int_to_zero")
 
     @classmethod
-    def parse_DivFOpRoundingMode(cls, parser: Any) -> RoundingModeAttr:
+    def parse_DivFOpRoundingMode(cls, parser: Parser) -> RoundingModeAttr:
         return parse_rounding(parser, (*IEEE_MODES, "approx", "full"), "nearest_even", strict=False)
 
-    def print_DivFOpRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
+    def print_DivFOpRoundingMode(self, printer: Printer, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_even")
 
     @classmethod
-    def parse_SqrtOpRoundingMode(cls, parser: Any) -> RoundingModeAttr:
+    def parse_SqrtOpRoundingMode(cls, parser: Parser) -> RoundingModeAttr:
         return parse_rounding(parser, (*IEEE_MODES, "approx"), "nearest_even", strict=False)
 
-    def print_SqrtOpRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
+    def print_SqrtOpRoundingMode(self, printer: Printer, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "nearest_even")
 
     @classmethod
-    def parse_FullRoundingMode(cls, parser: Any) -> RoundingModeAttr:
+    def parse_FullRoundingMode(cls, parser: Parser) -> RoundingModeAttr:
         return parse_rounding(parser, ("approx", "full"), "full", strict=False)
 
-    def print_FullRoundingMode(self, printer: Any, value: RoundingModeAttr | None) -> None:
+    def print_FullRoundingMode(self, printer: Printer, value: RoundingModeAttr | None) -> None:
         _write_rounding(printer, value, "full")
 
     # ---- assumptions and constants -----------------------------------------------------------------------------------
 
     @classmethod
-    def parse_AssumePredicate(cls, parser: Any) -> AssumePredicate:
+    def parse_AssumePredicate(cls, parser: Parser) -> AssumePredicate:
         at = parser.offset
         word = parser.parse_optional_any_keyword()
         if word is None:
@@ -163,59 +167,59 @@ class TileOp(Operation):
             f"unknown assume predicate attribute: {word} (expected 'div_by', 'same_elements', or 'bounded')",
         )
 
-    def print_AssumePredicate(self, printer: Any, value: AssumePredicate) -> None:
+    def print_AssumePredicate(self, printer: Printer, value: AssumePredicate) -> None:
         write_type(printer, value)
 
     @classmethod
-    def parse_DenseTypedElementsAttr(cls, parser: Any) -> tuple[DenseElementsAttr, TileType]:
+    def parse_DenseTypedElementsAttr(cls, parser: Parser) -> tuple[DenseElementsAttr, TileType]:
         value = parse_constant(parser)
         return value, value.type
 
-    def print_DenseTypedElementsAttr(self, printer: Any, value: DenseElementsAttr, type: Any) -> None:
+    def print_DenseTypedElementsAttr(self, printer: Printer, value: DenseElementsAttr, type: TileType) -> None:
         write_constant(printer, value)
 
     @classmethod
-    def parse_DenseTypedElementsAttrNoResult(cls, parser: Any) -> DenseElementsAttr:
+    def parse_DenseTypedElementsAttrNoResult(cls, parser: Parser) -> DenseElementsAttr:
         return parse_constant(parser)
 
-    def print_DenseTypedElementsAttrNoResult(self, printer: Any, value: DenseElementsAttr) -> None:
+    def print_DenseTypedElementsAttrNoResult(self, printer: Printer, value: DenseElementsAttr) -> None:
         write_constant(printer, value)
 
     # ---- regions -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def parse_IfOpRegion(cls, parser: Any) -> Region:
+    def parse_IfOpRegion(cls, parser: Parser) -> Region:
         return parse_body(parser, cls)
 
-    def print_IfOpRegion(self, printer: Any, region: Region) -> None:
+    def print_IfOpRegion(self, printer: Printer, region: Region) -> None:
         write_body(printer, region, "cuda_tile.yield")
 
     @classmethod
-    def parse_ArgumentRegion(cls, parser: Any) -> Region:
+    def parse_ArgumentRegion(cls, parser: Parser) -> Region:
         return parser.parse_region(parse_arguments(parser)[0])
 
-    def print_ArgumentRegion(self, printer: Any, region: Region) -> None:
+    def print_ArgumentRegion(self, printer: Printer, region: Region) -> None:
         printer.newline()
         write_arguments(printer, region)
         printer.write(" ")
         printer.print_region(region, entry_arguments=False)
 
 
-def parse_body(parser: Any, cls: type[Operation], arguments: Any = ()) -> Region:
+def parse_body(parser: Parser, cls: type[Operation], arguments: Sequence[Argument] = ()) -> Region:
     """A region whose terminator may be left out, as the class says."""
     region = parser.parse_region(arguments)
     parser.ensure_terminator(region, cls, parser.location)
     return region
 
 
-def write_body(printer: Any, region: Region, implicit: str) -> None:
+def write_body(printer: Printer, region: Region, implicit: str) -> None:
     """A region without its entry arguments, and without a terminator that only says what its absence says."""
     last = region.blocks[0].last if region.blocks else None
     explicit = last is None or bool(last.operands) or last.name != implicit
     printer.print_region(region, entry_arguments=False, terminators=explicit)
 
 
-def parse_arguments(parser: Any) -> tuple[list[Any], list[Any]]:
+def parse_arguments(parser: Parser) -> tuple[list[Any], list[Any]]:
     """`(%name: type, ...)`: the arguments, and their types.  Without any names there are types and no arguments."""
     arguments: list[Any] = []
     types: list[Any] = []
@@ -239,7 +243,7 @@ def parse_arguments(parser: Any) -> tuple[list[Any], list[Any]]:
     return arguments, types
 
 
-def write_arguments(printer: Any, region: Region) -> None:
+def write_arguments(printer: Printer, region: Region) -> None:
     """`(%name: type, ...)` for the arguments of a region's entry block."""
     printer.write("(")
     for number, argument in enumerate(region.blocks[0].arguments if region.blocks else ()):
@@ -250,7 +254,7 @@ def write_arguments(printer: Any, region: Region) -> None:
     printer.write(")")
 
 
-def parse_constant(parser: Any) -> DenseElementsAttr:
+def parse_constant(parser: Parser) -> DenseElementsAttr:
     """`<f32: 1.0> : tile<4xf32>`: the elements with their type in front, then the type of the whole."""
     from tileiras.ir.dense_format import parse_dense_literal
 
@@ -274,7 +278,7 @@ def parse_constant(parser: Any) -> DenseElementsAttr:
     return literal.build(parser, type, prefix)
 
 
-def write_constant(printer: Any, value: DenseElementsAttr) -> None:
+def write_constant(printer: Printer, value: DenseElementsAttr) -> None:
     from tileiras.ir.dense_format import dense_text
 
     printer.write("<")

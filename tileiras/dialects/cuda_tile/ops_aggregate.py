@@ -10,7 +10,9 @@ from typing import Any, Callable, ClassVar, Sequence
 
 from tileiras.ir import (
     ArrayAttr,
+    Attribute,
     RecursiveMemoryEffects,
+    Region,
     VerifyError,
     attribute,
     bf16,
@@ -131,7 +133,7 @@ class ReduceOp(_Aggregate):
     )
 
     @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [cls._reduced(value.type, attributes["dim"].value) for value in operands]
 
     @staticmethod
@@ -151,7 +153,7 @@ class ReduceOp(_Aggregate):
     def asm_result_names(self) -> list[tuple[Any, str]]:
         return [(self.results[0], "reduce")] if self.results else []
 
-    def asm_block_argument_names(self, region: Any) -> list[tuple[Any, str]]:
+    def asm_block_argument_names(self, region: Region) -> list[tuple[Any, str]]:
         arguments = region.blocks[0].arguments if region.blocks else ()
         return [
             (
@@ -179,7 +181,7 @@ class ScanOp(_Aggregate):
     )
 
     @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [value.type for value in operands]
 
     def _verify_results(self, tiles: list[Any]) -> None:

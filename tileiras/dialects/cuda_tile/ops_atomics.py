@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     OPERAND_SEGMENTS,
@@ -31,10 +31,13 @@ from .types import NAMESPACE, TileType, TokenType, write_types
 from .verifiers import bit_width, shape_text, verify_atomic_ordering, verify_inbounds, verify_rmw_mode
 from .view_types import GatherScatterViewType, TileView
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
 SCOPE = "among which threads it is ordered"
 
 
-def _verify_pointee(op: Any, name: str) -> Any:
+def _verify_pointee(op: AtomicCASTkoOp | AtomicRMWTkoOp, name: str) -> Any:
     """The element type of field `name`, which is what the pointers address."""
     pointee = op.pointers.type.element_type.pointee_type
     element = getattr(op, name).type.element_type
@@ -176,7 +179,7 @@ class AtomicRedViewTkoOp(TileOp):
         verify_inbounds(self)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "AtomicRedViewTkoOp":
+    def parse_custom(cls, parser: Parser) -> "AtomicRedViewTkoOp":
         attributes = cls._parse_ordering(parser)
         view, indices = syntax.parse_indexed(parser)
         parser.parse_punctuation(",")
@@ -204,7 +207,7 @@ class AtomicRedViewTkoOp(TileOp):
         return cls.create(values, [result_type], attributes, location=parser.location)
 
     @staticmethod
-    def _parse_ordering(parser: Any) -> dict[str, Any]:
+    def _parse_ordering(parser: Parser) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, kind, optional in (
             ("memory_ordering_semantics", MemoryOrderingSemanticsAttr, False),
@@ -219,7 +222,7 @@ class AtomicRedViewTkoOp(TileOp):
             found[name] = kind(word)
         return found
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         syntax.write_ordering(printer, self)
         syntax.write_indexed(printer, self)
         printer.write(f", {self.mode.value}, ")

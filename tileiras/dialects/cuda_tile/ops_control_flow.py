@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from tileiras.ir import (
     AllTypesMatch,
+    Attribute,
     Leaves,
+    Location,
     MayNotTerminate,
     Pure,
     RecursiveMemoryEffects,
@@ -14,6 +16,7 @@ from tileiras.ir import (
     ReturnLike,
     Terminator,
     UnitAttr,
+    Value,
     VerifyError,
     any_type,
     attribute,
@@ -29,6 +32,11 @@ from .traits import EndsWith, GroupTypesMatch, NoRegionArguments, OneBlock, Pare
 from .types import NAMESPACE, TensorViewType, write_type, write_types
 from .view_types import TileView
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+    from .types import TileType, TokenType
+
 
 def _types_text(types: Sequence[Any]) -> str:
     return ", ".join(f"'{type}'" for type in types)
@@ -42,7 +50,7 @@ def _refuse_views(types: Sequence[Any], words: Any) -> None:
                 raise VerifyError(f"{words(number)} is a {name}, which is not supported")
 
 
-def _parse_types(parser: Any) -> list[Any]:
+def _parse_types(parser: Parser) -> list[Any]:
     return parser.parse_comma_separated(lambda: parser.parse_dialect_type(NAMESPACE))
 
 
@@ -193,12 +201,12 @@ class IfOp(TileOp):
     @classmethod
     def create(
         cls,
-        operands: Any = (),
-        result_types: Any = (),
-        attributes: Any = None,
-        regions: Any = (),
-        *rest: Any,
-        **named: Any,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[TileType | TokenType] = (),
+        attributes: dict[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+        *rest: Location,
+        **named: object,
     ) -> Any:
         """As Operation.create; a missing else region is one without blocks."""
         if len(regions) == 1:
@@ -214,7 +222,7 @@ class IfOp(TileOp):
         elif wanted:
             raise VerifyError("has non-empty return type, must define else branch")
 
-    def _verify_yield(self, body: Any, name: str, wanted: list[Any]) -> None:
+    def _verify_yield(self, body: Region, name: str, wanted: list[Any]) -> None:
         last = body.blocks[0].last
         if last is None or last.name != YieldOp.name:
             return
@@ -254,7 +262,7 @@ class _Loop(TileOp):
         _refuse_views([result.type for result in self.results], lambda number: f"result type {number}")
 
 
-def _parse_assignments(parser: Any) -> tuple[list[Any], list[Any]]:
+def _parse_assignments(parser: Parser) -> tuple[list[Any], list[Any]]:
     """`(%inner = %outer, ...)`: arguments without types, and the operands that they start as."""
 
     def assignment() -> tuple[Any, Any]:
@@ -266,7 +274,7 @@ def _parse_assignments(parser: Any) -> tuple[list[Any], list[Any]]:
     return [argument for argument, _ in pairs], [use for _, use in pairs]
 
 
-def _write_assignments(printer: Any, arguments: Sequence[Any], inits: Sequence[Any]) -> None:
+def _write_assignments(printer: Printer, arguments: Sequence[Any], inits: Sequence[Any]) -> None:
     printer.write("iter_values(")
     for number, (argument, init) in enumerate(zip(arguments, inits)):
         printer.write(", " if number else "")
@@ -325,13 +333,13 @@ class ForOp(_Loop):
     def asm_result_names(self) -> list[tuple[Any, str]]:
         return [(self.results[0], "for")] if self.results else []
 
-    def asm_block_argument_names(self, region: Any) -> list[tuple[Any, str]]:
+    def asm_block_argument_names(self, region: Region) -> list[tuple[Any, str]]:
         arguments = region.blocks[0].arguments if region.blocks else ()
         names = ("loopIdx", *(f"iterArg{number}" for number in range(len(arguments) - 1)))
         return list(zip(arguments, names))
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "ForOp":
+    def parse_custom(cls, parser: Parser) -> "ForOp":
         attributes: dict[str, Any] = {"unsignedCmp": UnitAttr()} if parser.parse_optional_keyword("unsigned") else {}
         counter = parser.parse_argument(with_type=False)
         parser.parse_keyword("in")
@@ -361,7 +369,7 @@ class ForOp(_Loop):
         values = parser.resolve_operands(bounds, type) + parser.resolve_operands(inits, types)
         return cls.create(values, types, attributes, [body], location=parser.location)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         counter, *carried = self.region.blocks[0].arguments
         printer.write(" unsigned " if self.unsignedCmp is not None else " ")
         printer.print_operand(counter)
@@ -404,7 +412,7 @@ class LoopOp(_Loop):
         self._verify_carried(self.initValues, arguments)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "LoopOp":
+    def parse_custom(cls, parser: Parser) -> "LoopOp":
         arguments: list[Any] = []
         inits: list[Any] = []
         carried: list[Any] = []
@@ -424,7 +432,7 @@ class LoopOp(_Loop):
         values = parser.resolve_operands(inits, carried)
         return cls.create(values, results, attributes, [body], location=parser.location)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         inits = self.initValues
         printer.write(" ")
         if inits:

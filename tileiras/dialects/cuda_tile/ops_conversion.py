@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.ir import (
     AllShapesMatch,
+    FloatType,
     Pure,
     UnitAttr,
     VerifyError,
@@ -26,6 +27,9 @@ from .attributes import IntegerOverflowAttr, RoundingModeAttr, SignednessAttr
 from .constraints import FloatTile, I64Tile, Int4Tile, IntTile, NumberTile, PointerTile
 from .operation import IEEE_MODES, TileOp, parse_rounding
 from .verifiers import bit_width
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser
 
 ROUNDING = "how the result is rounded"
 _SOURCE = "`:` custom<CudaTileType>(type($source)) `->` custom<CudaTileType>(type($result))"
@@ -169,16 +173,16 @@ class FToFOp(_NumberConversion):
             raise VerifyError(f"invalid rounding mode specified{message}")
 
     @classmethod
-    def parse_IEEERoundingMode(cls, parser: Any) -> RoundingModeAttr:
+    def parse_IEEERoundingMode(cls, parser: Parser) -> RoundingModeAttr:
         return parse_rounding(parser, (*IEEE_MODES, "nearest_away"), "nearest_even", strict=True)
 
     @staticmethod
-    def modes(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+    def modes(source: FloatType, target: FloatType) -> tuple[tuple[str, ...], str]:
         """The modes that a conversion between two floating-point formats has, and what is said of others (13.4)."""
         return _modes_since_13_4(source, target)
 
 
-def modes_until_13_3(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+def modes_until_13_3(source: FloatType, target: FloatType) -> tuple[tuple[str, ...], str]:
     """What `FToFOp.modes` was in the public release."""
     if target is f8E8M0FNU:
         words = " for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported"
@@ -186,7 +190,7 @@ def modes_until_13_3(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
     return ("nearest_even",), ". Only 'nearest_even' is supported"
 
 
-def _modes_since_13_4(source: Any, target: Any) -> tuple[tuple[str, ...], str]:
+def _modes_since_13_4(source: FloatType, target: FloatType) -> tuple[tuple[str, ...], str]:
     if target is f8E8M0FNU:
         return modes_until_13_3(source, target)
     if target in _LOW_PRECISION:

@@ -8,12 +8,15 @@ from tileiras.ir import (
     AllRanksMatch,
     AllShapesMatch,
     AllTypesMatch,
+    Attribute,
     ConstantLike,
     DenseElementsAttr,
     FloatType,
     IntegerType,
+    Location,
     Pure,
     SameOperandsAndResultShape,
+    Value,
     VerifyError,
     attribute,
     element_size,
@@ -59,7 +62,7 @@ class ConstantOp(TileOp):
     assembly_format = "custom<DenseTypedElementsAttr>($value, type($result)) attr-dict"
 
     @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [attributes["value"].type]
 
     def verify_op(self) -> None:
@@ -70,7 +73,7 @@ class ConstantOp(TileOp):
         return (self.value,)
 
     @classmethod
-    def materialize(cls, value: Any, type: Any, location: Any) -> "ConstantOp | None":
+    def materialize(cls, value: DenseElementsAttr, type: TileType, location: Location) -> "ConstantOp | None":
         """The constant that a fold found; None for what is no tile of numbers."""
         return cls(value=value, location=location) if isinstance(value, DenseElementsAttr) else None
 
@@ -85,7 +88,7 @@ class ConstantOp(TileOp):
         return [(self.result, f"cst{'' if value == '_None' else value}_{element}")]
 
 
-def _whole_number(bits: int, element: Any) -> int | str | None:
+def _whole_number(bits: int, element: FloatType | IntegerType) -> int | str | None:
     """What a constant's name says of an element: signed integers, `NaN`, unsigned whole floats, None for the rest."""
     if isinstance(element, IntegerType):
         return bits - (1 << element.width) if bits >> (element.width - 1) else bits
@@ -102,7 +105,7 @@ def _whole_number(bits: int, element: Any) -> int | str | None:
     return None
 
 
-def constant_element(value: Any) -> int | None:
+def constant_element(value: Value) -> int | None:
     """The bits that every element of a constant integer tile has; None when they differ or are not known."""
     constant = value.defining_op
     elements = constant.value if isinstance(constant, ConstantOp) else None
@@ -112,7 +115,7 @@ def constant_element(value: Any) -> int | None:
     return elements.stored_bits()[0] if elements.is_splat else None
 
 
-def constant_bool(value: Any) -> bool | None:
+def constant_bool(value: Value) -> bool | None:
     """What a constant tile of i1 holds everywhere; None when elements differ or are not known."""
     bits = constant_element(value) if value.type.element_type is i1 else None
     return None if bits is None else bool(bits)
@@ -194,7 +197,7 @@ class PermuteOp(TileOp):
     assembly_format = "$source $permutation " + _SOURCE
 
     @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         source = operands[0].type
         return [source.with_shape(source.shape[dim] for dim in attributes["permutation"])]
 
@@ -251,7 +254,9 @@ class CatOp(TileOp):
                     )
 
 
-def _verify_parts(op: Any, whole: TileType, part: TileType, names: tuple[str, str], indices: Sequence[Any]) -> None:
+def _verify_parts(
+    op: ExtractOp | InsertOp, whole: TileType, part: TileType, names: tuple[str, str], indices: Sequence[Any]
+) -> None:
     """`part` divides `whole` evenly and there is one index per dimension; `names` are what diagnostics call the two."""
     big, small = names
     if whole.element_type is not part.element_type:
@@ -365,7 +370,9 @@ class SelectOp(TileOp):
         return None
 
 
-def _select_elements(type: TileType, cond: Any, first: Any, second: Any) -> DenseElementsAttr:
+def _select_elements(
+    type: TileType, cond: DenseElementsAttr, first: DenseElementsAttr, second: DenseElementsAttr
+) -> DenseElementsAttr:
     size = element_size(type.element_type)
     sources = [value.data * (type.num_elements if value.is_splat else 1) for value in (second, first)]
     picked = (sources[bool(bit)][at * size : (at + 1) * size] for at, bit in enumerate(cond.element_bits()))
@@ -437,7 +444,7 @@ class _GridQuery(TileOp):
     traits = (Pure,)
 
     @classmethod
-    def infer_result_types(cls, operands: Sequence[Any], attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [SCALAR_I32] * 3
 
 

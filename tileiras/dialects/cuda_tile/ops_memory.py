@@ -5,10 +5,12 @@ Nothing but tokens orders memory operations: an operation runs after those whose
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     OPERAND_SEGMENTS,
+    Attribute,
     AttrSizedOperandSegments,
     DenseArrayAttr,
     MemoryAllocate,
@@ -16,6 +18,7 @@ from tileiras.ir import (
     MemoryWrite,
     Pure,
     UnitAttr,
+    Value,
     VerifyError,
     attribute,
     element_type_of,
@@ -33,13 +36,16 @@ from .traits import TypesRelate
 from .types import PointerType, TileType, TokenType
 from .verifiers import verify_load_ordering, verify_store_ordering
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser
+
 ORDERING = "what the access orders"
 SCOPE = "among which threads it is ordered; none for weak accesses"
 HINTS = "advice per architecture"
 TOKEN = "the operation runs after those that made this token"
 
 
-def points_to(pointers: Any, values: Any) -> bool:
+def points_to(pointers: TileType, values: TileType) -> bool:
     """Whether a tile of pointers addresses memory that holds a tile of values."""
     return (
         isinstance(pointers, TileType)
@@ -49,7 +55,7 @@ def points_to(pointers: Any, values: Any) -> bool:
     )
 
 
-def same_shape(first: Any, second: Any) -> bool:
+def same_shape(first: TileType, second: TileType) -> bool:
     return first.shape == second.shape
 
 
@@ -92,7 +98,7 @@ class LoadPtrTkoOp(TileOp):
     )
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "LoadPtrTkoOp":
+    def parse_custom(cls, parser: Parser) -> "LoadPtrTkoOp":
         """The text does not tell a mask from padding where there is one of the two: its type does."""
         op = parser.parse_assembly_format(cls)
         source, mask, padding, token = op.attributes[OPERAND_SEGMENTS].elements
@@ -192,7 +198,7 @@ class MakeTokenOp(TileOp):
     assembly_format = "attr-dict `:` custom<CudaTileType>(type($result))"
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [TokenType()]
 
 
@@ -209,7 +215,7 @@ class JoinTokensOp(TileOp):
     assembly_format = "$tokens attr-dict `:` custom<CudaTileType>(type($result))"
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [TokenType()]
 
     def verify_op(self) -> None:
@@ -224,7 +230,7 @@ class _Ordering(TileOp):
     traits = (MemoryRead, MemoryWrite)
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [TokenType()]
 
 
@@ -239,7 +245,7 @@ class MemoryFenceAliasTkoOp(_Ordering):
     assembly_format = "$token attr-dict"
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [TokenType()]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from tileiras.ir import (
     AllRanksMatch,
     AllTypesMatch,
+    FloatType,
     Pure,
     UnitAttr,
     VerifyError,
@@ -57,7 +58,7 @@ def _match(names: tuple[str, str], shapes: tuple, dims: tuple[int, int], lead: s
         )
 
 
-def verify_shapes(op: Any) -> int:
+def verify_shapes(op: MmaFOp | MmaFScaledOp | MmaIOp) -> int:
     """Raises VerifyError unless the shapes are those of a product; returns the number of batch dimensions."""
     lhs, rhs, acc = (value.type.shape for value in (op.lhs, op.rhs, op.acc))
     if len(lhs) not in (2, 3):
@@ -166,7 +167,7 @@ class MmaFScaledOp(TileOp):
         self._verify_block(lhs[column] // lhs_scale[column], factor, scale)
 
     @staticmethod
-    def _verify_block(block: int, factor: Any, scale: Any) -> None:
+    def _verify_block(block: int, factor: FloatType, scale: FloatType) -> None:
         """Blocks are as long as the block-scaled mma instructions have them (PTX ISA, mma .block_scale)."""
         requires = "requires block scale factor of lhs_scale and rhs_scale to be"
         if factor is not f4E2M1FN:

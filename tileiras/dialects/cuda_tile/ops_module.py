@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     ArrayAttr,
@@ -32,6 +32,9 @@ from .debug_info import verify_function_scope, verify_module_scopes, verify_oper
 from .operation import TileOp, parse_arguments, write_arguments
 from .traits import EndsWith, NoRegionArguments, OneBlock
 from .types import NAMESPACE, TileType, write_type
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class ModuleOp(TileOp):
@@ -71,7 +74,7 @@ class FunctionOp(TileOp):
         """Raises VerifyError for parameters or results that this kind of function cannot have."""
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         attributes: dict[str, Any] = {"sym_name": StringAttr(parser.parse_symbol_name())}
         arguments, types = parse_arguments(parser)
         results = cls._parse_results(parser) if parser.parse_optional_punctuation("->") else []
@@ -87,15 +90,15 @@ class FunctionOp(TileOp):
         return cls.create((), (), attributes, [body], location=parser.location)
 
     @classmethod
-    def parse_clauses(cls, parser: Any) -> dict[str, Any]:
+    def parse_clauses(cls, parser: Parser) -> dict[str, Any]:
         """What stands between the signature and the body, as attributes."""
         return {}
 
-    def print_clauses(self, printer: Any) -> None:
+    def print_clauses(self, printer: Printer) -> None:
         """The inverse of `parse_clauses`."""
 
     @staticmethod
-    def _parse_results(parser: Any) -> list[Any]:
+    def _parse_results(parser: Parser) -> list[Any]:
         def one() -> Any:
             type = parser.parse_dialect_type(NAMESPACE)
             parser.parse_optional_attr_dict()
@@ -105,7 +108,7 @@ class FunctionOp(TileOp):
             return parser.parse_comma_separated(one, "(", ")")
         return [parser.parse_dialect_type(NAMESPACE)]
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_symbol_name(self.sym_name.value)
         write_arguments(printer, self.body)
@@ -146,7 +149,7 @@ class EntryOp(FunctionOp):
                 raise VerifyError("entry op must have scalar types (rank 0 !cuda_tile.tile)")
 
     @classmethod
-    def parse_clauses(cls, parser: Any) -> dict[str, Any]:
+    def parse_clauses(cls, parser: Parser) -> dict[str, Any]:
         if not parser.parse_optional_keyword("optimization_hints"):
             return {}
         parser.parse_punctuation("=")
@@ -154,7 +157,7 @@ class EntryOp(FunctionOp):
         # No hints at all are not written either.
         return {"optimization_hints": hints} if hints.value.items else {}
 
-    def print_clauses(self, printer: Any) -> None:
+    def print_clauses(self, printer: Printer) -> None:
         hints = self.optimization_hints
         if hints is not None and hints.value.items:
             printer.write(" optimization_hints=")

@@ -5,7 +5,7 @@ The operations are those that the front end of 13.5 writes; each goes through a 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     OPERAND_SEGMENTS,
@@ -14,6 +14,8 @@ from tileiras.ir import (
     IntegerType,
     MemoryRead,
     MemoryWrite,
+    Operation,
+    Value,
     VerifyError,
     attribute,
     operand,
@@ -32,12 +34,15 @@ from .types import NAMESPACE, TileType, TokenType, write_types
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
 from .view_types import PartitionViewType, TileView
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
 KIND = "how the copies are combined"
 _ADD = MultimemReductionKindAttr("add")
 _HIDDEN = tuple(name for name in syntax.SHOWN if name != "reduction")
 
 
-def _parse(parser: Any, cls: Any, writes: bool) -> Any:
+def _parse(parser: Parser, cls: Any, writes: bool) -> Any:
     """`order scope? %view[%i]` or `%view, %tile[%i]`, token, inbounds, attributes, then the types in the same order."""
     attributes = syntax.parse_ordering(parser)
     view = parser.parse_operand()
@@ -65,7 +70,7 @@ def _parse(parser: Any, cls: Any, writes: bool) -> Any:
     return cls.create(values, results, attributes, location=parser.location)
 
 
-def _print(printer: Any, op: Any, tile: Any) -> None:
+def _print(printer: Printer, op: Operation, tile: Value | None) -> None:
     syntax.write_ordering(printer, op)
     printer.write(" ")
     printer.print_operand(op.view)
@@ -89,7 +94,7 @@ def _print(printer: Any, op: Any, tile: Any) -> None:
     write_types(printer, *(result.type for result in op.results))
 
 
-def verify_multicast(op: Any) -> None:
+def verify_multicast(op: Operation) -> None:
     """The memory is multicast and cut into a grid of tiles."""
     view = op.view.type
     if not isinstance(view, PartitionViewType):
@@ -103,7 +108,7 @@ _NUMBERS = ("f16", "bf16", "f32", "f64")
 _HALVES = ("f16", "bf16")
 
 
-def verify_multicast_element(element: Any) -> None:
+def verify_multicast_element(element: FloatType | IntegerType) -> None:
     """The hardware moves and combines words, and halves in pairs (PTX ISA, "multimem")."""
     if isinstance(element, FloatType):
         if element.keyword not in _NUMBERS:
@@ -113,7 +118,7 @@ def verify_multicast_element(element: Any) -> None:
         raise VerifyError(f"multimem requires 32- or 64-bit integer/index element types; got {width} bits")
 
 
-def verify_multicast_reduction(kind: str, element: Any, loads: bool) -> None:
+def verify_multicast_reduction(kind: str, element: FloatType | IntegerType, loads: bool) -> None:
     """The copies' elements can be combined like this: as what is loaded (`loads`), or with what is stored."""
     verify_multicast_element(element)
     if not isinstance(element, FloatType) or kind == "add":
@@ -151,10 +156,10 @@ class MultimemLoadReduceViewTkoOp(TileOp):
         verify_multicast_reduction(self.reduction.value, self.reduced_values.type.element_type, loads=True)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         return _parse(parser, cls, writes=False)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         _print(printer, self, None)
 
 
@@ -169,10 +174,10 @@ class _MultimemWrite(TileOp):
         verify_multicast(self)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         return _parse(parser, cls, writes=True)
 
-    def print_custom(self: Any, printer: Any) -> None:
+    def print_custom(self: Any, printer: Printer) -> None:
         _print(printer, self, self.tile)
 
 

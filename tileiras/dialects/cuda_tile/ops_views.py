@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar
+from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
 from tileiras.ir import (
     DYNAMIC,
@@ -30,6 +30,9 @@ from .ops_memory import HINTS, ORDERING, SCOPE, TOKEN
 from .types import NAMESPACE, PointerType, TensorViewType, TileType, TokenType, write_type, write_types
 from .verifiers import verify_load_ordering, verify_store_ordering, verify_view_access
 from .view_types import GatherScatterViewType, PartitionViewType, StridedViewType, TileView
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class MakeTensorViewOp(TileOp):
@@ -73,7 +76,7 @@ class MakeTensorViewOp(TileOp):
         return [(self.result, "tview")]
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "MakeTensorViewOp":
+    def parse_custom(cls, parser: Parser) -> "MakeTensorViewOp":
         base = parser.parse_operand()
         parser.parse_punctuation(",")
         lists = []
@@ -118,7 +121,7 @@ class MakeTensorViewOp(TileOp):
         return TileType((), PointerType(view.element_type, view.pointer_attribute))
 
     @staticmethod
-    def _parse_extent(parser: Any) -> tuple[Any, int]:
+    def _parse_extent(parser: Parser) -> tuple[Any, int]:
         """A size or stride: an integer, or the value that gives it; and where it stands."""
         at = parser.offset
         number = parser.parse_optional_integer()
@@ -130,7 +133,7 @@ class MakeTensorViewOp(TileOp):
         return use, at
 
     @staticmethod
-    def _compare(parser: Any, what: str, at: int, extents: list, declared: tuple[int, ...]) -> None:
+    def _compare(parser: Parser, what: str, at: int, extents: list, declared: tuple[int, ...]) -> None:
         if len(extents) != len(declared):
             parser.error(
                 at,
@@ -147,7 +150,7 @@ class MakeTensorViewOp(TileOp):
                     f" got {words[1]})",
                 )
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         view = self.result.type
         printer.write(" ")
         printer.print_operand(self.base)
@@ -197,7 +200,7 @@ class _MakeView(TileOp):
         return [(self.results[0], self.hint)]
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         use = parser.parse_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -208,7 +211,7 @@ class _MakeView(TileOp):
         value = parser.resolve_operand(use, view.tensor_view)
         return cls.create([value], [view], attributes, location=parser.location)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_operand(self.tensor_view)
         printer.print_optional_attr_dict(self.attributes)
@@ -260,7 +263,7 @@ class _ShapeQuery(TileOp):
     _dimensions: ClassVar[Callable[[Any], int | None]]
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         use = parser.parse_operand()
         parser.parse_punctuation(":")
         at = parser.offset
@@ -273,7 +276,7 @@ class _ShapeQuery(TileOp):
         value = parser.resolve_operand(use, source)
         return cls.create([value], [type] * count, {}, location=parser.location)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_operand(self.operands[0])
         printer.write(" : ")
@@ -293,7 +296,7 @@ class GetTensorShapeOp(_ShapeQuery):
     result = variadic_result(ScalarInt, "one size per dimension")
 
     @staticmethod
-    def _dimensions(type: Any) -> int | None:
+    def _dimensions(type: TensorViewType) -> int | None:
         return type.rank if isinstance(type, TensorViewType) else None
 
     def verify_op(self) -> None:
@@ -313,7 +316,7 @@ class GetIndexSpaceShapeOp(_ShapeQuery):
     result = variadic_result(ScalarInt, "one number of tiles per dimension")
 
     @staticmethod
-    def _dimensions(type: Any) -> int | None:
+    def _dimensions(type: PartitionViewType) -> int | None:
         return type.index_rank if isinstance(type, TileView) else None
 
     def verify_op(self) -> None:
@@ -345,7 +348,7 @@ class LoadViewTkoOp(TileOp):
         verify_load_ordering(self)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "LoadViewTkoOp":
+    def parse_custom(cls, parser: Parser) -> "LoadViewTkoOp":
         attributes = syntax.parse_ordering(parser)
         view, indices = syntax.parse_indexed(parser)
         token = syntax.parse_token(parser)
@@ -364,7 +367,7 @@ class LoadViewTkoOp(TileOp):
         )
         return cls.create(values, [tile, result_token], attributes, location=parser.location)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         syntax.write_ordering(printer, self)
         syntax.write_indexed(printer, self)
         syntax.write_token(printer, self)
@@ -401,7 +404,7 @@ class StoreViewTkoOp(TileOp):
         verify_store_ordering(self)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "StoreViewTkoOp":
+    def parse_custom(cls, parser: Parser) -> "StoreViewTkoOp":
         attributes = syntax.parse_ordering(parser)
         tile = parser.parse_operand()
         parser.parse_punctuation(",")
@@ -422,7 +425,7 @@ class StoreViewTkoOp(TileOp):
         )
         return cls.create(values, [result_token], attributes, location=parser.location)
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         syntax.write_ordering(printer, self)
         printer.write(" ")
         printer.print_operand(self.tile)

@@ -5,11 +5,16 @@ Inside a type of the dialect the `!cuda_tile.` prefix of nested types is left ou
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Iterable, Sequence
 
 from tileiras.ir import DYNAMIC, FloatType, IntegerType, ShapedType, Type, VerifyError, f4E2M1FN
 
 from .attributes import PointerAttr
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+    from .attributes import AssumePredicate
 
 NAMESPACE = "cuda_tile"
 
@@ -29,14 +34,14 @@ NUMBER_WORDS = " or ".join((*FLOAT_KEYWORDS, *(f"i{width}" for width in INTEGER_
 """How diagnostics list the number types."""
 
 
-def is_number(type: Any) -> bool:
+def is_number(type: Type) -> bool:
     """Whether `type` is a number that memory can hold: every element type but pointers and i4."""
     if isinstance(type, FloatType):
         return type.keyword in FLOAT_KEYWORDS or type.keyword in NEWER_FLOAT_KEYWORDS
     return isinstance(type, IntegerType) and type.width in INTEGER_WIDTHS
 
 
-def write_type(printer: Any, type: Any) -> None:
+def write_type(printer: Printer, type: Type | AssumePredicate) -> None:
     """Writes a nested type: without prefix when it is one of this dialect's."""
     if type.name.startswith("cuda_tile."):
         printer.write(type.name[len("cuda_tile.") :])
@@ -46,7 +51,7 @@ def write_type(printer: Any, type: Any) -> None:
         printer.print_type(type)
 
 
-def write_types(printer: Any, *types: Any) -> None:
+def write_types(printer: Printer, *types: Type) -> None:
     """Types with commas between them, the dialect's own without its name."""
     for number, type in enumerate(types):
         printer.write(", " if number else "")
@@ -92,7 +97,7 @@ class PointerType(Type):
         if not is_number(self.pointee_type):
             raise VerifyError(f"failed to verify 'pointeeType': {NUMBER_WORDS}", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         write_type(printer, self.pointee_type)
         if self.pointer_attribute is not None:
@@ -100,7 +105,7 @@ class PointerType(Type):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "PointerType":
+    def parse_parameters(cls, parser: Parser) -> "PointerType":
         parser.parse_punctuation("<")
         pointee = parser.parse_dialect_type(NAMESPACE)
         mark = _parse_pointer_attribute(parser) if parser.parse_optional_punctuation(",") else None
@@ -108,13 +113,13 @@ class PointerType(Type):
         return cls(pointee, mark)
 
 
-def _write_pointer_attribute(printer: Any, attribute: PointerAttr | None) -> None:
+def _write_pointer_attribute(printer: Printer, attribute: PointerAttr | None) -> None:
     if attribute is not None:
         printer.write(", ")
         printer.print_attribute(attribute)
 
 
-def _parse_pointer_attribute(parser: Any) -> PointerAttr:
+def _parse_pointer_attribute(parser: Parser) -> PointerAttr:
     at = parser.offset
     if parser.peek("<"):
         return parser.parse_parameters(PointerAttr)
@@ -152,7 +157,7 @@ class TileType(ShapedType):
     def with_element_type(self, element_type: Type) -> "TileType":
         return TileType(self.shape, element_type)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         for size in self.shape:
             printer.write(f"{size}x")
@@ -160,7 +165,7 @@ class TileType(ShapedType):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "TileType":
+    def parse_parameters(cls, parser: Parser) -> "TileType":
         parser.parse_punctuation("<")
         shape = parser.parse_dimension_list(dynamic=False)
         element = parser.parse_dialect_type(NAMESPACE)
@@ -168,7 +173,7 @@ class TileType(ShapedType):
         return cls(shape, element)
 
 
-def verify_tile(shape: Sequence[int], element_type: Any) -> None:
+def verify_tile(shape: Sequence[int], element_type: Type) -> None:
     """Raises VerifyError unless a tile may have this shape: powers of two, at most MAX_TILE_ELEMENTS elements."""
     if element_type is f4E2M1FN:
         # Two 4-bit floats share a byte.
@@ -233,7 +238,7 @@ class TensorViewType(ShapedType):
                     f"dimensions must have strictly positive constant {what} but got {spell(values)}", prefix=False
                 )
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         for size in self.shape:
             printer.write("?x" if size == DYNAMIC else f"{size}x")
@@ -245,7 +250,7 @@ class TensorViewType(ShapedType):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "TensorViewType":
+    def parse_parameters(cls, parser: Parser) -> "TensorViewType":
         parser.parse_punctuation("<")
         shape = parser.parse_dimension_list(dynamic=True)
         element = parser.parse_dialect_type(NAMESPACE)
@@ -269,7 +274,7 @@ class TensorViewType(ShapedType):
         return cls(element, shape, strides, mark)
 
     @staticmethod
-    def _parse_stride(parser: Any) -> int:
+    def _parse_stride(parser: Parser) -> int:
         if parser.parse_optional_punctuation("?"):
             return DYNAMIC
         at = parser.offset

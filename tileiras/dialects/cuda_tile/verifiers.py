@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tileiras.ir import FloatType, IntegerType, VerifyError, element_type_of, f4E2M1FN, f32
 
 from .operation import IEEE_MODES
 
+if TYPE_CHECKING:
+    from .operation import TileOp
+    from .ops_arith_float import DivFOp
+    from .ops_atomics import AtomicCASTkoOp, AtomicRMWTkoOp
+    from .ops_math import ExpOp, SqrtOp, TanHOp
+    from .ops_memory import LoadPtrTkoOp, StorePtrTkoOp
+    from .ops_multimem import MultimemLoadReduceViewTkoOp, MultimemStoreViewTkoOp
+    from .ops_views import LoadViewTkoOp, StoreViewTkoOp
+    from .types import TileType
+    from .view_types import TileView
 
-def shape_text(shape: Any) -> str:
+
+def shape_text(shape: Sequence[int]) -> str:
     """A shape as diagnostics spell it: `8, 16`."""
     return ", ".join(map(str, shape))
 
@@ -17,28 +29,28 @@ def shape_text(shape: Any) -> str:
 # ---- floating-point modifiers --------------------------------------------------------------------------------------
 
 
-def _only_f32(op: Any, modifier: str) -> None:
+def _only_f32(op: TileOp, modifier: str) -> None:
     element = element_type_of(op.results[0].type)
     if element is not f32:
         raise VerifyError(f"{modifier} modifier only supported for f32 data type, but got: '{element}'")
 
 
-def verify_flush_to_zero(op: Any) -> None:
+def verify_flush_to_zero(op: TileOp) -> None:
     if op.flush_to_zero is not None:
         _only_f32(op, "flush_to_zero")
 
 
-def verify_rounding(op: Any, allowed: tuple[str, ...], listed: str | None = None) -> None:
+def verify_rounding(op: TileOp, allowed: tuple[str, ...], listed: str | None = None) -> None:
     """The rounding mode is one of `allowed`; `listed` is how the message lists them."""
     if op.rounding_mode.value not in allowed:
         raise VerifyError(f"invalid rounding mode specified, expect one of [{listed or ', '.join(allowed)}]")
 
 
-def verify_ieee_rounding(op: Any) -> None:
+def verify_ieee_rounding(op: TileOp) -> None:
     verify_rounding(op, IEEE_MODES)
 
 
-def verify_divide_modifiers(op: Any, allowed: tuple[str, ...]) -> None:
+def verify_divide_modifiers(op: DivFOp | SqrtOp, allowed: tuple[str, ...]) -> None:
     """Modifiers of division and square root."""
     verify_rounding(op, allowed)
     verify_flush_to_zero(op)
@@ -46,7 +58,7 @@ def verify_divide_modifiers(op: Any, allowed: tuple[str, ...]) -> None:
         _only_f32(op, op.rounding_mode.value)
 
 
-def verify_full_or_approx(op: Any) -> None:
+def verify_full_or_approx(op: ExpOp | TanHOp) -> None:
     verify_rounding(op, ("approx", "full"))
     if op.rounding_mode.value == "approx":
         _only_f32(op, "approx")
@@ -55,7 +67,7 @@ def verify_full_or_approx(op: Any) -> None:
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 
-def verify_ordering(op: Any, kind: str, allowed: tuple[str, str, str]) -> None:
+def verify_ordering(op: TileOp, kind: str, allowed: tuple[str, str, str]) -> None:
     """A load or store has an order that its kind allows, and a scope exactly when it is not weak."""
     ordering, scope = op.memory_ordering_semantics.value, op.memory_scope
     if ordering not in allowed:
@@ -68,20 +80,20 @@ def verify_ordering(op: Any, kind: str, allowed: tuple[str, str, str]) -> None:
         raise VerifyError(f"memory scope is required for {ordering} {kind}")
 
 
-def verify_load_ordering(op: Any) -> None:
+def verify_load_ordering(op: LoadPtrTkoOp | LoadViewTkoOp | MultimemLoadReduceViewTkoOp) -> None:
     verify_ordering(op, "load", ("weak", "relaxed", "acquire"))
 
 
-def verify_store_ordering(op: Any) -> None:
+def verify_store_ordering(op: MultimemStoreViewTkoOp | StorePtrTkoOp | StoreViewTkoOp) -> None:
     verify_ordering(op, "store", ("weak", "relaxed", "release"))
 
 
-def verify_atomic_ordering(op: Any) -> None:
+def verify_atomic_ordering(op: AtomicCASTkoOp | AtomicRMWTkoOp) -> None:
     if op.memory_ordering_semantics.value not in ("relaxed", "acquire", "release", "acq_rel"):
         raise VerifyError("memory ordering semantics must be one of: relaxed, acquire, release, acq_rel")
 
 
-def verify_rmw_mode(mode: str, element: Any) -> None:
+def verify_rmw_mode(mode: str, element: FloatType | IntegerType) -> None:
     """The element type can be combined by an atomic operation of this mode."""
     if mode == "addf":
         if not isinstance(element, FloatType) or element.keyword not in ("f16", "bf16", "f32", "f64"):
@@ -93,12 +105,12 @@ def verify_rmw_mode(mode: str, element: Any) -> None:
         raise VerifyError(f"'{mode}' works only with integers i32 and i64")
 
 
-def bit_width(element: Any) -> int:
+def bit_width(element: FloatType | IntegerType) -> int:
     """Bits that the value of an element has: 19 for tf32, which memory keeps in 32."""
     return 19 if isinstance(element, FloatType) and element.keyword == "tf32" else element.width
 
 
-def verify_view_access(op: Any, tile: Any) -> None:
+def verify_view_access(op: TileOp, tile: TileType) -> None:
     """The indices name a tile of the view and `tile` (a type) is what the view's tiles are."""
     view = op.view.type
     types = [value.type for value in op.index]
@@ -111,7 +123,7 @@ def verify_view_access(op: Any, tile: Any) -> None:
     verify_inbounds(op)
 
 
-def verify_packing(view: Any) -> None:
+def verify_packing(view: TileView) -> None:
     """Elements of four bits share bytes along the one dimension whose stride is known to be 1."""
     tensor = view.tensor_view
     if tensor.element_type is not f4E2M1FN:
@@ -128,7 +140,7 @@ def verify_packing(view: Any) -> None:
         )
 
 
-def verify_inbounds(op: Any) -> None:
+def verify_inbounds(op: TileOp) -> None:
     """Promises about the indices are one per dimension."""
     count = len(op.inbounds.elements)
     if count != len(op.index):

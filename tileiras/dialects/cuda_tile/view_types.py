@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Sequence
 
 from tileiras.ir import FloatType, Type, VerifyError
 
 from .attributes import PaddingValueAttr
 from .types import MAX_I32, NAMESPACE, TensorViewType, TileType, spell, verify_tile, write_type
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class TileView(Type):
@@ -70,16 +73,16 @@ class TileView(Type):
                 prefix=False,
             )
 
-    def _write_tile(self, printer: Any) -> None:
+    def _write_tile(self, printer: Printer) -> None:
         printer.write(f"tile=({'x'.join(map(str, self.tile_shape))}), ")
 
-    def _write_view(self, printer: Any) -> None:
+    def _write_view(self, printer: Printer) -> None:
         if self.padding_value is not None:
             printer.write(f"padding_value = {self.padding_value.value}, ")
         write_type(printer, self.tensor_view)
 
     @staticmethod
-    def _parse_tile(parser: Any) -> tuple[int, ...]:
+    def _parse_tile(parser: Parser) -> tuple[int, ...]:
         parser.parse_keyword("tile")
         parser.parse_punctuation("=")
         at = parser.offset
@@ -97,7 +100,7 @@ class TileView(Type):
         return sizes
 
     @staticmethod
-    def _parse_view(parser: Any) -> tuple[PaddingValueAttr | None, TensorViewType]:
+    def _parse_view(parser: Parser) -> tuple[PaddingValueAttr | None, TensorViewType]:
         padding = None
         if parser.parse_optional_keyword("padding_value"):
             at = parser.offset
@@ -117,7 +120,7 @@ class TileView(Type):
         return padding, view
 
 
-def parse_sizes(parser: Any) -> tuple[int, ...]:
+def parse_sizes(parser: Parser) -> tuple[int, ...]:
     """`8x16`, with nothing behind the last number; possibly empty."""
     if parser.peek(")"):
         return ()
@@ -158,12 +161,12 @@ class _GridView(TileView):
                 )
         self._verify_tile()
 
-    def _write_dim_map(self, printer: Any) -> None:
+    def _write_dim_map(self, printer: Printer) -> None:
         if self.dim_map != tuple(range(len(self.dim_map))):
             printer.write(f", dim_map={spell(self.dim_map)}")
 
     @staticmethod
-    def _parse_dim_map(parser: Any) -> tuple[int, ...] | None:
+    def _parse_dim_map(parser: Parser) -> tuple[int, ...] | None:
         if not parser.parse_optional_punctuation(","):
             return None
         parser.parse_keyword("dim_map")
@@ -193,7 +196,7 @@ class PartitionViewType(_GridView):
     def verify(self) -> None:
         self._verify_grid()
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         self._write_tile(printer)
         self._write_view(printer)
@@ -201,7 +204,7 @@ class PartitionViewType(_GridView):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "PartitionViewType":
+    def parse_parameters(cls, parser: Parser) -> "PartitionViewType":
         parser.parse_punctuation("<")
         tile = cls._parse_tile(parser)
         padding, view = cls._parse_view(parser)
@@ -240,7 +243,7 @@ class StridedViewType(_GridView):
         if any(stride <= 0 for stride in strides):
             raise VerifyError(f"traversal strides must be strictly positive but got {spell(strides)}", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         self._write_tile(printer)
         printer.write(f"traversal_strides=[{','.join(map(str, self.traversal_strides))}], ")
@@ -249,7 +252,7 @@ class StridedViewType(_GridView):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "StridedViewType":
+    def parse_parameters(cls, parser: Parser) -> "StridedViewType":
         parser.parse_punctuation("<")
         tile = cls._parse_tile(parser)
         parser.parse_keyword("traversal_strides")
@@ -324,14 +327,14 @@ class GatherScatterViewType(TileView):
                     f" ('{first}'), got '{type}'"
                 )
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         self._write_tile(printer)
         self._write_view(printer)
         printer.write(f", sparse_dim={self.sparse_dim}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "GatherScatterViewType":
+    def parse_parameters(cls, parser: Parser) -> "GatherScatterViewType":
         parser.parse_punctuation("<")
         tile = cls._parse_tile(parser)
         padding, view = cls._parse_view(parser)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import Attribute, EnumAttr, StringAttr, VerifyError
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 def _check_number(what: str, value: int, bits: int) -> None:
@@ -41,13 +44,13 @@ class DIBasicTypeAttr(DebugTypeAttr):
     def verify(self) -> None:
         _check_number("size", self.size, 32)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_attribute(StringAttr(self.type_name))
         printer.write(f", {self.size}, {self.encoding.value}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         name = parser.parse_string()
         parser.parse_punctuation(",")
@@ -65,13 +68,13 @@ class DIPointerTypeAttr(DebugTypeAttr):
     parameters = ("pointee",)
     size = 64
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_attribute(self.pointee)
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         pointee = _type(parser)
         parser.parse_punctuation(">")
@@ -99,13 +102,13 @@ class DIArrayTypeAttr(DebugTypeAttr):
         """Where an element starts, in bits."""
         return self.element.size * number
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_attribute(self.element)
         printer.write(f", {self.count}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         element = _type(parser)
         parser.parse_punctuation(",")
@@ -145,7 +148,7 @@ class DIStructTypeAttr(DebugTypeAttr):
             end = start + member.size  # type: ignore[union-attr]
         raise IndexError(number)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<[")
         for number, member in enumerate(self.members):
             printer.write(", " if number else "")
@@ -153,7 +156,7 @@ class DIStructTypeAttr(DebugTypeAttr):
         printer.write("]>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         members = parser.parse_comma_separated(lambda: _type(parser), "[", "]")
         parser.parse_punctuation(">")
@@ -167,13 +170,13 @@ class DIUnspecifiedTypeAttr(DebugTypeAttr):
     parameters = ("type_name",)
     size = 0
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_attribute(StringAttr(self.type_name))
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         name = parser.parse_string()
         parser.parse_punctuation(">")
@@ -197,7 +200,7 @@ class DILocalVariableAttr(Attribute):
         _check_number("line", self.line, 32)
         _check_number("arg", self.arg, 16)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_attribute(StringAttr(self.variable_name))
         printer.write(" in ")
@@ -211,7 +214,7 @@ class DILocalVariableAttr(Attribute):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         name = parser.parse_string()
         parser.parse_keyword("in")
@@ -228,7 +231,7 @@ class DILocalVariableAttr(Attribute):
             parser.error(at, error.message)
 
 
-def _type(parser: Any) -> DebugTypeAttr:
+def _type(parser: Parser) -> DebugTypeAttr:
     at = parser.offset
     found = parser.parse_attribute()
     if not isinstance(found, DebugTypeAttr):
@@ -282,12 +285,12 @@ class DIExpressionAttr(Attribute):
             if not last and (name == FRAGMENT or name == STACK_VALUE and self.fragment is None):
                 raise VerifyError(f"{name} must be the last operation", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         words = (f"{name}({', '.join(map(str, numbers))})" if numbers else name for name, numbers in self.operations)
         printer.write(f"<[{', '.join(words)}]>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         def operation() -> tuple[str, list[int]]:
             name = parser.parse_any_keyword()
             return name, parser.parse_comma_separated(parser.parse_integer, "(", ")") if parser.peek("(") else []

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import MemoryWrite, Operation, Type, VerifyError, attribute, operand
 
 from .attributes import STACK_VALUE, DIExpressionAttr, DILocalVariableAttr
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class ValueType(Type):
@@ -20,13 +23,13 @@ class ValueType(Type):
     name = "debuginfo.value"
     parameters = ("type",)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_type(self.type)
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         inner = parser.parse_type()
         parser.parse_punctuation(">")
@@ -47,7 +50,7 @@ class _VariableOp(Operation):
         if any(name == STACK_VALUE for name, _ in self.expression.operations):
             raise VerifyError(f"expects an expression of an address, which {STACK_VALUE} does not leave")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_operand(self.operands[0])
         for said in (self.variable, self.expression):
@@ -59,7 +62,7 @@ class _VariableOp(Operation):
         printer.print_type(self.operands[0].type)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         watched = parser.parse_operand()
         attributes: dict[str, Any] = {}
         for name in ("variable", "expression"):

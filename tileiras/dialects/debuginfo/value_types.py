@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.ir import FloatType, IndexType, IntegerType, VectorType
+from tileiras.ir import FloatType, IndexType, IntegerType, Type, VectorType
 
 from .attributes import DIArrayTypeAttr, DIBasicTypeAttr, DIPointerTypeAttr, DIStructTypeAttr, EncodingAttr
 
@@ -25,7 +25,7 @@ BYTE = DIBasicTypeAttr("byte", 8, EncodingAttr("unsigned"))
 _IEEE = ("f16", "bf16", "tf32", "f32", "f64")
 
 
-def debug_type(type: Any) -> Any:
+def debug_type(type: Type) -> Any:
     """The debug type of values of an LLVM type, None when there is none."""
     if isinstance(type, IndexType):
         return DIBasicTypeAttr("index", 64, EncodingAttr("signed"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     ArrayAttr,
@@ -18,6 +18,9 @@ from tileiras.ir import (
     attribute,
     region,
 )
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class GPUModuleOp(Operation):
@@ -37,7 +40,7 @@ class GPUModuleOp(Operation):
             if target.name != "nvvm.target":
                 raise VerifyError(f"expects targets to be #nvvm.target, got {target}")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_symbol_name(self.sym_name.value)
         if self.targets is not None:
@@ -48,7 +51,7 @@ class GPUModuleOp(Operation):
         printer.print_region(self.bodyRegion, entry_arguments=False)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> GPUModuleOp:
+    def parse_custom(cls, parser: Parser) -> GPUModuleOp:
         attributes: dict[str, Attribute] = {"sym_name": StringAttr(parser.parse_symbol_name())}
         if parser.peek("["):
             attributes["targets"] = parser.parse_attribute()

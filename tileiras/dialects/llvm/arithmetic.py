@@ -10,6 +10,7 @@ from tileiras.ir import (
     Commutative,
     Pure,
     SameOperandsAndResultType,
+    Type,
     UnitAttr,
     VerifyError,
     attribute,
@@ -201,7 +202,7 @@ class FCmpOp(LLVMOp):
         _verify_comparison(self, True)
 
 
-def _verify_comparison(op: Any, comparable: bool) -> None:
+def _verify_comparison(op: FCmpOp | ICmpOp, comparable: bool) -> None:
     if not comparable:
         raise VerifyError(f"cannot compare values of type '{op.lhs.type}'")
     if op.lhs.type is not op.rhs.type:
@@ -356,7 +357,7 @@ class BitcastOp(_CastOp):
             raise VerifyError(f"cannot reinterpret '{self.arg.type}' as '{self.res.type}'")
 
 
-def bit_width(type: Any) -> int:
+def bit_width(type: Type) -> int:
     """Bits of a scalar or vector of integers or floats, 0 for other types."""
     element = element_type(type)
     return getattr(element, "width", 0) * element_count(type)

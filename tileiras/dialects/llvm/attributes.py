@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tileiras.ir import Attribute, EnumAttr, VerifyError
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class _FlagsAttr(Attribute):
@@ -26,11 +29,11 @@ class _FlagsAttr(Attribute):
     def __contains__(self, flag: str) -> bool:
         return flag in self.flags
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<{', '.join(self.flags) or 'none'}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> _FlagsAttr:
+    def parse_parameters(cls, parser: Parser) -> _FlagsAttr:
         words = parser.parse_comma_separated(parser.parse_any_keyword, "<", ">")
         return cls([word for word in words if word != "none"])
 
@@ -85,11 +88,11 @@ class LoopAnnotationAttr(Attribute):
     def __new__(cls, unroll_disable: bool) -> LoopAnnotationAttr:
         return cls.intern((unroll_disable,))  # type: ignore[return-value]
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<unroll = <disable = {'true' if self.unroll_disable else 'false'}>>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> LoopAnnotationAttr:
+    def parse_parameters(cls, parser: Parser) -> LoopAnnotationAttr:
         for word in ("unroll", "disable"):
             parser.parse_punctuation("<")
             parser.parse_keyword(word)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     Constraint,
@@ -18,6 +18,11 @@ from tileiras.ir import (
 
 from .attributes import IntegerOverflowFlagsAttr
 from .types import LLVMArrayType, LLVMPointerType, LLVMStructType, element_type, is_llvm_type
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+    from .attributes import FCmpPredicateAttr, ICmpPredicateAttr
 
 llvm_type = Constraint(is_llvm_type, "LLVM type")
 integer_like = Constraint(lambda t: isinstance(element_type(t), IntegerType), "signless integer or vector of it")
@@ -36,19 +41,19 @@ class LLVMOp(Operation):
 
     # `overflow<nsw, nuw>`, nothing without the attribute.
     @classmethod
-    def parse_OverflowFlags(cls, parser: Any) -> Any:
+    def parse_OverflowFlags(cls, parser: Parser) -> Any:
         if not parser.parse_optional_keyword("overflow"):
             return None
         return IntegerOverflowFlagsAttr.parse_parameters(parser)
 
-    def print_OverflowFlags(self, printer: Any, flags: Any) -> None:
+    def print_OverflowFlags(self, printer: Printer, flags: IntegerOverflowFlagsAttr | None) -> None:
         if flags is not None:
             printer.write(" overflow")
             flags.print_parameters(printer)
 
     # A predicate or similar keyword written as a string.
     @classmethod
-    def parse_Predicate(cls, parser: Any) -> Any:
+    def parse_Predicate(cls, parser: Parser) -> Any:
         field = next(f for f in cls.attribute_fields if f.name == "predicate")
         start = parser.offset
         word = parser.parse_string()
@@ -56,12 +61,12 @@ class LLVMOp(Operation):
             parser.error(start, f"unknown predicate '{word}'")
         return field.constraint(word)
 
-    def print_Predicate(self, printer: Any, predicate: Any) -> None:
+    def print_Predicate(self, printer: Printer, predicate: FCmpPredicateAttr | ICmpPredicateAttr) -> None:
         printer.write(f' "{predicate.value}"')
 
     # `syncscope("device")`, nothing for the system scope.
     @classmethod
-    def parse_SyncScope(cls, parser: Any) -> Any:
+    def parse_SyncScope(cls, parser: Parser) -> Any:
         if not parser.parse_optional_keyword("syncscope"):
             return None
         parser.parse_punctuation("(")
@@ -69,7 +74,7 @@ class LLVMOp(Operation):
         parser.parse_punctuation(")")
         return StringAttr(scope)
 
-    def print_SyncScope(self, printer: Any, scope: Any) -> None:
+    def print_SyncScope(self, printer: Printer, scope: StringAttr | None) -> None:
         if scope is not None and scope.value:
             printer.write(f' syncscope("{scope.value}")')
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     Attribute,
@@ -14,6 +14,7 @@ from tileiras.ir import (
     IntegerAttr,
     Location,
     Pure,
+    Type,
     VectorType,
     VerifyError,
     attribute,
@@ -26,6 +27,9 @@ from tileiras.ir import (
 from .base import LLVMOp, aggregate, integer_like, llvm_type, vector_type
 from .types import LLVMArrayType, LLVMStructType
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
 
 class ConstantOp(LLVMOp):
     """A constant: IntegerAttr, FloatAttr, or DenseElementsAttr for a vector."""
@@ -36,7 +40,7 @@ class ConstantOp(LLVMOp):
     res = result(llvm_type, "its value")
     assembly_format = "`(` $value `)` attr-dict `:` type($res)"
 
-    def __init__(self, value: Attribute, type: Any = None, location: Location | None = None) -> None:
+    def __init__(self, value: Attribute, type: Type | None = None, location: Location | None = None) -> None:
         named = {} if location is None else {"location": location}
         super().__init__(value=value, res=value.type if type is None else type, **named)  # type: ignore[attr-defined]
 
@@ -140,7 +144,7 @@ class ShuffleVectorOp(LLVMOp):
             raise VerifyError(f"expected mask positions in -1..{limit - 1}")
 
 
-def member_type(type: Any, position: Sequence[int]) -> Any:
+def member_type(type: LLVMArrayType | LLVMStructType, position: Sequence[int]) -> Any:
     """The type inside a struct or array at a path of positions; raises VerifyError when there is none."""
     for index in position:
         if isinstance(type, LLVMStructType) and 0 <= index < len(type.elements):
@@ -157,10 +161,10 @@ class _MemberOp(LLVMOp):
 
     # A position is written `[0, 1]`.
     @classmethod
-    def parse_Position(cls, parser: Any) -> Any:
+    def parse_Position(cls, parser: Parser) -> Any:
         return DenseArrayAttr(i64, parser.parse_comma_separated(parser.parse_integer, "[", "]"))
 
-    def print_Position(self, printer: Any, position: Any) -> None:
+    def print_Position(self, printer: Printer, position: DenseArrayAttr) -> None:
         printer.write(f"[{', '.join(map(str, position))}]")
 
 

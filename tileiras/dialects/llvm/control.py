@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     AttrSizedOperandSegments,
@@ -23,6 +23,9 @@ from tileiras.ir import (
 
 from .attributes import LoopAnnotationAttr
 from .base import LLVMOp, integer_like
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class _BranchOp(LLVMOp):
@@ -105,7 +108,7 @@ class SwitchOp(_BranchOp):
             raise VerifyError("has duplicate case values")
 
     @classmethod
-    def parse_Cases(cls, parser: Any) -> Any:
+    def parse_Cases(cls, parser: Parser) -> Any:
         from tileiras.ir import i64
 
         default = parser.parse_successor()
@@ -120,7 +123,9 @@ class SwitchOp(_BranchOp):
         values = parser.parse_comma_separated(case, "[", "]")
         return default, DenseArrayAttr(i64, values), destinations
 
-    def print_Cases(self, printer: Any, default: Block, values: Any, destinations: Sequence[Block]) -> None:
+    def print_Cases(
+        self, printer: Printer, default: Block, values: DenseArrayAttr, destinations: Sequence[Block]
+    ) -> None:
         printer.write(" ")
         printer.print_successor(default)
         printer.write(" [")

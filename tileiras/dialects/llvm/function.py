@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     ArrayAttr,
@@ -34,6 +34,10 @@ from tileiras.ir import (
 from .attributes import FastmathFlagsAttr, LinkageAttr
 from .base import LLVMOp, alignment_attribute, check_alignment, llvm_type
 from .types import LLVMFunctionType, LLVMVoidType, is_llvm_type, void
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
 
 KERNEL = "nvvm.kernel"
 """Unit attribute that makes a function an entry."""
@@ -100,11 +104,11 @@ class LLVMFuncOp(LLVMOp):
         cls,
         sym_name: str,
         inputs: Sequence[Any],
-        result: Any = void,
+        result: Type = void,
         *,
         arg_attrs: Sequence[dict[str, Attribute]] | None = None,
         attributes: dict[str, Attribute] | None = None,
-        **named: Any,
+        **named: object,
     ) -> LLVMFuncOp:
         """A function with an empty entry block that has the arguments."""
         op = cls(
@@ -118,7 +122,7 @@ class LLVMFuncOp(LLVMOp):
         return op
 
     @classmethod
-    def declare(cls, sym_name: str, inputs: Sequence[Any], result: Any = void, **named: Any) -> LLVMFuncOp:
+    def declare(cls, sym_name: str, inputs: Sequence[Any], result: Type = void, **named: object) -> LLVMFuncOp:
         """A function that is defined elsewhere, such as in libdevice."""
         return cls(sym_name=StringAttr(sym_name), function_type=LLVMFunctionType(result, inputs), **named)
 
@@ -158,7 +162,7 @@ class LLVMFuncOp(LLVMOp):
         if types != inputs:
             raise VerifyError("entry block arguments do not match the function type")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         if self.linkage is not None and self.linkage.value != "external":
             printer.write(f" {self.linkage.value}")
         printer.write(" ")
@@ -186,7 +190,7 @@ class LLVMFuncOp(LLVMOp):
             printer.print_region(self.regions[0], entry_arguments=False)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> LLVMFuncOp:
+    def parse_custom(cls, parser: Parser) -> LLVMFuncOp:
         linkage = next((LinkageAttr(word) for word in LinkageAttr.cases if parser.parse_optional_keyword(word)), None)
         sym_name = parser.parse_symbol_name()
         arguments: list[Any] = []
@@ -252,7 +256,7 @@ class GlobalOp(LLVMOp):
     addr_space = attribute(IntegerAttr, optional=True)
     alignment = attribute(IntegerAttr, "in bytes", optional=True)
 
-    def __init__(self, *, addr_space: Any = None, alignment: Any = None, **named: Any) -> None:
+    def __init__(self, *, addr_space: int | None = None, alignment: int | None = None, **named: object) -> None:
         if isinstance(addr_space, int):
             addr_space = IntegerAttr(addr_space, i32)
         super().__init__(addr_space=addr_space, alignment=alignment_attribute(alignment), **named)
@@ -268,7 +272,7 @@ class GlobalOp(LLVMOp):
         if self.value is None and self.constant is not None:
             raise VerifyError("a constant needs a value")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(f" {self.linkage.value} ")
         if self.constant is not None:
             printer.write("constant ")
@@ -284,7 +288,7 @@ class GlobalOp(LLVMOp):
         printer.print_type(self.global_type)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> GlobalOp:
+    def parse_custom(cls, parser: Parser) -> GlobalOp:
         linkage = next((word for word in LinkageAttr.cases if parser.parse_optional_keyword(word)), "external")
         attributes: dict[str, Attribute] = {"linkage": LinkageAttr(linkage)}
         if parser.parse_optional_keyword("constant"):

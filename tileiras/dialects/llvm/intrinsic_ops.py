@@ -11,6 +11,7 @@ from tileiras.ir import (
     MemoryRead,
     MemoryWrite,
     Pure,
+    Type,
     VerifyError,
     attribute,
     i1,
@@ -27,7 +28,7 @@ from .types import element_type, llvm_text
 _MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
-def mangled(type: Any) -> str:
+def mangled(type: Type) -> str:
     """A type as it stands in an overloaded intrinsic's name: `v4f32`, `i32`."""
     element = llvm_text(element_type(type))
     element = _MANGLED.get(element, element)

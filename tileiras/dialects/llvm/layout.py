@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.ir import VectorType
+from tileiras.ir import Type, VectorType
 
 from .types import LLVMArrayType, LLVMPointerType, LLVMStructType
 
@@ -17,7 +17,7 @@ SHARED = 3
 """The address space of shared memory."""
 
 
-def size_and_alignment(type: Any) -> tuple[int, int]:
+def size_and_alignment(type: Type) -> tuple[int, int]:
     """Bytes of a value of an LLVM type, and of its natural alignment."""
     if isinstance(type, LLVMPointerType):
         bytes = 4 if type.address_space == SHARED else 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.ir import (
     Attribute,
@@ -31,6 +31,11 @@ from .attributes import SYNC_SCOPES, AtomicBinOpAttr, AtomicOrderingAttr
 from .base import LLVMOp, alignment_attribute, check_alignment, integer_like, llvm_type, pointer, pointer_like
 from .types import LLVMStructType
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+    from .types import LLVMPointerType
+
 DYNAMIC_INDEX = -(2**31)
 """Stands in `rawConstantIndices` for an index that is an operand."""
 
@@ -53,7 +58,13 @@ class GEPOp(LLVMOp):
 
     @classmethod
     def at(
-        cls, base: Value, indices: Sequence[Value | int], elem_type: Any, *, inbounds: bool = True, res: Any = None
+        cls,
+        base: Value,
+        indices: Sequence[Value | int],
+        elem_type: Type,
+        *,
+        inbounds: bool = True,
+        res: LLVMPointerType | VectorType | None = None,
     ) -> GEPOp:
         """The address of `base[indices...]`, each index a value or a number, of type `res` unless it follows.
 
@@ -92,7 +103,7 @@ class GEPOp(LLVMOp):
             raise VerifyError("expected at least one index")
 
     @classmethod
-    def parse_GEPIndices(cls, parser: Any) -> Any:
+    def parse_GEPIndices(cls, parser: Parser) -> Any:
         dynamic: list[Any] = []
 
         def index() -> int:
@@ -105,7 +116,7 @@ class GEPOp(LLVMOp):
         constants = parser.parse_comma_separated(index, "[", "]")
         return dynamic, DenseArrayAttr(i32, constants)
 
-    def print_GEPIndices(self, printer: Any, dynamic: Any, constants: Any) -> None:
+    def print_GEPIndices(self, printer: Printer, dynamic: Sequence[Value], constants: DenseArrayAttr) -> None:
         operands = iter(dynamic)
         printer.write("[")
         for number, constant in enumerate(constants):
@@ -124,13 +135,13 @@ class _AtomicClause(LLVMOp):
     __slots__ = ()
 
     @classmethod
-    def parse_Atomic(cls, parser: Any) -> Any:
+    def parse_Atomic(cls, parser: Parser) -> Any:
         if not parser.parse_optional_keyword("atomic"):
             return None, None
         scope = cls.parse_SyncScope(parser)
         return scope, AtomicOrderingAttr(parser.parse_any_keyword())
 
-    def print_Atomic(self, printer: Any, scope: Any, ordering: Any) -> None:
+    def print_Atomic(self, printer: Printer, scope: StringAttr | None, ordering: AtomicOrderingAttr | None) -> None:
         if ordering is None or ordering.value == "not_atomic":
             return
         printer.write(" atomic")
@@ -138,7 +149,7 @@ class _AtomicClause(LLVMOp):
         printer.write(f" {ordering.value}")
 
 
-def _check_atomic(op: Any, forbidden: tuple[str, ...]) -> None:
+def _check_atomic(op: LoadOp | StoreOp, forbidden: tuple[str, ...]) -> None:
     check_alignment(op.alignment)
     ordering = op.ordering
     if ordering is None or ordering.value == "not_atomic":
@@ -176,7 +187,7 @@ class LoadOp(_AtomicClause):
         " `:` type($addr) `->` type($res)"
     )
 
-    def __init__(self, *operands: Any, alignment: Any = None, **named: Any) -> None:
+    def __init__(self, *operands: Value, alignment: int | None = None, **named: object) -> None:
         super().__init__(*operands, alignment=alignment_attribute(alignment), **named)
 
     def verify_op(self) -> None:
@@ -198,7 +209,7 @@ class StoreOp(_AtomicClause):
         " `:` type($value) `,` type($addr)"
     )
 
-    def __init__(self, *operands: Any, alignment: Any = None, **named: Any) -> None:
+    def __init__(self, *operands: Value, alignment: int | None = None, **named: object) -> None:
         super().__init__(*operands, alignment=alignment_attribute(alignment), **named)
 
     def verify_op(self) -> None:
@@ -216,7 +227,7 @@ class AllocaOp(LLVMOp):
     res = result(pointer)
     assembly_format = "$arraySize `x` $elem_type attr-dict `:` functional-type(operands, results)"
 
-    def __init__(self, *operands: Any, alignment: Any = None, **named: Any) -> None:
+    def __init__(self, *operands: Value, alignment: int | None = None, **named: object) -> None:
         super().__init__(*operands, alignment=alignment_attribute(alignment), **named)
 
     def verify_op(self) -> None:
@@ -249,17 +260,17 @@ class AtomicRMWOp(LLVMOp):
         return [operands[1].type]
 
     @classmethod
-    def parse_BinOp(cls, parser: Any) -> Any:
+    def parse_BinOp(cls, parser: Parser) -> Any:
         return AtomicBinOpAttr(parser.parse_any_keyword().lstrip("_"))
 
-    def print_BinOp(self, printer: Any, op: Any) -> None:
+    def print_BinOp(self, printer: Printer, op: AtomicBinOpAttr) -> None:
         printer.write(" " + AtomicBinOpAttr.spelled.get(op.value, op.value))
 
     @classmethod
-    def parse_Ordering(cls, parser: Any) -> Any:
+    def parse_Ordering(cls, parser: Parser) -> Any:
         return AtomicOrderingAttr(parser.parse_any_keyword())
 
-    def print_Ordering(self, printer: Any, ordering: Any) -> None:
+    def print_Ordering(self, printer: Printer, ordering: AtomicOrderingAttr) -> None:
         printer.write(f" {ordering.value}")
 
     def verify_op(self) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tileiras.ir import FloatType, IntegerType, Type, VectorType, VerifyError
+from tileiras.ir import Attribute, FloatType, IntegerType, Type, VectorType, VerifyError
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class LLVMPointerType(Type):
@@ -22,12 +25,12 @@ class LLVMPointerType(Type):
         if not 0 <= self.address_space < 1 << 24:  # LLVM has 24 bits for it
             raise VerifyError(f"there is no address space {self.address_space}", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         if self.address_space:
             printer.write(f"<{self.address_space}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> LLVMPointerType:
+    def parse_parameters(cls, parser: Parser) -> LLVMPointerType:
         if not parser.parse_optional_punctuation("<"):
             return cls()
         space = parser.parse_integer()
@@ -51,13 +54,13 @@ class LLVMStructType(Type):
     def __new__(cls, elements: Iterable[Type]) -> LLVMStructType:
         return cls.intern((tuple(elements),))  # type: ignore[return-value]
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<(")
         _print_types(printer, self.elements)
         printer.write(")>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> LLVMStructType:
+    def parse_parameters(cls, parser: Parser) -> LLVMStructType:
         parser.parse_punctuation("<")
         elements = parser.parse_comma_separated(lambda: parser.parse_dialect_type("llvm"), "(", ")")
         parser.parse_punctuation(">")
@@ -76,13 +79,13 @@ class LLVMArrayType(Type):
         if not 0 <= self.count < 1 << 63:
             raise VerifyError(f"an array cannot have {self.count} elements", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<{self.count} x ")
         printer.print_type(self.element_type)
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> LLVMArrayType:
+    def parse_parameters(cls, parser: Parser) -> LLVMArrayType:
         parser.parse_punctuation("<")
         count = parser.parse_integer()
         parser.parse_keyword("x")
@@ -102,7 +105,7 @@ class LLVMFunctionType(Type):
     def __new__(cls, result: Type, inputs: Iterable[Type] = ()) -> LLVMFunctionType:
         return cls.intern((result, tuple(inputs)))  # type: ignore[return-value]
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_type(self.result)
         printer.write(" (")
@@ -110,7 +113,7 @@ class LLVMFunctionType(Type):
         printer.write(")>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> LLVMFunctionType:
+    def parse_parameters(cls, parser: Parser) -> LLVMFunctionType:
         parser.parse_punctuation("<")
         result = parser.parse_dialect_type("llvm")
         inputs = parser.parse_comma_separated(lambda: parser.parse_dialect_type("llvm"), "(", ")")
@@ -121,24 +124,24 @@ class LLVMFunctionType(Type):
 void = LLVMVoidType()
 
 
-def _print_types(printer: Any, types: Iterable[Type]) -> None:
+def _print_types(printer: Printer, types: Iterable[Type]) -> None:
     for number, type in enumerate(types):
         if number:
             printer.write(", ")
         printer.print_type(type)
 
 
-def element_type(type: Any) -> Any:
+def element_type(type: Type) -> Any:
     """The element of a vector, the type itself otherwise."""
     return type.element_type if isinstance(type, VectorType) else type
 
 
-def element_count(type: Any) -> int:
+def element_count(type: Type) -> int:
     """How many elements a vector has; 1 for any other type."""
     return type.shape[0] if isinstance(type, VectorType) else 1
 
 
-def with_element_type(type: Any, element: Any) -> Any:
+def with_element_type(type: Type, element: Type) -> Any:
     """A vector of as many `element` as `type` has, or `element` for a scalar type."""
     return VectorType(type.shape, element) if isinstance(type, VectorType) else element
 
@@ -146,7 +149,7 @@ def with_element_type(type: Any, element: Any) -> Any:
 _FLOAT_NAMES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 
-def is_llvm_type(type: Any) -> bool:
+def is_llvm_type(type: Attribute) -> bool:
     """Whether LLVM has the type: 8- and 4-bit floats and tf32 must have become integers or f32."""
     if isinstance(type, VectorType):
         return len(type.shape) == 1 and is_llvm_type(type.element_type)
@@ -162,7 +165,7 @@ def is_llvm_type(type: Any) -> bool:
 _texts: dict[Type, str] = {}
 
 
-def llvm_text(type: Any) -> str:
+def llvm_text(type: Type) -> str:
     """The type in LLVM IR's spelling; raises VerifyError for a type that LLVM does not have."""
     text = _texts.get(type)
     if text is None:
@@ -170,7 +173,7 @@ def llvm_text(type: Any) -> str:
     return text
 
 
-def _spell(type: Any) -> str:
+def _spell(type: Type) -> str:
     if isinstance(type, IntegerType):
         return f"i{type.width}"
     if isinstance(type, FloatType) and type.keyword in _FLOAT_NAMES:

@@ -64,6 +64,7 @@ from .tensor import (
     BlockScaledMmaOp,
     BroadcastOp,
     CatOp,
+    Dot,
     DotOp,
     ExtractSliceOp,
     InsertSliceOp,
@@ -85,5 +86,6 @@ __all__ = [
     "LATENCY",
     "LAUNCH_HINTS",
     "NO_TMA",
+    "Dot",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]

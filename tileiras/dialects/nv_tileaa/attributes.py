@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras.ir import Attribute, EnumAttr, FloatAttr, FloatType, IntegerAttr, VerifyError
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class RoundingModeAttr(EnumAttr):
@@ -52,7 +55,7 @@ class PaddingValueAttr(EnumAttr):
     name = "nv_tileaa.padding_value"
     cases = {"zero": 0, "neg_zero": 1, "nan": 2, "pos_inf": 3, "neg_inf": 4}
 
-    def of(self, type: Any) -> FloatAttr | IntegerAttr:
+    def of(self, type: FloatType) -> FloatAttr | IntegerAttr:
         """The attribute of a padding element of an integer or float type; integers are padded with zero."""
         if not isinstance(type, FloatType):
             return IntegerAttr(0, type)
@@ -103,12 +106,12 @@ class DivByAttr(Attribute):
             raise VerifyError(f"expected a run along a dimension, got every {self.every} along {self.along}",
                               prefix=False)  # fmt: skip
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         rest = f", every {self.every} along {self.along}" if self.every is not None else ""
         printer.write(f"<{self.divisor}{rest}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "DivByAttr":
+    def parse_parameters(cls, parser: Parser) -> "DivByAttr":
         parser.parse_punctuation("<")
         divisor = parser.parse_integer()
         every = along = None
@@ -127,11 +130,11 @@ class BoundedAttr(Attribute):
     name = "nv_tileaa.bounded"
     parameters = ("lower", "upper")
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<{'?' if self.lower is None else self.lower}, {'?' if self.upper is None else self.upper}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "BoundedAttr":
+    def parse_parameters(cls, parser: Parser) -> "BoundedAttr":
         parser.parse_punctuation("<")
         lower = None if parser.parse_optional_punctuation("?") else parser.parse_integer()
         parser.parse_punctuation(",")
@@ -149,11 +152,11 @@ class SameElementsAttr(Attribute):
     def __new__(cls, elements: Iterable[int]) -> "SameElementsAttr":
         return cls.intern((tuple(elements),))  # type: ignore[return-value]
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<[{', '.join(map(str, self.elements))}]>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "SameElementsAttr":
+    def parse_parameters(cls, parser: Parser) -> "SameElementsAttr":
         parser.parse_punctuation("<")
         values = parser.parse_comma_separated(parser.parse_integer, "[", "]")
         parser.parse_punctuation(">")
@@ -183,7 +186,7 @@ class KernelSpecAttr(Attribute):
     def with_occupancy(self, occupancy: int) -> "KernelSpecAttr":
         return KernelSpecAttr(self.num_warps, self.num_ctas, occupancy)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         parts = [] if self.num_warps is None else [f"numWarps = {self.num_warps}"]
         parts.append(f"numCtas = {self.num_ctas or 1}")
         if self.occupancy is not None:
@@ -191,7 +194,7 @@ class KernelSpecAttr(Attribute):
         printer.write(f"<{', '.join(parts)}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "KernelSpecAttr":
+    def parse_parameters(cls, parser: Parser) -> "KernelSpecAttr":
         start = parser.offset
         fields: dict[str, Any] = dict.fromkeys(("numWarps", "numCtas", "occupancy"), parser.parse_integer)
         fields["clusterDim"] = lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]")

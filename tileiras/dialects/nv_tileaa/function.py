@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
@@ -36,6 +36,9 @@ from tileiras.ir import (
 from .attributes import AxisAttr, BoundedAttr, DivByAttr, KernelSpecAttr, SameElementsAttr
 from .memory import verify_alignment
 from .types import MemTokenType, PtrType
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 LAUNCH_HINTS = ("nvvm.minctasm", "nvvm.maxnreg", "nvvm.maxclusterrank", "nvvm.cluster_max_blocks")
 """Attributes of a kernel that go to the launch as they are, in the place of what would be chosen."""
@@ -77,7 +80,7 @@ class FuncOp(Operation):
         """10 times the major version and the minor one: 90 of sm_90."""
         return int(_TARGET.fullmatch(self.target_spec.value).group(1))  # type: ignore[union-attr]
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_symbol_name(self.sym_name.value)
         printer.write("(")
@@ -95,7 +98,7 @@ class FuncOp(Operation):
         printer.print_region(self.body, entry_arguments=False)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "FuncOp":
+    def parse_custom(cls, parser: Parser) -> "FuncOp":
         symbol = parser.parse_symbol_name()
         arguments = parser.parse_comma_separated(lambda: parser.parse_argument(with_type=True), "(", ")")
         attributes = parser.parse_optional_attr_dict() if parser.parse_optional_keyword("attributes") else {}

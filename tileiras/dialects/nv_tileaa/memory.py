@@ -6,12 +6,14 @@ without one the operation is unordered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     DYNAMIC,
     AllTypesMatch,
+    Attribute,
     AttrSizedOperandSegments,
     Constraint,
     DenseArrayAttr,
@@ -26,6 +28,7 @@ from tileiras.ir import (
     Pure,
     TensorType,
     UnitAttr,
+    Value,
     VerifyError,
     attribute,
     element_type_of,
@@ -107,7 +110,7 @@ class AddPtrOp(Operation):
     assembly_format = "$pointer `,` $offset attr-dict `:` type($result) `,` type($offset)"
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [operands[0].type]
 
 
@@ -217,7 +220,7 @@ class MakeMemRefOp(Operation):
         return self._extent(self.result.type.strides, self.strides, dim)
 
     @staticmethod
-    def _extent(extents: Any, values: Any, dim: int) -> Any:
+    def _extent(extents: Sequence[int], values: Sequence[Value], dim: int) -> Any:
         if extents[dim] != DYNAMIC:
             return extents[dim]
         return values[sum(extent == DYNAMIC for extent in extents[:dim])]
@@ -388,7 +391,7 @@ class TiledAtomicRMWOp(_Tiled, _Update):
 _HALF_MODES = ("addf", "max", "min")
 
 
-def verify_mode(element: Any, mode: str) -> None:
+def verify_mode(element: FloatType | IntegerType, mode: str) -> None:
     """Raises VerifyError unless elements of the type can be updated in that way."""
     if isinstance(element, FloatType):
         fits = mode in (*_HALF_MODES, "xchg")

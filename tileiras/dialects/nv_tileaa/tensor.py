@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.arith import integer_like
 from tileiras.ir import (
@@ -18,7 +19,9 @@ from tileiras.ir import (
     SingleBlock,
     TensorType,
     Terminator,
+    Type,
     UnitAttr,
+    Value,
     VerifyError,
     attribute,
     element_type_of,
@@ -31,6 +34,9 @@ from tileiras.ir import (
 )
 
 from .attributes import SignednessAttr
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class SplatOp(Operation):
@@ -47,7 +53,7 @@ class SplatOp(Operation):
             raise VerifyError(f"expects elements of type {self.operand.type}, but got {self.result.type.element_type}")
 
 
-def _expect_elements(tensor: TensorType, *types: Any) -> None:
+def _expect_elements(tensor: TensorType, *types: Type) -> None:
     """Raises VerifyError unless `types` are, or have, elements of the tensor's type."""
     for type in types:
         if element_type_of(type) is not tensor.element_type:
@@ -153,7 +159,7 @@ class CatOp(Operation):
             raise VerifyError(f"cannot concatenate {lhs} and {rhs} along dimension {dim} to {whole}")
 
 
-def _verify_slice(part: TensorType, whole: TensorType, coords: Any) -> None:
+def _verify_slice(part: TensorType, whole: TensorType, coords: Sequence[Value]) -> None:
     """Raises VerifyError unless `whole` is made of parts, of which `coords` name one."""
     _expect_elements(whole, part)
     if part.rank != whole.rank or any(n % size for n, size in zip(whole.shape, part.shape)):
@@ -253,7 +259,7 @@ class _Collective(Operation):
         """The shape of the result for an input of this one."""
         return shape
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_operands(self.inputs)
         printer.print_optional_attr_dict(self.attributes)
@@ -269,7 +275,7 @@ class _Collective(Operation):
         printer.print_region(self.body)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> Any:
+    def parse_custom(cls, parser: Parser) -> Any:
         operands = parser.parse_operand_list()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -382,3 +388,6 @@ class BlockScaledMmaOp(Operation):
             raise VerifyError(f"Scale factor vector size mismatch:{a[-1]}, {b[-2]}")
         if self.a.type.shape[-1] % a[-1]:
             raise VerifyError("expects runs of equal length along K")
+
+
+Dot = DotOp | BlockScaledMmaOp

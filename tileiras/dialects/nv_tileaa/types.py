@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras.ir import DYNAMIC, Attribute, FloatType, IntegerType, Type, VerifyError
 
 from .attributes import PaddingValueAttr
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class PtrType(Type):
@@ -19,7 +22,7 @@ class PtrType(Type):
     def __new__(cls, pointee: Type, address_space: int = 1) -> "PtrType":
         return cls.intern((pointee, address_space))  # type: ignore[return-value]
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_type(self.pointee)
         if self.address_space != 1:
@@ -27,7 +30,7 @@ class PtrType(Type):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "PtrType":
+    def parse_parameters(cls, parser: Parser) -> "PtrType":
         parser.parse_punctuation("<")
         pointee = parser.parse_type()
         space = parser.parse_integer() if parser.parse_optional_punctuation(",") else 1
@@ -64,7 +67,7 @@ class MemRefType(Type):
     def rank(self) -> int:
         return len(self.shape)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         for size in self.shape:
             printer.write(f"{_extent(size)}x")
@@ -75,7 +78,7 @@ class MemRefType(Type):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "MemRefType":
+    def parse_parameters(cls, parser: Parser) -> "MemRefType":
         parser.parse_punctuation("<")
         shape = parser.parse_dimension_list()
         element_type = parser.parse_type()
@@ -153,7 +156,7 @@ class TiledViewType(Type):
     def element_type(self) -> Any:
         return self.source.element_type
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<[{', '.join(map(str, self.shape))}], ")
         printer.print_type(self.source)
         if self.dim_map != tuple(range(len(self.shape))):
@@ -168,7 +171,7 @@ class TiledViewType(Type):
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "TiledViewType":
+    def parse_parameters(cls, parser: Parser) -> "TiledViewType":
         parser.parse_punctuation("<")
         shape = parser.parse_comma_separated(parser.parse_integer, "[", "]")
         parser.parse_punctuation(",")
@@ -190,6 +193,6 @@ def _extent(value: int) -> str:
     return "?" if value == DYNAMIC else str(value)
 
 
-def parse_extent(parser: Any) -> int:
+def parse_extent(parser: Parser) -> int:
     """An integer or `?`."""
     return DYNAMIC if parser.parse_optional_punctuation("?") else parser.parse_integer()

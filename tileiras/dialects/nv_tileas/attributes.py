@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras import gf2
 from tileiras.ir import Attribute, VerifyError
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 Basis = tuple[int, ...]
 """Coordinates of one tensor element: the image of one bit of a hardware index."""
@@ -68,7 +71,7 @@ class LinearLayoutAttr(Attribute):
         if 1 << held != prod(shape):
             raise VerifyError(f"the layout holds {1 << held} of {prod(shape)} elements")
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         parts = []
         for name, bases in zip(IN_DIMENSIONS, self.values):
             if bases or name != "block":
@@ -76,7 +79,7 @@ class LinearLayoutAttr(Attribute):
         printer.write(f"<{', '.join(parts)}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "LinearLayoutAttr":
+    def parse_parameters(cls, parser: Parser) -> "LinearLayoutAttr":
         def bases() -> list[list[int]]:
             return parser.parse_comma_separated(
                 lambda: parser.parse_comma_separated(parser.parse_integer, "[", "]"), "[", "]"
@@ -89,12 +92,12 @@ class LinearLayoutAttr(Attribute):
 class _KeywordAndInteger(Attribute):
     """An attribute of two parameters, a keyword and an integer: `<ld_global, 4>`."""
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         keyword, integer = (getattr(self, name) for name in self.parameters)
         printer.write(f"<{keyword}, {integer}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> Any:
+    def parse_parameters(cls, parser: Parser) -> Any:
         parser.parse_punctuation("<")
         keyword = parser.parse_any_keyword()
         parser.parse_punctuation(",")
@@ -120,11 +123,11 @@ class MmaAtomAttr(Attribute):
     name = "nv_tileas.mma_atom"
     parameters = ("atom",)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f'<"{self.atom}">')
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "MmaAtomAttr":
+    def parse_parameters(cls, parser: Parser) -> "MmaAtomAttr":
         parser.parse_punctuation("<")
         atom = parser.parse_string()
         parser.parse_punctuation(">")

@@ -18,7 +18,7 @@ A buffer of tiles with a layout of registers holds what the registers of each th
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 from tileiras import gf2
 from tileiras.dialects import nv_tileaa as aa
@@ -35,6 +35,7 @@ from tileiras.ir import (
     Operation,
     TensorType,
     Type,
+    Value,
     VerifyError,
     attribute,
     i32,
@@ -45,6 +46,9 @@ from tileiras.ir import (
 )
 
 from .attributes import Basis, CopyAtomAttr, LinearLayoutAttr, flattened, print_bases
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 _WEAK = aa.MemSemanticAttr("weak")
 
@@ -75,11 +79,11 @@ class SharedLayoutAttr(Attribute):
         if any(n & n - 1 for n in shape) or held < len(self.offset):
             raise VerifyError(f"the layout does not hold every element of a tile of shape {list(shape)}")
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<offset = {print_bases(self.offset)}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "SharedLayoutAttr":
+    def parse_parameters(cls, parser: Parser) -> "SharedLayoutAttr":
         parser.parse_punctuation("<")
         parser.parse_keyword("offset")
         parser.parse_punctuation("=")
@@ -130,13 +134,13 @@ class BufferType(Type):
     def bytes(self) -> int:
         return self.stages * self.stage_bytes
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write(f"<{self.stages}, ")
         printer.print_type(self.tile)
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "BufferType":
+    def parse_parameters(cls, parser: Parser) -> "BufferType":
         parser.parse_punctuation("<")
         stages = parser.parse_integer()
         parser.parse_punctuation(",")
@@ -162,13 +166,13 @@ class DeallocTensorOp(Operation):
     assembly_format = "$buffer attr-dict `:` type($buffer)"
 
 
-def check_stage(op: Any) -> None:
+def check_stage(op: Operation) -> None:
     """Raises VerifyError unless `op` names a stage by a number."""
     if op.stage.type is not i32:
         raise VerifyError(f"expects the number of a stage as i32, got {op.stage.type}")
 
 
-def _is_own(op: Any, tile: TensorType, part: Any) -> bool:
+def _is_own(op: CopyOp | StoreTensorOp, tile: TensorType, part: Value | IntegerAttr | None) -> bool:
     """Whether `op` moves each thread's elements between registers and its own place; `part`: of the tile, if any.
 
     Raises VerifyError where the buffer is for that and the tile has another layout.
@@ -185,7 +189,7 @@ class _AsyncLoad(Operation):
 
     mem_semantic = _WEAK
 
-    def _check(self: Any, shape: tuple[int, ...], element: Any) -> None:
+    def _check(self: Any, shape: tuple[int, ...], element: FloatType | IntegerType) -> None:
         check_stage(self)
         tile = self.buffer.type.tile
         if self.buffer.type.is_of_registers:

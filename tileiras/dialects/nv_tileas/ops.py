@@ -220,6 +220,9 @@ class LoadOp(aa.LoadOp):
     layout = attribute(LinearLayoutAttr, optional=True)
 
 
+Load = LoadOp | TiledLoadOp
+
+
 @_counterpart
 class StoreOp(aa.StoreOp):
     name = "nv_tileas.store"
@@ -237,6 +240,9 @@ class AtomicRMWOp(aa.AtomicRMWOp):
 class AtomicCASOp(aa.AtomicCASOp):
     name = "nv_tileas.atomic_cas"
     layout = attribute(LinearLayoutAttr, optional=True)
+
+
+Access = TiledLoadOp | TiledStoreOp | TiledAtomicRMWOp | LoadOp | StoreOp | AtomicRMWOp | AtomicCASOp
 
 
 # ---- tensors ---------------------------------------------------------------------------------------------------------
@@ -324,8 +330,10 @@ class BlockScaledMmaOp(aa.BlockScaledMmaOp):
     operand_layouts = attribute(ArrayAttr, optional=True)
 
 
+Dot = DotOp | BlockScaledMmaOp
+
 DOTS = (DotOp, BlockScaledMmaOp)
-"""Operations with the factors `a` and `b`, the sums `c` to which they add, and perhaps scales of the factors."""
+"""Operations with the operands `a` and `b`, the accumulator `c`, and perhaps scales of the operands."""
 
 
 class ConvertLayoutOp(Operation):

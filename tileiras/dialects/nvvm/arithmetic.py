@@ -14,6 +14,7 @@ from tileiras.dialects.llvm.types import element_count, element_type
 from tileiras.ir import (
     Attribute,
     FloatType,
+    IntegerType,
     Pure,
     StringAttr,
     UnitAttr,
@@ -289,7 +290,7 @@ class CvtOp(NVVMOp):
             raise VerifyError(f"has no instruction from '{source}' to '{target}'")
         return intrinsic(f"{stem}.{self.rounding.value}{'.ftz' if self.ftz is not None else ''}")
 
-    def _spelled(self, type: Any) -> str:
+    def _spelled(self, type: FloatType | IntegerType) -> str:
         if isinstance(type, FloatType):
             return type.keyword
         return ("u" if self.is_unsigned is not None else "s") + str(getattr(type, "width", 0))
@@ -389,7 +390,7 @@ class _UnpackOp(NVVMOp):
         return [VectorType((2,), element)]
 
     @classmethod
-    def _row(cls, kind: Any) -> tuple[str, FloatType]:
+    def _row(cls, kind: StringAttr) -> tuple[str, FloatType]:
         word = getattr(kind, "value", None)
         row = _UNPACKS.get(word) if word in cls.kinds else None
         if row is None:

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
-from tileiras.ir import Attribute, MemoryRead, MemoryWrite, VerifyError, attribute, operand, optional_operand, result
+from tileiras.ir import (
+    Attribute,
+    MemoryRead,
+    MemoryWrite,
+    Type,
+    VerifyError,
+    attribute,
+    operand,
+    optional_operand,
+    result,
+)
 from tileiras.named_tuple import NamedTuple
 
 from .attributes import AtomicOpAttr, MemOrderAttr, MemScopeAttr
@@ -51,7 +61,7 @@ class Form(NamedTuple):
     sm: str
 
 
-def atomic_form(kind: str, type: Any) -> Form | None:
+def atomic_form(kind: str, type: Type) -> Form | None:
     """The instruction for an update of this kind and LLVM type; None where PTX has none on any target."""
     found = FORMS.get((kind, str(type)))
     return Form(*found) if found is not None else None

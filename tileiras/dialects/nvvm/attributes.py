@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.ir import Attribute, DictAttr, EnumAttr, IntegerAttr, UnitAttr, VerifyError, i1
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 TRIPLE = "nvptx64-nvidia-cuda"
 UNROLL_THRESHOLD = 9900000
@@ -26,7 +29,7 @@ class NVVMTargetAttr(Attribute):
     parameters = ("O", "triple", "chip", "features", "flags", "link")
 
     def __new__(
-        cls, O: int = 2, triple: str = TRIPLE, chip: str = "sm_75", features: str = "", flags: Any = None,  # noqa: E741
+        cls, O: int = 2, triple: str = TRIPLE, chip: str = "sm_75", features: str = "", flags: DictAttr | None = None,  # noqa: E741
         link: bool = False,
     ) -> NVVMTargetAttr:  # fmt: skip
         return cls.intern((O, triple, chip, features, flags if flags is not None else DictAttr(), link))  # type: ignore[return-value]
@@ -60,7 +63,7 @@ class NVVMTargetAttr(Attribute):
             if _FEATURE.fullmatch(word) is None:
                 raise VerifyError(f"target has no feature '{word}'", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         parts = [] if self.O == 2 else [f"O = {self.O}"]
         parts += [] if self.triple == TRIPLE else [f'triple = "{self.triple}"']
         parts.append(f'chip = "{self.chip}"')
@@ -72,7 +75,7 @@ class NVVMTargetAttr(Attribute):
         printer.write(f"{', link = true' if self.link else ''}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> NVVMTargetAttr:
+    def parse_parameters(cls, parser: Parser) -> NVVMTargetAttr:
         def boolean() -> bool:
             start = parser.offset
             word = parser.parse_any_keyword()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.dialects.llvm.types import LLVMPointerType, llvm_text
@@ -14,6 +14,7 @@ from tileiras.ir import (
     IntegerAttr,
     MemoryRead,
     MemoryWrite,
+    Value,
     VerifyError,
     attribute,
     i32,
@@ -35,11 +36,19 @@ from .attributes import (
 from .base import NVVMOp, intrinsic
 from .intrinsics import Intrinsic
 
+if TYPE_CHECKING:
+    pass
+
 
 class _MmaOp(NVVMOp):
     """Base of the products: `shape` is M, N and K in one."""
 
-    def __init__(self, *operands: Any, shape: tuple[int, int, int] | None = None, **named: Any) -> None:
+    def __init__(
+        self,
+        *operands: Value | Sequence[Value],
+        shape: tuple[int, int, int] | None = None,
+        **named: object,
+    ) -> None:
         if shape is not None:
             named.update({name: IntegerAttr(size, i32) for name, size in zip("mnk", shape)})
         super().__init__(*operands, **named)
@@ -242,6 +251,6 @@ class CpAsyncWaitAllOp(NVVMOp):
         return intrinsic("cp.async.wait.all")
 
 
-def _check_space(value: Any, space: int) -> None:
+def _check_space(value: Value, space: int) -> None:
     if value.type is not LLVMPointerType(space):
         raise VerifyError(f"expects a pointer into address space {space}, got '{value.type}'")

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects.llvm.types import LLVMPointerType
-from tileiras.ir import AllTypesMatch, Pure, VerifyError, f32, f64, i16, i32, i64, operand, result
+from tileiras.ir import (
+    AllTypesMatch,
+    Attribute,
+    FloatType,
+    IntegerType,
+    Pure,
+    Value,
+    VerifyError,
+    f32,
+    f64,
+    i16,
+    i32,
+    i64,
+    operand,
+    result,
+)
 from tileiras.ir.registry import GeneratedOperations
 
 from .base import EFFECT_TRAITS, NVVMOp, intrinsic
@@ -23,7 +39,7 @@ class SpecialRegisterOp(NVVMOp):
         return intrinsic(self.name.removeprefix("nvvm."))
 
     @classmethod
-    def infer_result_types(cls, operands: Any, attributes: Any) -> list[Any]:
+    def infer_result_types(cls, operands: Sequence[Value], attributes: dict[str, Attribute]) -> list[Any]:
         return [i64 if INTRINSICS[cls.name.removeprefix("nvvm.")].result == "i64" else i32]
 
 
@@ -68,7 +84,7 @@ class MoveOp(NVVMOp):
     assembly_format = "$arg `:` type($arg) attr-dict"
 
     @staticmethod
-    def has(type: Any) -> bool:
+    def has(type: FloatType | IntegerType) -> bool:
         """Whether there is a copy of values of the type."""
         return type in _MOVES
 

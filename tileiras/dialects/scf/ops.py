@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects.arith import bool_like, integer_like
 from tileiras.ir import (
     HasParent,
+    Location,
     MayNotTerminate,
     Operation,
     Pure,
@@ -26,6 +27,9 @@ from tileiras.ir import (
     variadic_operand,
     variadic_result,
 )
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
 
 
 class YieldOp(Operation):
@@ -124,7 +128,7 @@ class ForOp(Operation):
             if not init.type is argument.type is value.type is out.type:
                 raise VerifyError(f"types mismatch between {number}th iter operand and defined value")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" unsigned " if self.unsignedCmp is not None else " ")
         printer.print_operand(self.induction_variable)
         printer.write(" = ")
@@ -152,7 +156,7 @@ class ForOp(Operation):
         printer.print_optional_attr_dict(self.attributes, elided=("unsignedCmp",))
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "ForOp":
+    def parse_custom(cls, parser: Parser) -> "ForOp":
         unsigned = parser.parse_optional_keyword("unsigned")
         variable = parser.parse_argument(with_type=False)
         parser.parse_punctuation("=")
@@ -208,7 +212,7 @@ class IfOp(Operation):
             if yielded != [out.type for out in self.results]:
                 raise VerifyError("region yields types that differ from the operation's results")
 
-    def print_custom(self, printer: Any) -> None:
+    def print_custom(self, printer: Printer) -> None:
         printer.write(" ")
         printer.print_operand(self.condition)
         if self.results:
@@ -225,7 +229,7 @@ class IfOp(Operation):
         printer.print_optional_attr_dict(self.attributes)
 
     @classmethod
-    def parse_custom(cls, parser: Any) -> "IfOp":
+    def parse_custom(cls, parser: Parser) -> "IfOp":
         condition = parser.resolve_operand(parser.parse_operand(), i1)
         types = []
         if parser.parse_optional_punctuation("->"):
@@ -258,7 +262,7 @@ class WhileOp(Operation):
             raise VerifyError("expects the 'after' region to terminate with 'scf.yield'")
 
 
-def ensure_yield(body: Region, location: Any) -> None:
+def ensure_yield(body: Region, location: Location) -> None:
     """Gives a region that the text ended without a terminator its empty `scf.yield`."""
     from tileiras.ir import Block
 

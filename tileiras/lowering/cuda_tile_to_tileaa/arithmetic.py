@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, math, nv_tileaa
 from tileiras.ir import Operation
 
 from .rules import Rule, Table, by_signedness, flag, integer, same
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
 OVERFLOW = {"none": "none", "no_signed_wrap": "nsw", "no_unsigned_wrap": "nuw", "no_wrap": "nsw_nuw"}
 
@@ -42,27 +46,29 @@ FLOAT_PREDICATES = {
 
 
 def _with_overflow(target: type[Operation]) -> Rule:
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(
+        op: cuda_tile.AddIOp | cuda_tile.MulIOp | cuda_tile.SubIOp, args: tuple, rewriter: ConversionRewriter
+    ) -> Any:
         return rewriter.insert(target(*args, overflowFlags=OVERFLOW[op.overflow.value]))
 
     return rule
 
 
-def _negate(op: Any, args: tuple, rewriter: Any) -> Any:
+def _negate(op: cuda_tile.NegIOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     zero = integer(rewriter, 0, args[0].type)
     return rewriter.insert(arith.SubIOp(zero, args[0], overflowFlags=OVERFLOW[op.overflow.value]))
 
 
-def _divide(op: Any, args: tuple, rewriter: Any) -> Any:
+def _divide(op: cuda_tile.DivIOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(DIVISIONS[op.signedness.value, op.rounding.value](*args))
 
 
-def _compare_integers(op: Any, args: tuple, rewriter: Any) -> Any:
+def _compare_integers(op: cuda_tile.CmpIOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     predicate = INTEGER_PREDICATES[op.comparison_predicate.value][op.signedness.value == "unsigned"]
     return rewriter.insert(arith.CmpIOp(*args, predicate=predicate))
 
 
-def _compare_floats(op: Any, args: tuple, rewriter: Any) -> Any:
+def _compare_floats(op: cuda_tile.CmpFOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     predicate = FLOAT_PREDICATES[op.comparison_predicate.value][op.comparison_ordering.value == "unordered"]
     return rewriter.insert(arith.CmpFOp(*args, predicate=predicate))
 
@@ -70,7 +76,7 @@ def _compare_floats(op: Any, args: tuple, rewriter: Any) -> Any:
 def rounded(target: type[Operation]) -> Rule:
     """Carries the rounding mode and flushing over."""
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         named = {"rounding_mode": op.rounding_mode.value, "flush_to_zero": flag(op, "flush_to_zero")}
         return rewriter.insert(target(*args, **{key: value for key, value in named.items() if value is not None}))
 
@@ -80,7 +86,7 @@ def rounded(target: type[Operation]) -> Rule:
 def _extremum(number: type[Operation], propagating: type[Operation]) -> Rule:
     """A NaN operand is ignored unless `propagate_nan` says that it decides."""
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.MaxFOp | cuda_tile.MinFOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         new = rewriter.insert((propagating if flag(op, "propagate_nan") is not None else number)(*args))
         flush = flag(op, "flush_to_zero")
         if flush is not None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa
 from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, Region, UnitAttr, i64
 
 from .rules import Rule, Table
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
+
 
 def _collective(target: type[Operation]) -> Rule:
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.ReduceOp | cuda_tile.ScanOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         types = [rewriter.convert_type(result.type) for result in op.results]
         named: dict[str, Any] = {}
         reverse = op.attributes.get("reverse")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa, scf
 from tileiras.ir import Block, Region
 
 from .rules import Table, flag
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
-def _for(op: Any, args: tuple, rewriter: Any) -> Any:
+
+def _for(op: cuda_tile.ForOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     lower, upper, step, *inits = args
     body = rewriter.convert_region(op.regions[0])
     named = {} if flag(op, "unsignedCmp") is None else {"unsignedCmp": True}
@@ -18,7 +22,7 @@ def _for(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(scf.ForOp(lower, upper, step, inits, results_=types, body=body, **named))
 
 
-def _if(op: Any, args: tuple, rewriter: Any) -> Any:
+def _if(op: cuda_tile.IfOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     types = [rewriter.convert_type(result.type) for result in op.results]
     then_region = rewriter.convert_region(op.regions[0])
     else_region = Region() if _does_nothing(op.regions[1]) else rewriter.convert_region(op.regions[1])
@@ -32,7 +36,7 @@ def _does_nothing(region: Region) -> bool:
     return last is region.blocks[0].first and last is not None and last.name == "cuda_tile.yield" and not last.operands
 
 
-def _loop(op: Any, args: tuple, rewriter: Any) -> Any:
+def _loop(op: cuda_tile.LoopOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """The body is the "before" region, which always runs; "after" hands the carried values on."""
     before = rewriter.convert_region(op.regions[0])
     # The old operations stay in their blocks, behind the new ones, until the conversion is over.
@@ -47,7 +51,7 @@ def _loop(op: Any, args: tuple, rewriter: Any) -> Any:
     return new.results[: len(op.results)]
 
 
-def _yield(op: Any, args: tuple, rewriter: Any) -> Any:
+def _yield(op: cuda_tile.YieldOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Ends a branch of `if`, the function of a reduction, or a loop's body."""
     parent = op.parent_op.name
     if parent in ("cuda_tile.reduce", "cuda_tile.scan"):
@@ -58,7 +62,7 @@ def _yield(op: Any, args: tuple, rewriter: Any) -> Any:
         rewriter.insert(scf.YieldOp(list(args)))
 
 
-def _continue(op: Any, args: tuple, rewriter: Any) -> Any:
+def _continue(op: cuda_tile.ContinueOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     rewriter.insert(scf.YieldOp(list(args)))
 
 

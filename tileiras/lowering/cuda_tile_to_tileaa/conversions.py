@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import FloatAttr, TensorType, element_type_of, f32
 
 from .rules import Table, by_signedness, cast, integer
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
+
 _TRUNCATING = by_signedness(arith.FPToSIOp, arith.FPToUIOp, is_cast=True)
 
 
-def _float_to_float(op: Any, args: tuple, rewriter: Any) -> Any:
+def _float_to_float(op: cuda_tile.FToFOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     result = rewriter.convert_type(op.results[0].type)
     return rewriter.insert(nv_tileaa.FpToFpOp(args[0], rounding_mode=op.rounding_mode.value, result=result))
 
 
-def _float_to_integer(op: Any, args: tuple, rewriter: Any) -> Any:
+def _float_to_integer(op: cuda_tile.FToIOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Only truncation exists, so the rounding mode says nothing.
 
     Saturation is three choices around the plain conversion, since PTX's conversions clamp to the ends of the register

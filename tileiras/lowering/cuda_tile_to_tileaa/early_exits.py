@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileiras.dialects import cuda_tile
-from tileiras.ir import Block, DenseElementsAttr, Operation, Region, Value, VerifyError, i1, i64
+from tileiras.ir import Block, DenseElementsAttr, IntegerType, Operation, Region, Value, VerifyError, i1, i64
 
 EXITS = ("cuda_tile.break", "cuda_tile.continue", "cuda_tile.return")
 
@@ -200,17 +200,17 @@ def _structure_loop(op: Operation) -> None:
     block.append(cuda_tile.YieldOp.create(values, location=op.location))
 
 
-def _constant(element: Any, value: int, block: Block, before: Operation) -> Value:
+def _constant(element: IntegerType, value: int, block: Block, before: Operation) -> Value:
     return _elements(cuda_tile.TileType((), element), bytes([value]), block, before)
 
 
-def _elements(type: Any, data: bytes, block: Block, before: Operation) -> Value:
+def _elements(type: cuda_tile.TileType, data: bytes, block: Block, before: Operation) -> Value:
     value = DenseElementsAttr(type, data, True)
     op = cuda_tile.ConstantOp.create((), (type,), {"value": value}, location=before.location)
     return block.insert_before(op, before).results[0]
 
 
-def _anything(type: Any, block: Block, before: Operation) -> Value:
+def _anything(type: cuda_tile.TileType, block: Block, before: Operation) -> Value:
     """Some value of a type."""
     if isinstance(type, cuda_tile.TokenType):
         op = cuda_tile.MakeTokenOp.create((), (type,), location=before.location)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
@@ -10,8 +10,14 @@ from tileiras.ir import DenseElementsAttr, IntegerAttr, Operation, StringAttr, T
 
 from .rules import Rule, Table, converted
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
-def _entry(op: Any, args: tuple, rewriter: Any) -> None:
+    from . import TargetSpec
+
+
+def _entry(op: cuda_tile.EntryOp, args: tuple, rewriter: ConversionRewriter) -> None:
     for number, type in enumerate(op.function_type.inputs):
         if type.name != "cuda_tile.tile":
             # The dialect allows it, but a launch has no such value to give.
@@ -31,7 +37,7 @@ def _entry(op: Any, args: tuple, rewriter: Any) -> None:
     )
 
 
-def _kernel_spec(op: Any, data: Any) -> Any:
+def _kernel_spec(op: cuda_tile.EntryOp, data: TargetSpec) -> Any:
     """The launch shape as far as it is forced, by the options first, then by the source's hints for the target."""
     hints = op.optimization_hints
 
@@ -43,12 +49,14 @@ def _kernel_spec(op: Any, data: Any) -> Any:
     return nv_tileaa.KernelSpecAttr(num_warps, num_ctas, hint("occupancy"))
 
 
-def _return(op: Any, args: tuple, rewriter: Any) -> None:
+def _return(op: cuda_tile.ReturnOp, args: tuple, rewriter: ConversionRewriter) -> None:
     rewriter.insert(nv_tileaa.ReturnOp())
 
 
 def _per_axis(target: type[Operation]) -> Rule:
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(
+        op: cuda_tile.GetNumTileBlocksOp | cuda_tile.GetTileBlockIdOp, args: tuple, rewriter: ConversionRewriter
+    ) -> Any:
         return [
             rewriter.insert(target(axis=axis, result=rewriter.convert_type(result.type))).results[0]
             for axis, result in zip("xyz", op.results)
@@ -57,7 +65,7 @@ def _per_axis(target: type[Operation]) -> Rule:
     return rule
 
 
-def _global(op: Any, args: tuple, rewriter: Any) -> None:
+def _global(op: cuda_tile.GlobalOp, args: tuple, rewriter: ConversionRewriter) -> None:
     named: dict[str, Any] = {"constant": op.constant} if op.constant is not None else {}
     if op.alignment.value > 0:
         # The language takes any number, of which the vendor's compiler uses the highest bit.
@@ -80,16 +88,16 @@ PREDICATES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _assume(op: Any, args: tuple, rewriter: Any) -> Any:
+def _assume(op: cuda_tile.AssumeOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     predicate = PREDICATES[op.predicate.name](op.predicate)
     return rewriter.insert(nv_tileaa.AssumeOp(args[0], predicate=predicate))
 
 
-def _assert(op: Any, args: tuple, rewriter: Any) -> None:
+def _assert(op: cuda_tile.AssertOp, args: tuple, rewriter: ConversionRewriter) -> None:
     rewriter.insert(nv_tileaa.AssertOp(args[0], message=op.message))
 
 
-def _print(op: Any, args: tuple, rewriter: Any) -> Any:
+def _print(op: cuda_tile.PrintTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     values = [rewriter.value(value) for value in op.args]
     after = converted(rewriter, op.token)
     return rewriter.insert(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import math, nv_tileaa
 from tileiras.ir import Operation, UnitAttr
@@ -10,11 +10,15 @@ from tileiras.ir import Operation, UnitAttr
 from .arithmetic import rounded
 from .rules import Rule, Table, flag, same
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
+
 
 def _function(target: type[Operation]) -> Rule:
     """Carries flushing over, and rounding `approx` as the permission to approximate."""
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.FloatUnary, args: tuple, rewriter: ConversionRewriter) -> Any:
         mode = getattr(op, "rounding_mode", None)
         named = {
             "flush_to_zero": flag(op, "flush_to_zero"),

@@ -7,15 +7,18 @@ the tensor is masked.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import TensorType, Value, VerifyError, i32, i64
 
 from .rules import integer
 
+if TYPE_CHECKING:
+    from tileiras.ir import ConversionRewriter
 
-def pointers_and_mask(view: Value, indices: list[Value], rewriter: Any) -> tuple[Value, Value]:
+
+def pointers_and_mask(view: Value, indices: list[Value], rewriter: ConversionRewriter) -> tuple[Value, Value]:
     """The pointer of every element of the tile at `indices`, and which of them lie inside the tensor."""
     memref = _memref_of(view)
     shape = view.type.shape
@@ -36,7 +39,7 @@ def pointers_and_mask(view: Value, indices: list[Value], rewriter: Any) -> tuple
     return insert(nv_tileaa.AddPtrOp(base, offset)).results[0], mask
 
 
-def padding(view: Value, rewriter: Any) -> Value | None:
+def padding(view: Value, rewriter: ConversionRewriter) -> Value | None:
     """What elements outside the tensor read as, as a tile; None where the view does not say."""
     if view.type.padding is None:
         return None
@@ -53,7 +56,7 @@ def _memref_of(view: Value) -> Any:
     return memref
 
 
-def _element_indices(index: Value, count: int, rewriter: Any) -> Value:
+def _element_indices(index: Value, count: int, rewriter: ConversionRewriter) -> Value:
     """The indices of `count` elements along a dimension, as a tensor of i64."""
     insert = rewriter.insert
     type = TensorType((count,), i64)
@@ -65,17 +68,17 @@ def _element_indices(index: Value, count: int, rewriter: Any) -> Value:
     return insert(arith.AddIOp(start, wide)).results[0]
 
 
-def _as_i64(value: Any, rewriter: Any) -> Value:
+def _as_i64(value: Value | int, rewriter: ConversionRewriter) -> Value:
     if isinstance(value, int):
         return integer(rewriter, value, i64)
     return value if value.type is i64 else rewriter.insert(arith.ExtSIOp(value, result=i64)).results[0]
 
 
-def _splat(value: Value, type: Any, rewriter: Any) -> Value:
+def _splat(value: Value, type: TensorType, rewriter: ConversionRewriter) -> Value:
     return rewriter.insert(nv_tileaa.SplatOp(value, result=type)).results[0]
 
 
-def _along(vector: Value, dim: int, shape: tuple[int, ...], rewriter: Any) -> Value:
+def _along(vector: Value, dim: int, shape: tuple[int, ...], rewriter: ConversionRewriter) -> Value:
     """A vector along dimension `dim`, repeated along the others."""
     element = vector.type.element_type
     thin = TensorType([size if d == dim else 1 for d, size in enumerate(shape)], element)

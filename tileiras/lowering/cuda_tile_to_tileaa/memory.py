@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import (
@@ -12,7 +12,9 @@ from tileiras.ir import (
     IntegerAttr,
     Operation,
     SymbolRefAttr,
+    Type,
     UnitAttr,
+    Value,
     VerifyError,
     i1,
     i32,
@@ -22,16 +24,20 @@ from tileiras.ir import (
 from .gather_scatter import padding, pointers_and_mask
 from .rules import Rule, Table, converted, integer, same
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
+
 SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
 
 
-def ordering(op: Any) -> dict[str, Any]:
+def ordering(op: cuda_tile.TileOp) -> dict[str, Any]:
     scope = op.memory_scope
     order = {"mem_semantic": op.memory_ordering_semantics.value}
     return order if scope is None else {**order, "mem_scope": SCOPES[scope.value]}
 
 
-def with_hints(new: Any, op: Any, rewriter: Any) -> Any:
+def with_hints(new: Operation, op: cuda_tile.TileOp, rewriter: ConversionRewriter) -> Any:
     """Keeps what the source says for this target about the access."""
     hints = getattr(op, "optimization_hints", None)
     if hints is not None:
@@ -47,18 +53,18 @@ def with_hints(new: Any, op: Any, rewriter: Any) -> Any:
     return new
 
 
-def result_types(op: Any, rewriter: Any) -> list[Any]:
+def result_types(op: cuda_tile.TileOp, rewriter: ConversionRewriter) -> list[Any]:
     return [rewriter.convert_type(result.type) for result in op.results]
 
 
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _make_token(op: Any, args: tuple, rewriter: Any) -> Any:
+def _make_token(op: cuda_tile.MakeTokenOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(nv_tileaa.CreateMemTokenOp(result=nv_tileaa.MemTokenType()))
 
 
-def _join_tokens(op: Any, args: tuple, rewriter: Any) -> Any:
+def _join_tokens(op: cuda_tile.JoinTokensOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     if len(args) == 1:
         return args[0]
     if not args:
@@ -69,18 +75,18 @@ def _join_tokens(op: Any, args: tuple, rewriter: Any) -> Any:
 # ---- views -----------------------------------------------------------------------------------------------------------
 
 
-def _make_tensor_view(op: Any, args: tuple, rewriter: Any) -> Any:
+def _make_tensor_view(op: cuda_tile.MakeTensorViewOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     sizes = converted(rewriter, op.dynamicShape)
     strides = converted(rewriter, op.dynamicStrides)
     type = rewriter.convert_type(op.results[0].type)
     return rewriter.insert(nv_tileaa.MakeMemRefOp(args[0], sizes, strides, result=type))
 
 
-def _make_view(op: Any, args: tuple, rewriter: Any) -> Any:
+def _make_view(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(nv_tileaa.BlockTileOp(args[0], result=rewriter.convert_type(op.results[0].type)))
 
 
-def _size(memref: Any, dim: int, type: Any, rewriter: Any) -> Any:
+def _size(memref: Value, dim: int, type: Type, rewriter: ConversionRewriter) -> Any:
     """The size of a dimension as a value of an integer type."""
     extent = memref.type.shape[dim]
     if extent != DYNAMIC:
@@ -88,12 +94,12 @@ def _size(memref: Any, dim: int, type: Any, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.GetDimSizeOp(memref, dim=IntegerAttr(dim, i64), result=type)).results[0]
 
 
-def _tensor_shape(op: Any, args: tuple, rewriter: Any) -> Any:
+def _tensor_shape(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     types = result_types(op, rewriter)
     return [_size(args[0], dim, type, rewriter) for dim, type in enumerate(types)]
 
 
-def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
+def _index_space_shape(op: cuda_tile.GetIndexSpaceShapeOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Tiles along each dimension of the view: the memref's size over the distance between tiles, rounded up.
 
     A sparse dimension is indexed element by element.
@@ -119,7 +125,7 @@ def _index_space_shape(op: Any, args: tuple, rewriter: Any) -> Any:
 # ---- accesses --------------------------------------------------------------------------------------------------------
 
 
-def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
+def _load_view(op: cuda_tile.LoadViewTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     data, token = result_types(op, rewriter)
     view, indices, after = rewriter.value(op.view), converted(rewriter, op.index), converted(rewriter, op.token)
     named = {"data": data, "result_token": token, **ordering(op)}
@@ -132,7 +138,7 @@ def _load_view(op: Any, args: tuple, rewriter: Any) -> Any:
     return with_hints(rewriter.insert(new), op, rewriter)
 
 
-def _check_padding(view: Any) -> None:
+def _check_padding(view: nv_tileaa.TiledViewType) -> None:
     """Raises VerifyError for padding that the element type has no number for."""
     element = view.element_type
     if view.padding is None or not isinstance(element, FloatType):
@@ -147,7 +153,7 @@ def _check_padding(view: Any) -> None:
 def _view_update(target: type[Operation], value: str) -> Rule:
     """A store, or with a mode an atomic reduction, of the operand called `value`."""
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.StoreViewTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         mode = getattr(op, "mode", None)
         named = {"result_token": nv_tileaa.MemTokenType(), **ordering(op)}
         if mode is not None:
@@ -165,7 +171,7 @@ def _view_update(target: type[Operation], value: str) -> Rule:
     return rule
 
 
-def _load_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
+def _load_pointers(op: cuda_tile.LoadPtrTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     data, token = result_types(op, rewriter)
     new = nv_tileaa.LoadOp(
         rewriter.value(op.source),
@@ -179,7 +185,7 @@ def _load_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
     return with_hints(rewriter.insert(new), op, rewriter)
 
 
-def _store_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
+def _store_pointers(op: cuda_tile.StorePtrTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     new = nv_tileaa.StoreOp(
         rewriter.value(op.destination),
         rewriter.value(op.value),
@@ -191,7 +197,7 @@ def _store_pointers(op: Any, args: tuple, rewriter: Any) -> Any:
     return with_hints(rewriter.insert(new), op, rewriter)
 
 
-def _atomic_rmw(op: Any, args: tuple, rewriter: Any) -> Any:
+def _atomic_rmw(op: cuda_tile.AtomicRMWTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     data, token = result_types(op, rewriter)
     return rewriter.insert(
         nv_tileaa.AtomicRMWOp(
@@ -207,7 +213,7 @@ def _atomic_rmw(op: Any, args: tuple, rewriter: Any) -> Any:
     )
 
 
-def _atomic_cas(op: Any, args: tuple, rewriter: Any) -> Any:
+def _atomic_cas(op: cuda_tile.AtomicCASTkoOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     data, token = result_types(op, rewriter)
     return rewriter.insert(
         nv_tileaa.AtomicCASOp(
@@ -226,14 +232,14 @@ def _atomic_cas(op: Any, args: tuple, rewriter: Any) -> Any:
 # ---- globals ---------------------------------------------------------------------------------------------------------
 
 
-def _get_global(op: Any, args: tuple, rewriter: Any) -> Any:
+def _get_global(op: cuda_tile.GetGlobalOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     symbol = op.attributes["name"]
     reference = symbol if isinstance(symbol, SymbolRefAttr) else SymbolRefAttr(symbol.value)
     result = rewriter.convert_type(op.results[0].type)
     return rewriter.insert(nv_tileaa.GetGlobalOp(symbol=reference, result=result))
 
 
-def _alloca(op: Any, args: tuple, rewriter: Any) -> Any:
+def _alloca(op: cuda_tile.AllocaOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     named = {"global_": op.global_} if op.global_ is not None else {}
     result = rewriter.convert_type(op.results[0].type)
     return rewriter.insert(nv_tileaa.AllocaOp(num_elem=op.num_elem, alignment=op.alignment, result=result, **named))
@@ -247,7 +253,7 @@ def end_lifetimes(module: Operation) -> None:
 
 
 def _token_step(target: type[Operation]) -> Rule:
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
         return rewriter.insert(target(*args, result=nv_tileaa.MemTokenType()))
 
     return rule

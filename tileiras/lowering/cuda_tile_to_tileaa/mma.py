@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa
 
 from .rules import Table, flag
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
-def _mmaf(op: Any, args: tuple, rewriter: Any) -> Any:
+
+def _mmaf(op: cuda_tile.MmaFOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     new = rewriter.insert(nv_tileaa.DotOp(*args, result=args[2].type))
     fast = flag(op, "fast_acc")
     if fast is not None:
@@ -17,7 +21,7 @@ def _mmaf(op: Any, args: tuple, rewriter: Any) -> Any:
     return new
 
 
-def _mmai(op: Any, args: tuple, rewriter: Any) -> Any:
+def _mmai(op: cuda_tile.MmaIOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(
         nv_tileaa.DotOp(
             *args,
@@ -28,7 +32,7 @@ def _mmai(op: Any, args: tuple, rewriter: Any) -> Any:
     )
 
 
-def _mmaf_scaled(op: Any, args: tuple, rewriter: Any) -> Any:
+def _mmaf_scaled(op: cuda_tile.MmaFScaledOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     lhs, rhs, acc, lhs_scale, rhs_scale = args
     return rewriter.insert(nv_tileaa.BlockScaledMmaOp(lhs, rhs, acc, lhs_scale, rhs_scale, result=acc.type))
 

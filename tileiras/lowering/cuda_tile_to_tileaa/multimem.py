@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError
 from tileiras.dialects import nv_tileaa
-from tileiras.ir import FloatType, UnitAttr
+from tileiras.ir import FloatType, Operation, UnitAttr
 from tileiras.targets import target
 
 from .memory import ordering, result_types, with_hints
 from .rules import Table, converted
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
-def _refuse_without_multicast(op: Any, rewriter: Any) -> None:
+
+def _refuse_without_multicast(op: Operation, rewriter: ConversionRewriter) -> None:
     gpu_name = rewriter.data.gpu_name
     if not target(gpu_name).has("multicast_memory"):
         message = f"Incompatibility with architecture '{gpu_name}': multicast pointers require sm_90 or newer"
         raise CompileError.at(op.location, message)
 
 
-def _mode(op: Any) -> str:
+def _mode(op: Operation) -> str:
     """The kind of reduction as an atomic operation's mode."""
     kind = op.reduction.value
     return "addf" if kind == "add" and isinstance(op.view.type.tile_type.element_type, FloatType) else kind
 
 
-def _operands(op: Any, rewriter: Any) -> tuple[Any, Any, Any]:
+def _operands(op: Operation, rewriter: ConversionRewriter) -> tuple[Any, Any, Any]:
     return rewriter.value(op.view), converted(rewriter, op.index), converted(rewriter, op.token)
 
 
-def _load(op: Any, args: tuple, rewriter: Any) -> Any:
+def _load(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     _refuse_without_multicast(op, rewriter)
     data, token = result_types(op, rewriter)
     named = {"data": data, "result_token": token, "reduction": _mode(op), **ordering(op)}
     return with_hints(rewriter.insert(nv_tileaa.TiledLoadOp(*_operands(op, rewriter), **named)), op, rewriter)
 
 
-def _store(op: Any, args: tuple, rewriter: Any) -> Any:
+def _store(op: Operation, args: tuple, rewriter: ConversionRewriter) -> Any:
     _refuse_without_multicast(op, rewriter)
     named: dict[str, Any] = {"result_token": nv_tileaa.MemTokenType(), "multicast": UnitAttr(), **ordering(op)}
     cls: Any = nv_tileaa.TiledStoreOp
@@ -47,7 +51,7 @@ def _store(op: Any, args: tuple, rewriter: Any) -> Any:
     return with_hints(rewriter.insert(cls(data, *_operands(op, rewriter), **named)), op, rewriter)
 
 
-def _preview_call(op: Any, args: tuple, rewriter: Any) -> None:
+def _preview_call(op: cuda_tile.PreviewCallOp, args: tuple, rewriter: ConversionRewriter) -> None:
     """What is called is code for threads, which takes fragments of tiles in layouts that nothing documents."""
     message = f"'{op.name}' op calls '@{op.callee.root}', a function of a tile library, whose code is not linked here"
     raise CompileError.at(op.location, message)

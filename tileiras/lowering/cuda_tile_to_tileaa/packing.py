@@ -6,7 +6,7 @@ byte, the first in its lowest bits.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.ir import (
@@ -23,8 +23,12 @@ from tileiras.ir import (
 
 from .rules import Table
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
-def _pack(op: Any, args: tuple, rewriter: Any) -> Any:
+
+def _pack(op: cuda_tile.PackOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Bytes as parts of elements, or bytes of two 4-bit elements."""
     source, result = args[0], rewriter.convert_type(op.results[0].type)
     integer = IntegerType(source.type.element_type.width)
@@ -32,14 +36,14 @@ def _pack(op: Any, args: tuple, rewriter: Any) -> Any:
     return _joined(bits, result, rewriter) if integer.width < 8 else _taken_apart(bits, result, rewriter)
 
 
-def _unpack(op: Any, args: tuple, rewriter: Any) -> Any:
+def _unpack(op: cuda_tile.UnpackOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     result = rewriter.convert_type(op.results[0].type)
     bits = result.with_element_type(IntegerType(result.element_type.width))
     spread = _taken_apart if bits.element_type.width < 8 else _joined
     return _bitcast(spread(args[0], bits, rewriter), result, rewriter)
 
 
-def _taken_apart(wide: Value, result: Any, rewriter: Any) -> Value:
+def _taken_apart(wide: Value, result: TensorType, rewriter: ConversionRewriter) -> Value:
     """Integers as several narrower ones each, the lowest bits first."""
     insert = rewriter.insert
     (count,), integer = wide.type.shape, wide.type.element_type
@@ -51,7 +55,7 @@ def _taken_apart(wide: Value, result: Any, rewriter: Any) -> Value:
     return insert(nv_tileaa.ViewOp(parts, result=result)).results[0]
 
 
-def _joined(narrow: Value, result: Any, rewriter: Any) -> Value:
+def _joined(narrow: Value, result: TensorType, rewriter: ConversionRewriter) -> Value:
     """Runs of integers as one wider integer each, the first in the lowest bits."""
     insert = rewriter.insert
     (count,), integer = result.shape, result.element_type
@@ -63,7 +67,7 @@ def _joined(narrow: Value, result: Any, rewriter: Any) -> Value:
     return _union(shifted, rewriter)
 
 
-def _shifts(grid: Any, width: int, rewriter: Any) -> Value:
+def _shifts(grid: TensorType, width: int, rewriter: ConversionRewriter) -> Value:
     """0, `width`, 2 * `width`, ... along the last dimension of `grid`."""
     insert = rewriter.insert
     count, integer = grid.shape[1], grid.element_type
@@ -77,7 +81,7 @@ def _shifts(grid: Any, width: int, rewriter: Any) -> Value:
     return insert(nv_tileaa.BroadcastOp(row, result=grid)).results[0]
 
 
-def _union(grid: Value, rewriter: Any) -> Value:
+def _union(grid: Value, rewriter: ConversionRewriter) -> Value:
     """The elements of each row, which share no bit, joined by "or"."""
     integer = grid.type.element_type
     body = Block((integer, integer))
@@ -94,7 +98,7 @@ def _union(grid: Value, rewriter: Any) -> Value:
     return rewriter.insert(reduce).results[0]
 
 
-def _bitcast(value: Value, type: Any, rewriter: Any) -> Value:
+def _bitcast(value: Value, type: TensorType, rewriter: ConversionRewriter) -> Value:
     return value if value.type is type else rewriter.insert(arith.BitcastOp(value, result=type)).results[0]
 
 

@@ -5,11 +5,15 @@ A rule is a pattern of `tileiras.ir.conversion`; tables map an operation's mnemo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith
-from tileiras.ir import IntegerAttr, Operation, UnitAttr, element_type_of
+from tileiras.ir import IntegerAttr, Operation, Type, UnitAttr, Value, element_type_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
 Rule = Callable[[Any, tuple, Any], Any]
 Table = dict[str, Rule]
@@ -18,7 +22,7 @@ Table = dict[str, Rule]
 def same(target: type[Operation]) -> Rule:
     """The target takes the operands in order and its result type follows from them."""
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         return rewriter.insert(target(*args))
 
     return rule
@@ -27,7 +31,7 @@ def same(target: type[Operation]) -> Rule:
 def cast(target: type[Operation]) -> Rule:
     """The target takes the operand and the converted result type."""
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         return rewriter.insert(target(args[0], result=rewriter.convert_type(op.results[0].type)))
 
     return rule
@@ -37,7 +41,7 @@ def by(attribute: str, choices: Mapping[str, type[Operation]], *, is_cast: bool 
     """The target depends on the word that an enum attribute holds."""
     rules = {word: cast(target) if is_cast else same(target) for word, target in choices.items()}
 
-    def rule(op: Any, args: tuple, rewriter: Any) -> Any:
+    def rule(op: cuda_tile.TileOp, args: tuple, rewriter: ConversionRewriter) -> Any:
         return rules[getattr(op, attribute).value](op, args, rewriter)
 
     return rule
@@ -47,18 +51,18 @@ def by_signedness(signed: type[Operation], unsigned: type[Operation], *, is_cast
     return by("signedness", {"signed": signed, "unsigned": unsigned}, is_cast=is_cast)
 
 
-def flag(op: Any, name: str) -> UnitAttr | None:
+def flag(op: Operation, name: str) -> UnitAttr | None:
     """The unit attribute `name` when the operation has it."""
     return UnitAttr() if op.attributes.get(name) is not None else None
 
 
-def integer(rewriter: Any, value: int, type: Any) -> Any:
+def integer(rewriter: ConversionRewriter, value: int, type: Type) -> Any:
     """A constant of an integer type or of a tensor of them."""
     constant = arith.ConstantOp.splat(IntegerAttr(value, element_type_of(type)), type)
     return rewriter.insert(constant).results[0]
 
 
-def converted(rewriter: Any, old: Any) -> Any:
+def converted(rewriter: ConversionRewriter, old: Value | Sequence[Value] | None) -> Any:
     """What an optional operand, or each of a variadic one, has become."""
     if old is None:
         return None

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, nv_tileaa
-from tileiras.ir import DenseArrayAttr, DenseElementsAttr, FloatAttr, FloatType, IntegerAttr, TensorType, i32, i64
+from tileiras.ir import (
+    DenseArrayAttr,
+    DenseElementsAttr,
+    FloatAttr,
+    FloatType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i32,
+    i64,
+)
 
 from .rules import Table
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import ConversionRewriter
 
-def scalar_attribute(bits: int, type: Any) -> Any:
+
+def scalar_attribute(bits: int, type: FloatType | IntegerType) -> Any:
     """The attribute of a scalar with this bit pattern."""
     return FloatAttr(bits, type) if isinstance(type, FloatType) else IntegerAttr(bits, type)
 
 
-def _constant(op: Any, args: tuple, rewriter: Any) -> Any:
+def _constant(op: cuda_tile.ConstantOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     elements = op.value
     type = rewriter.convert_type(op.results[0].type)
     if isinstance(type, TensorType):
@@ -25,11 +39,11 @@ def _constant(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(arith.ConstantOp(value))
 
 
-def _iota(op: Any, args: tuple, rewriter: Any) -> Any:
+def _iota(op: cuda_tile.IotaOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     return rewriter.insert(nv_tileaa.MakeRangeOp(result=rewriter.convert_type(op.results[0].type)))
 
 
-def _broadcast(op: Any, args: tuple, rewriter: Any) -> Any:
+def _broadcast(op: cuda_tile.BroadcastOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """A scalar that was made a tensor only to be broadcast is splat at once."""
     type = rewriter.convert_type(op.results[0].type)
     if args[0].type is type:
@@ -40,7 +54,7 @@ def _broadcast(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.BroadcastOp(args[0], result=type))
 
 
-def _reshape(op: Any, args: tuple, rewriter: Any) -> Any:
+def _reshape(op: cuda_tile.ReshapeOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     """Between rank 0 and a tile of one element, the scalar is put into or taken out of a tensor."""
     source = args[0]
     type = rewriter.convert_type(op.results[0].type)
@@ -53,7 +67,7 @@ def _reshape(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.ViewOp(source, result=type))
 
 
-def _permute(op: Any, args: tuple, rewriter: Any) -> Any:
+def _permute(op: cuda_tile.PermuteOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     type = rewriter.convert_type(op.results[0].type)
     if not isinstance(type, TensorType):
         return args[0]
@@ -61,19 +75,19 @@ def _permute(op: Any, args: tuple, rewriter: Any) -> Any:
     return rewriter.insert(nv_tileaa.PermuteOp(args[0], permutation=order, result=type))
 
 
-def _cat(op: Any, args: tuple, rewriter: Any) -> Any:
+def _cat(op: cuda_tile.CatOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     type = rewriter.convert_type(op.results[0].type)
     return rewriter.insert(nv_tileaa.CatOp(*args, dim=IntegerAttr(op.dim.value, i64), result=type))
 
 
-def _extract(op: Any, args: tuple, rewriter: Any) -> Any:
+def _extract(op: cuda_tile.ExtractOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     type = rewriter.convert_type(op.results[0].type)
     if not isinstance(type, TensorType):
         return args[0]
     return rewriter.insert(nv_tileaa.ExtractSliceOp(args[0], list(args[1:]), result=type))
 
 
-def _insert(op: Any, args: tuple, rewriter: Any) -> Any:
+def _insert(op: cuda_tile.InsertOp, args: tuple, rewriter: ConversionRewriter) -> Any:
     type = rewriter.convert_type(op.results[0].type)
     if not isinstance(type, TensorType):
         return args[0]

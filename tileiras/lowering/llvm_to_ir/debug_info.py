@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile import DILexicalBlockAttr, DILoc, DISubprogramAttr
@@ -27,6 +27,9 @@ from tileiras.ir import CallSiteLoc, Location, VerifyError
 from tileiras.named_tuple import NamedTuple
 
 from .literals import escaped
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile, debuginfo
 
 PRODUCER = "tileiras"
 
@@ -141,7 +144,7 @@ class DebugMetadata:
         name = escaped(function.subprogram_name)
         return f'{row}, !"{name}", !"{escaped(call.path)}", i32 {call.line}, i32 {call.column}'
 
-    def record(self, op: Any, operand: str) -> str | None:
+    def record(self, op: llvm.DbgDeclareOp | llvm.DbgValueOp, operand: str) -> str | None:
         """The record of an `llvm.intr.dbg.*` operation; None where values are not described.
 
         Raises VerifyError for a second variable with the `arg` of another: LLVM would drop all debug information.
@@ -169,7 +172,7 @@ class DebugMetadata:
         expression = f"!DIExpression({', '.join(map(str, words))})"
         return f"#dbg_{kind}({operand}, {self._variable(variable)}, {expression}, {place})"
 
-    def _variable(self, variable: Any) -> str:
+    def _variable(self, variable: debuginfo.DILocalVariableAttr) -> str:
         file = variable.scope.file
         argument = f"arg: {variable.arg}, " if variable.arg else ""
         return self._node(
@@ -178,7 +181,7 @@ class DebugMetadata:
             f"line: {variable.line}, type: {self._type(variable.type)})"
         )
 
-    def _type(self, type: Any) -> str:
+    def _type(self, type: debuginfo.DebugTypeAttr) -> str:
         from tileiras.dialects import debuginfo
 
         if isinstance(type, debuginfo.DIPointerTypeAttr):
@@ -198,12 +201,12 @@ class DebugMetadata:
             return self._node(f'!DIBasicType(tag: DW_TAG_unspecified_type, name: "{name}")')
         return self._node(f'!DIBasicType(name: "{name}", size: {type.size}, encoding: DW_ATE_{type.encoding.value})')
 
-    def _member(self, struct: Any, number: int) -> str:
+    def _member(self, struct: debuginfo.DIStructTypeAttr, number: int) -> str:
         member = struct.members[number]
         place = f"baseType: {self._type(member)}, size: {member.size}, offset: {struct.offset(number)}"
         return self._node(f'!DIDerivedType(tag: DW_TAG_member, name: "m{number}", {place})')
 
-    def scope(self, scope: Any) -> str:
+    def scope(self, scope: DILexicalBlockAttr | DISubprogramAttr) -> str:
         """The node of a subprogram or lexical block."""
         found = self._scopes.get(scope)
         if found is None:
@@ -215,7 +218,7 @@ class DebugMetadata:
         place = f"line: {block.line}, column: {_column(block.column)}"
         return self._node(f"distinct !DILexicalBlock(scope: {parent}, file: {file}, {place})")
 
-    def _subprogram_node(self, scope: Any) -> str | None:
+    def _subprogram_node(self, scope: DILexicalBlockAttr | DISubprogramAttr) -> str | None:
         if not isinstance(scope, DISubprogramAttr):
             return None
         file = self._file(scope.file.filename, scope.file.directory)
@@ -229,7 +232,7 @@ class DebugMetadata:
             f"type: {kind}, scopeLine: {scope.scope_line or scope.line}, spFlags: {flags}, unit: {unit})"
         )
 
-    def _unit(self, unit: Any) -> str:
+    def _unit(self, unit: cuda_tile.DICompileUnitAttr) -> str:
         if self.unit is None:
             # The unit's directory is what debuggers complete the names of files with, which have theirs already: it is
             # left out where that would not give the same name again.
@@ -249,14 +252,14 @@ class DebugMetadata:
         return self._node(f'!DIFile(filename: "{escaped(name)}", directory: "{escaped(directory)}")')
 
 
-def _twice(variable: Any, other: Any) -> str:
+def _twice(variable: debuginfo.DILocalVariableAttr, other: debuginfo.DILocalVariableAttr) -> str:
     name, known = variable.variable_name, other.variable_name
     if name == known:
         return f"two variables '{name}' with arg = {variable.arg}, which differ in scope, line or type"
     return f"'{name}' has arg = {variable.arg}, which is '{known}' already"
 
 
-def _path(file: Any) -> str:
+def _path(file: cuda_tile.DIFileAttr) -> str:
     """The name that LLVM prints."""
     return file.filename if file.directory == "." else posixpath.join(file.directory, file.filename)
 

@@ -18,6 +18,7 @@ from tileiras.ir import (
     IntegerAttr,
     Operation,
     StringAttr,
+    Type,
     UnitAttr,
     Value,
     VerifyError,
@@ -139,7 +140,7 @@ class FunctionTranslation:
                     names[op.results[0]] = f"%{count}"
                     count += 1
 
-    def _inlined(self, op: Any) -> str:
+    def _inlined(self, op: llvm.LLVMOp) -> str:
         if isinstance(op, llvm.ConstantOp):
             return constant_text(op.value)
         if isinstance(op, llvm.ZeroOp):
@@ -184,7 +185,7 @@ def checked_symbol(name: str, op: Operation) -> str:
     return name
 
 
-def _parameter(kind: Any, attributes: dict[str, Any]) -> str:
+def _parameter(kind: Type, attributes: dict[str, Any]) -> str:
     words = [llvm_text(kind)]
     if "llvm.noalias" in attributes:
         words.append("noalias")

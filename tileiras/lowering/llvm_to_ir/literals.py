@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from tileiras.dialects.llvm.types import llvm_text
-from tileiras.ir import Attribute, DenseElementsAttr, FloatAttr, IntegerAttr, StringAttr, VerifyError, element_size
+from tileiras.ir import (
+    Attribute,
+    DenseElementsAttr,
+    FloatAttr,
+    FloatType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    VerifyError,
+    element_size,
+)
 
 
-def float_text(bits: int, type: Any) -> str:
+def float_text(bits: int, type: FloatType) -> str:
     """A float from its bit pattern.
 
     LLVM writes half as 0xH, bfloat as 0xR, and both float and double as the 64 bits of a double.
@@ -36,7 +45,7 @@ def _widen(bits: int) -> int:
     return wide
 
 
-def _scalar(bits: int, type: Any) -> str:
+def _scalar(bits: int, type: FloatType | IntegerType) -> str:
     width = getattr(type, "width", 0)
     if hasattr(type, "keyword"):
         return float_text(bits, type)

@@ -17,6 +17,7 @@ from tileiras.dialects.nvvm.attributes import NVVMTargetAttr
 from tileiras.ir import (
     ArrayAttr,
     DenseArrayAttr,
+    DenseElementsAttr,
     Location,
     Operation,
     StringAttr,
@@ -260,7 +261,7 @@ def _used_elsewhere(variables: Iterable[llvm.GlobalOp]) -> list[str]:
     return [f'@llvm.compiler.used = appending global {kind} [{values}], section "llvm.metadata"\n']
 
 
-def _initial_value(value: Any) -> str:
+def _initial_value(value: DenseElementsAttr | StringAttr) -> str:
     from tileiras.ir import DenseElementsAttr
 
     if isinstance(value, DenseElementsAttr) and not value.is_splat:

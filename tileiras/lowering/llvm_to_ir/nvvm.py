@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tileiras.dialects.llvm.types import element_type, llvm_text
 from tileiras.dialects.nvvm.base import Assembly, NVVMOp
 from tileiras.dialects.nvvm.intrinsics import Intrinsic
-from tileiras.ir import VectorType, VerifyError
+from tileiras.ir import Type, VectorType, VerifyError
 from tileiras.requirements import admits, spelled
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write(fn: FunctionTranslation, op: NVVMOp) -> str:
 
 
 def _call(
-    fn: FunctionTranslation, target: Intrinsic | Assembly, result: Any, names: list[str], types: list[Any]
+    fn: FunctionTranslation, target: Intrinsic | Assembly, result: Type | None, names: list[str], types: list[Any]
 ) -> str:
     from .instructions import assembly_text
 

@@ -12,7 +12,7 @@ barrier that ends the reading of the tile before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.analysis.copied_loads import LOADS, feeds_dot, leaves_of
@@ -33,7 +33,7 @@ class Prefetched(NamedTuple):
     tokens: tuple[Value, ...]
 
 
-def prefetched_loads(loop: Any, func: Any) -> list[Prefetched]:
+def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
     """The loads of a loop that can run ahead, as far as registers are left for their tiles; the smallest first."""
     found = []
     for load in [op for op in loop.body.block.operations if isinstance(op, LOADS)]:
@@ -53,7 +53,7 @@ def prefetched_loads(loop: Any, func: Any) -> list[Prefetched]:
     return [each for each in found if each in fitting]
 
 
-def prefetched(loop: Any, loads: Sequence[Any]) -> list[Prefetched] | None:
+def prefetched(loop: scf.ForOp, loads: Sequence[Any]) -> list[Prefetched] | None:
     """These loads of a loop with what they are ordered after; None when one of them cannot run ahead."""
     found = []
     for load in loads:
@@ -64,7 +64,7 @@ def prefetched(loop: Any, loads: Sequence[Any]) -> list[Prefetched] | None:
     return found
 
 
-def prefetch(loop: Any, loads: Sequence[Prefetched]) -> None:
+def prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
     """Rewrites a loop, in place."""
     counter = LoopCounter(loop)
     block = loop.body.block
@@ -107,7 +107,7 @@ def _loaded(
     loads: Sequence[Prefetched],
     tokens: Sequence[Value],
     exists: Value,
-    counter: Any,
+    counter: Callable[[Builder], Value],
     otherwise: Sequence[Value],
 ) -> list[Value]:
     """Tiles and tokens of the iteration `counter(builder)` where it exists, else what is given."""
@@ -128,7 +128,7 @@ def _loaded(
     return list(builder.insert(scf.IfOp.create((exists,), types, {}, (Region([then]), Region([other])))).results)
 
 
-def _again(load: Any, token: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Any:
+def _again(load: tileas.TiledLoadOp, token: Value, values: dict[Value, Value], block: Block, builder: Builder) -> Any:
     """A load for another counter, after what it is ordered after outside of the loop."""
     builder.location = load.location
 

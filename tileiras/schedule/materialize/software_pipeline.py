@@ -14,6 +14,7 @@ it is overwritten.  A group is committed in every iteration, copies or not, so t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tileiras.analysis.copied_loads import loads_of
@@ -32,7 +33,7 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 from .register_prefetch import prefetch, prefetched
 
 
-def materialize_loops(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the loops of a function of nv_tileas, in place, as the schedules that they carry say.
 
     A loop that cannot be rewritten so stays as it is, with a remark.
@@ -46,7 +47,7 @@ def materialize_loops(func: Any, target: Target, engine: DiagnosticEngine | None
                 engine.remark(loop.location, "Failed to pipeline loop: its loads cannot run ahead as its schedule says")
 
 
-def _materialize(loop: Any, loads: list[Any], atom: CopyAtom | None) -> bool:
+def _materialize(loop: scf.ForOp, loads: list[Any], atom: CopyAtom | None) -> bool:
     schedule = loop.attributes[tileas.LOOP_SCHEDULE]
     if not can_look_ahead(loop):
         return False
@@ -65,7 +66,7 @@ def _materialize(loop: Any, loads: list[Any], atom: CopyAtom | None) -> bool:
 class _Pipeline:
     """The rewriting of one loop."""
 
-    def __init__(self, loop: Any, staged: list[StagedLoad], stages: int, atom: CopyAtom) -> None:
+    def __init__(self, loop: scf.ForOp, staged: list[StagedLoad], stages: int, atom: CopyAtom) -> None:
         self.loop = loop
         self.staged = staged
         self.stages = stages
@@ -93,7 +94,7 @@ class _Pipeline:
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    def _start(self, builder: Builder, exists: Value, counter: Any, stage: Value) -> None:
+    def _start(self, builder: Builder, exists: Value, counter: Callable[[Builder], Value], stage: Value) -> None:
         """If the iteration exists, its copies into `stage`; a group in any case.  `counter(builder)`: its number."""
         body = Block()
         inner = Builder.at_end(body)
@@ -124,7 +125,7 @@ class _Pipeline:
 
             self._start(outer, exists, counter, numbers[s])
 
-    def _head(self, new: Any, read: Value) -> Any:
+    def _head(self, new: scf.ForOp, read: Value) -> Any:
         """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
         the one before stage `read`, is overwritten."""
         head = Builder.at_start(new.body.block)
@@ -162,12 +163,14 @@ class _Pipeline:
         self.loop = new = old.replace_with_additional_yields((read,))
         return new
 
-    def _read_stages(self, new: Any, read: Value, wait: Any) -> None:
+    def _read_stages(self, new: scf.ForOp, read: Value, wait: tileas.AsyncWaitOp) -> None:
         for staged, buffer in zip(self.staged, self.buffers):
             load = staged.load
             made: dict[LinearLayout, Value] = {}
 
-            def reading(layout: LinearLayout, load: Any = load, buffer: Value = buffer, made: dict = made) -> Value:
+            def reading(
+                layout: LinearLayout, load: tileas.Load = load, buffer: Value = buffer, made: dict = made
+            ) -> Value:
                 if layout not in made:
                     type = with_layout(load.data.type, layout)
                     copy = tileas.CopyOp(buffer, read, result=type, location=load.location)

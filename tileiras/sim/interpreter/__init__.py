@@ -15,11 +15,11 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tileiras.ir import Operation
+from tileiras.ir import Block, Operation
 
 from ..errors import sizes_of
 from ..memory import Memory
@@ -31,13 +31,16 @@ from .machine import MEANINGS, InterpreterError, Machine
 from .undefined import RUN, STAND_INS, Run
 from .values import elements_of, width_of
 
+if TYPE_CHECKING:
+    from typing import TextIO
+
 __all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "check_arguments", "interpret", "load_module"]
 
 _FAMILIES = (arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views)
 _MAGIC = b"\x7fTileIR\0"
 
 
-def load_module(source: Any, filename: str | None = None) -> Operation:
+def load_module(source: str, filename: str | None = None) -> Operation:
     """The module that ``source`` holds: bytecode or MLIR text as bytes, text, a path, or a module already read.
 
     Raises CompileError (code 3) when it does not parse or verify, OSError when a path cannot be read.
@@ -125,8 +128,8 @@ def check_arguments(source: Any, entry: str | None, args: Sequence[Any], names: 
 
 
 def interpret(
-    source: Any, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
-    memory: Memory | None = None, output=None, random_runs: int = 1, names: Sequence[str] = (),
+    source: str, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
+    memory: Memory | None = None, output: TextIO | None = None, random_runs: int = 1, names: Sequence[str] = (),
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
 
@@ -178,7 +181,7 @@ def interpret(
     return undefined
 
 
-def _run(run: Run, machine: Machine, block: Any, bound: list) -> None:
+def _run(run: Run, machine: Machine, block: Block, bound: list) -> None:
     """Execute all tile blocks of a grid."""
     token = RUN.set(run)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from ..memory import Memory
 from .rounding import FLOAT_DTYPES, round_to
 from .values import dtype_of, width_of, wrap
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def _is_memory_for(array: np.ndarray, element) -> bool:
+
+def _is_memory_for(array: np.ndarray, element: FloatType | IntegerType) -> bool:
     """An array holds ``element`` when its dtype is the element's, or an integer of the same size for its bits."""
     known = not isinstance(element, FloatType) or element.keyword in FLOAT_DTYPES
     wanted = dtype_of(element) if known else np.dtype(np.uint8)
@@ -31,7 +34,7 @@ def _is_memory_for(array: np.ndarray, element) -> bool:
     return array.dtype.kind in "iu" and (isinstance(element, IntegerType) or wanted.itemsize <= 2)
 
 
-def _scalar(value: Any, element, name: str):
+def _scalar(value: int, element: IntegerType, name: str):
     if isinstance(element, IntegerType):
         try:
             number = operator.index(value.item() if isinstance(value, np.generic | np.ndarray) else value)
@@ -61,7 +64,9 @@ def parameter_names(count: int, names: Sequence[str] = ()) -> list[str]:
     return list(names) or [f"argument {position}" for position in range(count)]
 
 
-def bind_arguments(memory: Memory, types, args, names: Sequence[str] = ()) -> list[np.ndarray]:
+def bind_arguments(
+    memory: Memory, types: Sequence[cuda_tile.TileType], args: Sequence[int | np.ndarray], names: Sequence[str] = ()
+) -> list[np.ndarray]:
     """One rank-0 tile per parameter.  Arrays become allocations of ``memory``; see the package docstring."""
     if len(types) != len(args):
         message = f"the entry has {counted(len(types), 'parameter')}, got {counted(len(args), 'argument')}"

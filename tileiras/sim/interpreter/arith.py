@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .machine import Machine, as_tile, attribute, meaning
 from .rounding import FLOAT_DTYPES, compute, flush
 from .values import dtype_of, signed, undefine, unsigned, wrap
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def flushes(op) -> bool:
+
+def flushes(op: cuda_tile.TileOp) -> bool:
     return "flush_to_zero" in op.attributes
 
 
-def _element(op):
+def _element(op: cuda_tile.TileOp):
     return op.operands[0].type.element_type
 
 
@@ -21,7 +27,7 @@ def _element(op):
 
 
 def _rounded(name: str):
-    def apply(machine: Machine, op):
+    def apply(machine: Machine, op: cuda_tile.AddFOp | cuda_tile.SubFOp):
         mode = attribute(op, "rounding_mode", "nearest_even")
         return compute(name, machine.operands(op), _element(op).keyword, mode, flushes(op))
 
@@ -33,7 +39,7 @@ for _mnemonic, _name in {"addf": "add", "subf": "sub", "mulf": "mul", "fma": "fm
 
 
 @meaning("divf", elementwise=True)
-def divf(machine, op):
+def divf(machine: Machine, op: cuda_tile.DivFOp):
     mode = attribute(op, "rounding_mode", "nearest_even")
     lhs, rhs = machine.operands(op)
     exact = compute("div", [lhs, rhs], _element(op).keyword, "nearest_even" if mode in ("approx", "full") else mode,
@@ -47,23 +53,23 @@ def divf(machine, op):
 
 
 @meaning("sqrt", elementwise=True)
-def sqrt(machine, op):
+def sqrt(machine: Machine, op: cuda_tile.SqrtOp):
     mode = attribute(op, "rounding_mode", "nearest_even")
     mode = "nearest_even" if mode in ("approx", "full") else mode
     return compute("sqrt", machine.operands(op), _element(op).keyword, mode, flushes(op))
 
 
 @meaning("absf", elementwise=True)
-def absf(machine, op):
+def absf(machine: Machine, op: cuda_tile.AbsFOp):
     return as_tile(np.abs(machine[op.operands[0]]), dtype_of(_element(op)))
 
 
 @meaning("negf", elementwise=True)
-def negf(machine, op):
+def negf(machine: Machine, op: cuda_tile.NegFOp):
     return as_tile(np.negative(machine[op.operands[0]]), dtype_of(_element(op)))
 
 
-def _extremum(machine: Machine, op, sign: int):
+def _extremum(machine: Machine, op: cuda_tile.MaxFOp | cuda_tile.MinFOp, sign: int):
     """IEEE 754-2019 maximum/minimum (propagate_nan) or maximumNumber/minimumNumber; -0 orders below +0."""
     lhs, rhs = machine.operands(op)
     if flushes(op):
@@ -79,12 +85,12 @@ def _extremum(machine: Machine, op, sign: int):
 
 
 @meaning("maxf", elementwise=True)
-def maxf(machine, op):
+def maxf(machine: Machine, op: cuda_tile.MaxFOp):
     return _extremum(machine, op, 1)
 
 
 @meaning("minf", elementwise=True)
-def minf(machine, op):
+def minf(machine: Machine, op: cuda_tile.MinFOp):
     return _extremum(machine, op, -1)
 
 
@@ -99,7 +105,7 @@ _PREDICATES = {
 
 
 @meaning("cmpf", elementwise=True)
-def cmpf(machine, op):
+def cmpf(machine: Machine, op: cuda_tile.CmpFOp):
     lhs, rhs = (np.asarray(v).astype(np.float64) for v in machine.operands(op))
     holds = _PREDICATES[op.attributes["comparison_predicate"].value](lhs, rhs)
     unordered = np.isnan(lhs) | np.isnan(rhs)
@@ -111,11 +117,11 @@ def cmpf(machine, op):
 # -- integers ------------------------------------------------------------------------------------------------------
 
 
-def _is_signed(op) -> bool:
+def _is_signed(op: cuda_tile.TileOp) -> bool:
     return attribute(op, "signedness", "signed") == "signed"
 
 
-def _read(machine: Machine, op) -> list[np.ndarray]:
+def _read(machine: Machine, op: cuda_tile.CmpIOp | cuda_tile.DivIOp | cuda_tile.RemIOp) -> list[np.ndarray]:
     """The operands in the signedness of the operation."""
     read = signed if _is_signed(op) else unsigned
     width = _element(op).width
@@ -123,7 +129,7 @@ def _read(machine: Machine, op) -> list[np.ndarray]:
 
 
 @meaning("cmpi", elementwise=True)
-def cmpi(machine, op):
+def cmpi(machine: Machine, op: cuda_tile.CmpIOp):
     lhs, rhs = _read(machine, op)
     return np.asarray(_PREDICATES[op.attributes["comparison_predicate"].value](lhs, rhs))
 
@@ -131,13 +137,23 @@ def cmpi(machine, op):
 _WRAPPING = {"addi": np.add, "subi": np.subtract, "muli": np.multiply}
 
 
-def _wide(function, operands, width, read):
+def _wide(
+    function: Callable[..., np.ndarray],
+    operands: Sequence[np.ndarray],
+    width: int,
+    read: Callable[[np.ndarray, int], np.ndarray],
+):
     """An operation in Python integers, for the overflow rule of 64-bit operands."""
     wide = [read(v, width).astype(object if width == 64 else np.int64) for v in operands]
     return np.asarray(function(*wide))
 
 
-def _overflow_undefined(op, result, operands, function):
+def _overflow_undefined(
+    op: cuda_tile.AddIOp | cuda_tile.MulIOp | cuda_tile.SubIOp,
+    result: np.ndarray,
+    operands: Sequence[int | np.ndarray],
+    function: Callable[..., np.ndarray],
+):
     """``result`` with undefined elements where the overflow attribute promises what does not hold."""
     promise = attribute(op, "overflow", "none")
     if promise == "none":
@@ -153,7 +169,7 @@ def _overflow_undefined(op, result, operands, function):
 
 
 @meaning("addi", "subi", "muli", elementwise=True)
-def wrapping(machine, op):
+def wrapping(machine: Machine, op: cuda_tile.AddIOp | cuda_tile.MulIOp | cuda_tile.SubIOp):
     function = _WRAPPING[op.name.partition(".")[2]]
     width = _element(op).width
     operands = machine.operands(op)
@@ -162,7 +178,7 @@ def wrapping(machine, op):
 
 
 @meaning("negi", elementwise=True)
-def negi(machine, op):
+def negi(machine: Machine, op: cuda_tile.NegIOp):
     width = _element(op).width
     operands = machine.operands(op)
     result = wrap(np.negative(unsigned(operands[0], width)), width)
@@ -170,7 +186,7 @@ def negi(machine, op):
 
 
 @meaning("absi", elementwise=True)
-def absi(machine, op):
+def absi(machine: Machine, op: cuda_tile.AbsIOp):
     width = _element(op).width
     return wrap(np.abs(signed(machine[op.operands[0]], width)), width)
 
@@ -187,11 +203,11 @@ def high_bits(lhs: np.ndarray, rhs: np.ndarray, width: int) -> np.ndarray:
 
 
 @meaning("mulhii", elementwise=True)
-def mulhii(machine, op):
+def mulhii(machine: Machine, op: cuda_tile.MulhiIOp):
     return high_bits(*machine.operands(op), _element(op).width)
 
 
-def _divide(machine: Machine, op):
+def _divide(machine: Machine, op: cuda_tile.DivIOp | cuda_tile.RemIOp):
     """Truncated quotient and remainder, and where they are undefined (zero divisor, signed overflow)."""
     lhs, rhs = _read(machine, op)
     width = _element(op).width
@@ -205,7 +221,7 @@ def _divide(machine: Machine, op):
 
 
 @meaning("divi", elementwise=True)
-def divi(machine, op):
+def divi(machine: Machine, op: cuda_tile.DivIOp):
     lhs, divisor, quotient, remainder, bad = _divide(machine, op)
     mode = attribute(op, "rounding", "zero")
     inexact = remainder != 0
@@ -219,19 +235,19 @@ def divi(machine, op):
 
 
 @meaning("remi", elementwise=True)
-def remi(machine, op):
+def remi(machine: Machine, op: cuda_tile.RemIOp):
     _, _, _, remainder, bad = _divide(machine, op)
     element = _element(op)
     return undefine(wrap(remainder, element.width), bad, element)
 
 
 @meaning("maxi", elementwise=True)
-def maxi(machine, op):
+def maxi(machine: Machine, op: cuda_tile.MaxIOp):
     return wrap(np.maximum(*_read(machine, op)), _element(op).width)
 
 
 @meaning("mini", elementwise=True)
-def mini(machine, op):
+def mini(machine: Machine, op: cuda_tile.MinIOp):
     return wrap(np.minimum(*_read(machine, op)), _element(op).width)
 
 
@@ -239,12 +255,12 @@ _BITWISE = {"andi": np.bitwise_and, "ori": np.bitwise_or, "xori": np.bitwise_xor
 
 
 @meaning("andi", "ori", "xori", elementwise=True)
-def bitwise(machine, op):
+def bitwise(machine: Machine, op: cuda_tile.AndIOp | cuda_tile.OrIOp | cuda_tile.XOrIOp):
     return as_tile(_BITWISE[op.name.partition(".")[2]](*machine.operands(op)), dtype_of(_element(op)))
 
 
 @meaning("shli", elementwise=True)
-def shli(machine, op):
+def shli(machine: Machine, op: cuda_tile.ShLIOp):
     width = _element(op).width
     lhs, amount = (unsigned(v, width) for v in machine.operands(op))
     # The specification says nothing of shifts by the width or more, which MLIR's and LLVM's shifts have no value for.
@@ -262,7 +278,7 @@ def shli(machine, op):
 
 
 @meaning("shri", elementwise=True)
-def shri(machine, op):
+def shri(machine: Machine, op: cuda_tile.ShRIOp):
     width = _element(op).width
     value, amount = machine.operands(op)
     amount = unsigned(amount, width)
@@ -273,6 +289,6 @@ def shri(machine, op):
 
 
 @meaning("select", elementwise=True)
-def select(machine, op):
+def select(machine: Machine, op: cuda_tile.SelectOp):
     condition, chosen, other = machine.operands(op)
     return as_tile(np.where(condition, chosen, other), dtype_of(op.operands[1].type.element_type))

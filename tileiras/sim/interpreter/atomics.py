@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tileiras.ir import FloatType
+from tileiras.ir import FloatType, IntegerType
 
 from .machine import Undefined, meaning
 from .memory import pointee
 from .rounding import compute
 from .values import TOKEN, dtype_of, undefined
 from .views import locate
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+
+    from .machine import Machine
 
 #: AtomicRMWModeAttr keyword -> new value from (old, argument); float addition is added where the format is known.
 _MODES = {
@@ -26,18 +34,25 @@ _MODES = {
 }
 
 
-def _unsigned(function, old, new):
+def _unsigned(function: Callable[..., np.ndarray], old: np.ndarray, new: np.ndarray):
     view = f"uint{old.dtype.itemsize * 8}"
     return function(old.view(view), new.view(view)).view(old.dtype)
 
 
-def _combine(mode: str, element):
+def _combine(mode: str, element: FloatType | IntegerType):
     if mode == "addf":
         return lambda old, new: compute("add", [old, new], element.keyword)
     return _MODES[mode]
 
 
-def _update(machine, addresses, mask, element, function, *arguments) -> np.ndarray:
+def _update(
+    machine: Machine,
+    addresses: np.ndarray,
+    mask: np.ndarray | None,
+    element: FloatType | IntegerType,
+    function: Callable[..., np.ndarray],
+    *arguments: np.ndarray,
+) -> np.ndarray:
     """Apply ``function(old, *arguments)`` to every place where ``mask``; the old elements."""
     dtype = dtype_of(element)
     machine.decide("an address", addresses, mask)
@@ -60,18 +75,18 @@ def _update(machine, addresses, mask, element, function, *arguments) -> np.ndarr
 
 
 @meaning("atomic_rmw_tko")
-def atomic_rmw_tko(machine, op):
+def atomic_rmw_tko(machine: Machine, op: cuda_tile.AtomicRMWTkoOp):
     element = pointee(op.pointers)
     function = _combine(op.attributes["mode"].value, element)
     return _update(machine, machine[op.pointers], machine.get(op.mask), element, function, machine[op.arg]), TOKEN
 
 
 @meaning("atomic_cas_tko")
-def atomic_cas_tko(machine, op):
+def atomic_cas_tko(machine: Machine, op: cuda_tile.AtomicCASTkoOp):
     element = pointee(op.pointers)
     bits = f"int{dtype_of(element).itemsize * 8}"
 
-    def exchange(old, expected, new):
+    def exchange(old: np.ndarray, expected: np.ndarray, new: np.ndarray):
         return np.where(old.view(bits) == expected.view(bits), new, old)
 
     expected, mask = machine[op.cmp], machine.get(op.mask)
@@ -80,7 +95,7 @@ def atomic_cas_tko(machine, op):
 
 
 @meaning("multimem_reduce_view_tko")
-def multimem_reduce_view_tko(machine, op):
+def multimem_reduce_view_tko(machine: Machine, op: cuda_tile.MultimemReduceViewTkoOp):
     """A team of one device: one copy is updated."""
     view = machine[op.view]
     element = view.tensor.element
@@ -93,7 +108,7 @@ def multimem_reduce_view_tko(machine, op):
 
 
 @meaning("atomic_red_view_tko")
-def atomic_red_view_tko(machine, op):
+def atomic_red_view_tko(machine: Machine, op: cuda_tile.AtomicRedViewTkoOp):
     view = machine[op.view]
     element = view.tensor.element
     if view.padding is not None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .machine import Signal, Undefined, meaning
 from .values import signed, unsigned
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import Operation
+
+    from .machine import Machine
+
 
 @meaning("yield", "continue", "break", "return")
-def terminator(machine, op):
+def terminator(machine: Machine, op: Operation):
     return Signal(op.name.partition(".")[2], machine.operands(op))
 
 
 @meaning("if")
-def if_(machine, op):
+def if_(machine: Machine, op: cuda_tile.IfOp):
     machine.decide("a condition", machine[op.operands[0]])
     taken = bool(machine[op.operands[0]])
     regions = op.regions
@@ -28,7 +36,7 @@ def if_(machine, op):
 
 
 @meaning("for")
-def for_(machine, op):
+def for_(machine: Machine, op: cuda_tile.ForOp):
     lower, upper, step = (machine[value] for value in op.operands[:3])
     machine.decide("a bound", lower, upper, step)
     read = unsigned if "unsignedCmp" in op.attributes or "unsigned_cmp" in op.attributes else signed
@@ -51,7 +59,7 @@ def for_(machine, op):
 
 
 @meaning("loop")
-def loop(machine, op):
+def loop(machine: Machine, op: cuda_tile.LoopOp):
     carried = machine.operands(op)
     block = op.regions[0].block
     while True:

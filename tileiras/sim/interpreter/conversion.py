@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tileiras.ir import FLOAT_SEMANTICS, IntegerType
+from tileiras.ir import FLOAT_SEMANTICS, FloatType, IntegerType
 
 from .machine import attribute, meaning
 from .rounding import FLOAT_DTYPES, round_to
 from .values import dtype_of, signed, undefine, unsigned, width_of, wrap
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def _types(op):
+    from .machine import Machine
+
+
+def _types(op: cuda_tile.TileOp):
     return op.operands[0].type.element_type, op.results[0].type.element_type
 
 
@@ -26,7 +33,7 @@ def to_float64_odd(values: np.ndarray) -> np.ndarray:
 
 
 @meaning("itof", elementwise=True)
-def itof(machine, op):
+def itof(machine: Machine, op: cuda_tile.IToFOp):
     source, target = _types(op)
     values = machine[op.operands[0]]
     read = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
@@ -39,7 +46,7 @@ def itof(machine, op):
 
 
 @meaning("ftoi", elementwise=True)
-def ftoi(machine, op):
+def ftoi(machine: Machine, op: cuda_tile.FToIOp):
     """Truncates; to i1, unless it saturates, what is not zero is true, as the vendor's compiler (13.5) has it."""
     _, target = _types(op)
     values = np.asarray(machine[op.operands[0]]).astype(np.float64)
@@ -64,7 +71,7 @@ def ftoi(machine, op):
 
 
 @meaning("ftof", elementwise=True)
-def ftof(machine, op):
+def ftof(machine: Machine, op: cuda_tile.FToFOp):
     """The 8- and 4-bit formats saturate, as the only conversions to them do (PTX ISA, cvt: .satfinite is required)."""
     _, target = _types(op)
     values = np.asarray(machine[op.operands[0]]).astype(np.float64)
@@ -73,7 +80,7 @@ def ftof(machine, op):
 
 
 @meaning("exti", elementwise=True)
-def exti(machine, op):
+def exti(machine: Machine, op: cuda_tile.ExtIOp):
     source, target = _types(op)
     read = signed if attribute(op, "signedness", "signed") == "signed" else unsigned
     values = read(machine[op.operands[0]], source.width)
@@ -81,7 +88,7 @@ def exti(machine, op):
 
 
 @meaning("trunci", elementwise=True)
-def trunci(machine, op):
+def trunci(machine: Machine, op: cuda_tile.TruncIOp):
     source, target = _types(op)
     values = machine[op.operands[0]]
     result = wrap(values, target.width)
@@ -95,7 +102,7 @@ def trunci(machine, op):
 
 
 @meaning("bitcast", elementwise=True)
-def bitcast(machine, op):
+def bitcast(machine: Machine, op: cuda_tile.BitcastOp):
     source, target = _types(op)
     values = np.ascontiguousarray(machine[op.operands[0]]).reshape(np.shape(machine[op.operands[0]]))
     if width_of(source) == 4:
@@ -105,11 +112,11 @@ def bitcast(machine, op):
 
 
 @meaning("int_to_ptr", "ptr_to_int", "ptr_to_ptr", elementwise=True)
-def reinterpret(machine, op):
+def reinterpret(machine: Machine, op: cuda_tile.TileOp):
     return machine[op.operands[0]]
 
 
-def pack_bits(values: np.ndarray, element) -> np.ndarray:
+def pack_bits(values: np.ndarray, element: FloatType) -> np.ndarray:
     """The bytes of a rank-1 tile as they lie in memory, little endian; 4-bit elements lower nibble first."""
     width = getattr(element, "width", 64)
     flat = np.ascontiguousarray(values)
@@ -121,7 +128,7 @@ def pack_bits(values: np.ndarray, element) -> np.ndarray:
     return flat.view(np.uint8)
 
 
-def unpack_bits(data: np.ndarray, element) -> np.ndarray:
+def unpack_bits(data: np.ndarray, element: IntegerType) -> np.ndarray:
     """Inverse of :func:`pack_bits`."""
     width = getattr(element, "width", 64)
     data = np.ascontiguousarray(data).view(np.uint8)
@@ -134,10 +141,10 @@ def unpack_bits(data: np.ndarray, element) -> np.ndarray:
 
 
 @meaning("pack")
-def pack(machine, op):
+def pack(machine: Machine, op: cuda_tile.PackOp):
     return pack_bits(machine[op.operands[0]], _types(op)[0]).view(np.int8)
 
 
 @meaning("unpack")
-def unpack(machine, op):
+def unpack(machine: Machine, op: cuda_tile.UnpackOp):
     return unpack_bits(machine[op.operands[0]], _types(op)[1])

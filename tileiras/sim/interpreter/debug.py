@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tileiras.ir import FloatType, IntegerType
+from tileiras.ir import BlockArgument, FloatType, IntegerType
 
 from .machine import Undefined, meaning
 from .values import TOKEN, TensorView, dtype_of, signed, unsigned
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+
+    from .machine import Machine
 
 
 def _groups(size: int, every: int):
     return (slice(start, min(start + every, size)) for start in range(0, size, every))
 
 
-def _check_div_by(predicate, value, value_type) -> str | None:
+def _check_div_by(predicate: cuda_tile.DivByAttr, value: np.ndarray, value_type: cuda_tile.TileType) -> str | None:
     if isinstance(value, TensorView):
         return None if value.address % predicate.divisor == 0 else f"base address {value.address:#x}"
     element = value_type.element_type
@@ -35,7 +41,7 @@ def _check_div_by(predicate, value, value_type) -> str | None:
     return None if tails_fit else f"groups of {every} that do not count up by {step}"
 
 
-def _check_bounded(predicate, value, value_type) -> str | None:
+def _check_bounded(predicate: cuda_tile.BoundedAttr, value: np.ndarray, value_type: cuda_tile.TileType) -> str | None:
     numbers = np.ravel(signed(value, value_type.element_type.width)).astype(np.int64)
     for bound, outside in ((predicate.lb, np.less), (predicate.ub, np.greater)):
         if bound is not None and outside(numbers, bound).any():
@@ -43,7 +49,9 @@ def _check_bounded(predicate, value, value_type) -> str | None:
     return None
 
 
-def _check_same_elements(predicate, value, value_type) -> str | None:
+def _check_same_elements(
+    predicate: cuda_tile.SameElementsAttr, value: np.ndarray, value_type: cuda_tile.TileType
+) -> str | None:
     values = np.asarray(value)
     sizes = list(predicate.elements)
     starts = [np.arange(extent) // size * size for extent, size in zip(values.shape, sizes)]
@@ -63,7 +71,7 @@ _PREDICATES = {
 _SAME_VALUE = ("cuda_tile.assume", "cuda_tile.reshape", "cuda_tile.broadcast")
 
 
-def _origin(machine, value) -> str:
+def _origin(machine: Machine, value: BlockArgument) -> str:
     """What a value of the kernel is: an argument, or a pointer into one; empty where nothing says so."""
     source = value
     while source.defining_op is not None and source.defining_op.name in _SAME_VALUE:
@@ -79,7 +87,7 @@ def _origin(machine, value) -> str:
 
 
 @meaning("assume")
-def assume(machine, op):
+def assume(machine: Machine, op: cuda_tile.AssumeOp):
     value = machine[op.operands[0]]
     predicate = op.attributes["predicate"]
     broken = _PREDICATES[predicate.name](predicate, value, op.operands[0].type)
@@ -90,7 +98,7 @@ def assume(machine, op):
 
 
 @meaning("assert")
-def assert_(machine, op):
+def assert_(machine: Machine, op: cuda_tile.AssertOp):
     condition = np.asarray(machine[op.operands[0]])
     machine.decide("a condition", condition)
     if not condition.all():
@@ -102,7 +110,7 @@ def assert_(machine, op):
 _CONVERSION = re.compile(r"%(%|[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGcsp]))")
 
 
-def _format_element(conversion: str, kind: str, number, element) -> str:
+def _format_element(conversion: str, kind: str, number: float | int, element: FloatType | IntegerType) -> str:
     flags = re.sub(r"(hh|h|ll|l|z|j|t|L)?[a-zA-Z]$", "", conversion)
     if kind in "eEfFgG":
         return f"{flags}{kind}" % float(number)
@@ -120,7 +128,7 @@ def _format_element(conversion: str, kind: str, number, element) -> str:
     return f"{flags}{'d' if kind == 'u' else kind}" % (number if kind == "s" else int(number))
 
 
-def format_tile(conversion: str, kind: str, tile: np.ndarray, element) -> str:
+def format_tile(conversion: str, kind: str, tile: np.ndarray, element: FloatType | IntegerType) -> str:
     """A scalar alone, other tiles as nested brackets."""
     if tile.ndim == 0:
         return _format_element(conversion, kind, tile[()], element)
@@ -128,7 +136,7 @@ def format_tile(conversion: str, kind: str, tile: np.ndarray, element) -> str:
 
 
 @meaning("print_tko")
-def print_tko(machine, op):
+def print_tko(machine: Machine, op: cuda_tile.PrintTkoOp):
     operands = iter(op.args)
 
     def substitute(match: re.Match) -> str:

@@ -15,14 +15,14 @@ import numpy as np
 _SPLIT = 134217729.0  # 2^27 + 1 splits 53 bits into halves
 
 
-def two_sum(a, b):
+def two_sum(a: np.ndarray, b: float | np.ndarray):
     """(s, e) with s = a + b rounded and s + e exact."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
-def two_product(a, b):
+def two_product(a: np.ndarray, b: float | np.ndarray):
     """(p, e) with p = a * b rounded and p + e exact where nothing over- or underflows (Dekker)."""
     product = a * b
     ah = a * _SPLIT
@@ -39,7 +39,7 @@ class DoubleDouble:
     __slots__ = ("high", "low")
     __array_ufunc__ = None  # an array on the left leaves the operation to this class
 
-    def __init__(self, high, low=0.0) -> None:
+    def __init__(self, high: float | np.ndarray, low: float | np.ndarray = 0.0) -> None:
         self.high = np.asarray(high, np.float64)
         self.low = np.asarray(low, np.float64)
 
@@ -49,17 +49,17 @@ class DoubleDouble:
         return cls(high, float(value - Fraction(high)))
 
     @classmethod
-    def sum(cls, a, b) -> "DoubleDouble":
+    def sum(cls, a: np.ndarray, b: float) -> "DoubleDouble":
         return cls(*two_sum(a, b))
 
     @classmethod
-    def product(cls, a, b) -> "DoubleDouble":
+    def product(cls, a: np.ndarray, b: np.ndarray) -> "DoubleDouble":
         return cls(*two_product(a, b))
 
     def __neg__(self) -> "DoubleDouble":
         return DoubleDouble(-self.high, -self.low)
 
-    def __add__(self, other) -> "DoubleDouble":
+    def __add__(self, other: DoubleDouble | float | np.ndarray) -> "DoubleDouble":
         other = _wide(other)
         s, e = two_sum(self.high, other.high)
         t, f = two_sum(self.low, other.low)
@@ -68,20 +68,20 @@ class DoubleDouble:
 
     __radd__ = __add__
 
-    def __sub__(self, other) -> "DoubleDouble":
+    def __sub__(self, other: DoubleDouble | float | np.ndarray) -> "DoubleDouble":
         return self + -_wide(other)
 
-    def __rsub__(self, other) -> "DoubleDouble":
+    def __rsub__(self, other: float) -> "DoubleDouble":
         return -self + other
 
-    def __mul__(self, other) -> "DoubleDouble":
+    def __mul__(self, other: DoubleDouble | float | np.ndarray) -> "DoubleDouble":
         other = _wide(other)
         p, e = two_product(self.high, other.high)
         return DoubleDouble(*_normal(p, e + (self.high * other.low + self.low * other.high)))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other) -> "DoubleDouble":
+    def __truediv__(self, other: DoubleDouble) -> "DoubleDouble":
         other = _wide(other)
         first = self.high / other.high
         rest = self - other * first
@@ -89,14 +89,14 @@ class DoubleDouble:
         third = (rest - other * second).high / other.high
         return DoubleDouble(*_normal(first, second)) + third
 
-    def __rtruediv__(self, other) -> "DoubleDouble":
+    def __rtruediv__(self, other: float) -> "DoubleDouble":
         return _wide(other) / self
 
-    def scaled(self, factor) -> "DoubleDouble":
+    def scaled(self, factor: float | np.ndarray) -> "DoubleDouble":
         """Times powers of two."""
         return DoubleDouble(self.high * factor, self.low * factor)
 
-    def where(self, condition, other: "DoubleDouble") -> "DoubleDouble":
+    def where(self, condition: np.ndarray, other: "DoubleDouble") -> "DoubleDouble":
         """``self`` where the condition holds, else ``other``."""
         return DoubleDouble(np.where(condition, self.high, other.high), np.where(condition, self.low, other.low))
 
@@ -113,11 +113,11 @@ class DoubleDouble:
         return np.where(tiny, np.ldexp((s + (e + self.low)) - anchor, lifted), normal)
 
 
-def _wide(value) -> DoubleDouble:
+def _wide(value: DoubleDouble | float | np.ndarray) -> DoubleDouble:
     return value if isinstance(value, DoubleDouble) else DoubleDouble(value)
 
 
-def _normal(a, b):
+def _normal(a: np.ndarray, b: np.ndarray):
     """The sum of two numbers of which the second is the smaller, as (nearest, rest)."""
     s = a + b
     return s, b - (s - a)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tileiras.diagnostics import Diagnostic, Severity
-from tileiras.ir import Operation, Value
+from tileiras.ir import Block, Operation, Value
 
 from ..errors import SimulationError
 from ..memory import Memory, MemoryAccessError
 from .undefined import RUN
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 class InterpreterError(SimulationError):
@@ -80,7 +83,9 @@ def attribute(op: Operation, name: str, default: str) -> str:
 class Machine:
     """One run: memory, globals and grid, and the values of the tile block that is being executed."""
 
-    def __init__(self, memory: Memory, grid: tuple[int, int, int], globals_: dict[str, int], output) -> None:
+    def __init__(
+        self, memory: Memory, grid: tuple[int, int, int], globals_: dict[str, int], output: TextIO | None
+    ) -> None:
         self.memory = memory
         self.grid = grid
         self.globals = globals_
@@ -106,7 +111,7 @@ class Machine:
         values = self.values
         return [values[operand] for operand in op.operands]
 
-    def decide(self, what: str, *values) -> None:
+    def decide(self, what: str, *values: int | np.ndarray) -> None:
         """Note that the run depends on ``values``: an address, a condition, an index.
 
         Raises Undefined when they are not what they were in a run with other undefined values.
@@ -120,7 +125,7 @@ class Machine:
 
     # -- execution -------------------------------------------------------------------------------------------------
 
-    def run_block(self, block) -> Signal:
+    def run_block(self, block: Block) -> Signal:
         """Execute to the terminator, or to a control operation inside a nested region that leaves the block."""
         plan = self._plan(block)
         before = len(self.allocated)
@@ -147,7 +152,7 @@ class Machine:
                     values[result] = value
         return Signal("end", [])
 
-    def _plan(self, block) -> list:
+    def _plan(self, block: Block) -> list:
         plan = self._plans.get(id(block))
         if plan is None:
             plan = [(op, self._meaning(op), op.results) for op in block.operations]
@@ -169,6 +174,6 @@ class Machine:
         return InterpreterError(Diagnostic(Severity.ERROR, op.location, f"'{op.name}' op {message}", [note]))
 
 
-def as_tile(values: Any, dtype: np.dtype) -> np.ndarray:
+def as_tile(values: int | np.ndarray, dtype: np.dtype) -> np.ndarray:
     """NumPy turns zero-dimensional results into scalars; tiles of rank zero stay arrays."""
     return np.asarray(values).astype(dtype, copy=False)

@@ -6,7 +6,9 @@ nearest result, so that a comparison tests the compiled code's error alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +20,15 @@ from .machine import meaning
 from .rounding import flush, round_to
 from .values import signed
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def _apply(machine, op, function, *, half_through_f32: bool = True):
+    from .machine import Machine
+
+
+def _apply(
+    machine: Machine, op: cuda_tile.TileOp, function: Callable[..., np.ndarray], *, half_through_f32: bool = True
+):
     keyword = op.results[0].type.element_type.keyword
     types = [operand.type.element_type for operand in op.operands]
     operands = [
@@ -37,7 +46,7 @@ def _apply(machine, op, function, *, half_through_f32: bool = True):
 
 def _elementwise(mnemonic: str, name: str) -> None:
     @meaning(mnemonic, elementwise=True)
-    def apply(machine, op):
+    def apply(machine: Machine, op: cuda_tile.FloatUnary):
         is_f64 = op.results[0].type.element_type.keyword == "f64"
         return _apply(machine, op, partial(evaluate, name) if is_f64 else PLAIN[name])
 
@@ -48,9 +57,9 @@ _elementwise("fpowf", "pow")  # texts before 13.4 call it pow
 _elementwise("fpowi", "pow")  # the exponent is signed
 
 
-def _exact(mnemonic: str, function) -> None:
+def _exact(mnemonic: str, function: Callable[..., np.ndarray]) -> None:
     @meaning(mnemonic, elementwise=True)
-    def apply(machine, op):
+    def apply(machine: Machine, op: cuda_tile.CeilOp | cuda_tile.FloorOp | cuda_tile.RemFOp):
         return _apply(machine, op, function, half_through_f32=False)
 
 

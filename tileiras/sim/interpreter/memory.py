@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tileiras.ir import IntegerType
+from tileiras.ir import FloatType, IntegerType, Operation, Value
 
 from ..memory import Memory
 from .machine import Undefined, meaning
@@ -12,8 +14,19 @@ from .rounding import FLOAT_DTYPES
 from .undefined import undefined_bytes
 from .values import TOKEN, dtype_of, undefine, width_of, wrap
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def read_elements(machine, address, offsets: np.ndarray, element, mask) -> np.ndarray:
+    from .machine import Machine
+
+
+def read_elements(
+    machine: Machine,
+    address: int | np.ndarray,
+    offsets: np.ndarray,
+    element: FloatType | IntegerType,
+    mask: np.ndarray | None,
+) -> np.ndarray:
     """Elements at ``address`` plus ``offsets`` elements where ``mask``; others are undefined.
 
     ``address`` is one number or an array shaped like ``offsets``.  An i1 is a byte, true when not zero; two 4-bit
@@ -31,7 +44,14 @@ def read_elements(machine, address, offsets: np.ndarray, element, mask) -> np.nd
     return memory.load(address + offsets * dtype.itemsize, dtype, mask=mask)
 
 
-def write_elements(machine, address, offsets: np.ndarray, element, mask, values: np.ndarray) -> None:
+def write_elements(
+    machine: Machine,
+    address: int | np.ndarray,
+    offsets: np.ndarray,
+    element: FloatType | IntegerType,
+    mask: np.ndarray | None,
+    values: np.ndarray,
+) -> None:
     """Inverse of :func:`read_elements`; of several elements for one place the last in row-major order stays."""
     memory: Memory = machine.memory
     machine.decide("an address", address, mask)
@@ -52,7 +72,7 @@ def write_elements(machine, address, offsets: np.ndarray, element, mask, values:
         memory.store(address + offsets * dtype.itemsize, values.astype(dtype, copy=False), mask=mask)
 
 
-def pointee(value):
+def pointee(value: Value):
     element = value.type.element_type.pointee_type
     if width_of(element) == 4:
         raise Undefined("accesses 4-bit elements through pointers; they have addresses only inside a tensor view")
@@ -60,7 +80,7 @@ def pointee(value):
 
 
 @meaning("load_ptr_tko")
-def load_ptr_tko(machine, op):
+def load_ptr_tko(machine: Machine, op: cuda_tile.LoadPtrTkoOp):
     pointers = machine[op.source]
     element = pointee(op.source)
     mask = machine.get(op.mask)
@@ -75,7 +95,7 @@ def load_ptr_tko(machine, op):
 
 
 @meaning("store_ptr_tko")
-def store_ptr_tko(machine, op):
+def store_ptr_tko(machine: Machine, op: cuda_tile.StorePtrTkoOp):
     pointers = machine[op.destination]
     offsets = np.zeros(pointers.shape, np.int64)
     write_elements(machine, pointers, offsets, pointee(op.destination), machine.get(op.mask), machine[op.value])
@@ -83,13 +103,13 @@ def store_ptr_tko(machine, op):
 
 
 @meaning("make_token", "join_tokens", "memory_fence_alias_tko", "gdc_wait_tko", "gdc_launch_dependents_tko")
-def ordering_only(machine, op):
+def ordering_only(machine: Machine, op: Operation):
     """Operations run in program order, which satisfies every order that tokens can ask for."""
     return tuple(TOKEN for _ in op.results)
 
 
 @meaning("alloca")
-def alloca(machine, op):
+def alloca(machine: Machine, op: cuda_tile.AllocaOp):
     element = op.results[0].type.element_type.pointee_type
     count = op.attributes["num_elem"].value
     size = -(-count * width_of(element) // 8)

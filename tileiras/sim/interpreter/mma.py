@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .machine import attribute, meaning
 from .rounding import round_to
 from .values import signed, undefine, unsigned
+
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
+    from tileiras.ir import Value
+
+    from .machine import Machine
 
 
 def tf32(values: np.ndarray) -> np.ndarray:
@@ -14,7 +22,7 @@ def tf32(values: np.ndarray) -> np.ndarray:
     return (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def _operand(machine, value) -> np.ndarray:
+def _operand(machine: Machine, value: Value) -> np.ndarray:
     tile = machine[value]
     if getattr(value.type.element_type, "keyword", "") == "tf32":
         tile = tf32(tile)
@@ -27,14 +35,14 @@ def _accumulate(lhs: np.ndarray, rhs: np.ndarray, acc: np.ndarray, keyword: str)
 
 
 @meaning("mmaf")
-def mmaf(machine, op):
+def mmaf(machine: Machine, op: cuda_tile.MmaFOp):
     lhs, rhs, acc = op.operands
     keyword = acc.type.element_type.keyword
     return _accumulate(_operand(machine, lhs), _operand(machine, rhs), machine[acc], keyword)
 
 
 @meaning("mmaf_scaled")
-def mmaf_scaled(machine, op):
+def mmaf_scaled(machine: Machine, op: cuda_tile.MmaFScaledOp):
     lhs, rhs, acc, lhs_scale, rhs_scale = (machine[value] for value in op.operands)
     left, right = lhs.astype(np.float64), rhs.astype(np.float64)
     left = left * np.repeat(lhs_scale.astype(np.float64), lhs.shape[-1] // lhs_scale.shape[-1], axis=-1)
@@ -43,7 +51,7 @@ def mmaf_scaled(machine, op):
 
 
 @meaning("mmai")
-def mmai(machine, op):
+def mmai(machine: Machine, op: cuda_tile.MmaIOp):
     """Sums that may leave 32 bits on the way, in some order of their terms, are undefined.
 
     The specification says nothing of them; the vendor's code wraps where it multiplies and adds, and saturates after

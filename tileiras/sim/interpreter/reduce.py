@@ -14,29 +14,37 @@ dimensions at once; otherwise the positions are taken one by one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .machine import ELEMENTWISE, meaning
 from .values import dtype_of
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def _combiner(machine, op):
+    from .machine import Machine
+
+
+def _combiner(machine: Machine, op: cuda_tile.ReduceOp | cuda_tile.ScanOp):
     """A function from (accumulators, elements) to new accumulators: lists of arrays, one per operand."""
     block = op.regions[0].block
     dtypes = [dtype_of(value.type.element_type) for value in op.operands]
     terminators = ("cuda_tile.yield", "cuda_tile.return")
 
-    def evaluate(accumulators, elements):
+    def evaluate(accumulators: Sequence[float | int | np.ndarray], elements: Sequence[np.ndarray]):
         pairs = [value for pair in zip(accumulators, elements) for value in pair]
         machine.bind(block.arguments, pairs)
         return machine.run_block(block).values
 
-    def at_once(accumulators, elements):
+    def at_once(accumulators: Sequence[float | int | np.ndarray], elements: Sequence[np.ndarray]):
         shape = elements[0].shape
         results = evaluate(accumulators, elements)
         return [np.broadcast_to(value, shape).astype(dtype, copy=False) for value, dtype in zip(results, dtypes)]
 
-    def one_by_one(accumulators, elements):
+    def one_by_one(accumulators: Sequence[np.ndarray], elements: Sequence[np.ndarray]):
         shape = elements[0].shape
         results = [np.empty(shape, dtype) for dtype in dtypes]
         for position in np.ndindex(shape):
@@ -50,7 +58,7 @@ def _combiner(machine, op):
 
 
 @meaning("reduce")
-def reduce(machine, op):
+def reduce(machine: Machine, op: cuda_tile.ReduceOp):
     """Neighbours are combined pairwise; the order is the implementation's, the operands' order is kept."""
     axis = op.attributes["dim"].value
     tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
@@ -64,7 +72,7 @@ def reduce(machine, op):
 
 
 @meaning("scan")
-def scan(machine, op):
+def scan(machine: Machine, op: cuda_tile.ScanOp):
     axis = op.attributes["dim"].value
     tiles = [np.moveaxis(tile, axis, 0) for tile in machine.operands(op)]
     combine = _combiner(machine, op)

@@ -11,7 +11,7 @@ Three routes, all exact:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import frexp, isqrt
 
@@ -130,18 +130,18 @@ def _odd(value: np.ndarray, error: np.ndarray) -> np.ndarray:
     return np.where(inexact & even, np.nextafter(value, towards), value)
 
 
-def _odd_add(a, b):
+def _odd_add(a: np.ndarray, b: np.ndarray):
     return _odd(*two_sum(a, b))
 
 
-def _odd_div(a, b):
+def _odd_div(a: np.ndarray, b: np.ndarray):
     quotient = a / b
     product, low = two_product(quotient, b)
     residual = (a - product) - low
     return _odd(quotient, np.where(b < 0, -residual, residual))
 
 
-def _odd_sqrt(a):
+def _odd_sqrt(a: np.ndarray):
     root = np.sqrt(a)
     product, low = two_product(root, root)
     return _odd(root, (a - product) - low)
@@ -176,7 +176,7 @@ def compute(name: str, operands: list[np.ndarray], keyword: str, mode: str = "ne
     return flush(result) if ftz else result
 
 
-def _negative_zero(name, operands, result):
+def _negative_zero(name: str, operands: Sequence[np.ndarray], result: np.ndarray):
     """IEEE 754 section 6.3: an exact cancellation is -0 when rounding down."""
     x, y, *rest = (np.asarray(operand).astype(np.float64) for operand in operands)
     if name == "fma":

@@ -35,7 +35,7 @@ class Run:
         self.position = 0
         self.used = False
 
-    def decide(self, *values) -> bool:
+    def decide(self, *values: int | np.ndarray) -> bool:
         """Note values on which the run depends; False when the first run had others in this place."""
         if not self.used:
             return True

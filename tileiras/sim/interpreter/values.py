@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tileiras.ir import FloatType, IntegerType
+from tileiras.ir import DenseElementsAttr, FloatType, IntegerType
 
 from ..memory import UNINITIALISED
 from .rounding import FLOAT_DTYPES
@@ -22,7 +22,7 @@ TOKEN = object()
 _INTEGERS = {1: np.dtype(np.bool_), 4: np.dtype(np.int8), **{w: np.dtype(f"int{w}") for w in (8, 16, 32, 64)}}
 
 
-def dtype_of(element) -> np.dtype:
+def dtype_of(element: FloatType | IntegerType) -> np.dtype:
     """The dtype that elements of type ``element`` are kept in."""
     if isinstance(element, IntegerType):
         return _INTEGERS[element.width]
@@ -31,7 +31,7 @@ def dtype_of(element) -> np.dtype:
     return np.dtype(np.int64)
 
 
-def width_of(element) -> int:
+def width_of(element: FloatType | IntegerType) -> int:
     """Bits of an element in memory: i1 takes a byte, pointers eight."""
     width = getattr(element, "width", 64)
     return 8 if width == 1 else width
@@ -63,7 +63,7 @@ def wrap(values: np.ndarray, width: int) -> np.ndarray:
     return values.astype(f"int{width}")
 
 
-def undefined(shape: tuple[int, ...], element) -> np.ndarray:
+def undefined(shape: tuple[int, ...], element: FloatType | IntegerType) -> np.ndarray:
     """A tile of elements that the specification leaves undefined: recognisable bits, others in a second run."""
     dtype = dtype_of(element)
     data = undefined_bytes(math.prod(shape) * dtype.itemsize)
@@ -74,7 +74,7 @@ def undefined(shape: tuple[int, ...], element) -> np.ndarray:
     return data.view(dtype).reshape(shape)
 
 
-def undefine(values: np.ndarray, where: np.ndarray, element) -> np.ndarray:
+def undefine(values: np.ndarray, where: np.ndarray, element: FloatType | IntegerType) -> np.ndarray:
     """``values``, undefined ``where`` it says so."""
     values = np.asarray(values)
     if not np.any(where) or keeps_results():
@@ -82,7 +82,7 @@ def undefine(values: np.ndarray, where: np.ndarray, element) -> np.ndarray:
     return np.where(where, undefined(values.shape, element), values).astype(values.dtype, copy=False)
 
 
-def elements_of(attribute, shape: tuple[int, ...]) -> np.ndarray:
+def elements_of(attribute: DenseElementsAttr, shape: tuple[int, ...]) -> np.ndarray:
     """The tile of a DenseElementsAttr."""
     element = attribute.element_type
     dtype = dtype_of(element)

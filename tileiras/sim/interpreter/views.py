@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tileiras.ir import DYNAMIC
+from tileiras.ir import DYNAMIC, FloatType, IntegerType, Operation, Value
 
 from .machine import Undefined, meaning
 from .memory import read_elements, write_elements
 from .rounding import FLOAT_DTYPES
 from .values import TOKEN, TensorView, TileView, dtype_of, undefined, unsigned, wrap
 
+if TYPE_CHECKING:
+    from tileiras.dialects import cuda_tile
 
-def _unsigned_scalar(machine, value) -> int:
+    from .machine import Machine
+
+
+def _unsigned_scalar(machine: Machine, value: Value) -> int:
     return int(unsigned(machine[value], value.type.element_type.width))
 
 
 @meaning("make_tensor_view")
-def make_tensor_view(machine, op):
+def make_tensor_view(machine: Machine, op: cuda_tile.MakeTensorViewOp):
     view = op.results[0].type
     machine.decide("an address or a size", *(machine[value] for value in op.operands))
     dynamic = iter([_unsigned_scalar(machine, value) for value in op.operands[1:]])
@@ -26,26 +34,26 @@ def make_tensor_view(machine, op):
     return TensorView(int(machine[op.operands[0]]), view.element_type, shape, strides)
 
 
-def _padding(view) -> str | None:
+def _padding(view: cuda_tile.TileView) -> str | None:
     return None if view.padding_value is None else view.padding_value.value
 
 
 @meaning("make_partition_view")
-def make_partition_view(machine, op):
+def make_partition_view(machine: Machine, op: cuda_tile.MakePartitionViewOp):
     view = op.results[0].type
     tile = tuple(view.tile_shape)
     return TileView(machine[op.operands[0]], tile, tile, tuple(view.dim_map), _padding(view))
 
 
 @meaning("make_strided_view")
-def make_strided_view(machine, op):
+def make_strided_view(machine: Machine, op: cuda_tile.MakeStridedViewOp):
     view = op.results[0].type
     steps = tuple(view.traversal_strides)
     return TileView(machine[op.operands[0]], tuple(view.tile_shape), steps, tuple(view.dim_map), _padding(view))
 
 
 @meaning("make_gather_scatter_view")
-def make_gather_scatter_view(machine, op):
+def make_gather_scatter_view(machine: Machine, op: cuda_tile.MakeGatherScatterViewOp):
     view = op.results[0].type
     tile = tuple(view.tile_shape)
     # Indices of the other dimensions count elements as well: cuTile passes a slice's start as it is.
@@ -53,22 +61,24 @@ def make_gather_scatter_view(machine, op):
     return TileView(machine[op.operands[0]], tile, steps, tuple(range(len(tile))), _padding(view), view.sparse_dim)
 
 
-def _as_results(op, numbers):
+def _as_results(op: Operation, numbers: Sequence[int]):
     width = op.results[0].type.element_type.width if op.results else 32
     return tuple(wrap(np.array(number), width) for number in numbers)
 
 
 @meaning("get_tensor_shape")
-def get_tensor_shape(machine, op):
+def get_tensor_shape(machine: Machine, op: cuda_tile.GetTensorShapeOp):
     return _as_results(op, machine[op.operands[0]].shape)
 
 
 @meaning("get_index_space_shape")
-def get_index_space_shape(machine, op):
+def get_index_space_shape(machine: Machine, op: cuda_tile.GetIndexSpaceShapeOp):
     return _as_results(op, machine[op.operands[0]].index_space)
 
 
-def locate(machine, view: TileView, op) -> tuple[np.ndarray, np.ndarray]:
+def locate(
+    machine: Machine, view: TileView, op: cuda_tile.LoadViewTkoOp | cuda_tile.StoreViewTkoOp
+) -> tuple[np.ndarray, np.ndarray]:
     """Element offsets from the tensor's base of every element of one tile, and which lie inside the tensor.
 
     Tile numbers outside the index space have no meaning and are an error, and so are elements outside the tensor along
@@ -108,7 +118,7 @@ def locate(machine, view: TileView, op) -> tuple[np.ndarray, np.ndarray]:
     return np.broadcast_to(offsets, shape), np.broadcast_to(inside, shape)
 
 
-def padding_tile(view: TileView, element) -> np.ndarray:
+def padding_tile(view: TileView, element: FloatType | IntegerType) -> np.ndarray:
     """What out-of-bounds elements of a load read."""
     shape, dtype = view.tile_shape, dtype_of(element)
     if view.padding is None:
@@ -129,7 +139,7 @@ def padding_tile(view: TileView, element) -> np.ndarray:
 
 # A team of one device: there is one copy, which is what combining all of them gives.
 @meaning("load_view_tko", "multimem_load_reduce_view_tko")
-def load_view_tko(machine, op):
+def load_view_tko(machine: Machine, op: cuda_tile.LoadViewTkoOp):
     view = machine[op.view]
     element = view.tensor.element
     offsets, inside = locate(machine, view, op)
@@ -140,7 +150,7 @@ def load_view_tko(machine, op):
 
 
 @meaning("store_view_tko", "multimem_store_view_tko")
-def store_view_tko(machine, op):
+def store_view_tko(machine: Machine, op: cuda_tile.StoreViewTkoOp):
     view = machine[op.view]
     offsets, inside = locate(machine, view, op)
     write_elements(machine, view.tensor.address, offsets, view.tensor.element, inside, machine[op.tile])

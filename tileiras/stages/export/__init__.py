@@ -12,12 +12,15 @@ import json
 import os
 import sys
 import threading
-from typing import Any, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 from tileiras import extras
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity
 from tileiras.ir import FileLineColLoc
 from tileiras.stages import StageContext, StageOptions, StageResult
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 EXPORT_NAME = "TILEIRAS_EXPORT"
 
@@ -164,7 +167,7 @@ def _in_the_way(place: Place) -> list[str]:
     return [key for key in sys.modules if key.partition(".")[0] in beside]
 
 
-def _is_namespace_in(module: Any, place: Place) -> bool:
+def _is_namespace_in(module: ModuleType, place: Place) -> bool:
     """Whether a module is a folder of the user's tree without an `__init__.py`."""
     if getattr(module, "__file__", None) is not None:
         return False
@@ -172,7 +175,7 @@ def _is_namespace_in(module: Any, place: Place) -> bool:
     return any((folder + os.sep).startswith(place.root.rstrip(os.sep) + os.sep) for folder in folders)
 
 
-def _file_of(module: Any) -> str | None:
+def _file_of(module: ModuleType) -> str | None:
     """The source file of a module, None for built-in ones and namespace packages."""
     file = getattr(module, "__file__", None)
     return os.path.realpath(file) if isinstance(file, str) else None
@@ -217,7 +220,7 @@ def _requests(namespace: dict[str, Any], place: Place) -> list[tuple[Any, list[A
     return list(requests.values())
 
 
-def checked_signature(name: Any, kernel: Any, parameters: tuple, place: Place, at: tuple[int, int]) -> Any:
+def checked_signature(name: str, kernel: Any, parameters: tuple, place: Place, at: tuple[int, int]) -> Any:
     """The front end's signature for the compiled kernel `name`.
 
     Raises CompileError (code 3) at line and column `at` for a name or parameters that the kernel cannot have.

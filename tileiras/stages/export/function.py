@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tileiras.diagnostics import CompileError, with_lines
@@ -24,7 +24,12 @@ class Exported(NamedTuple):
     text: str
 
 
-def export(kernel: Any, signature: Any, options: StageOptions, name: str | None = None) -> Exported:
+def export(
+    kernel: Any,
+    signature: str | Mapping[str, Sequence[int | str]] | Sequence[int | str],
+    options: StageOptions,
+    name: str | None = None,
+) -> Exported:
     """A function, with or without `@ct.kernel`, as bytecode.
 
     `signature` is what follows the kernel in TILEIRAS_EXPORT, for a kernel of the function's name, or a dictionary of
@@ -54,7 +59,13 @@ def export(kernel: Any, signature: Any, options: StageOptions, name: str | None 
     return Exported(data, place.name, text)
 
 
-def _bytecode(kernel: Any, signature: Any, options: StageOptions, place: Place, at: tuple[int, int]) -> bytes:
+def _bytecode(
+    kernel: Any,
+    signature: str | Mapping[str, Sequence[int | str]] | Sequence[int | str],
+    options: StageOptions,
+    place: Place,
+    at: tuple[int, int],
+) -> bytes:
     named = signature if isinstance(signature, Mapping) else {kernel._pyfunc.__name__: signature}
     if not named:
         raise place.error(*at, "a dictionary of signatures has at least one")
@@ -64,7 +75,7 @@ def _bytecode(kernel: Any, signature: Any, options: StageOptions, place: Place, 
         return export_requests([(kernel, signatures, first)], options, place, {first: at})
 
 
-def _parameters(signature: Any) -> tuple:
+def _parameters(signature: str | Sequence[int | str]) -> tuple:
     """A signature of one parameter may stand for itself."""
     return tuple(signature) if isinstance(signature, (tuple, list)) else (signature,)
 

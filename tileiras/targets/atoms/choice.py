@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.requirements import spelled
 from tileiras.targets.sm import Target
@@ -10,8 +10,12 @@ from tileiras.targets.sm import Target
 from .mma_sync import MMA_ATOMS, SCALED_MMA_ATOMS
 from .rows import MmaAtom, ScaledMmaAtom
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import FloatType, IntegerType
 
-def element_name(type: Any, signedness: str | None = None) -> str:
+
+def element_name(type: FloatType | IntegerType, signedness: str | None = None) -> str:
     """An element type as these tables name it: `f16`, `i32`; `s8` or `u8` for an operand that is `signed` or
     `unsigned`."""
     keyword = getattr(type, "keyword", None)
@@ -21,7 +25,7 @@ def element_name(type: Any, signedness: str | None = None) -> str:
     return f"{letter}{type.width}"
 
 
-def product_types(op: Any) -> tuple[str, str, str]:
+def product_types(op: aa.DotOp) -> tuple[str, str, str]:
     """The names of the element types of A, B and C of a dot, block-scaled or not."""
     signs = (getattr(op, name, None) for name in ("signedness_a", "signedness_b"))
     a, b = (
