@@ -8,7 +8,7 @@ places in shared memory and barriers fit together (`places.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras import gf2
 from tileiras.analysis.places import Places, launch_error
@@ -22,6 +22,10 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import spelled
 from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, element_name, product_types
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.targets.atoms.rows import Fragment
+
 LANE_BITS = 5
 """A warp has 32 lanes."""
 
@@ -33,7 +37,7 @@ CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 Finding = tuple[Operation, str]
 
 
-def ops_errors(func: Any, gpu: Target) -> Iterator[Finding]:
+def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
     """What is wrong with a function of nv_tileas: operations, and texts that start behind their names."""
     if func.target_spec.value != gpu.name:
         # What was chosen for one GPU may be wrong for another.
@@ -113,7 +117,7 @@ def _threads_error(layout: LinearLayoutAttr, warps: int) -> str:
     return ""
 
 
-def _reduction_error(op: Any) -> str:
+def _reduction_error(op: tileas.ReduceOp) -> str:
     if mixes_axes(layout_of(op.inputs[0].type), op.dim.value):
         return "a basis of the layout mixes the reduced dimension with another"
     return ""
@@ -153,7 +157,7 @@ _MOVES: Mapping[type[Operation], _Movement] = {
 _WITH_ATOM = (*_MOVES, *tileas.DOTS)
 
 
-def _atom_error(op: Operation, attribute: Any, gpu: Target) -> str:
+def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Target) -> str:
     name = attribute.atom
     if isinstance(attribute, CopyAtomAttr):
         atom: Any = COPY_ATOMS.get(name)
@@ -184,7 +188,7 @@ def _no_such_atom(kind: str, name: str) -> str:
     return f"unknown {kind} atom '{name}'"
 
 
-def _movement_error(op: Any) -> str:
+def _movement_error(op: Operation) -> str:
     """Whether an access's atom moves data that way, and as much of it at once."""
     wanted, name = _MOVES[type(op)], op.atom.atom
     atom = COPY_ATOMS[name]
@@ -201,7 +205,7 @@ def _movement_error(op: Any) -> str:
     return ""
 
 
-def _moved_element(op: Any) -> Any:
+def _moved_element(op: Operation) -> Any:
     view = getattr(op, "view", None)
     return view.type.element_type if view is not None else element_type_of(op.pointer.type).pointee
 
@@ -209,7 +213,7 @@ def _moved_element(op: Any) -> Any:
 # ---- products --------------------------------------------------------------------------------------------------------
 
 
-def _product_error(op: Any) -> str:
+def _product_error(op: tileas.DotOp) -> str:
     name = op.atom.atom
     if name == UNIVERSAL_FMA:
         scales = _plain_scales(op) if isinstance(op, tileas.BlockScaledMmaOp) else []
@@ -242,7 +246,7 @@ def _product_error(op: Any) -> str:
     return _threads_agree(op, sides, atom.shape[:2])
 
 
-def _made_of_fragments(layout: LinearLayout, fragment: Any) -> bool:
+def _made_of_fragments(layout: LinearLayout, fragment: Fragment) -> bool:
     """Whether every register is one of a fragment's, and of one only: each is a result of an instruction."""
     registers = layout.bases("register")
     rank = gf2.rank(registers)
@@ -275,15 +279,15 @@ class _Side(NamedTuple):
     depth: int = 1
 
 
-def _plain_factors(op: Any) -> list[_Side]:
+def _plain_factors(op: tileas.DotOp) -> list[_Side]:
     return [_Side("A", op.a, -1), _Side("B", op.b, -2)]
 
 
-def _plain_scales(op: Any) -> list[_Side]:
+def _plain_scales(op: tileas.BlockScaledMmaOp) -> list[_Side]:
     return [_Side("A's scales", op.scale_a, -1), _Side("B's scales", op.scale_b, -2)]
 
 
-def _holds_fragments(layout: LinearLayout, fragment: Any) -> bool:
+def _holds_fragments(layout: LinearLayout, fragment: Fragment) -> bool:
     """Whether each lane has its part of every fragment in its registers; a tile smaller than one wraps."""
 
     def wrapped(basis: Sequence[int]) -> int:
@@ -297,7 +301,7 @@ def _holds_fragments(layout: LinearLayout, fragment: Any) -> bool:
     return gf2.rank([*registers, *map(wrapped, fragment.bases["register"])]) == rank
 
 
-def _threads_agree(op: Any, sides: Sequence[_Side], unit: tuple[int, int] = (1, 1)) -> str:
+def _threads_agree(op: tileas.DotOp, sides: Sequence[_Side], unit: tuple[int, int] = (1, 1)) -> str:
     """Whether a thread has the rows of A and the columns of B, along K, that its part of the result takes.
 
     Of an instruction, which covers `unit` rows and columns, the fragments say that of the lanes.
@@ -307,7 +311,7 @@ def _threads_agree(op: Any, sides: Sequence[_Side], unit: tuple[int, int] = (1, 
         layout = layout_of(side.value.type)
         steps = (1, 1) if side.fragment is None else unit
 
-        def moved(vector: int, side: _Side = side, layout: LinearLayout = layout, steps: Any = steps) -> int:
+        def moved(vector: int, side: _Side = side, layout: LinearLayout = layout, steps: Sequence[int] = steps) -> int:
             at = list(c.coordinates(vector))
             at[-2] -= at[-2] % steps[0]
             at[-1] -= at[-1] % steps[1]

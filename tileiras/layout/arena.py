@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tileiras.ir import FloatType, IntegerType
 
 ARENA_ALIGNMENT = 1024
 """Of the array, in bytes: after so many the widest swizzle of the hardware repeats (PTX ISA, "Tensor swizzling
@@ -21,7 +24,7 @@ def aligned(size: int) -> int:
     return -(-size // AREA_ALIGNMENT) * AREA_ALIGNMENT
 
 
-def stored_bits(type: Any) -> int:
+def stored_bits(type: FloatType | IntegerType) -> int:
     """What an element takes in shared memory: a byte at least, a tf32 the 32 bits in which threads hold it."""
     width = getattr(type, "width", 64)
     return width if width % 8 == 0 else 8 if width < 8 else 32

@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 def generate_schedule(
-    func: Any, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
+    func: aa.FuncOp, target: Target, stages: int | None = None, engine: DiagnosticEngine | None = None
 ) -> Outcome:
     """Chooses a schedule for every loop of a function of nv_tileas; `stages` overrides the number chosen for each."""
     return _Scheduler(func, target, stages, engine).run()
@@ -52,7 +52,7 @@ def leave_serial(func: Any) -> None:
             op.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
 
 
-def stages_leave_room(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def stages_leave_room(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Lowers the occupancy that a kernel asks for, in place, while it leaves no shared memory for two stages of each
     load that could run ahead.  What is loaded where it is used has to wait in registers as well."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
@@ -87,7 +87,7 @@ def _wanted_stages(found: list[StagedLoad]) -> int:
 class _Scheduler:
     """Goes through the loops of a function, outer loops first: their rings take shared memory from inner ones."""
 
-    def __init__(self, func: Any, target: Target, stages: int | None, engine: DiagnosticEngine | None) -> None:
+    def __init__(self, func: aa.FuncOp, target: Target, stages: int | None, engine: DiagnosticEngine | None) -> None:
         self._func = func
         self._target = target
         self._stages = stages
@@ -104,15 +104,15 @@ class _Scheduler:
             outcomes.append(self._prefetch(loop) if self._atom is None else self._stage(loop, self._atom))
         return Outcome(outcomes.count(True), outcomes.count(False))
 
-    def _as_written(self, loop: Any, reason: str) -> None:
+    def _as_written(self, loop: scf.ForOp, reason: str) -> None:
         if self._remarks is not None:
             self._remarks.as_written(loop, reason)
 
-    def _say(self, loop: Any, message: str) -> None:
+    def _say(self, loop: scf.ForOp, message: str) -> None:
         if self._engine is not None:
             self._engine.remark(loop.location, message)
 
-    def _prefetch(self, loop: Any) -> bool | None:
+    def _prefetch(self, loop: scf.ForOp) -> bool | None:
         """Whether loads of a loop run ahead in registers, one iteration, as they can on every target; None when none
         does."""
         may = can_look_ahead(loop) and self._stages != 1 and trip_count(loop) != 1
@@ -126,12 +126,12 @@ class _Scheduler:
         self._schedule(loop, tileas.PREFETCH, 2, [each.load for each in loads])
         return True
 
-    def _schedule(self, loop: Any, kind: str, stages: int, loads: list[Any]) -> None:
+    def _schedule(self, loop: scf.ForOp, kind: str, stages: int, loads: list[Any]) -> None:
         loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(kind, stages)
         for load in loads:
             load.attributes[tileas.RUNS_AHEAD] = UnitAttr()
 
-    def _stage(self, loop: Any, atom: CopyAtom) -> bool | None:
+    def _stage(self, loop: scf.ForOp, atom: CopyAtom) -> bool | None:
         """Whether loads of a loop run ahead through shared memory; None when none could, or it is not worth it."""
         loads = loads_of(loop)
         if self._remarks is None:
@@ -151,7 +151,7 @@ class _Scheduler:
             return None
         return self._fit(loop, found, wanted, atom)
 
-    def _fit(self, loop: Any, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
+    def _fit(self, loop: scf.ForOp, found: list[StagedLoad], wanted: int, atom: CopyAtom) -> bool:
         """Gives a loop as many of its loads and stages, up to `wanted`, as shared memory has room for."""
         around = sum(size for outer, size in self._rings.items() if outer.is_ancestor_of(loop))
         budget = shared_budget(self._func, self._target) - ring_bytes(loop) - around
