@@ -234,7 +234,8 @@ def reproducer(run):
 
     path = run.folder / "reproducer.mlir"
     text = FUNC.format("%a: tensor<4xi32>", "").replace("<numCtas = 1>", "<numWarps = 1, numCtas = 1>")
-    code, said = run.opt(text, "--cse", "--convert-tileas-to-llvm=compute-capability=sm_90",
+    code, said = run.opt(text, "--cse", "--tileas=from=tileas-lower-occupancy compute-capability=sm_90",
+                         "--convert-tileas-to-llvm=compute-capability=sm_90",
                          f"--mlir-pass-pipeline-crash-reproducer={path}")  # fmt: skip
     command = shlex.split(path.read_text().partition("\n")[0].removeprefix("// tileiras-opt "))
     again = tileiras_opt.main(command), run.capsys.readouterr().err
@@ -332,7 +333,7 @@ PROVOCATIONS = {
     "failed to convert function signature type for: X": (
         lambda run: run.opt(
             FUNC.format("%a: tensor<4xi32>", "").replace("<numCtas = 1>", "<numWarps = 1, numCtas = 1>"),
-            "--convert-tileas-to-llvm",
+            "--tileas=from=tileas-lower-occupancy compute-capability=sm_90", "--convert-tileas-to-llvm",
         )
     ),
     "failed to convert cuda_tile to nv_tileaa": (

@@ -4,6 +4,7 @@
 
 #rows = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>
 #turned = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[32, 0], [16, 0], [8, 0], [4, 0], [2, 0]], warp = [[1, 0]]>
+#eight = #nv_tileas.linear<register = [], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0], [0, 1], [0, 2]]>
 #shared = #nv_tileas.shared<offset = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]]>
 #wide = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [0, 64]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>
 #wide_turned = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [0, 64]], lane = [[32, 0], [16, 0], [8, 0], [4, 0], [2, 0]], warp = [[1, 0]]>
@@ -153,26 +154,34 @@ module {
   // An agent has a barrier of its own, for its threads.
   // CHECK: @agents({{.*}} nv_tileas.named_barriers = 3 : i32
   nv_tileaa.func @agents() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 8, numCtas = 1>, target_spec = "sm_90"} {
+    %zero = arith.constant 0 : i32
+    %b = nv_tileas.alloc_tensor : !buffer
+    %x0 = arith.constant dense<1> : tensor<64x4xi32> as tensor<64x4xi32, #eight>
+    // CHECK: store_tensor
+    nv_tileas.store_tensor %x0 into %b[%zero : i32] : tensor<64x4xi32, #eight>, !buffer
     // CHECK-NEXT: nv_tileas.barrier id = 0
     // CHECK-NEXT: agent_switch
     nv_tileas.async.pipeline.agent_switch num_agents_per_group = [1, 1, 1] num_warps = [2, 2, 2] {
       %x = arith.constant dense<1> : tensor<64x4xi32> as !rows
-      // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 0, bytes = 1024, barrier = 1, threads = 64>]}
+      // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 1024, bytes = 1024, barrier = 1, threads = 64>]}
       %y = nv_tileas.convert_layout %x : !rows -> !turned
       nv_tileas.async.pipeline.yield
     }, {
       nv_tileas.async.pipeline.yield
     }, {
       %x = arith.constant dense<1> : tensor<64x4xi32> as !rows
-      // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 1024, bytes = 1024, barrier = 2, threads = 64>]}
+      // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 2048, bytes = 1024, barrier = 2, threads = 64>]}
       %y = nv_tileas.convert_layout %x : !rows -> !turned
       %y2 = arith.addi %y, %y : !turned
-      // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 2048, bytes = 1024, barrier = 2, threads = 64>]}
+      // CHECK: convert_layout %{{.*}} {nv_tileas.scratch = [#nv_tileas.scratch<offset = 3072, bytes = 1024, barrier = 2, threads = 64>]}
       %z = nv_tileas.convert_layout %y2 : !turned -> !rows
       nv_tileas.async.pipeline.yield
     }
     // CHECK: }
     // CHECK-NEXT: nv_tileas.barrier id = 0
+    // CHECK-NEXT: nv_tileas.copy
+    %x1 = nv_tileas.copy %b[%zero : i32] : !buffer -> tensor<64x4xi32, #eight>
+    nv_tileas.dealloc_tensor %b : !buffer
     nv_tileaa.return
   }
 }

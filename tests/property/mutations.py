@@ -58,7 +58,9 @@ def _printed() -> list[str]:
     return [text for text in texts if len(text) < 12000]
 
 
-LOWERING = ("convert-cudatile-to-tileaa", "tileas{to=dce}", "convert-tileas-to-llvm")
+LOWERING = (
+    "convert-cudatile-to-tileaa", "tileas{to=dce}", "tileas{from=tileas-lower-occupancy}", "convert-tileas-to-llvm",
+)  # fmt: skip
 ONE_LEVEL = (LOWERING[:1], LOWERING[:2], LOWERING)
 SCHEDULED = (LOWERING[0], "tileas")
 

@@ -27,12 +27,7 @@ def joined_conversions(op: Operation) -> list[Operation]:
     """The conversions of layout behind `op` whose elements are stored before its barrier, with its own."""
     found: list[Operation] = []
     following = op.next
-    while isinstance(following, tileas.ConvertLayoutOp) and _joins(following):
+    while isinstance(following, tileas.ConvertLayoutOp) and any(area.joins for area in tileas.scratch_areas(following)):
         found.append(following)
         following = following.next
     return found
-
-
-def _joins(op: Operation) -> bool:
-    areas = op.attributes.get(tileas.SCRATCH)
-    return areas is not None and areas.elements[0].joins

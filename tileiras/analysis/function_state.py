@@ -78,7 +78,7 @@ def function_state(func: Operation) -> State:
 def _marked(func: Operation) -> State:
     """The latest state that the function itself says it is in."""
     for name, before in _MARKS:
-        if name not in func.attributes:
+        if tileas.number_of(func, name) is None:
             return before
     return State.PLACED
 
@@ -114,8 +114,7 @@ def _state_of(op: Operation, most: State) -> State:
         most = min(most, State.LAYOUTS)
     elif isinstance(op, tileas.AllocTensorOp) and op.offset is None:
         most = min(most, State.SCHEDULED)
-    areas = op.attributes.get(tileas.SCRATCH)
-    if areas is not None and any(area.barrier is None for area in areas):
+    if any(area.barrier is None for area in tileas.scratch_areas(op)):
         most = min(most, State.ALLOCATED)
     tensors = (value.type for value in (*op.results, *_arguments(op)) if isinstance(value.type, TensorType))
     return State.ATOMS if any(type.encoding is None for type in tensors) else most

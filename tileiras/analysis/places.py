@@ -20,10 +20,10 @@ class Places:
     def __init__(self, func: Any, gpu: Target) -> None:
         self._gpu = gpu
         self._live: dict[Value, tuple[int, int]] = {}
-        self._shared = _number(func, tileas.SHARED_MEMORY)
+        self._shared = tileas.number_of(func, tileas.SHARED_MEMORY)
         """Bytes of shared memory; None before places have been given out, when nothing is asked of scratch areas."""
-        self._barriers = _number(func, tileas.NAMED_BARRIERS)
-        self._block_warps = _number(func, tileas.BLOCK_WARPS)
+        self._barriers = tileas.number_of(func, tileas.NAMED_BARRIERS)
+        self._block_warps = tileas.number_of(func, tileas.BLOCK_WARPS)
         self._warps = Warps.of(func, gpu.name)
 
     def error(self, op: Any, warps: int) -> str:
@@ -67,8 +67,7 @@ class Places:
 
     def _areas_error(self, op: Operation, warps: int) -> str:
         found = exchanges(op, self._warps if warps == self._warps.count else self._warps._replace(count=warps))
-        areas = op.attributes.get(tileas.SCRATCH)
-        given: tuple[tileas.ScratchAttr, ...] = () if areas is None else areas.elements
+        given = tileas.scratch_areas(op)
         if len(given) != len(found):
             return f"has {len(given)} areas of scratch memory and needs {len(found)}"
         for number, (exchange, area) in enumerate(zip(found, given)):
@@ -102,10 +101,10 @@ def _joined_error(op: Operation, areas: tuple[tileas.ScratchAttr, ...], number: 
     before = op
     while number == 0 and isinstance(before, tileas.ConvertLayoutOp) and before.prev is not None:
         before = before.prev
-        found = before.attributes.get(tileas.SCRATCH) if isinstance(before, tileas.ConvertLayoutOp) else None
-        if found is None:
+        found = tileas.scratch_areas(before) if isinstance(before, tileas.ConvertLayoutOp) else ()
+        if not found:
             break
-        group.append(found.elements[0])
+        group.append(found[0])
         if not group[-1].joins:
             break
     for other in reversed(areas[:number]):
@@ -122,17 +121,12 @@ def _joined_error(op: Operation, areas: tuple[tileas.ScratchAttr, ...], number: 
 
 def launch_error(func: Any, gpu: Target) -> str:
     """What is wrong with the shape of a function's launch."""
-    warps, spec = _number(func, tileas.BLOCK_WARPS), func.kernel_spec
+    warps, spec = tileas.number_of(func, tileas.BLOCK_WARPS), func.kernel_spec
     if warps is not None and not spec.num_warps <= warps <= MAX_THREADS_PER_CTA // WARP_SIZE:
         return f"has {warps} warps in a CTA, and {spec.num_warps} that compute tiles"
-    ctas = _number(func, tileas.CLUSTER_CTAS)
+    ctas = tileas.number_of(func, tileas.CLUSTER_CTAS)
     if ctas is not None and ctas not in (1, spec.num_ctas):
         return f"has {ctas} CTAs in a cluster, and {spec.num_ctas or 1} in a tile block"
     if ctas is not None and ctas > 1 and not gpu.has("cluster"):
         return f"has {ctas} CTAs in a cluster, which {gpu.name} does not have"
     return ""
-
-
-def _number(func: Operation, name: str) -> int | None:
-    found: Any = func.attributes.get(name)
-    return None if found is None else found.value

@@ -18,7 +18,7 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
-from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Value
+from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Value, VerifyError
 from tileiras.layout.encoding import held_layout
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
@@ -201,7 +201,7 @@ class Synchronization:
 
     def _exchange(self, op: Operation) -> None:
         """An operation that hands elements on, through one area after the other."""
-        areas = op.attributes[tileas.SCRATCH].elements
+        areas = tileas.scratch_areas(op)
         self.exchanging.append(op)
         group: list[_Range] = []
         for number, area in enumerate(areas):
@@ -224,12 +224,12 @@ class Synchronization:
 
     def _conversions(self, op: Operation) -> None:
         """A conversion, with those that share its barrier."""
-        areas = op.attributes.get(tileas.SCRATCH)
-        if areas is None or areas.elements[0].joins:
+        areas = tileas.scratch_areas(op)
+        if not areas or areas[0].joins:
             return
         group = [op, *joined_conversions(op)]
         self.exchanging += group
-        found = [each.attributes[tileas.SCRATCH].elements[0] for each in group]
+        found = [tileas.scratch_areas(each)[0] for each in group]
         ranges = [self._area(area) for area in found]
         for each, area in zip(group, ranges):
             self._before_stores(Place(each, 0), area)
@@ -253,8 +253,14 @@ class Synchronization:
         self._before_stores(Place(op), found)
         found.piped = any(user.name == f"{_PIPELINE}create_pipeline" for user in op.result.users)
 
+    def _buffer(self, op: Any) -> _Range:
+        found = self._buffers.get(op.buffer)
+        if found is None:
+            raise VerifyError("expects a buffer that is allocated here, and not one of several", location=op.location)
+        return found
+
     def _store_tensor(self, op: Any) -> None:
-        buffer = self._buffers[op.buffer]
+        buffer = self._buffer(op)
         if op.buffer.type.is_of_registers:
             # No other thread reads it. What takes the place after the buffer's life has to wait for stores as well.
             self._read(buffer)
@@ -264,7 +270,7 @@ class Synchronization:
         buffer.last_written = self._time
 
     def _copy(self, op: Any) -> None:
-        buffer = self._buffers[op.buffer]
+        buffer = self._buffer(op)
         if not op.buffer.type.is_of_registers:
             self._before_loads(Place(op), buffer)
             if feeds_dots(op.result, op.parent):

@@ -2,6 +2,8 @@
 
 `exchanges(op)` is the one place that says it: bytes, and how what is too much at once goes in rounds.  Where each area
 lies is decided by `tileas-optimize-alloc-tensor`, and the lowering uses the areas in the order of this list.
+
+What plans conversions is loaded for operations that convert something.
 """
 
 from __future__ import annotations
@@ -9,21 +11,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.arena import stored_bits
 from tileiras.layout.constructors import replicated
-from tileiras.layout.convert import Rounds, plan_conversion, split_rounds
 from tileiras.layout.encoding import broadcast_layout, held_layout, layout_of, renamed_layout
 from tileiras.layout.linear_layout import LinearLayout
-from tileiras.layout.reduce import plan_reduction
-from tileiras.layout.scan import is_scannable, scan_layout, warp_totals
-from tileiras.layout.shared import SharedPlan
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import TARGETS, find_copy_atom
+
+if TYPE_CHECKING:
+    from tileiras.layout.convert import Rounds
 
 PRINTED_BYTES = 16 * 1024
 """Of a tile that is printed so much is in shared memory at a time."""
@@ -54,8 +55,12 @@ class Conversion(NamedTuple):
     joins = False
 
     def within(self, limit: int, left: int) -> tuple[int, int]:
+        if self.bytes <= limit:
+            return self.bytes, 1
+        from tileiras.layout.convert import split_rounds
+
         wanted = max(0, (-(-self.bytes // limit) - 1).bit_length())
-        found = split_rounds(self.source, self.target, wanted) if wanted else None
+        found = split_rounds(self.source, self.target, wanted)
         if self.bytes // (len(found.parts) if found is not None else 1) > left:
             found = split_rounds(self.source, self.target, wanted, conditional=True)
         rounds = len(found.parts) if found is not None else 1
@@ -103,6 +108,8 @@ def in_rounds(source: LinearLayout, target: LinearLayout, rounds: int) -> Rounds
     """The parts of a conversion in so many rounds; None for one."""
     if rounds == 1:
         return None
+    from tileiras.layout.convert import split_rounds
+
     bits = rounds.bit_length() - 1
     found = split_rounds(source, target, bits)
     if found is None or len(found.parts) != rounds:
@@ -137,6 +144,11 @@ class Warps(NamedTuple):
 
     def converted(self, source: LinearLayout, target: LinearLayout, type: Any) -> Iterator[Conversion]:
         """What a conversion of layout needs, which is nothing where elements stay in their warp."""
+        if source == target:
+            return
+        from tileiras.layout.convert import plan_conversion
+        from tileiras.layout.shared import SharedPlan
+
         bits = stored_bits(element_type_of(type))
         if isinstance(plan_conversion(source, target, bits, self.store_matrices), SharedPlan):
             yield Conversion(source, target, bits)
@@ -182,6 +194,8 @@ def _broadcast(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 
 def _reduce(op: Any, warps: Warps) -> Iterator[Exchange]:
+    from tileiras.layout.reduce import plan_reduction
+
     plan = plan_reduction(layout_of(op.inputs[0].type), op.dim.value)
     if plan.shared is not None:
         for number, value in enumerate(op.inputs):
@@ -194,6 +208,8 @@ def _reduce(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 
 def _scan(op: Any, warps: Warps) -> Iterator[Exchange]:
+    from tileiras.layout.scan import is_scannable, scan_layout, warp_totals
+
     axis, source = op.dim.value, layout_of(op.inputs[0].type)
     layout = source
     if not is_scannable(source, axis):

@@ -44,7 +44,7 @@ def _apply(found: Synchronization, number: int, threads: int | None) -> bool:
             barrier.location = cause.location
             place.op.parent.insert_before(barrier, place.op)
     for op in found.exchanging:
-        areas = op.attributes[tileas.SCRATCH].elements
+        areas = tileas.scratch_areas(op)
         op.attributes[tileas.SCRATCH] = ArrayAttr(
             [area.with_barrier(number, threads, (op, n) in found.places) for n, area in enumerate(areas)]
         )

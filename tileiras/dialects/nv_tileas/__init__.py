@@ -103,6 +103,8 @@ from .ops import (
     ViewOp,
     YieldOp,
     block_warps,
+    number_of,
+    scratch_areas,
 )
 
 _LAZY = {
@@ -156,5 +158,7 @@ __all__ = [
     "SHORT_OF_REGISTERS",
     "block_warps",
     "cut_axis",
+    "number_of",
+    "scratch_areas",
     *(name for name in dir() if name.endswith(("Op", "Attr", "Type"))),
 ]

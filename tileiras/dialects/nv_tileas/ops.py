@@ -23,7 +23,7 @@ from tileiras.ir import (
     result,
 )
 
-from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
+from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, ScratchAttr
 
 COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
 """nv_tileaa operation -> the nv_tileas operation of the same name."""
@@ -65,6 +65,20 @@ NAMED_BARRIERS = "nv_tileas.named_barriers"
 
 NO_UNROLL = "nv_tileas.no_unroll"
 """Discardable unit attribute of a loop of which nobody behind this dialect is to repeat the body."""
+
+
+def scratch_areas(op: Operation) -> tuple[ScratchAttr, ...]:
+    """The scratch areas of an operation, in the order of their use."""
+    areas = op.attributes.get(SCRATCH)
+    if not isinstance(areas, ArrayAttr) or not all(isinstance(area, ScratchAttr) for area in areas):
+        return ()
+    return areas.elements  # type: ignore[return-value]
+
+
+def number_of(func: Operation, name: str) -> int | None:
+    """A number that a function says of itself, by the attribute's name; None where it does not."""
+    found = func.attributes.get(name)
+    return found.value if isinstance(found, IntegerAttr) else None
 
 
 def block_warps(func: aa.FuncOp) -> int:

@@ -396,7 +396,7 @@ def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
     """A conversion, and with it those that follow and share its barrier."""
     plan = _plan_of(op, lowering)
     _remark(op, plan, lowering)
-    if not isinstance(plan, SharedPlan) or op.attributes[tileas.SCRATCH].elements[0].rounds > 1:
+    if not isinstance(plan, SharedPlan) or any(area.rounds > 1 for area in tileas.scratch_areas(op)):
         return convert(args[0], lowering.layout(op.operand), lowering.layout(op.result), lowering)
     exchanges: list[tuple[Any, _Exchange]] = []
     group = [op, *joined_conversions(op)]

@@ -102,7 +102,7 @@ class FunctionLowering:
         self._agent = Agent(0, tileas.block_warps(func))
         self.pipes: dict[Operation | None, Any] = {}
         """Where the mbarriers of a pipe are (`pipes.Pipe`)."""
-        self.num_ctas = _integer(func, tileas.CLUSTER_CTAS, 1)
+        self.num_ctas = tileas.number_of(func, tileas.CLUSTER_CTAS) or 1
         self.facts = DivisibilityAnalysis(func)
         self.ranges = RangeAnalysis()
         self.values: dict[Value, Any] = {}
@@ -117,7 +117,7 @@ class FunctionLowering:
         self._heads: list[tuple[Block, Block]] = []
         """What is to come to the beginning of blocks, and these."""
         self._zeros = 0
-        self.shared_bytes = _integer(func, tileas.SHARED_MEMORY, 0)
+        self.shared_bytes = tileas.number_of(func, tileas.SHARED_MEMORY) or 0
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
         inputs = [self._parameter_type(argument) for argument in func.body.blocks[0].arguments]
@@ -202,15 +202,15 @@ class FunctionLowering:
         if pattern is None:
             raise self.failure(op, f"failed to legalize operation '{op.name}'")
         self.emit.location = op.location
-        areas = op.attributes.get(tileas.SCRATCH)
-        if areas is not None:
-            self._areas = list(areas)
+        exchanges = tileas.SCRATCH in op.attributes
+        if exchanges:
+            self._areas = list(tileas.scratch_areas(op))
         try:
             args = [self.values.get(v) for v in op.operands]
             new = pattern(op, args, self)
         except VerifyError as error:
             raise self.failure(op, f"'{op.name}' op {error.message}" if error.prefix else error.message) from None
-        if areas is not None:
+        if exchanges:
             self._areas = []
         results = op.results
         if not results:
@@ -345,7 +345,7 @@ class FunctionLowering:
 
     def area(self, op: Operation | None = None) -> Area:
         """The next scratch area of the operation that is being lowered, or the first one of `op`."""
-        areas = self._areas if op is None else list(op.attributes.get(tileas.SCRATCH) or ())
+        areas = self._areas if op is None else list(tileas.scratch_areas(op))
         if not areas:
             raise VerifyError("has no scratch memory: run 'tileas-optimize-alloc-tensor' first")
         scratch = areas.pop(0)
@@ -409,12 +409,6 @@ class FunctionLowering:
         self.result.body.append(block)
         self.emit.dominated(block, dominator or self.emit.block)
         return block
-
-
-def _integer(func: aa.FuncOp, name: str, default: int) -> int:
-    """What a function says of itself."""
-    found: Any = func.attributes.get(name)
-    return default if found is None else found.value
 
 
 def has_no_value(type: Any) -> bool:
