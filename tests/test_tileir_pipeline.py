@@ -318,7 +318,7 @@ def test_a_loop_without_room_fails_softly():
         "Failed to pipeline loop",
         "1 of the loads that do not run ahead go to shared memory where they are used",
     ]
-    end = watcher.seen.index("tileas-legalize-fma-dot")
+    end = watcher.seen.index("tileas-roll-mma-dot")
     assert watcher.seen[end - 1] == "tileas-smem-operands", "no clean-up in between"
     text = print_op(module)
     assert "!nv_tileas.buffer<1, " in text and "!nv_tileas.buffer<2, " not in text

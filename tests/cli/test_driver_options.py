@@ -75,7 +75,7 @@ PASSES = [
     "tileas-assign-dot-layouts", "tileas-assign-load-store-layouts", "tileas-remove-layout-conversions", "cse", "dce",
     "tileas-lower-occupancy", "tileas-sink-loads", "tileas-lower-occupancy", "tileas-mark-short-loops",
     "tileas-smem-operands", "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-smem-operands",
-    "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-legalize-fma-dot",
+    "tileas-spill-loop-carried", "tileas-smem-operands", "cse", "tileas-roll-mma-dot", "tileas-legalize-fma-dot",
     "tileas-materialize-convert-layout", "tileas-optimize-alloc-tensor", "tileas-insert-barriers",
     "tileas-assign-launch-bounds",
     "tileir-verify-ops-analysis", "convert-tileas-to-llvm",

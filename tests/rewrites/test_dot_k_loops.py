@@ -77,6 +77,19 @@ def test_matrix_dots_of_stages_are_loops(operand, accumulator, gpu_name, transpo
     assert len(re.findall(r"\bmma\.sync", ptx)) == (MATRIX_BODY if looped else instructions)
 
 
+@pytest.mark.parametrize(
+    ("operand", "gpu_name", "before", "row"),
+    [
+        ("f16", "sm_80", "tileas-spill-loop-carried", "tileas-roll-mma-dot"),
+        ("f32", "sm_75", "tileas-roll-mma-dot", "tileas-legalize-fma-dot"),
+    ],
+)
+def test_each_kind_of_dot_has_a_pass(operand, gpu_name, before, row):
+    kernel = single((64, 64, 256), operand, "f32", sizes=(61, 64, 592), steps=3)
+    counts = [len(unrolled_once(kernel.after(each, gpu_name, num_warps=2))) for each in (before, row)]
+    assert counts[0] == 0 < counts[1] == len(unrolled_once(kernel.tileas(gpu_name, num_warps=2)))
+
+
 def test_small_dots_are_unrolled():
     assert "nounroll" not in single((32, 32, 32)).check("sm_90").text
 
@@ -91,7 +104,7 @@ def test_operands_go_through_little_shared_memory_in_parts(transposed):
 def test_dots_without_room_are_unrolled(monkeypatch):
     kernel = single((64, 64, 32))
     assert len(unrolled_once(kernel.tileas("sm_75"))) == 1
-    monkeypatch.setattr("tileiras.rewrites.dot_k_loops.shared_budget", lambda func, target: 1024)
+    monkeypatch.setattr("tileiras.rewrites.fma_dots.shared_budget", lambda func, target: 1024)
     module = kernel.tileas("sm_75")
     assert unrolled_once(module) == [] and buffers(module) == []
 

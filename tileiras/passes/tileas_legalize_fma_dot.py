@@ -1,7 +1,7 @@
-"""`tileas-legalize-fma-dot`: large dots become loops over K.
+"""`tileas-legalize-fma-dot`: large dots without a matrix instruction become loops over K.
 
-Each iteration reads slices of the operands from shared memory.  For multiply-adds, operands that are in registers are
-stored there first, and a dot whose operands find no room stays as it is, with a remark.
+Each iteration reads slices of the operands from shared memory.  Operands that are in registers are stored there first,
+and a dot whose operands find no room stays as it is, with a remark.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class LegalizeFmaDot(FunctionPass):
     name = "tileas-legalize-fma-dot"
     requires = "LAYOUTS"
     needs = "layouts and atoms; loads that run ahead are in buffers already"
-    establishes = "loops over K for large dots, as far as shared memory goes"
+    establishes = "loops over K for large dots by multiply-adds, as far as shared memory goes"
     keeps = "values, the order of additions, other dots"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.rewrites.large_dots import is_large
+        from tileiras.rewrites.large_dots import is_large, is_multiply_add
 
-        if any(is_large(op, gpu) for op in func.walk()):
+        if any(is_large(op, gpu) and is_multiply_add(op) for op in func.walk()):
             # Loaded for such kernels only.
-            from tileiras.rewrites.dot_k_loops import make_k_loops
+            from tileiras.rewrites.fma_dots import loop_fma_dots
 
-            make_k_loops(func, gpu, context.engine)
+            loop_fma_dots(func, gpu, context.engine)

@@ -1,5 +1,4 @@
-"""Large dots become loops over K: a step holds a few columns of A and rows of B, read from shared memory just before
-their use.
+"""Dots as loops over K: a step holds a few columns of A and rows of B, read from shared memory just before their use.
 
     %b = convert_layout %y                      %q = alloc_tensor;  store_tensor %y into %q
     %d = dot %a, %b, %c                  ->     %d = for %i = 0 to K / 4 carrying %c:
@@ -8,8 +7,11 @@ their use.
                                                   dot %s, %t, %c
 
 Unrolled, a dot of 64 accumulators of a thread over a K of 128 is 8192 multiply-adds, on which ptxas works for seconds,
-and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as they are; they
-get a loop where both operands are in shared memory already.  The additions keep their order.
+and whose operands it tries to have in registers at once.  Matrix instructions read a step at a time as they are; where
+there are many of them a loop keeps the program small.  The additions keep their order.
+
+What dots have in common is here: which can be cut, and the loop.  `fma_dots.py` finds room for the operands of
+multiply-adds, `mma_dots.py` takes dots whose operands are in shared memory.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import binary, integer
@@ -39,13 +40,12 @@ from tileiras.layout import LinearLayout, fma_operands
 from tileiras.layout.encoding import encode_offsets, layout_of, with_layout
 from tileiras.layout.staging import Part, in_whole, part_of, stored_offsets
 from tileiras.named_tuple import NamedTuple
-from tileiras.resources.shared_memory import buffer_bytes, scratch_bytes, shared_budget
 from tileiras.targets import Target, mma_atom
 
 from .large_dots import accumulates_wider, is_large, is_multiply_add, matrix_instructions
 
 if TYPE_CHECKING:
-    from tileiras.dialects import nv_tileaa as aa
+    pass
 
 BODY = 256
 """Multiply-adds of a thread in an iteration: enough to hide that the next operands are on their way."""
@@ -57,6 +57,9 @@ MATRIX_BODY = 64
 """Matrix instructions of a warp in an iteration: hundreds of cycles, in which what begins the next one is hidden."""
 
 FEWEST_ITERATIONS = 2
+
+MAKERS = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.ConvertLayoutOp)
+"""What may stand between a tile and an operand that is made of it slice by slice."""
 
 
 class Operand(NamedTuple):
@@ -98,7 +101,7 @@ class Dot(NamedTuple):
     @property
     def part_bytes(self) -> int:
         """Bytes of shared memory for a part of the operands."""
-        return 0 if self.parts == 1 else sum(map(_bytes, self.stored)) // self.parts
+        return 0 if self.parts == 1 else sum(map(bytes_of, self.stored)) // self.parts
 
     @property
     def stored(self) -> list[Value]:
@@ -119,18 +122,6 @@ class Dot(NamedTuple):
         else:
             layouts = (part.layout for part in _first_parts(self.op, self.step) if part is not None)
         return [operand.slice_types(layout, self.step) for operand, layout in zip(self.operands, layouts)]
-
-
-def make_k_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Rewrites the dots of a function of nv_tileas, in place; a remark says which found no shared memory."""
-    dots = [found for op in func.walk() if (found := _dot(op, target)) is not None]
-    if not dots:
-        return
-    plan = _Plan(func, shared_budget(func, target))
-    for dot in dots:
-        if not any(map(plan.add, (dot, *dot.cut()))) and engine is not None:
-            engine.remark(dot.op.location, "dot fully unrolled: no shared memory left for its operands")
-    plan.run()
 
 
 # ---- what can be cut ------------------------------------------------------------------------------------------------
@@ -235,202 +226,21 @@ def _operand_layout(op: tileas.PermuteOp, layout: LinearLayout, shape: tuple[int
     return layout.reshape((*operand[:before], *cut, *operand[before + 1 :]))
 
 
-# ---- where it is ----------------------------------------------------------------------------------------------------
+# ---- rewriting ------------------------------------------------------------------------------------------------------
 
 
-class Stored(NamedTuple):
-    """A tile that goes to shared memory, and the dots that read slices of it."""
-
-    value: Value
-    dots: list[Dot]
-
-    def buffer_type(self) -> tileas.BufferType:
-        readers = {}
-        for dot in self.dots:
-            for operand, types in zip(dot.operands, dot.slice_types()):
-                if operand.stored is self.value:
-                    readers[layout_of(types[0])] = dot.iterations
-        type = self.value.type
-        return _buffer_type(layout_of(type), type.element_type, readers)
-
-
-def _bytes(value: Value) -> int:
+def bytes_of(value: Value) -> int:
     return value.type.num_elements * value.type.element_type.width // 8
 
 
-def _buffer_type(writer: LinearLayout, element: FloatType, readers: dict[LinearLayout, int]) -> tileas.BufferType:
+def buffer_type(writer: LinearLayout, element: FloatType, readers: dict[LinearLayout, int]) -> tileas.BufferType:
     """The buffer minimizing total wavefronts; `readers`: layout -> read count."""
     whole = tuple(in_whole(reader, writer.shape) for reader in readers)
     offsets = stored_offsets(writer, whole, max(readers.values()), element.width)
     return tileas.BufferType(1, TensorType(writer.shape, element, encode_offsets(offsets, writer.shape)))
 
 
-class Span(NamedTuple):
-    """Where in a block buffers live: numbers of operations, the last included."""
-
-    first: int
-    last: int
-    stored: tuple[Stored, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(_bytes(each.value) for each in self.stored)
-
-    def joined(self, other: Span) -> Span:
-        return Span(min(self.first, other.first), max(self.last, other.last), (*self.stored, *other.stored))
-
-    def crosses(self, other: Span) -> bool:
-        """Whether they overlap and neither is a part of the other."""
-        if self.last < other.first or other.last < self.first:
-            return False
-        inside = self.first < other.first and other.last < self.last
-        return not inside and not (other.first < self.first and self.last < other.last)
-
-
-def _spans(block: Block, found: list[Stored]) -> list[Span]:
-    """The lives of the buffers for these tiles, which are values of the block.  Those that overlap are one, and none
-    ends within the life of another buffer that it began before: buffers end in the opposite order to that of their
-    beginning."""
-    order = {op: number for number, op in enumerate(block.operations)}
-    spans = []
-    for stored in found:
-        places = [order[block.find_ancestor_op(dot.op)] for dot in stored.dots]  # type: ignore[index]
-        spans.append(Span(min(places), max(places), (stored,)))
-    others = []
-    for op in order:
-        if isinstance(op, tileas.AllocTensorOp):
-            ends = [order[user] for user in op.result.users if isinstance(user, tileas.DeallocTensorOp)]
-            others.append(Span(order[op], max(ends), ()))
-    done: list[Span] = []
-    while spans:
-        span = spans.pop()
-        met = [other for other in done if not (other.last < span.first or span.last < other.first)]
-        crossed = [other for other in others if span.crosses(other)]
-        if not met and not crossed:
-            done.append(span)
-            continue
-        done = [other for other in done if other not in met]
-        for other in (*met, *crossed):
-            span = span.joined(other)
-        spans.append(span)
-    return sorted(done, key=lambda span: span.first)
-
-
-class _Plan:
-    """What goes to shared memory, as far as there is room."""
-
-    def __init__(self, func: aa.FuncOp, budget: int) -> None:
-        self._func = func
-        self._budget = budget
-        self._dots: list[Dot] = []
-        self._used = self._needed()
-
-    def add(self, dot: Dot) -> bool:
-        """Whether there is room for the operands of one more dot."""
-        self._dots.append(dot)
-        needed = self._needed()
-        # An estimate that is above the budget already says nothing against a dot that adds nothing.
-        if needed > max(self._budget, self._used):
-            self._dots.pop()
-            return False
-        self._used = needed
-        return True
-
-    def _needed(self) -> int:
-        return self._most(self._func.body.block, self._stored(), self._replaced())
-
-    def _stored(self) -> dict[Block, list[Stored]]:
-        """The tiles that go to shared memory, by the blocks that they are values of."""
-        found: dict[Value, Stored] = {}
-        for dot in self._dots:
-            for value in dict.fromkeys(dot.stored if dot.parts == 1 else ()):
-                found.setdefault(value, Stored(value, [])).dots.append(dot)
-        by_block: dict[Block, list[Stored]] = {}
-        for stored in found.values():
-            by_block.setdefault(stored.value.parent_block, []).append(stored)  # type: ignore[arg-type]
-        return by_block
-
-    def _replaced(self) -> set[Operation]:
-        """Conversions that nobody needs any more."""
-        done = {dot.op for dot in self._dots}
-        operands = (value for dot in self._dots for value in dot.op.operands[:2])
-        makers = (op for value in operands for op in _makers(value))
-        return {op for op in makers if isinstance(op, tileas.ConvertLayoutOp) and _users(op.result) <= done}
-
-    def _most(self, block: Block, found: dict[Block, list[Stored]], replaced: set[Operation]) -> int:
-        """Most bytes of shared memory in use at a time in a block."""
-        spans = _spans(block, found[block]) if block in found else []
-        parts = {dot.op: dot.part_bytes for dot in self._dots}
-        current = most = 0
-        for number, op in enumerate(block.operations):
-            current += sum(span.bytes for span in spans if span.first == number) + buffer_bytes(op)
-            nested = max((self._most(b, found, replaced) for region in op.regions for b in region.blocks), default=0)
-            nested += parts.get(op, 0)
-            most = max(most, current + nested + (0 if op in replaced else scratch_bytes(op, self._budget)))
-            current -= sum(span.bytes for span in spans if span.last == number)
-        return most
-
-    def run(self) -> None:
-        buffers: dict[Value, Value] = {}
-        for block, found in self._stored().items():
-            operations = list(block.operations)
-            for span in _spans(block, found):
-                _store(operations, span, buffers)
-        for dot in self._dots:
-            _loop(dot, buffers)
-
-
-MAKERS = (*tileas.VIEW_LIKE, tileas.BroadcastOp, tileas.ConvertLayoutOp)
-"""What may stand between a tile and an operand that is made of it slice by slice."""
-
-
-def _makers(value: Value) -> Iterator[Operation]:
-    op = value.defining_op
-    if isinstance(op, MAKERS):
-        yield op
-        yield from _makers(op.operands[0])
-
-
-def _users(value: Value) -> set[Operation]:
-    """Who uses a value, also by way of these."""
-    found: set[Operation] = set()
-    for user in value.users:
-        found |= _users(user.results[0]) if isinstance(user, MAKERS) else {user}
-    return found
-
-
-# ---- rewriting ------------------------------------------------------------------------------------------------------
-
-
-def _store(operations: list[Operation], span: Span, buffers: dict[Value, Value]) -> None:
-    """Allocates the buffers of a span, and stores tiles to them before their first use: together, as far as they are
-    there, so that one barrier serves them all."""
-    before, after = Builder.before(operations[span.first]), Builder.after(operations[span.last])
-    for stored in span.stored:
-        buffers[stored.value] = before.insert(tileas.AllocTensorOp(result=stored.buffer_type())).results[0]
-    for stored in reversed(span.stored):
-        after.insert(tileas.DeallocTensorOp(buffers[stored.value]))
-    stage = integer(before, 0)
-    order = {op: number for number, op in enumerate(operations)}
-    places: list[Operation] = []
-    for stored in sorted(span.stored, key=lambda stored: _first_use(stored, order)):
-        origin = stored.value.defining_op
-        made = (place for place in places if origin is None or origin.is_before_in_block(place))
-        place = next(made, operations[_first_use(stored, order)])
-        if place not in places:
-            places.append(place)
-        builder = Builder.before(place)
-        builder.insert(tileas.StoreTensorOp(stored.value, buffers[stored.value], stage))
-
-
-def _first_use(stored: Stored, order: dict[Operation, int]) -> int:
-    """The number of the first operation of a block that reads a tile which is a value of the block."""
-    block = stored.value.parent_block
-    assert block is not None
-    return min(order[block.find_ancestor_op(dot.op)] for dot in stored.dots)  # type: ignore[index]
-
-
-def _loop(dot: Dot, buffers: dict[Value, Value]) -> None:
+def make_loop(dot: Dot, buffers: dict[Value, Value]) -> None:
     """The dot as a loop over slices of its operands, or one for each part of them."""
     op = dot.op
     outer = Builder.before(op)
@@ -477,7 +287,7 @@ def _part_types(dot: Dot) -> Iterator[tileas.BufferType | None]:
             continue
         part = part_of(layout_of(operand.stored.type), operand.axis, dot.parts, 0)
         assert part is not None, "a dot that is cut into parts"
-        yield _buffer_type(part.layout, operand.stored.type.element_type, {layout_of(types[0]): dot.iterations})
+        yield buffer_type(part.layout, operand.stored.type.element_type, {layout_of(types[0]): dot.iterations})
 
 
 def _step(

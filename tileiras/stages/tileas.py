@@ -32,6 +32,7 @@ from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvert
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
 from tileiras.passes.tileas_plan_cta import PlanCta
 from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
+from tileiras.passes.tileas_roll_mma_dot import RollMmaDot
 from tileiras.passes.tileas_sink_loads import SinkLoads
 from tileiras.passes.tileas_slice_dots import SliceDots
 from tileiras.passes.tileas_slicing import Slicing
@@ -87,6 +88,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(SpillLoopCarried, "counts registers when all operands are where they will be", {}, True, True),
     Decision(SharedMemoryOperands, "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
+    Decision(RollMmaDot, "reads the operands that the rows above left in buffers; takes no memory", optional=True),
     Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
     # What stands where, once operations are what they will be.
     Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),

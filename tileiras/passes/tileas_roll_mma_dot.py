@@ -1,0 +1,32 @@
+"""`tileas-roll-mma-dot`: dots of many matrix instructions are loops over K, where both operands are in shared memory.
+
+Each iteration reads the fragments of its slices of the operands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class RollMmaDot(FunctionPass):
+    name = "tileas-roll-mma-dot"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms; operands in the buffers in which they will be"
+    establishes = "loops over K for dots of more matrix instructions than are written out"
+    keeps = "values, the order of additions, buffers, other dots"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.rewrites.large_dots import is_large, is_multiply_add
+
+        if any(is_large(op, gpu) and not is_multiply_add(op) for op in func.walk()):
+            # Loaded for such kernels only.
+            from tileiras.rewrites.mma_dots import loop_mma_dots
+
+            loop_mma_dots(func, gpu)

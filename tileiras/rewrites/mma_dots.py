@@ -1,0 +1,19 @@
+"""Large dots by matrix instructions become loops over K where both operands are in shared memory already.
+
+They need no memory of their own, and their additions keep their order.
+"""
+
+from __future__ import annotations
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.targets import Target
+
+from .dot_k_loops import dot_of, make_loop
+from .large_dots import is_multiply_add
+
+
+def loop_mma_dots(func: aa.FuncOp, target: Target) -> None:
+    """Rewrites the dots of a function of nv_tileas, in place."""
+    for dot in [found for op in func.walk() if (found := dot_of(op, target)) is not None]:
+        if not is_multiply_add(dot.op):
+            make_loop(dot, {})
