@@ -72,8 +72,9 @@ WRONG = {
     "a reader that is no consumer": (swapped(STORED, f"{PIPE}.producer_write %x",
         f"%stolen = nv_tileas.copy %ring[%zero : i32] : {kernels.buffer(2)} -> {tile(1)}\n {PIPE}.producer_write %x"),
         "copy' op reads a pipe's buffer in an agent that does not drain it"),
-    "uses on both sides of the agents": (swapped(STORED, "nv_tileas.dealloc_tensor", f"%i_ = {PIPE}.create_iterator %c : "
-        f"!nv_tileas.consumer_token\n %q_ = {PIPE}.consumer_wait %c, %i_\n %r_ = {PIPE}.consumer_release %q_\n "
+    "uses on both sides of the agents": (swapped(STORED, "nv_tileas.dealloc_tensor",
+        f"%i_ = {PIPE}.create_iterator %c : !nv_tileas.consumer_token\n"
+        f" %q_ = {PIPE}.consumer_wait %c, %i_\n %r_ = {PIPE}.consumer_release %q_\n "
         "nv_tileas.dealloc_tensor"), "is a pipe between agents that do not run beside each other"),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ from .pipe_programs import (
     groups,
     has_events,
 )
-from .pipes import PipeUses
+from .pipes import PipeUses, protocol_of
 from .ranges import RangeAnalysis
 
 MOST_STATES = 50_000
@@ -222,7 +222,7 @@ def _left_over(counts: _Counts, runs: list[Run], state: tuple[int, ...], uses: P
         for event in run.events:
             if event.what == "arrive" and isinstance(event.where[0], CreatePipelineOp):
                 pipe, stage, side = event.where
-                asynchronous = side == "full" and pipe.kinds[0] != "st_shared"
+                asynchronous = side == "full" and protocol_of(pipe).is_asynchronous
                 readers = max(1, len(uses.draining(pipe)))
                 if asynchronous and counts.phases(event.where, state) * readers > waits.get(event.where, 0):
                     return event.op, f"leaves copies into stage {stage} in flight when the agents end"

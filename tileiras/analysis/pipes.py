@@ -12,6 +12,7 @@ from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import (
+    STAGE_ATOMS,
     BulkLoadOp,
     BulkStoreOp,
     ConsumeOneOp,
@@ -41,13 +42,6 @@ DRAINS = (ConsumerWaitOp, ConsumeOneOp)
 ON_TOKENS = (
     *FILLS, *DRAINS, ProducerCommitOp, ConsumerReleaseOp, ProducerWriteOp, ConsumerReadOp, BulkLoadOp, BulkStoreOp,
 )  # fmt: skip
-
-_WITH = {
-    ProducerWriteOp: "st_shared", ProduceOneOp: "st_shared", BulkLoadOp: "bulk_load", tileas.StoreTensorOp: "st_shared",
-    tileas.AsyncTiledLoadOp: "cp_async", tileas.AsyncLoadOp: "cp_async",
-    ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store", tileas.CopyOp: "ld_shared",
-}  # fmt: skip
-"""How operations fill and drain the stages that they touch."""
 
 _WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 _ON_BUFFERS = (*_WRITES, tileas.CopyOp)
@@ -175,7 +169,7 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
     if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
         yield pipe, f"moves {pipe.stage_bytes} bytes a stage, of which an mbarrier counts {MOST_TRANSACTION_BYTES}"
     for op in operations:
-        kind = _WITH.get(type(op))
+        kind = STAGE_ATOMS.get(type(op))
         wanted = producer if isinstance(op.token.type, ProducerTokenType) else consumer
         if kind is not None and kind != wanted:
             yield op, _other_kind(kind, wanted)
@@ -301,7 +295,7 @@ def _outside_error(op: Any, uses: PipeUses) -> str:
     """Whether an agent touches the buffer of a pipe whose stages it neither acquires nor waits for."""
     pipe = uses.buffers[op.buffer]
     writes = isinstance(op, _WRITES)
-    kind, wanted = _WITH[type(op)], pipe.kinds[0 if writes else 1]
+    kind, wanted = STAGE_ATOMS[type(op)], pipe.kinds[0 if writes else 1]
     if kind != wanted:
         return _other_kind(kind, wanted)
     if agent_of(op) in (uses.filling(pipe) if writes else uses.draining(pipe)):

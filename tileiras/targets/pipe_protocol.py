@@ -41,6 +41,11 @@ class PipeProtocol(NamedTuple):
         """Whether a phase of `full` waits for the bytes of a stage."""
         return self.full_signal == EXPECT
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether a stage may be in flight when its producer goes on."""
+        return self.full_signal != ARRIVE
+
     def full_count(self, warps: int) -> int:
         """Arrivals of a phase of `full`, for a producer of so many warps."""
         return _arrivals(self.full, warps)

@@ -53,7 +53,7 @@ from tileiras.ir import (
 
 from .agents import PREFIX, YieldOp
 from .attributes import LinearLayoutAttr
-from .buffers import BufferType
+from .buffers import AsyncLoadOp, AsyncTiledLoadOp, BufferType, CopyOp, StoreTensorOp
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 
@@ -391,3 +391,11 @@ class ConsumeOneOp(_One):
 
     def verify_op(self) -> None:
         self._verify_region(list(self.consumer_types), [value.type for value in self.values])
+
+
+STAGE_ATOMS: dict[type[Operation], str] = {
+    StoreTensorOp: "st_shared", ProducerWriteOp: "st_shared", ProduceOneOp: "st_shared",
+    AsyncTiledLoadOp: "cp_async", AsyncLoadOp: "cp_async", BulkLoadOp: "bulk_load",
+    CopyOp: "ld_shared", ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store",
+}  # fmt: skip
+"""How operations fill and drain the stages that they touch: the kind of producer or consumer that they are of."""
