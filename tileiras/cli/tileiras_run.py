@@ -1,9 +1,10 @@
-"""tileiras-run: run a kernel on a machine with or without a GPU.
+"""tileiras-run: run a kernel on a machine with or without a GPU, or estimate how long one would take.
 
     tileiras-run saxpy.mlir --entry saxpy --grid 3 --print 1 'f32[3000]=arange' 'f32[3000]=ones' 'f32=2' 'i32=3000'
+    tileiras-run saxpy.mlir --entry saxpy --grid 3 --backend estimate --gpu H200 'f32[3000]=ones' ...
 
-IN is Tile IR text, bytecode, a cuTile Python file, or PTX (`--backend emulate` only).  Each ARG is one parameter of the
-entry, in order:
+IN is Tile IR text, bytecode, a cuTile Python file, PTX (not interpreted), or a cubin with its PTX (estimated only).
+Each ARG is one parameter of the entry, in order:
 
     i32=5  f32=0.5  i1=1         a scalar
     f32[64,64]=zeros             a pointer to fresh memory: zeros, ones, full(X), arange, arange(START,STEP),
@@ -14,6 +15,9 @@ entry, in order:
     array:f32[64,60:64]=zeros    the slots of a cuTile Python array: pointer, every size, every stride in elements
 
 `--print N` prints the array that ARG number N (from 0, as in messages) left behind, `--save N=FILE.npy` writes it.
+
+`--backend estimate` prints the time of the launch on `--gpu NAME`, what bounds it, and the lines at which warps wait;
+`--trace FILE.json` writes the simulated time for Perfetto or Chrome, `--json FILE.json` all that is known but that.
 
 Exit status: 0; 1 bad command line, or arguments that do not fit the entry; 2 configuration, or a file that cannot be
 written; 3 the input does not parse or verify; 5 it does not compile; 6 the kernel failed while it ran.
@@ -42,7 +46,11 @@ if TYPE_CHECKING:
     from tileiras.sim import Memory
 
 KERNEL_FAILED = 6
-BACKENDS = ("interpret", "emulate", "cuda")
+BACKENDS = ("interpret", "emulate", "estimate", "cuda")
+PTX, CUBIN = ".ptx", ".cubin"
+DEFAULT_GPU = "H200"
+STALLED_LINES = 8
+"""Lines of the source that an estimate names."""
 
 
 class KernelFailed(Exception):
@@ -145,11 +153,19 @@ def compile_for(kernel: KernelRun, gpu_name: str) -> Compiled:
     artifact = tileiras.compile(
         options.input, gpu_name=options.gpu_name or gpu_name, opt_level=options.opt_level, entry=kernel.entry,
         # Lines change no instruction, and tell where one that fails is from.
-        lineinfo=options.backend == "emulate",
+        lineinfo=options.backend in ("emulate", "estimate"),
     )  # fmt: skip
     (compiled,) = artifact.kernels
     metadata = compiled.artifacts.get(".json")
     return Compiled(artifact.text, kernel.entry, None if metadata is None else json.loads(metadata))
+
+
+def _check_arguments(kernel: KernelRun) -> None:
+    """Raises ArgumentMismatch: PTX knows sizes of parameters, the module their types."""
+    if kernel.module is not None:
+        from tileiras.sim.interpreter import check_arguments
+
+        check_arguments(kernel.module, kernel.entry, kernel.parameters, kernel.names)
 
 
 def _emulate(kernel: KernelRun) -> None:
@@ -157,11 +173,7 @@ def _emulate(kernel: KernelRun) -> None:
     from tileiras.sim.emulator.errors import EmulationError
 
     options = kernel.options
-    if kernel.module is not None:
-        # PTX knows sizes of parameters, the module their types.
-        from tileiras.sim.interpreter import check_arguments
-
-        check_arguments(kernel.module, kernel.entry, kernel.parameters, kernel.names)
+    _check_arguments(kernel)
     compiled = compile_for(kernel, "sm_80")
     memory = kernel.memory()
     try:
@@ -171,6 +183,44 @@ def _emulate(kernel: KernelRun) -> None:
     finally:
         del memory  # the emulator finds arrays in it
     print(result.output, end="")
+
+
+def _estimate(kernel: KernelRun) -> None:
+    from tileiras.sim import estimate
+    from tileiras.sim.emulator.errors import EmulationError
+    from tileiras.targets import rates
+
+    options = kernel.options
+    gpu = rates.gpu(options.gpu)
+    _check_arguments(kernel)
+    ptx, image, metadata = "", options.input, None
+    if kernel.module is not None:
+        compiled = compile_for(kernel, gpu.target.name)
+        ptx, image, metadata = compiled.ptx, compiled.ptx, compiled.metadata
+    memory = kernel.memory()
+    try:
+        found = estimate(image, kernel.entry, options.grid, kernel.parameters, gpu=gpu.name, metadata=metadata)
+    except EmulationError as error:
+        raise KernelFailed(_with_source(error, ptx, os.path.dirname(options.input))) from None
+    finally:
+        del memory  # the emulator finds arrays in it
+    print(found)
+    for place in found.by_source()[:STALLED_LINES]:
+        reasons = ", ".join(f"{name} {share:.1%}" for name, share in place.reasons.items())
+        print(f"  {place.file}:{place.line}: {place.share:.1%} of the warps' time: {reasons}")
+    options.outputs.publish(_estimated(options, found))
+
+
+def _estimated(options: Any, found: Any) -> list[tuple[Output, Callable[[IO[bytes]], None]]]:
+    """The files that are asked for, with what writes them."""
+    import json
+
+    wanted = [(options.trace, lambda: found.trace), (options.json, found.to_json)]
+    return [
+        (output, lambda file, make=make: file.write(json.dumps(make()).encode() + b"\n"))
+        for output, make in wanted
+        if output is not None
+    ]
 
 
 def _with_source(error: Any, ptx: str, folder: str) -> str:
@@ -217,7 +267,7 @@ def _cuda(kernel: KernelRun) -> None:
         raise KernelFailed(str(error)) from None
 
 
-_RUN = {"interpret": _interpret, "emulate": _emulate, "cuda": _cuda}
+_RUN = {"interpret": _interpret, "emulate": _emulate, "estimate": _estimate, "cuda": _cuda}
 
 
 # ---- the program -------------------------------------------------------------------------------------------------
@@ -236,10 +286,16 @@ def build_parser():
     parser.add_argument("--entry", help="the kernel to run; may be left out when there is only one")
     parser.add_argument("--grid", default="1", metavar="X[,Y[,Z]]", help="number of tile blocks (default 1)")
     parser.add_argument("--backend", default="interpret", choices=BACKENDS)
-    parser.add_argument("--gpu-name", help="what to compile for: emulate sm_80, cuda the GPU at hand unless given")
+    parser.add_argument(
+        "--gpu-name",
+        help="what to compile for: emulate sm_80, estimate and cuda their GPU unless given",
+    )
+    parser.add_argument("--gpu", default=None, metavar="NAME", help="which GPU to estimate for (default H200)")
     parser.add_argument("-O", "--opt-level", type=int, default=3, choices=range(4))
     parser.add_argument("--print", dest="shown", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--save", action="append", default=[], metavar="N=FILE")
+    parser.add_argument("--trace", metavar="FILE", help="write an estimate's trace")
+    parser.add_argument("--json", metavar="FILE", help="write an estimate as data")
     return parser
 
 
@@ -273,10 +329,12 @@ def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
 
     Raises UsageError where no entry is chosen, and CompileError.
     """
-    if options.input.endswith(".ptx"):
+    if options.input.endswith(PTX):
         text = Source.read(options.input).text
         names = re.findall(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", text, re.MULTILINE)
         return KernelRun(options, None, _choose(names, options.entry), arguments, "")
+    if options.input.endswith(CUBIN):
+        return KernelRun(options, None, _choose(_entries_of(options.input), options.entry), arguments, "")
     import tileiras
     from tileiras.units import entries_of, entry_name
 
@@ -287,24 +345,54 @@ def _kernel(options: Any, arguments: list[Argument]) -> KernelRun:
     return KernelRun(options, module, chosen, arguments, _missing(count, arguments))
 
 
+def _entries_of(path: str) -> list[str]:
+    """The entries of a cubin; raises CompileError for what is none."""
+    from tileiras.codegen.object_file import Cubin
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return Cubin(data).entries()
+    except ValueError as error:
+        raise CompileError.at(None, f"{path} is not a cubin: {error}", ExitCode.INVALID_INPUT) from None
+
+
+def _check_backend(options: Any) -> None:
+    """Raises UsageError for an input or an option that the back end does not take."""
+    if options.input.endswith(PTX) and options.backend == "interpret":
+        raise UsageError("PTX is run with --backend emulate, estimate or cuda")
+    if options.input.endswith(CUBIN) and options.backend != "estimate":
+        raise UsageError("a cubin is estimated only: --backend estimate")
+    if options.backend == "estimate":
+        if options.shown or options.save:
+            raise UsageError("--backend estimate leaves arrays as they are: nothing to print or save")
+        options.gpu = options.gpu or DEFAULT_GPU
+    else:
+        for name in ("gpu", "trace", "json"):
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name} is for --backend estimate")
+
+
 def run(argv: list[str]) -> None:
     """Parse the command line, run the kernel, print and save; raises UsageError and what the back end raises."""
     import numpy as np
 
     options = build_parser().parse_intermixed_args(argv)
     options.grid = parse_grid(options.grid)
-    outputs = Outputs()
+    _check_backend(options)
+    outputs = options.outputs = Outputs()
     outputs.reads(options.input, "the input")
     for path in filter(None, map(file_of, options.arguments)):
         outputs.reads(path, f"the argument '@{path}'")
     saved = [_saved(outputs, text) for text in options.save]
+    for name in ("trace", "json"):
+        if getattr(options, name) is not None:
+            setattr(options, name, outputs.writes(getattr(options, name), f"--{name}"))
     arguments: list[Argument] = []
     for text in options.arguments:
         arguments.append(parse_argument(text, arguments))
     shown = [(number, _result(arguments, number)) for number in options.shown]
     files = [(output, _save(_result(arguments, number))) for number, output in saved]
-    if options.input.endswith(".ptx") and options.backend == "interpret":
-        raise UsageError("PTX is run with --backend emulate or cuda")
     kernel = _kernel(options, arguments)
     try:
         _RUN[options.backend](kernel)

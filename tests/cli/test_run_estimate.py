@@ -1,0 +1,96 @@
+"""tileiras-run --backend estimate: what it prints and writes, and what it says of what it does not take."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import tileiras
+from tileiras.cli.tileiras_run import main
+from tileiras.codegen import toolkit
+
+SAXPY = str(Path(__file__).resolve().parents[2] / "examples" / "saxpy.mlir")
+ARGUMENTS = ["--grid", "3", "f32[3000]=arange", "f32[3000]=ones", "f32=2", "i32=3000"]
+ESTIMATE = ["--backend", "estimate"]
+
+pytestmark = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+
+
+def printed(capsys, *arguments: str) -> str:
+    assert main([*arguments, *ESTIMATE, *ARGUMENTS]) == 0
+    return capsys.readouterr().out
+
+
+def microseconds(text: str, gpu: str) -> float:
+    match = re.match(rf"saxpy on {gpu}: ([\d.]+) us, bound by ", text)
+    assert match is not None, text
+    return float(match.group(1))
+
+
+def test_the_time_and_the_lines_at_which_warps_wait_are_printed(capsys):
+    text = printed(capsys, SAXPY, "--gpu", "rtx 4090")
+    assert microseconds(text, "RTX 4090") > 0
+    assert re.search(r"^  \S*saxpy\.mlir:\d+: [\d.]+% of the warps' time: \w", text, re.MULTILINE)
+    assert microseconds(printed(capsys, SAXPY), "H200") > 0  # the default
+
+
+def test_source_ptx_and_cubin_are_one_kernel(capsys, tmp_path):
+    from_source = printed(capsys, SAXPY, "--gpu", "A100")
+    artifact = tileiras.compile(SAXPY, gpu_name="sm_80", emit="cubin", lineinfo=True)
+    (kernel,) = artifact.kernels
+    for suffix, data in ((".ptx", kernel.artifacts[".ptx"]), (".cubin", artifact.data)):
+        path = tmp_path / f"saxpy{suffix}"
+        path.write_bytes(data)
+        assert microseconds(printed(capsys, str(path), "--gpu", "A100"), "A100") == microseconds(from_source, "A100")
+
+
+def test_trace_and_data_are_written(capsys, tmp_path):
+    trace, data = tmp_path / "trace.json", tmp_path / "data.json"
+    text = printed(capsys, SAXPY, "--gpu", "L4", "--trace", str(trace), "--json", str(data))
+    assert json.loads(trace.read_text())["traceEvents"]
+    found = json.loads(data.read_text())
+    assert found["gpu"] == "L4" and found["microseconds"] == pytest.approx(microseconds(text, "L4"), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options, status, message",
+    [
+        (["--gpu", "H300"], 2, "unknown GPU 'H300'"),
+        (["--gpu", "A100", "--gpu-name", "sm_90"], 2, "PTX for sm_90 does not run on A100, which is sm_80"),
+        (["--print", "0"], 1, "leaves arrays as they are"),
+        (["--save", "0=x.npy"], 1, "leaves arrays as they are"),
+        (["--trace", SAXPY], 1, "are one file"),
+        (["--trace", "absent/trace.json"], 2, "absent/trace.json"),
+    ],
+)
+def test_mistakes(capsys, options, status, message):
+    assert main([SAXPY, *ESTIMATE, *ARGUMENTS, *options]) == status
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--gpu", "--trace", "--json"])
+def test_options_of_the_estimate_are_for_it_alone(capsys, option):
+    assert main([SAXPY, *ARGUMENTS, option, "H200"]) == 1
+    assert f"{option} is for --backend estimate" in capsys.readouterr().err
+
+
+def test_what_is_no_cubin_and_what_a_cubin_is_not_for(capsys, tmp_path):
+    path = tmp_path / "kernel.cubin"
+    path.write_text("text")
+    assert main([str(path), *ESTIMATE, *ARGUMENTS]) == 3
+    assert "is not a cubin" in capsys.readouterr().err
+    path.write_bytes(tileiras.compile(SAXPY, gpu_name="sm_90", emit="cubin").data)
+    assert main([str(path), "--backend", "emulate", *ARGUMENTS]) == 1
+    assert "a cubin is estimated only" in capsys.readouterr().err
+    assert main([str(path), *ESTIMATE, *ARGUMENTS]) == 2
+    assert "does not have its PTX" in capsys.readouterr().err
+    assert main([str(tmp_path / "absent.cubin"), *ESTIMATE, *ARGUMENTS]) == 1
+    capsys.readouterr()
+
+
+def test_arguments_that_do_not_fit(capsys):
+    assert main([SAXPY, *ESTIMATE, "f32=1"]) == 1
+    assert "the entry has 4 parameters, got 1" in capsys.readouterr().err
