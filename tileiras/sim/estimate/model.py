@@ -10,6 +10,7 @@ import numpy as np
 
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.launch import launch_shapes
+from tileiras.sim.emulator.rules import RULES
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate import drawing, steady_state
 from tileiras.sim.estimate.arguments import preserved
@@ -105,7 +106,7 @@ class Model:
         with preserved(self.arguments):
             return record(
                 self.image.ptx, self.image.entry, self.given_grid, self.arguments, metadata or None, blocks=blocks,
-                hidden=self.image.hidden,
+                hidden=self.image.hidden, waive=tuple(RULES),
             )  # fmt: skip
 
     def _record_between(self) -> None:
