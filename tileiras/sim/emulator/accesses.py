@@ -8,12 +8,17 @@ and against its natural alignment.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..memory import MemoryAccessError
 from .memory_order import WEAK, Order
 from .ptx_module import Instruction
+
+if TYPE_CHECKING:
+    from ..memory import Allocation
+    from .warps import WarpGroup
 
 #: Windows of the generic address space (PTX ISA, "Generic Addressing"); global, const and param are at their own
 #: addresses, which are above.
@@ -36,7 +41,8 @@ class Access:
     __slots__ = ("address", "allocation", "data", "index", "shared", "threads")
 
     def __init__(
-        self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None, shared: bool = False, allocation=None,
+        self, data: np.ndarray, index: np.ndarray, threads: np.ndarray | None, shared: bool = False,
+        allocation: Allocation | None = None,
         address: int = 0,
     ) -> None:  # fmt: skip
         self.data = data
@@ -52,7 +58,7 @@ class Access:
             self.data, self.index[chosen], self.threads[chosen], self.shared, self.allocation, self.address
         )
 
-    def store(self, group, item: Instruction, values: np.ndarray, order: Order = WEAK) -> None:
+    def store(self, group: WarpGroup, item: Instruction, values: np.ndarray, order: Order = WEAK) -> None:
         """Write ``values``, one per thread of the group."""
         if self.threads is not None:
             values = values[self.threads]
@@ -84,7 +90,7 @@ def _first(bad: np.ndarray, threads: np.ndarray | None) -> tuple[int, int]:
 
 
 def resolve(
-    group,
+    group: WarpGroup,
     item: Instruction,
     space: str,
     addresses: np.ndarray,
@@ -130,7 +136,10 @@ def resolve(
     return _resolve_global(group, item, addresses, dtype, write, threads)
 
 
-def _resolve_generic(group, item, addresses, dtype, write, threads, low) -> list[Access]:
+def _resolve_generic(
+    group: WarpGroup, item: Instruction, addresses: np.ndarray, dtype: np.dtype, write: bool,
+    threads: np.ndarray | None, low: np.ndarray,
+) -> list[Access]:  # fmt: skip
     accesses = []
     numbers = np.arange(group.n) if threads is None else threads
     shared = low & (addresses >= SHARED_WINDOW) & (addresses < LOCAL_WINDOW)
@@ -146,7 +155,10 @@ def _resolve_generic(group, item, addresses, dtype, write, threads, low) -> list
     return accesses
 
 
-def resolve_shared(group, item, addresses, dtype, write, threads, own: bool = False) -> Access:
+def resolve_shared(
+    group: WarpGroup, item: Instruction, addresses: np.ndarray, dtype: np.dtype, write: bool | None,
+    threads: np.ndarray | None, own: bool = False,
+) -> Access:  # fmt: skip
     """Shared memory of the blocks that addresses name by their ranks, or of the threads' ``own`` blocks."""
     batch, size = group.batch, dtype.itemsize
     limit = group.launch.shared_bytes
@@ -187,7 +199,7 @@ def resolve_shared(group, item, addresses, dtype, write, threads, own: bool = Fa
     return access
 
 
-def check_written(group, item: Instruction, access: Access) -> None:
+def check_written(group: WarpGroup, item: Instruction, access: Access) -> None:
     """What is read of shared memory has been written, and no copy is on its way there."""
     written, size = group.batch.shared_written, access.data.itemsize
     if written is None:
@@ -200,7 +212,9 @@ def check_written(group, item: Instruction, access: Access) -> None:
     group.fault(f"shared address {offset:#x} is read before it is written", item, thread, offset)
 
 
-def _resolve_global(group, item, addresses, dtype, write, threads) -> list[Access]:
+def _resolve_global(
+    group: WarpGroup, item: Instruction, addresses: np.ndarray, dtype: np.dtype, write: bool, threads: np.ndarray | None
+) -> list[Access]:
     memory, size = group.launch.memory, dtype.itemsize
     signed = addresses.view(np.int64)
     low, high = int(signed.min()), int(signed.max())
@@ -227,7 +241,9 @@ def _resolve_global(group, item, addresses, dtype, write, threads) -> list[Acces
     return accesses
 
 
-def read(group, item: Instruction, accesses: list[Access], order: Order = WEAK, whole_warp: bool = False) -> None:
+def read(
+    group: WarpGroup, item: Instruction, accesses: list[Access], order: Order = WEAK, whole_warp: bool = False
+) -> None:
     """Have loads checked for races before their values are used."""
     races = group.launch.races
     if races is not None:
@@ -245,7 +261,7 @@ def gather(accesses: list[Access], n: int, dtype: np.dtype) -> np.ndarray:
     return result
 
 
-def read_generic(group, item: Instruction, address: int, size: int, thread: int) -> bytes:
+def read_generic(group: WarpGroup, item: Instruction, address: int, size: int, thread: int) -> bytes:
     """Bytes that one thread sees at a generic address."""
     addresses = np.arange(address, address + size, dtype=np.uint64)
     result = bytearray()
@@ -255,7 +271,7 @@ def read_generic(group, item: Instruction, address: int, size: int, thread: int)
     return bytes(result)
 
 
-def read_string(group, item: Instruction, address: int, thread: int) -> str:
+def read_string(group: WarpGroup, item: Instruction, address: int, thread: int) -> str:
     text = bytearray()
     while (byte := read_generic(group, item, address + len(text), 1, thread)) != b"\0":
         text += byte

@@ -6,6 +6,8 @@ late as the ISA allows, and the destination counts as unwritten until then, so t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import Access, gather, resolve
@@ -18,6 +20,10 @@ from .races import differ
 from .recording import Arrive, Commit, Copy, WaitGroup, each_warp, place
 from .types import PRED, U32, U64
 
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
+
 _BY_SIZE = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64), 16: np.dtype(np.complex128)}
 
 
@@ -27,7 +33,14 @@ class AsyncCopy:
     __slots__ = ("destination", "item", "kept", "numbers", "size", "sources", "threads")
 
     def __init__(
-        self, item: Instruction, destination: Access, sources: list[Access], threads, numbers, size: int, kept
+        self,
+        item: Instruction,
+        destination: Access,
+        sources: list[Access],
+        threads: np.ndarray,
+        numbers: np.ndarray,
+        size: int,
+        kept: np.ndarray,
     ) -> None:
         self.item = item
         self.destination = destination
@@ -37,7 +50,7 @@ class AsyncCopy:
         self.size = size
         self.kept = kept  # bytes that are copied per thread; the rest of the destination becomes zero
 
-    def values(self, group) -> np.ndarray:
+    def values(self, group: WarpGroup) -> np.ndarray:
         """What the copies would write if they landed now, one element for each of their threads."""
         dtype = _BY_SIZE[self.size]
         values = np.zeros(group.n, dtype)
@@ -49,7 +62,7 @@ class AsyncCopy:
             raw[np.arange(self.size) >= self.kept[:, None]] = 0
         return values
 
-    def land(self, group, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
+    def land(self, group: WarpGroup, mask: np.ndarray | None, before: np.ndarray | None = None) -> bool:
         """Complete the copies of the threads in ``mask`` and of groups numbered under ``before``; True when none is
         left."""
         if not self.threads.size:
@@ -86,7 +99,7 @@ class CopyArrival:
 
     __slots__ = ("cell", "copies", "group", "item", "seen", "thread")
 
-    def __init__(self, group, item: Instruction, thread: int, cell: int) -> None:
+    def __init__(self, group: WarpGroup, item: Instruction, thread: int, cell: int) -> None:
         self.group = group
         self.item = item
         self.thread = thread
@@ -94,7 +107,7 @@ class CopyArrival:
         self.seen = False
         self.copies = list(group.async_copies)
 
-    def land(self, batch) -> None:
+    def land(self, batch: Batch) -> None:
         group = self.group
         mask = np.zeros(group.n, bool)
         mask[self.thread] = True
@@ -105,7 +118,7 @@ class CopyArrival:
         complete(group, self.thread, self.cell)
 
 
-def land(group, before: np.ndarray | None) -> None:
+def land(group: WarpGroup, before: np.ndarray | None) -> None:
     group.async_copies = [each for each in group.async_copies if not each.land(group, group.mask, before)]
 
 
@@ -148,7 +161,7 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     note_granule(decoder, "shared", 8)
     address = address_slot(decoder, decoder.operands(1)[0], space)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         for thread in group.active().tolist():
             cell = barrier_cell(group, item, space, int(group.full(address)[thread]), thread)
             if counted:
@@ -165,13 +178,13 @@ def _decode_arrival(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     decoder.emit(step)
 
 
-def _wait(group, item: Instruction, before: np.ndarray | None, left: int) -> None:
+def _wait(group: WarpGroup, item: Instruction, before: np.ndarray | None, left: int) -> None:
     if group.launch.recorder is not None:
         each_warp(group, item, WaitGroup("cp.async", left))
     land(group, before)
 
 
-def _commit(group, item: Instruction) -> None:
+def _commit(group: WarpGroup, item: Instruction) -> None:
     mask = group.mask
     if group.launch.recorder is not None:
         each_warp(group, item, Commit("cp.async"))
@@ -205,7 +218,7 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
         else:
             kept_slot = decoder.src(operands[3], U32)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         threads = group.active()
         kept = np.full(threads.size, size)
         if kept_slot is not None:
@@ -241,7 +254,8 @@ def _copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:
     decoder.emit(step)
 
 
-def _tell(group, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray, kept: np.ndarray,
+def _tell(group: WarpGroup, item: Instruction, threads: np.ndarray, sources: np.ndarray, targets: np.ndarray,
+kept: np.ndarray,
           size: int) -> None:  # fmt: skip
     recorder = group.launch.recorder
     recorder.access(group, item, "shared", targets, size, threads, True)
@@ -254,7 +268,9 @@ def _tell(group, item: Instruction, threads: np.ndarray, sources: np.ndarray, ta
         recorder.operation(group, item, warp * 32, told)
 
 
-def _sources(group, item, addresses, threads, kept, size: int) -> list[Access]:
+def _sources(
+    group: WarpGroup, item: Instruction, addresses: np.ndarray, threads: np.ndarray, kept: np.ndarray, size: int
+) -> list[Access]:
     whole = kept == size
     dtype = _BY_SIZE[size]
     if whole.all():

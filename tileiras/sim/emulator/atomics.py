@@ -5,6 +5,8 @@ Threads of a group that name one address take turns, in an order drawn from the 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import Access, resolve
@@ -14,6 +16,9 @@ from .loads import address_slot, decode_ld, decode_st, note_granule, take_hints,
 from .memory_order import GPU, Order
 from .ptx_module import Group, Sink
 from .types import TYPES, PtxType
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 #: PTX ISA, "atom": without an order `.relaxed`, without a scope `.gpu`.
 RELAXED = Order("relaxed", GPU)
@@ -134,7 +139,7 @@ def decode_atom(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     prefix = name == "add" and type_.is_integer
     size = type_.bytes
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         threads = group.active()
         addresses = group.full(address)[threads]
         if group.launch.recorder is not None:

@@ -6,6 +6,8 @@ an arrival count and the running reduction; a barrier that fills is reset before
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from . import proxies, waits
@@ -18,13 +20,17 @@ from .ptx_module import Immediate
 from .recording import BlockBarrier
 from .types import PRED, U32
 
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
+
 BARRIERS = 16
 
 
 class Barriers:
     """The barriers of all blocks of a batch, arrays of shape (blocks, 16)."""
 
-    def __init__(self, batch) -> None:
+    def __init__(self, batch: Batch) -> None:
         self.batch = batch
         shape = (batch.count, BARRIERS)
         self.threads = np.zeros(shape, np.int64)  # arrived, single threads
@@ -35,7 +41,8 @@ class Barriers:
         self.used = False
 
     def arrive(
-        self, group, item: Instruction, number: np.ndarray, count: np.ndarray | None, predicate=None, aligned=False,
+        self, group: WarpGroup, item: Instruction, number: np.ndarray, count: np.ndarray | None,
+        predicate: np.ndarray | None = None, aligned: bool | None = False,
         waits_there: bool = True,
     ) -> None:  # fmt: skip
         """Count the group's active threads in; ``number`` and ``count`` are one element or one per thread.
@@ -136,7 +143,7 @@ class Barriers:
 def _deliver(slot: int, operation: str, resume: int):
     """What a reduction's threads get when the barrier fills."""
 
-    def deliver(group, lanes, number, barriers) -> None:
+    def deliver(group: WarpGroup, lanes: np.ndarray, number: int, barriers: Barriers) -> None:
         lanes = lanes & (group.resume == resume)
         if not lanes.any():
             return
@@ -187,7 +194,7 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
         slot = decoder.dst(result, U32 if operation == "popc" else PRED)
     fresh = []
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         R = group.R
         barriers = group.batch.barriers
         if predicate is not None and slot is not None and not any(entry is fresh[0] for entry in group.pending):
@@ -209,13 +216,13 @@ def decode_barrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
 
     following = decoder.end_block(terminate)
 
-    def deliver(group, lanes, at, barriers) -> None:
+    def deliver(group: WarpGroup, lanes: np.ndarray, at: int, barriers: Barriers) -> None:
         _deliver(slot, operation, following.index)(group, lanes, at, barriers)
 
     fresh.append(deliver)
 
 
-def _meet(group) -> None:
+def _meet(group: WarpGroup) -> None:
     if group.launch.races is not None:
         clocks = group.launch.races.clocks
         clocks.meet(clocks.rows(group))
@@ -229,7 +236,7 @@ def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
     if not modifiers.take("acquire", "release") or restricted is None or not modifiers.take("cluster"):
         raise decoder.unsupported()
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         _fence_proxy(group, True, False)
         if group.launch.races is not None:
             group.launch.races.clocks.fence(group, SCOPES["cluster"])
@@ -237,7 +244,7 @@ def _decode_restricted(decoder: Decoder, modifiers: Modifiers) -> None:
     decoder.emit(step)
 
 
-def _fence_proxy(group, shared: bool, everywhere: bool) -> None:
+def _fence_proxy(group: WarpGroup, shared: bool, everywhere: bool) -> None:
     if group.launch.races is not None:
         proxies.fence(group.launch.races, group, shared, everywhere)
     if shared:
@@ -271,7 +278,7 @@ def decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         modifiers.take("shared::cta", "shared::cluster")
     scope = SCOPES[modifiers.take(*SCOPES) or "sys"]
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         if group.launch.races is not None:
             group.launch.races.clocks.fence(group, scope)
         if initialised:

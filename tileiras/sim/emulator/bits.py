@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group, Immediate, Sink
 from .types import B32, PRED, TYPES, U32, PtxType
+
+if TYPE_CHECKING:
+    from .ptx_module import Register
 
 
 def _one_type(decoder: Decoder, modifiers: Modifiers) -> PtxType:
@@ -57,7 +62,7 @@ def decode_lop3(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         raise decoder.error("the table of lop3 is not a constant")
     table = int(operands[4].value) & 255
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         a, b, c = R[x], R[y], R[z]
         result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), np.uint32)
         for row in range(8):
@@ -91,7 +96,7 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         return
     y = decoder.src(b, U32)
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         amount = R[y]
         source = R[x].view(value)
         shifted = shift(source, np.minimum(amount, np.uint32(bits - 1)).astype(value))
@@ -110,7 +115,7 @@ def decode_funnel(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     d, a, b, c = decoder.operands(4)
     x, y, z = decoder.src(a, B32), decoder.src(b, B32), decoder.src(c, U32)
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         amount = (np.minimum(R[z], np.uint32(32)) if clamp else R[z] & np.uint32(31)).astype(np.uint64)
         both = R[y].astype(np.uint64) << np.uint64(32) | R[x].astype(np.uint64)
         if left:
@@ -153,7 +158,7 @@ def decode_count(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         decoder.put(d, type_, lambda R: reverse_bits(R[x]), raw=True)
     else:
 
-        def compute(R):
+        def compute(R: Sequence[np.ndarray]):
             source = R[x].view(value)
             if type_.signed:
                 source = np.where(source < 0, ~source, source).view(type_.storage)
@@ -204,7 +209,7 @@ def decode_field(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         )
 
 
-def _extract(a, position, length, type_: PtxType):
+def _extract(a: np.ndarray, position: np.ndarray, length: np.ndarray, type_: PtxType):
     """`bfe`: bits [position, position + length), both taken modulo 256; the sign bit fills what lies above."""
     bits = type_.bits
     one, storage = type_.storage.type(1), type_.storage
@@ -225,7 +230,7 @@ def _extract(a, position, length, type_: PtxType):
     return np.where(length == 0, storage.type(0), np.where(sign, field | filled.astype(storage), field)).astype(storage)
 
 
-def _insert(a, b, position, length, type_: PtxType):
+def _insert(a: np.ndarray, b: np.ndarray, position: np.ndarray, length: np.ndarray, type_: PtxType):
     bits, storage = type_.bits, type_.storage
     one = storage.type(1)
     position, length = position & np.uint32(255), length & np.uint32(255)
@@ -249,7 +254,7 @@ def decode_prmt(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         decoder.put(d, B32, lambda R: _permute_constant(R[x], R[y], constant), raw=True)
         return
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         both = R[y].astype(np.uint64) << np.uint64(32) | R[x].astype(np.uint64)
         selector = R[z].astype(np.uint64)
         result = np.zeros(1, np.uint64)
@@ -291,7 +296,7 @@ def decode_mov(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         decoder.put(d, type_, lambda R: R[x], raw=True)
 
 
-def _unpack(decoder: Decoder, parts: list, a, type_: PtxType) -> None:
+def _unpack(decoder: Decoder, parts: list, a: Register, type_: PtxType) -> None:
     piece = TYPES[f"b{type_.bits // len(parts)}"]
     x = decoder.src(a, type_)
     if type_.bits == 128:
@@ -304,7 +309,7 @@ def _unpack(decoder: Decoder, parts: list, a, type_: PtxType) -> None:
     for number, part in enumerate(parts):
         shift = type_.storage.type(number * piece.bits)
 
-        def compute(R, shift=shift):
+        def compute(R: Sequence[np.ndarray], shift: int = shift):
             return (R[held] >> shift).astype(piece.storage)
 
         decoder.put(part, piece, compute, raw=True)
@@ -315,19 +320,19 @@ def _columns(value: np.ndarray, count: int, piece: PtxType) -> np.ndarray:
     return np.ascontiguousarray(np.ascontiguousarray(value).view(piece.storage).reshape(-1, count).T)
 
 
-def _pack(decoder: Decoder, d, parts: list, type_: PtxType) -> None:
+def _pack(decoder: Decoder, d: Register, parts: list, type_: PtxType) -> None:
     piece = TYPES[f"b{type_.bits // len(parts)}"]
     slots = [decoder.src(part, piece) for part in parts]
     storage = type_.storage
     if type_.bits == 128:
-        def joined(R):
+        def joined(R: Sequence[np.ndarray]):
             columns = np.broadcast_arrays(*(R[slot] for slot in slots))
             return np.stack(columns, axis=1).view(storage)[:, 0]
 
         decoder.put(d, type_, joined, raw=True)
         return
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         result = R[slots[0]].astype(storage)
         for number, slot in enumerate(slots[1:], 1):
             result = result | R[slot].astype(storage) << storage.type(number * piece.bits)

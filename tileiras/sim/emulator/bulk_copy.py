@@ -7,6 +7,8 @@ group, and not before.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import Access, resolve
@@ -28,6 +30,9 @@ from .races import differ
 from .recording import Commit, Copy, Place, WaitGroup, place
 from .tensor_copy import REDUCTIONS, decode_tensor
 from .types import TYPES, U16, U32, U64, PtxType
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _BYTE = np.dtype(np.uint8)
 _CHUNK = 16
@@ -98,7 +103,7 @@ def _decode_span(decoder: Decoder, item: Instruction, modifiers: Modifiers, redu
     for space in form.spaces:
         note_granule(decoder, space, form.type.bytes if form.type is not None else 1 if ignores or masks else _CHUNK)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         for thread in group.active().tolist():
             _begin(group, item, form, thread)
 
@@ -115,7 +120,7 @@ def _reduction(decoder: Decoder, modifiers: Modifiers) -> tuple[PtxType, object]
     return types[0], lambda old, new: compute(old, new, None)
 
 
-def _begin(group, item: Instruction, form: _Form, thread: int) -> None:
+def _begin(group: WarpGroup, item: Instruction, form: _Form, thread: int) -> None:
     count = int(group.full(form.size)[thread])
     if count % _CHUNK:
         group.fault(f"a bulk copy of {count} bytes, not a multiple of 16", item, thread)
@@ -153,7 +158,7 @@ def _begin(group, item: Instruction, form: _Form, thread: int) -> None:
         group.launch.recorder.operation(group, item, thread, told)
 
 
-def _chosen(group, item: Instruction, form: _Form, count: int, thread: int) -> np.ndarray | None:
+def _chosen(group: WarpGroup, item: Instruction, form: _Form, count: int, thread: int) -> np.ndarray | None:
     """Numbers of the bytes that are copied, None for all of them."""
     if form.ignored:
         left, right = (int(group.full(slot)[thread]) for slot in form.ignored)
@@ -167,7 +172,7 @@ def _chosen(group, item: Instruction, form: _Form, count: int, thread: int) -> n
 
 
 def _span(
-    group, item: Instruction, space: str, address: int, count: int, thread: int, write: bool,
+    group: WarpGroup, item: Instruction, space: str, address: int, count: int, thread: int, write: bool,
     chosen: np.ndarray | None = None, dtype: np.dtype = _BYTE,
 ) -> list[Access]:  # fmt: skip
     if address % _CHUNK:
@@ -177,14 +182,14 @@ def _span(
     return resolve(group, item, space, addresses, dtype, write, np.full(addresses.size, thread), 1)
 
 
-def _commit(group, item: Instruction) -> None:
+def _commit(group: WarpGroup, item: Instruction) -> None:
     group.bulk_groups[group.active()] += 1
     if group.launch.recorder is not None:
         for thread in group.active().tolist():
             group.launch.recorder.operation(group, item, thread, Commit("bulk"))
 
 
-def _wait_group(group, item: Instruction, left: int, only_read: bool) -> None:
+def _wait_group(group: WarpGroup, item: Instruction, left: int, only_read: bool) -> None:
     active = set(group.active().tolist())
     if group.launch.recorder is not None:
         for thread in sorted({thread & ~31 for thread in active}):
@@ -224,7 +229,7 @@ def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers, r
     if name is not None:
         compute = operation_of(decoder, name, type_)
 
-        def combine(old, new):
+        def combine(old: np.ndarray, new: np.ndarray):
             return compute(old, new, None)
 
     target, value, barrier = decoder.operands(3)
@@ -237,7 +242,7 @@ def decode_st_async(decoder: Decoder, item: Instruction, modifiers: Modifiers, r
         note_granule(decoder, each, type_.bytes)
     size = type_.bytes
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         threads = group.active().tolist()
         words = [group.full(slot) for slot in slots]
         for thread in threads:
@@ -272,7 +277,7 @@ def decode_st_bulk(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     note_granule(decoder, space, 8)
     word = TYPES["b64"].storage
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         for thread in group.active().tolist():
             base, bytes_ = int(group.full(address)[thread]), int(group.full(count)[thread])
             if bytes_ % 8 or not bytes_:

@@ -5,6 +5,8 @@ Arriving and waiting are two instructions; a thread waits for the phase that it 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from . import waits
@@ -12,11 +14,15 @@ from .decoder import Decoder, Instruction, Modifiers
 from .recording import ClusterBarrier, each_warp
 from .warps import CLUSTER_BARRIER
 
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
+
 
 class ClusterBarriers:
     """Arrays over the clusters of a batch: threads that have arrived in the running phase, and its number."""
 
-    def __init__(self, batch) -> None:
+    def __init__(self, batch: Batch) -> None:
         self.batch = batch
         shape = batch.launch.cluster
         self.members = shape[0] * shape[1] * shape[2]
@@ -24,7 +30,7 @@ class ClusterBarriers:
         self.phase = np.zeros_like(self.arrived)
         self.used = False
 
-    def arrive(self, group, relaxed: bool) -> None:
+    def arrive(self, group: WarpGroup, relaxed: bool) -> None:
         self.used = True
         if self.batch.launch.races is not None:
             self.batch.launch.races.clocks.arrive_cluster(group, relaxed)
@@ -91,7 +97,7 @@ def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modif
         decoder.begin_collective(None)
     if arrive:
 
-        def step(group) -> None:
+        def step(group: WarpGroup) -> None:
             if group.launch.recorder is not None:
                 each_warp(group, item, ClusterBarrier(False))
             group.batch.cluster_barriers.arrive(group, relaxed)
@@ -101,7 +107,7 @@ def decode_cluster_barrier(decoder: Decoder, item: Instruction, modifiers: Modif
     if not wait:
         raise decoder.unsupported()
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         if group.cluster_phase is None or (group.cluster_phase[group.active()] < 0).any():
             group.fault("barrier.cluster.wait before any arrive", item)
         if group.launch.recorder is not None:

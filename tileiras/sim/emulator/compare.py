@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +13,10 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .floating import FLOAT_TYPES
 from .ptx_module import Group, Sink
 from .types import PRED, S32, TYPES, PtxType
+
+if TYPE_CHECKING:
+    from .ptx_module import Register
+    from .warps import WarpGroup
 
 _ORDERED = {
     "eq": operator.eq,
@@ -91,7 +97,7 @@ def decode_setp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             if isinstance(part, Sink):
                 continue
 
-            def both(R, negate=negate):
+            def both(R: Sequence[np.ndarray], negate: bool = negate):
                 value = ~R[held] if negate else R[held]
                 return value if join is None else join(value, R[fixed])
 
@@ -102,23 +108,25 @@ def decode_setp(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
         decoder.put(operands[0], PRED, lambda R: join(test(R[x], R[y]), R[c]), raw=True)
 
 
-def _write_set(decoder: Decoder, d, result: PtxType, x, y, c, test, join) -> None:
+def _write_set(decoder: Decoder, d: Register, result: PtxType, x: int, y: int, c, test, join) -> None:
     """`set`: all ones, or 1.0 for a float destination."""
     true = rounding.encode(np.ones(1), result.name) if result.kind == "float" else np.array([-1]).astype(result.storage)
     false = np.zeros(1, result.storage)
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         chosen = test(R[x], R[y])
         return np.where(chosen if join is None else join(chosen, R[c]), true, false)
 
     decoder.put(d, result, compute, raw=True)
 
 
-def _packed_compare(decoder: Decoder, item, d, types, x, y, c, test, join) -> None:
+def _packed_compare(
+    decoder: Decoder, item: Instruction, d: Group | Register, types: Sequence[PtxType], x: int, y: int, c, test, join
+) -> None:
     """Both halves: two predicates p|q for setp, two halves of a word for set."""
     half = TYPES[types[-1].name[:-2]].storage
 
-    def halves(R):
+    def halves(R: Sequence[np.ndarray]):
         a, b = (np.ascontiguousarray(R[slot]).view(half).reshape(-1, 2) for slot in (x, y))
         chosen = test(a, b)
         return chosen if join is None else join(chosen, R[c].reshape(-1, 1))
@@ -128,14 +136,14 @@ def _packed_compare(decoder: Decoder, item, d, types, x, y, c, test, join) -> No
         name = result.name.removesuffix("x2")
         true = rounding.encode(np.ones(1), name)[0] if name in FLOAT_TYPES else half.type(0xFFFF)
 
-        def compute(R):
+        def compute(R: Sequence[np.ndarray]):
             return np.where(halves(R), true, half.type(0)).view(np.uint32).reshape(-1)
 
         decoder.put(d, result, compute, raw=True)
         return
     held = (decoder.temporary(PRED), decoder.temporary(PRED))
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         chosen = halves(group.R)
         group.R[held[0]], group.R[held[1]] = np.ascontiguousarray(chosen.T)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from .program import branch
 from .ptx_module import Function, Group, Label, Symbol, Variable
 from .types import U32, U64
 
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
-def _target(decoder: Decoder, operand):
+
+def _target(decoder: Decoder, operand: Symbol):
     if not isinstance(operand, Symbol) or not isinstance(operand.target, Label):
         raise decoder.error(f"'{getattr(operand, 'name', operand)}' is not a label of this function")
     return decoder.frame.labels[id(operand.target)]
@@ -49,7 +53,7 @@ def decode_brx(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     index = decoder.src(index_operand, U32)
     numbers = None
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         chosen = group.R[index]
         active = np.broadcast_to(chosen, (group.n,))[group.active()]
         if (active >= len(targets)).any():
@@ -142,7 +146,7 @@ def _argument_slots(decoder: Decoder, function: Function, arguments: list) -> li
     return [decoder.argument_buffer(formal, actual) for formal, actual in zip(function.params, arguments, strict=True)]
 
 
-def _pointers(group, slot: int) -> np.ndarray:
+def _pointers(group: WarpGroup, slot: int) -> np.ndarray:
     """The 64-bit values in a parameter buffer, one per thread."""
     return np.broadcast_to(np.ascontiguousarray(group.R[slot][:, :8]).view(np.uint64)[:, 0], (group.n,))
 
@@ -154,15 +158,15 @@ def _vprintf(decoder: Decoder, item: Instruction, function: Function, results: l
     if results and isinstance(results[0], Symbol) and isinstance(results[0].target, Variable):
         result = decoder.param_slot(results[0].target)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         formats, buffers = (_pointers(group, slot) for slot in slots)
         for thread in group.active().tolist():
             format_text = read_string(group, item, int(formats[thread]), thread)
 
-            def fetch(offset: int, size: int, thread=thread, base=int(buffers[thread])) -> bytes:
+            def fetch(offset: int, size: int, thread: int = thread, base: int = int(buffers[thread])) -> bytes:
                 return read_generic(group, item, base + offset, size, thread)
 
-            def text_at(address: int, thread=thread) -> str:
+            def text_at(address: int, thread: int = thread) -> str:
                 return read_string(group, item, address, thread)
 
             group.launch.output.append(_format(format_text, fetch, text_at))
@@ -222,7 +226,7 @@ def _assertfail(decoder: Decoder, item: Instruction, function: Function, results
     """`__assertfail(message, file, line, function, char size)`."""
     slots = _argument_slots(decoder, function, arguments)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         thread = int(group.active()[0])
         message, file = (read_string(group, item, int(_pointers(group, slots[k])[thread]), thread) for k in (0, 1))
         raw = group.R[slots[2]]
@@ -243,7 +247,7 @@ def _malloc(decoder: Decoder, item: Instruction, function: Function, results: li
         raise decoder.error("the result of malloc is not kept")
     result = decoder.param_slot(results[0].target)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         addresses = np.zeros(group.n, np.uint64)
         sizes = _pointers(group, size)
         for thread in group.active().tolist():
@@ -259,7 +263,7 @@ def _free(decoder: Decoder, item: Instruction, function: Function, results: list
     """`free(pointer)`: of what malloc gave and what has not been freed, or nothing of a null pointer."""
     (slot,) = _argument_slots(decoder, function, arguments)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         pointers = _pointers(group, slot)
         for thread in group.active().tolist():
             address = int(pointers[thread])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from . import rounding
@@ -108,7 +110,9 @@ def _float_to_integer(source: PtxType, to: PtxType, mode: str, ftz: bool):
     return convert
 
 
-def _float_to_float(source, to, integral, mode, ftz, sat, relu, satfinite):
+def _float_to_float(
+    source: PtxType, to: PtxType, integral: str | None, mode: str, ftz: bool, sat: bool, relu: bool, satfinite: bool
+):
     have, want = source.name, to.name
 
     def convert(bits: np.ndarray) -> np.ndarray:
@@ -147,7 +151,9 @@ def _halves(words: np.ndarray, type_: PtxType) -> tuple[np.ndarray, np.ndarray]:
     return parts[:, 0], parts[:, 1]
 
 
-def _packed(decoder: Decoder, item: Instruction, to, source, mode: str, relu: bool, satfinite: bool) -> None:
+def _packed(
+    decoder: Decoder, item: Instruction, to: PtxType, source: PtxType, mode: str, relu: bool, satfinite: bool
+) -> None:
     """`cvt.f16x2.f32 d, a, b` and the narrower forms: a goes to the upper half, b to the lower."""
     d, *operands = item.operands
     have, want = _PAIRS.get(source.name), _PAIRS.get(to.name)
@@ -162,7 +168,7 @@ def _packed(decoder: Decoder, item: Instruction, to, source, mode: str, relu: bo
             values = np.where((values > 0) | np.isnan(values), values, 0.0)
         return rounding.encode(values, want, mode, saturating).astype(word)
 
-    def convert(R):
+    def convert(R: Sequence[np.ndarray]):
         if have is None:
             upper, lower = (R[slot].view(np.float32).astype(np.float64) for slot in slots)
         else:
@@ -188,7 +194,7 @@ def _pack(decoder: Decoder, modifiers: Modifiers) -> None:
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     mask = np.uint32((1 << bits) - 1)
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         upper, lower = (np.clip(R[s].view(np.int32), low, high).view(np.uint32) & mask for s in (x, y))
         result = upper << np.uint32(bits) | lower
         return result if c is None else R[c] << np.uint32(2 * bits) | result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from .ptx_module import (
     is_special,
 )
 from .types import PRED, TYPES, U32, U64, PtxType
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 #: opcode -> decoder; filled by the instruction modules through `instruction`.
 DECODERS: dict[str, Callable[[Decoder, Instruction, Modifiers], None]] = {}
@@ -203,7 +207,7 @@ class Decoder:
     def jump(self, target: Block) -> None:
         """End the current block with a jump."""
 
-        def terminate(group) -> None:
+        def terminate(group: WarpGroup) -> None:
             group.goto(target.index)
 
         self.block.terminator = terminate
@@ -267,7 +271,7 @@ class Decoder:
             self.jump(following)
         self.place(following)
 
-    def argument_buffer(self, formal: Variable, actual, result: bool = False) -> int:
+    def argument_buffer(self, formal: Variable, actual: Symbol, result: bool = False) -> int:
         if isinstance(actual, Symbol) and isinstance(actual.target, Variable):
             return self.param_slot(actual.target)
         if result or isinstance(actual, Group | Address):
@@ -275,7 +279,7 @@ class Decoder:
         source = self.src(actual, formal.type)
         slot = self.buffer(formal.size)
 
-        def copy(group) -> None:
+        def copy(group: WarpGroup) -> None:
             value = group.R[source]
             group.write_buffer(slot, 0, value)
 
@@ -325,7 +329,7 @@ class Decoder:
             return
         self._guard_blocks(item, slot, wanted, outer, before, blocks)
 
-    def _guard_blocks(self, item, slot, wanted, outer, before, blocks) -> None:
+    def _guard_blocks(self, item: Instruction, slot: int, wanted: bool, outer: Block, before: int, blocks: int) -> None:
         """A guarded instruction that ends blocks (a barrier, a call): branch around it."""
         body = Block(len(self.program.blocks))
         body.steps = outer.steps[before:]
@@ -448,7 +452,7 @@ class Decoder:
             raise self.unsupported("the address of a device function's parameter")
         return slot
 
-    def dst(self, operand, type_: PtxType) -> int | None:
+    def dst(self, operand: Register | Sink, type_: PtxType) -> int | None:
         """The slot a result of exactly ``type_``'s width is written to; None for `_`."""
         if isinstance(operand, Sink):
             return None
@@ -458,7 +462,7 @@ class Decoder:
             raise self.error(f"a .{operand.type.name} destination where .{type_.name} is needed")
         return self.frame.base + operand.index
 
-    def put(self, operand, type_: PtxType, compute, raw: bool = False) -> None:
+    def put(self, operand: Register | Sink, type_: PtxType, compute, raw: bool = False) -> None:
         """Write ``compute(R)`` to a destination.
 
         The result has ``type_``'s width, in storage type when ``raw``; a wider destination register is sign- or

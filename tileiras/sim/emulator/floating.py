@@ -7,6 +7,8 @@ every accuracy class that the ISA states for them; where it states a value (div.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from . import rounding
@@ -158,7 +160,7 @@ class Float:
 
         return apply
 
-    def _choose(self, a, b, keep_nan: bool, largest: bool, sign) -> np.ndarray:
+    def _choose(self, a: np.ndarray, b: np.ndarray, keep_nan: bool, largest: bool, sign: int) -> np.ndarray:
         x, y = (self._values(each) for each in (a, b))
         x_nan, y_nan = np.isnan(x), np.isnan(y)
         first = (x > y) if largest else (x < y)
@@ -222,7 +224,7 @@ def _mixed(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> bool:
     last = decoder.src(sources[-1], type_)
     compute = {"add": unit.add, "sub": unit.sub, "fma": unit.fma}[item.opcode]
 
-    def evaluate(R):
+    def evaluate(R: Sequence[np.ndarray]):
         wide = [rounding.encode(rounding.decode(R[slot], narrow.name), type_.name) for slot in slots]
         return compute(*wide, R[last])
 
@@ -277,7 +279,7 @@ def decode_abs(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     unit, type_ = _arithmetic(decoder, modifiers)
     sign = _SIGN[16 if type_.name[:3] in ("f16", "bf1") else 32 if type_.name[:3] == "f32" else 64]
 
-    def compute(a):
+    def compute(a: np.ndarray):
         (a,) = unit._in(a)
         return a & ~sign if item.opcode == "abs" else a ^ sign
 

@@ -16,12 +16,16 @@ The order of two `fence.sc` as such is not used: what they are for shows in what
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .knowledge import Chain, Knowledge, Vector
 from .memory_order import CLUSTER, GPU, Order
+
+if TYPE_CHECKING:
+    from .scheduler import Batch, Launch
+    from .warps import WarpGroup
 
 
 class Published(NamedTuple):
@@ -45,13 +49,13 @@ class Fence(NamedTuple):
 class Clocks(Knowledge):
     """The clocks of one launch, as barriers, releases and acquires move them on."""
 
-    def __init__(self, launch) -> None:
+    def __init__(self, launch: Launch) -> None:
         super().__init__(launch)
         self.locations: dict[int, list[Published]] = {}
         self.fences: dict[int, Fence] = {}
         self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases that relaxed reads saw
 
-    def begin(self, batch, first_block: int) -> None:
+    def begin(self, batch: Batch, first_block: int) -> None:
         super().begin(batch, first_block)
         self.joined = np.zeros((batch.count, 16, self.width), np.int32)
         self.joined_beyond: dict[tuple[int, int], Vector] = {}
@@ -65,13 +69,13 @@ class Clocks(Knowledge):
 
     # -- threads ---------------------------------------------------------------------------------------------------
 
-    def rows(self, group, chosen: np.ndarray | None = None) -> np.ndarray:
+    def rows(self, group: WarpGroup, chosen: np.ndarray | None = None) -> np.ndarray:
         """Rows of the warps with active threads, or with ``chosen`` threads."""
         lanes = group.active_lanes() if chosen is None else chosen.reshape(-1, 32)
         warps = np.flatnonzero(lanes.any(1))
         return group.warp_cta[warps] * self.per_block + group.thread[warps * 32] // 32
 
-    def numbers(self, group) -> np.ndarray:
+    def numbers(self, group: WarpGroup) -> np.ndarray:
         """The launch's number of each of the group's threads."""
         return ((self.first + group.cta * self.per_block) * 32 + group.thread).astype(np.int32)
 
@@ -90,7 +94,7 @@ class Clocks(Knowledge):
             self.join(beyond, vector)
         return beyond
 
-    def arrive(self, group, numbers: np.ndarray) -> None:
+    def arrive(self, group: WarpGroup, numbers: np.ndarray) -> None:
         """The active warps arrive at barriers, one number per warp."""
         rows = self.rows(group)
         blocks = rows // self.per_block
@@ -100,7 +104,7 @@ class Clocks(Knowledge):
                 self.join(self.joined_beyond.setdefault((block, number), Vector()), self._beyond(row))
         self._advance(rows)
 
-    def leave(self, group, lanes: np.ndarray, number: int) -> None:
+    def leave(self, group: WarpGroup, lanes: np.ndarray, number: int) -> None:
         """The warps of ``lanes`` go on after a barrier."""
         rows = self.rows(group, lanes)
         blocks = rows // self.per_block
@@ -118,7 +122,7 @@ class Clocks(Knowledge):
         for block, number in np.argwhere(full).tolist():
             self.joined_beyond.pop((block, number), None)
 
-    def exit(self, group) -> None:
+    def exit(self, group: WarpGroup) -> None:
         """Barriers do not wait for threads that have ended."""
         rows = self.rows(group)
         np.maximum.at(self.exited, rows // self.per_block, self.known[rows])
@@ -134,7 +138,7 @@ class Clocks(Knowledge):
                     self.seen[self.first + row] = self._beyond(row)
                     del self.lanes[self.first + row]
 
-    def arrive_cluster(self, group, relaxed: bool) -> None:
+    def arrive_cluster(self, group: WarpGroup, relaxed: bool) -> None:
         rows = self.rows(group)
         if relaxed:
             return
@@ -151,7 +155,7 @@ class Clocks(Knowledge):
         for cluster in np.flatnonzero(full).tolist():
             self.passed_beyond[cluster] = self.arriving_beyond.pop(cluster, Vector())
 
-    def leave_cluster(self, group, lanes: np.ndarray) -> None:
+    def leave_cluster(self, group: WarpGroup, lanes: np.ndarray) -> None:
         rows = self.rows(group, lanes)
         clusters = rows // self.width
         self.known[rows] = np.maximum(self.known[rows], self.passed[clusters])
@@ -309,7 +313,7 @@ class Clocks(Knowledge):
             self.join(vector, self.lanes[warp][thread])
         return vector
 
-    def fence(self, group, scope: int) -> None:
+    def fence(self, group: WarpGroup, scope: int) -> None:
         """The active threads run a fence that both acquires and releases."""
         rows = self.rows(group)
         bits = np.packbits(group.active_lanes(), axis=1, bitorder="little").view(np.uint32).reshape(-1)

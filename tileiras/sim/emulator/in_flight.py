@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .ptx_module import Instruction
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _ROWS = 16
 """Rows of D that each warp of a warpgroup has (PTX ISA, "wgmma.mma_async": "Register Fragments")."""
@@ -22,7 +26,7 @@ class Accumulators:
 
     __slots__ = ("_values", "count", "group", "item", "message", "registers", "slots", "tiles", "type")
 
-    def __init__(self, group, item: Instruction, slots: list[int], type: str, message: str) -> None:
+    def __init__(self, group: WarpGroup, item: Instruction, slots: list[int], type: str, message: str) -> None:
         self.group = group
         self.item = item
         self.slots = slots

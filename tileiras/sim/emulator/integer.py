@@ -6,6 +6,8 @@ Values are read as signed or unsigned arrays of the type's width; NumPy's intege
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +15,10 @@ from . import floating
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .program import writer
 from .types import PRED, TYPES, U32, PtxType
+
+if TYPE_CHECKING:
+    from .ptx_module import Register
+    from .warps import WarpGroup
 
 
 def truncating_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -132,7 +138,7 @@ def _carry_slot(decoder: Decoder) -> int:
     return decoder.constants[key]
 
 
-def _sum_with_carry(a, b, carry, subtract: bool):
+def _sum_with_carry(a: np.ndarray, b: np.ndarray, carry: np.ndarray | None, subtract: bool):
     """(result, carry out); a subtraction's carry is its borrow."""
     if subtract:
         partial = a - b
@@ -145,12 +151,12 @@ def _sum_with_carry(a, b, carry, subtract: bool):
     return result, out if carry is None else out | (result < partial)
 
 
-def _emit_carry(decoder: Decoder, d, type_: PtxType, compute, define: bool) -> None:
+def _emit_carry(decoder: Decoder, d: Register, type_: PtxType, compute, define: bool) -> None:
     """``compute(R)`` gives (result, carry out); both come from the sources as they were."""
     carry = _carry_slot(decoder)
     result, flag = decoder.temporary(type_), decoder.temporary(PRED)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.R[result], group.R[flag] = compute(group.R)
 
     decoder.emit(step)
@@ -179,7 +185,7 @@ def _mad_carry(decoder: Decoder, modifiers: Modifiers, use: bool, define: bool) 
     x, y, z = (decoder.src(each, type_) for each in (a, b, c))
     carry, value, storage = _carry_slot(decoder), type_.value, type_.storage
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         left, right = R[x].view(value), R[y].view(value)
         product = multiply_high(*np.broadcast_arrays(left, right)) if part == "hi" else left * right
         return _sum_with_carry(product.view(storage), R[z], R[carry] if use else None, False)
@@ -208,7 +214,7 @@ def decode_mul(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     z = decoder.src(operands[3], result) if adds else None
     value, wide = type_.value, result.value
 
-    def product(R):
+    def product(R: Sequence[np.ndarray]):
         a, b = R[x].view(value), R[y].view(value)
         if narrow:
             a, b = _low24(a), _low24(b)
@@ -249,7 +255,7 @@ def decode_sad(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     x, y, z = (decoder.src(each, type_) for each in (a, b, c))
     value, storage = type_.value, type_.storage
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         left, right = R[x].view(value), R[y].view(value)
         return R[z] + np.where(left < right, right - left, left - right).view(storage)
 
@@ -278,7 +284,7 @@ def decode_min(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     type_ = _integer_type(decoder, modifiers)
     choose = np.minimum if item.opcode == "min" else np.maximum
 
-    def compute(a, b):
+    def compute(a: np.ndarray, b: np.ndarray):
         result = choose(a, b)
         return np.maximum(result, result.dtype.type(0)) if relu else result
 
@@ -313,7 +319,7 @@ def decode_dot(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         raw = np.ascontiguousarray(values).view(f"{'i' if signed else 'u'}{bits // 8}").reshape(-1, 32 // bits)
         return raw[:, first : first + count].astype(np.int64)
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         count = 4 if part is None else 2
         left = parts(R[x], types[0].signed, 8 if part is None else 16, 0, count)
         right = parts(R[y], types[1].signed, 8, 2 if part == "hi" else 0, count)

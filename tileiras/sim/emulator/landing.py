@@ -6,6 +6,8 @@ somebody looks for the second time for the end of the phase (`mbarrier`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from . import proxies
@@ -14,6 +16,10 @@ from .barrier_objects import change_counts, complete
 from .decoder import Instruction
 from .memory_order import GPU, Order
 from .waits import block_id
+
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
 
 #: The order of the single updates of a reduction by a bulk copy (PTX ISA, "cp.reduce.async.bulk").
 RELAXED = Order("relaxed", GPU)
@@ -30,7 +36,8 @@ class BulkCopy:
     )  # fmt: skip
 
     def __init__(
-        self, group, item: Instruction, thread: int, source: list[Access], target: list[Access], cell: int | None,
+        self, group: WarpGroup, item: Instruction, thread: int, source: list[Access], target: list[Access],
+        cell: int | None,
         convert=None, combine=None, generic: bool = False,
     ) -> None:  # fmt: skip
         """``convert`` makes what is written of what was read; without it both are the same bytes.  ``combine``: from
@@ -68,7 +75,7 @@ class BulkCopy:
             for block in np.unique(access.index * access.data.itemsize // stride)
         }  # fmt: skip
 
-    def land(self, batch) -> None:
+    def land(self, batch: Batch) -> None:
         self.read()
         at = 0
         races = self.group.launch.races
@@ -107,7 +114,9 @@ def read_together(copies: list[BulkCopy]) -> None:
             copy.read(checked=True)
 
 
-def begin_landing(group, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False) -> None:
+def begin_landing(
+    group: WarpGroup, item: Instruction, stored: list[Access], reads: bool = False, generic: bool = False
+) -> None:
     """From now on an asynchronous copy may write, and with ``reads`` change what is there; ``generic``: not through the
     asynchronous proxy."""
     written = group.batch.shared_written
@@ -120,7 +129,7 @@ def begin_landing(group, item: Instruction, stored: list[Access], reads: bool = 
                 proxies.check_overwrite(group.launch.races, group, item, access)
 
 
-def check_places(group, item: Instruction, stored: list[Access], cell: int, thread: int, other: bool = False,
+def check_places(group: WarpGroup, item: Instruction, stored: list[Access], cell: int, thread: int, other: bool = False,
                  pair: bool = False) -> None:  # fmt: skip
     """A barrier is in the shared memory that is written, or with ``pair`` in that of either block of the pair;
     ``other``: that memory has to be another block's (PTX ISA, cp.async.bulk)."""
@@ -136,7 +145,7 @@ def check_places(group, item: Instruction, stored: list[Access], cell: int, thre
             group.fault("a bulk copy from shared::cta to shared::cluster within one block", item, thread)
 
 
-def begin_reading(group, item: Instruction, loaded: list[Access]) -> None:
+def begin_reading(group: WarpGroup, item: Instruction, loaded: list[Access]) -> None:
     """What the asynchronous proxy reads has to be visible to it by now."""
     races = group.launch.races
     for access in loaded:
@@ -154,7 +163,7 @@ def ranks_of(mask: int | None) -> list[int | None]:
     return [None] if mask is None else [rank for rank in range(16) if mask >> rank & 1]
 
 
-def check_end(batch, ended: np.ndarray) -> None:
+def check_end(batch: Batch, ended: np.ndarray) -> None:
     """Blocks have ended, and with them their shared memory: nothing may be in flight from or to it."""
     gone = set(ended.tolist())
     # What has nothing left to do but to arrive at its own block's barrier ends with the block.

@@ -7,6 +7,8 @@ the other, so that there are clusters that have not started.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import resolve
@@ -16,6 +18,9 @@ from .landing import BulkCopy, begin_landing, check_places, in_block
 from .loads import address_slot, note_granule
 from .ptx_module import Group
 from .types import B32, PRED, TYPES
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _RESPONSE = np.dtype(np.complex128)
 _BYTES = 16
@@ -27,7 +32,7 @@ class Request(BulkCopy):
 
     __slots__ = ("answer",)
 
-    def __init__(self, group, item: Instruction, thread: int, target: list, cell: int, answer: list) -> None:
+    def __init__(self, group: WarpGroup, item: Instruction, thread: int, target: list, cell: int, answer: list) -> None:
         super().__init__(group, item, thread, [], target, cell)
         self.answer = answer  # one for all blocks that a request's answer goes to: empty until the first lands
 
@@ -66,7 +71,7 @@ def _decode_request(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address, place = address_slot(decoder, target, space), address_slot(decoder, barrier, space)
     note_granule(decoder, space, 8)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         for thread in group.active().tolist():
             cta = int(group.cta[thread])
             if cta in group.batch.units.get("refused requests", ()):
@@ -94,7 +99,7 @@ def _decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     result, response = decoder.operands(2)
     source = decoder.src(response, wide)
 
-    def words(group) -> np.ndarray:
+    def words(group: WarpGroup) -> np.ndarray:
         """(threads or 1, 4): the answer of each active thread, checked to be one."""
         value = group.R[source]
         rows = np.ascontiguousarray(value).view(np.uint32).reshape(value.size, 4)
@@ -115,7 +120,7 @@ def _decode_query(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     else:
         wanted = list(enumerate(decoder.dst(each, B32) for each in result.items[:3]))
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         rows = words(group)
         refused = np.broadcast_to(rows[:, 3] == _NONE, (group.n,))[group.active()]
         if refused.any():

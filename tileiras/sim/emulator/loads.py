@@ -3,6 +3,9 @@ memory: addresses, spaces, orders and cache hints."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import LOCAL_WINDOW, RANK, RANK_BIT, SHARED_WINDOW, WINDOW_END, gather, read, resolve
@@ -10,6 +13,9 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .memory_order import SCOPES, SYSTEM, WEAK, Order
 from .ptx_module import Address, Group, Register, Sink, Symbol, Variable
 from .types import B8, PRED, U32, U64, PtxType
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _CACHE_OPERATORS = (
     "ca",
@@ -38,7 +44,7 @@ _HINTED = "L2::cache_hint"
 # -- operands --------------------------------------------------------------------------------------------------------
 
 
-def address_slot(decoder: Decoder, operand, space: str) -> int:
+def address_slot(decoder: Decoder, operand: Address, space: str) -> int:
     """A slot with the 64-bit address of `[base + offset]` in ``space``."""
     if not isinstance(operand, Address):
         raise decoder.error("expected an address in brackets")
@@ -154,7 +160,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     note_granule(decoder, memory_space, wide.itemsize)
     slots = [_landing(decoder, part, type_) for part in parts]
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         addresses = group.R[address]
         mask = group.mask
         if group.launch.recorder is not None:
@@ -188,7 +194,7 @@ def decode_ld(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     decoder.emit(step)
 
 
-def _landing(decoder: Decoder, part, type_: PtxType):
+def _landing(decoder: Decoder, part: Register, type_: PtxType):
     """A function that stores a loaded piece in its destination, extended to the register's width."""
     if isinstance(part, Sink):
         return lambda group, value: None
@@ -203,7 +209,7 @@ def _landing(decoder: Decoder, part, type_: PtxType):
     return lambda group, value: group.write(slot, value.view(type_.value).astype(middle).view(have.storage))
 
 
-def _param_load(decoder: Decoder, parts: list, type_: PtxType, source) -> bool:
+def _param_load(decoder: Decoder, parts: list, type_: PtxType, source: Address) -> bool:
     """Loads of named parameters, which need no memory; False for an address computed at run time."""
     if not isinstance(source, Address) or not isinstance(source.base, Symbol):
         return False
@@ -222,7 +228,7 @@ def _param_load(decoder: Decoder, parts: list, type_: PtxType, source) -> bool:
             decoder.put(part, type_, lambda R, slot=slot: R[slot], raw=True)
         else:
 
-            def compute(R, offset=offset):
+            def compute(R: Sequence[np.ndarray], offset: int = offset):
                 return np.ascontiguousarray(R[buffer][:, offset : offset + type_.bytes]).view(type_.storage)[:, 0]
 
             decoder.put(part, type_, compute, raw=True)
@@ -263,7 +269,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     wide = _WIDE[type_.bytes * count]
     note_granule(decoder, space, wide.itemsize)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         R, mask, n = group.R, group.mask, group.n
         addresses = R[address]
         threads = None if mask is None else np.flatnonzero(mask)
@@ -283,7 +289,7 @@ def decode_st(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None
     decoder.emit(step)
 
 
-def _param_store(decoder: Decoder, target, slots: list[int], type_: PtxType) -> None:
+def _param_store(decoder: Decoder, target: Address, slots: list[int], type_: PtxType) -> None:
     symbol = target.base if isinstance(target, Address) else None
     variable = symbol.target if isinstance(symbol, Symbol) else None
     buffer = decoder.param_slot(variable) if isinstance(variable, Variable) else None
@@ -338,7 +344,7 @@ def decode_mapa(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     window = type_.storage.type(SHARED_WINDOW if space == "generic" else 0)
     low = type_.storage.type(RANK - 1)
 
-    def compute(R):
+    def compute(R: Sequence[np.ndarray]):
         above = R[rank].astype(type_.storage) << type_.storage.type(RANK_BIT)
         return window | above | R[x] & low
 

@@ -8,7 +8,7 @@ where races are searched.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .memory_order import SCOPES
 from .ptx_module import Immediate
 from .races import differ
 from .types import U32, U64
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _BYTE = np.dtype(np.uint8)
 _UNIT = np.dtype(np.complex128)
@@ -52,20 +55,20 @@ class MapProxy:
         self.acquired: dict[int, list[Acquired]] = {}
         self.released: dict[int, int] = {}  # warp -> its clock at its last release
 
-    def acquire(self, group, address: int, thread: int) -> None:
+    def acquire(self, group: WarpGroup, address: int, thread: int) -> None:
         number, clock = _now(group, thread)
         content = map_bytes(group, address)
         entries = self.acquired.setdefault(address, [])
         entries[:] = [each for each in entries if each.thread >> 5 != number >> 5]
         entries.append(Acquired(number, clock, content))
 
-    def release(self, group) -> None:
+    def release(self, group: WarpGroup) -> None:
         races = group.launch.races
         if races is not None:
             for number in group.numbers[group.active()].tolist():
                 self.released[number >> 5] = int(races.clocks.own[(number >> 5) - races.clocks.first])
 
-    def check(self, group, item: Instruction, address: int, thread: int) -> None:
+    def check(self, group: WarpGroup, item: Instruction, address: int, thread: int) -> None:
         """A thread is about to use a map; an error unless what was written of it has come to the proxy."""
         races = group.launch.races
         if races is None:
@@ -92,7 +95,7 @@ class MapProxy:
         group.fault(f"{where}, and no fence.proxy.tensormap::generic.acquire since", item, thread, address)
 
 
-def _now(group, thread: int) -> tuple[int, int]:
+def _now(group: WarpGroup, thread: int) -> tuple[int, int]:
     """(number in the launch, clock) of a thread; zeros where races are not searched."""
     races = group.launch.races
     if races is None:
@@ -101,7 +104,7 @@ def _now(group, thread: int) -> tuple[int, int]:
     return number, int(races.clocks.own[(number >> 5) - races.clocks.first])
 
 
-def map_bytes(group, address: int) -> bytes | None:
+def map_bytes(group: WarpGroup, address: int) -> bytes | None:
     """The 128 bytes of global memory at an address; None where they are in no allocation."""
     found = group.launch.memory.find(address, tensor_map.BYTES)
     if found is None:
@@ -109,13 +112,16 @@ def map_bytes(group, address: int) -> bytes | None:
     return found.data[address - found.address :][: tensor_map.BYTES].tobytes()
 
 
-def _bytes(group, item: Instruction, address: int, count: int, thread: int, space="global", write=False) -> Access:
+def _bytes(
+    group: WarpGroup, item: Instruction, address: int, count: int, thread: int, space: str = "global",
+    write: bool = False,
+) -> Access:  # fmt: skip
     addresses = np.arange(address, address + count, dtype=np.int64).view(np.uint64)
     (access,) = resolve(group, item, space, addresses, _BYTE, write, np.full(count, thread), 1)
     return access
 
 
-def map_at(group, item: Instruction, address: int, thread: int) -> tensor_map.TensorMap:
+def map_at(group: WarpGroup, item: Instruction, address: int, thread: int) -> tensor_map.TensorMap:
     """The map that a copy of ``thread`` names.  Raises EmulationError for a place where there is none."""
     if address % 64 or address < WINDOW_END:
         group.fault(f"address {address:#x} of a tensor map is not aligned to 64 bytes of global memory or parameters",
@@ -139,7 +145,7 @@ def decode_map_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
     if not acquires:
         decoder.operands(0)
 
-        def release(group) -> None:
+        def release(group: WarpGroup) -> None:
             group.launch.maps.release(group)
             if group.launch.races is not None:
                 group.launch.races.clocks.fence(group, scope)
@@ -151,7 +157,7 @@ def decode_map_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
         raise decoder.error("fence.proxy.tensormap acquires 128 bytes")
     address = address_slot(decoder, where, "generic")
 
-    def acquire(group) -> None:
+    def acquire(group: WarpGroup) -> None:
         if group.launch.races is not None:
             group.launch.races.clocks.fence(group, scope)
         addresses = group.full(address)
@@ -189,7 +195,7 @@ def _decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     note_granule(decoder, "shared", 16)
     note_granule(decoder, "global", 16)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         lanes = group.active_lanes()
         for warp in np.flatnonzero(lanes.any(1)).tolist():
@@ -246,7 +252,7 @@ def _decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     for each in ("shared", "global"):
         note_granule(decoder, each, 1)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         for thread in group.active().tolist():
             place, new = int(group.full(address)[thread]), int(group.full(value)[thread])
             if place % 64:
@@ -267,7 +273,7 @@ def _decode_replace(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 
 
 def _replaced(
-    group, item: Instruction, field: str, ordinal: int, new: int, space: str, place: int, thread: int
+    group: WarpGroup, item: Instruction, field: str, ordinal: int, new: int, space: str, place: int, thread: int
 ) -> tuple[int, bytes]:
     """(first byte, bytes) that a field becomes.  Raises ValueError for a value that it cannot have here."""
     if field in _WORDS:

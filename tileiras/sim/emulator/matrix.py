@@ -6,6 +6,8 @@ l/4; read row by row as 32-bit words, the matrix is in lane order.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import gather, read, resolve
@@ -13,6 +15,9 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .loads import address_slot, note_granule, take_space
 from .ptx_module import Group
 from .types import B32
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _ROW = np.dtype(np.complex128)  # 16 bytes
 
@@ -30,7 +35,7 @@ def _shape(decoder: Decoder, modifiers: Modifiers) -> tuple[int, bool]:
     return int(number[1:]), transposed
 
 
-def _row_threads(group, count: int) -> np.ndarray:
+def _row_threads(group: WarpGroup, count: int) -> np.ndarray:
     """Numbers of the threads whose addresses are used: the first 8 * count lanes of every active warp."""
     warps = np.flatnonzero(group.active_lanes().any(1))
     return (warps[:, None] * 32 + np.arange(8 * count)).reshape(-1)
@@ -55,7 +60,7 @@ def _decode_bytes(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     address = address_slot(decoder, source, space)
     note_granule(decoder, space, 16)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         threads = _row_threads(group, 2 * count)
         if group.launch.recorder is not None:
@@ -88,7 +93,7 @@ def decode_ldmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     slots = [decoder.dst(part, B32) for part in parts]
     address = address_slot(decoder, source, space)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         threads = _row_threads(group, count)
         addresses = group.full(address)[threads]
@@ -121,7 +126,7 @@ def decode_stmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     slots = [decoder.src(part, B32) for part in parts]
     address = address_slot(decoder, target, space)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         words = np.stack([group.full(slot).reshape(-1, 32) for slot in slots], axis=1)
         matrices = np.ascontiguousarray(words).view(np.uint16).reshape(-1, count, 8, 8)
@@ -149,7 +154,7 @@ def decode_movmatrix(decoder: Decoder, item: Instruction, modifiers: Modifiers) 
     decoder.begin_collective(None)
     x, slot = decoder.src(a, B32), decoder.dst(d, B32)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         matrices = np.ascontiguousarray(group.full(x)).view(np.uint16).reshape(-1, 8, 8)
         turned = np.ascontiguousarray(matrices.swapaxes(1, 2)).view(np.uint32)

@@ -15,7 +15,7 @@ from the descriptor's address, and the swizzle changes bits of the sum.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .accesses import Access, resolve_shared
 from .decoder import Instruction
 from .tensor_map import swizzled
 from .types import TYPES
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _UNIT = np.dtype(np.complex128)
 _SWIZZLES = (0, 128, 64, 32)
@@ -57,19 +60,19 @@ class Operand(NamedTuple):
     k: int
     transposed: bool
 
-    def access(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
+    def access(self, group: WarpGroup, item: Instruction, made: Descriptor, warp: int) -> Access:
         """The units of the matrix in the shared memory of a warp's block."""
         addresses = _addresses(self, made)
         return resolve_shared(group, item, addresses, _UNIT, False, np.full(addresses.size, warp * 32), own=True)
 
-    def decode(self, group, item: Instruction, word: int, warp: int) -> Descriptor:
+    def decode(self, group: WarpGroup, item: Instruction, word: int, warp: int) -> Descriptor:
         """The descriptor that a warp gives of the matrix."""
         try:
             return decode_descriptor(word)
         except ValueError as error:
             group.fault(f"no matrix descriptor that is known, {word:#x}: {error}", item, warp * 32)
 
-    def begin(self, group, item: Instruction, made: Descriptor, warp: int) -> Access:
+    def begin(self, group: WarpGroup, item: Instruction, made: Descriptor, warp: int) -> Access:
         """The matrix may be read from now on: it has to be there, and visible to the asynchronous proxy."""
         access = self.access(group, item, made, warp)
         if (races := group.launch.races) is not None:
@@ -77,7 +80,7 @@ class Operand(NamedTuple):
             proxies.check_read(races, group, item, access)
         return access
 
-    def read(self, group, item: Instruction, access: Access, units: np.ndarray) -> np.ndarray:
+    def read(self, group: WarpGroup, item: Instruction, access: Access, units: np.ndarray) -> np.ndarray:
         """(rows, k) binary64 of an access, which has found ``units``."""
         if (races := group.launch.races) is not None:
             races.read(group, item, access, generic=False)

@@ -6,6 +6,8 @@ What is in flight to a barrier lands when somebody looks for the second time for
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .barrier_objects import (
@@ -28,6 +30,10 @@ from .ptx_module import Immediate, Sink
 from .recording import Arrive, BarrierInit, PhaseWait, count_by_warp, place
 from .types import PRED, U32, U64
 from .waits import block_id, suspend
+
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
 
 #: Looks at barriers that found nothing, without any arrival in between, after which nobody is coming any more.
 _PATIENCE = 20_000
@@ -81,7 +87,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             state.pending -= 1 if expect else value
         return state
 
-    def tell(group, elements: list[int], threads: list[int], amounts: np.ndarray) -> None:
+    def tell(group: WarpGroup, elements: list[int], threads: list[int], amounts: np.ndarray) -> None:
         recorder = group.launch.recorder
         if operation == "init":
             for element, thread in zip(elements, threads):
@@ -96,7 +102,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 count = (here[thread, element] if expect else total) if arrives else 0
                 recorder.operation(group, item, thread, Arrive(place(group, element), count, bytes_))
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         cells, elements, threads = barriers_at(group, item, address, space)
         synchronise(group, elements, threads, order)
         if operation not in ("init", "inval"):
@@ -147,7 +153,7 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
         decoder.emit(look.once)
         return
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         again = look.once(group)
         if again is None:
             group.goto(following.index)
@@ -178,7 +184,7 @@ class _Look:
         self.slot = slot
         self.order = order
 
-    def once(self, group) -> np.ndarray | None:
+    def once(self, group: WarpGroup) -> np.ndarray | None:
         """Look for the active threads.  Gives those that have looked at this phase in vain before, None for none."""
         cells, elements, threads = barriers_at(group, self.item, self.address, self.space)
         waits = self.item.modifiers[0] == "try_wait"
@@ -207,14 +213,14 @@ class _Look:
                 group.fault(text, self.item, threads[0])
         return again
 
-    def _tell(self, group, elements: list[int], threads: list[int], waits: bool) -> None:
+    def _tell(self, group: WarpGroup, elements: list[int], threads: list[int], waits: bool) -> None:
         phases = group.full(self.phase)
         for thread, element in count_by_warp(group, elements, threads, lambda thread: 1):
             first = next(each for each, where in zip(threads, elements) if where == element and each & ~31 == thread)
             told = PhaseWait(place(group, element), int(phases[first]) & 1, waits)
             group.launch.recorder.operation(group, self.item, thread, told)
 
-    def _complete(self, group, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
+    def _complete(self, group: WarpGroup, cells: np.ndarray, elements: list[int], threads: list[int]) -> np.ndarray:
         """bool per thread of the group: those of ``threads`` whose phase is complete, having let copies land."""
         phases = group.full(self.phase)
         wanted = {element: int(phases[thread]) & 1 for element, thread in zip(elements, threads)}
@@ -228,7 +234,7 @@ class _Look:
             synchronise(group, *(list(each) for each in zip(*passed)), self.order)
         return done
 
-    def poll(self, group, lanes: np.ndarray) -> np.ndarray:
+    def poll(self, group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
         outer, group.mask = group.mask, lanes
         done = self._complete(group, *barriers_at(group, self.item, self.address, self.space))
         if self.slot is not None and done.any():
@@ -236,14 +242,14 @@ class _Look:
         group.mask = outer
         return done
 
-    def reason(self, group, thread: int) -> list[str]:
+    def reason(self, group: WarpGroup, thread: int) -> list[str]:
         outer, group.mask = group.mask, np.arange(group.n) == thread
         cells, (element,), _ = barriers_at(group, self.item, self.address, self.space)
         group.mask = outer
         return missing(group, cells, element, int(group.full(self.phase)[thread]) & 1)
 
 
-def missing(group, cells: np.ndarray, element: int, parity: int) -> list[str]:
+def missing(group: WarpGroup, cells: np.ndarray, element: int, parity: int) -> list[str]:
     """What a phase of a barrier lacks, and who would have to bring it."""
     batch, state = group.batch, State(int(cells[element]))
     cta, offset = divmod(element * 8, batch.shared_stride)
@@ -265,7 +271,7 @@ def missing(group, cells: np.ndarray, element: int, parity: int) -> list[str]:
     return lines + arrived
 
 
-def _deliver(batch, cells: np.ndarray, phases: dict[int, int]) -> None:
+def _deliver(batch: Batch, cells: np.ndarray, phases: dict[int, int]) -> None:
     """Somebody looks for the end of ``phases`` of barriers, by element: what completes on them lands, but not at the
     first look, which may find nothing, and no more of it than ends the phase."""
     if not any(copy.cell in phases for copy in batch.bulk_copies):

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +25,10 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group
 from .recording import Multiply, each_warp
 from .types import B32, F64, TYPES, U16
+
+if TYPE_CHECKING:
+    from .ptx_module import Register
+    from .warps import WarpGroup
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
@@ -114,7 +120,7 @@ def _elements(words: np.ndarray, name: str) -> np.ndarray:
     return rounding.decode(pieces, name)
 
 
-def fragment(group, slots: list[int], kind: str, name: str, rows: int, columns: int) -> np.ndarray:
+def fragment(group: WarpGroup, slots: list[int], kind: str, name: str, rows: int, columns: int) -> np.ndarray:
     """(warps, rows, columns) binary64: a fragment put together."""
     words = np.stack([group.full(slot).reshape(-1, 32) for slot in slots], axis=1)
     values = _elements(words, name)
@@ -157,7 +163,7 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     accumulate = _accumulator(d_name, saturating, m, n)
     told = Multiply("mma", m, n, k, a_name, d_name, 0, 0, 1)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         if group.launch.recorder is not None:
             each_warp(group, item, told)
@@ -189,7 +195,9 @@ def _scaling(decoder: Decoder, modifiers: Modifiers) -> tuple[str, int, str]:
     return name, count, format
 
 
-def _scale_readers(decoder: Decoder, operands, scaled: tuple[str, int, str], k: int, types: tuple[str, str]):
+def _scale_readers(
+    decoder: Decoder, operands: Sequence[Group | Register], scaled: tuple[str, int, str], k: int, types: tuple[str, str]
+):
     """Functions that give A's scales as (warps, 16, k) and B's as (warps, k, 8), one value for each element.
 
     The scales of row g of A are bytes of the register of thread 2 i of the quad g, i being the thread selector, those
@@ -208,7 +216,7 @@ def _scale_readers(decoder: Decoder, operands, scaled: tuple[str, int, str], k: 
             raise decoder.error("expected a byte and a thread selector")
         selectors.append([decoder.src(each, U16) for each in items])
 
-    def read(group, which: int) -> np.ndarray:
+    def read(group: WarpGroup, which: int) -> np.ndarray:
         """(warps, 32, count): the scales that each thread has to give."""
         words = np.ascontiguousarray(group.full(slots[which])).reshape(-1, 32)
         byte = int(np.unique(group.full(selectors[which][0]))[0])
@@ -217,16 +225,16 @@ def _scale_readers(decoder: Decoder, operands, scaled: tuple[str, int, str], k: 
             return rounding.decode(pieces & np.uint8(0x7F), "e4m3")
         return rounding.decode(np.ascontiguousarray(pieces), format)
 
-    def thread(group, which: int) -> int:
+    def thread(group: WarpGroup, which: int) -> int:
         return int(np.unique(group.full(selectors[which][1]))[0])
 
-    def left(group) -> np.ndarray:
+    def left(group: WarpGroup) -> np.ndarray:
         values = read(group, 0).reshape(-1, 8, 4, count)
         first = 2 * thread(group, 0)
         rows = np.concatenate([values[:, :, first], values[:, :, first + 1]], axis=1)
         return np.repeat(rows, run, axis=2)
 
-    def right(group) -> np.ndarray:
+    def right(group: WarpGroup) -> np.ndarray:
         columns = read(group, 1).reshape(-1, 8, 4, count)[:, :, thread(group, 1)]
         return np.repeat(columns.swapaxes(1, 2), run, axis=1)
 
@@ -247,7 +255,7 @@ def _accumulator(name: str, saturating: bool, m: int, n: int):
             spread = np.ascontiguousarray(pairs).view(np.uint32)[..., 0]
         return [np.ascontiguousarray(spread[:, i]).reshape(-1) for i in range(spread.shape[1])]
 
-    def addend(group, slots: list[int]) -> np.ndarray:
+    def addend(group: WarpGroup, slots: list[int]) -> np.ndarray:
         """(warps, m, n) storage elements of C."""
         words = np.stack([group.full(slot).reshape(-1, 32) for slot in slots], axis=1)
         if per_register == 2:
@@ -256,7 +264,7 @@ def _accumulator(name: str, saturating: bool, m: int, n: int):
         order = _inverse("c", m, n, 1)
         return words.reshape(len(words), -1)[:, order].reshape(-1, m, n)
 
-    def compute(group, left, right, slots) -> list[np.ndarray]:
+    def compute(group: WarpGroup, left: np.ndarray, right: np.ndarray, slots: Sequence[int]) -> list[np.ndarray]:
         start = addend(group, slots)
         if name == "s32":
             total = (left @ right).astype(np.int64) + start.view(np.int32)

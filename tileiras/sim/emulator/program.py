@@ -8,12 +8,16 @@ are never changed in place, so that a move is a reference.  A *step* is a closur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .ptx_module import Function, Instruction
 from .types import PtxType
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 Step = Callable[["object"], None]
 """Takes a group of warps."""
@@ -71,18 +75,18 @@ class Program:
         self.global_granule = 16  # of global memory
 
 
-def writer(slot: int, compute, storage) -> Step:
+def writer(slot: int, compute, storage: np.dtype | None) -> Step:
     """The step that writes ``compute(R)`` to ``slot`` under the group's mask."""
     where = np.where
     if storage is None:
 
-        def step(group) -> None:
+        def step(group: WarpGroup) -> None:
             R = group.R
             mask = group.mask
             R[slot] = compute(R) if mask is None else where(mask, compute(R), R[slot])
     else:
 
-        def step(group) -> None:
+        def step(group: WarpGroup) -> None:
             R = group.R
             mask = group.mask
             value = compute(R).view(storage)
@@ -96,7 +100,7 @@ def extended(compute, have: PtxType, want: PtxType):
     source = have.value if have.signed else have.storage
     middle = np.dtype(f"i{want.bytes}") if have.signed else want.storage
 
-    def widened(R):
+    def widened(R: Sequence[np.ndarray]):
         return compute(R).view(source).astype(middle).view(want.storage)
 
     return widened
@@ -106,7 +110,7 @@ def guard(slot: int, wanted: bool, steps: list[Step]) -> Step:
     """The steps, for the threads whose predicate is ``wanted``."""
     single = steps[0] if len(steps) == 1 else None
 
-    def guarded(group) -> None:
+    def guarded(group: WarpGroup) -> None:
         chosen = group.R[slot]
         if not wanted:
             chosen = ~chosen
@@ -134,7 +138,7 @@ def guard(slot: int, wanted: bool, steps: list[Step]) -> Step:
 def branch(slot: int, wanted: bool, taken: Block, following: Block):
     """A terminator: to ``taken`` where the predicate is ``wanted``, else to ``following``."""
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         chosen = group.R[slot]
         group.branch(chosen if wanted else ~chosen, taken.index, following.index)
 

@@ -12,9 +12,17 @@ The other direction needs no fence: to wait for the completion of what the async
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .ptx_module import Instruction
+
+if TYPE_CHECKING:
+    from .accesses import Access
+    from .races import RaceChecker
+    from .scheduler import Batch
+    from .warps import WarpGroup
 
 _SEVERAL = 32  # instead of a lane, see `races.SharedCells`
 _MISSING = "no fence.proxy.async between"
@@ -23,7 +31,7 @@ _MISSING = "no fence.proxy.async between"
 class Fencing:
     """The threads of a group that run a fence: what each of them covers."""
 
-    def __init__(self, races, group) -> None:
+    def __init__(self, races: RaceChecker, group: WarpGroup) -> None:
         self.clocks = races.clocks
         self.group = group
         active = group.active_lanes()
@@ -47,7 +55,7 @@ class Fencing:
         return done
 
 
-def fence(races, group, shared: bool, everywhere: bool) -> None:
+def fence(races: RaceChecker, group: WarpGroup, shared: bool, everywhere: bool) -> None:
     """The active threads run `fence.proxy.async` for shared memory, global memory or both."""
     fencing = Fencing(races, group)
     if shared and races.shared is not None:
@@ -62,7 +70,7 @@ def fence(races, group, shared: bool, everywhere: bool) -> None:
                     writes.unfenced[cells[covered]] = False
 
 
-def _fence_shared(races, group, fencing: Fencing) -> None:
+def _fence_shared(races: RaceChecker, group: WarpGroup, fencing: Fencing) -> None:
     state, stride = races.shared, group.batch.shared_stride
     cells = np.flatnonzero(state.unfenced)
     if cells.size:
@@ -78,7 +86,7 @@ def _fence_shared(races, group, fencing: Fencing) -> None:
         state.unfenced_reads.reshape(-1)[flat[covered]] = False
 
 
-def readers(races, batch, cells: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def readers(races: RaceChecker, batch: Batch, cells: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The threads that read granules last, one for each column of a warp: -2-w for several lanes of warp w."""
     clusters = cells * races.granule // (batch.shared_stride * races.clocks.members)
     warps = races.clocks.first + clusters * races.clocks.width + columns
@@ -86,12 +94,12 @@ def readers(races, batch, cells: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.where(lanes == _SEVERAL, -2 - warps, warps * 32 + lanes)
 
 
-def check_read(races, group, item: Instruction, access) -> None:
+def check_read(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
     """What is read through the asynchronous proxy has to be written through it, or shown to it by a fence."""
     _check_writes(races, group, item, access)
 
 
-def check_overwrite(races, group, item: Instruction, access) -> None:
+def check_overwrite(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
     """What the asynchronous proxy overwrites in shared memory must not have been written or read through the generic
     one without a fence since."""
     if "async-overwrite" in group.launch.waived:
@@ -109,7 +117,7 @@ def check_overwrite(races, group, item: Instruction, access) -> None:
         races.report(group, item, access, int(cell), int(threads[at]), other, code, "read", missing=_MISSING)
 
 
-def _check_writes(races, group, item: Instruction, access) -> None:
+def _check_writes(races: RaceChecker, group: WarpGroup, item: Instruction, access: Access) -> None:
     state, cells, threads = races.granules(group, access)
     writes = state if access.shared or state is None else state.writes
     if writes is None or writes.unfenced is None:

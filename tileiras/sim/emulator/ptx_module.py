@@ -7,6 +7,7 @@ All are plain records; what is resolved by name (registers, labels, variables) i
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -119,7 +120,15 @@ class Instruction:
 
     __slots__ = ("guard", "line", "modifiers", "opcode", "operands", "text")
 
-    def __init__(self, opcode: str, modifiers: list[str], operands: list, guard, line: int, text: str) -> None:
+    def __init__(
+        self,
+        opcode: str,
+        modifiers: list[str],
+        operands: list,
+        guard: Sequence[Register | bool] | None,
+        line: int,
+        text: str,
+    ) -> None:
         self.opcode = opcode
         self.modifiers = modifiers
         self.operands = operands

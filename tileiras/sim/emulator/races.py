@@ -11,12 +11,19 @@ that several threads read.  Reads of memory that is never written cost no more t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .happens_before import Clocks
 from .knowledge import warp_of
 from .memory_order import CLUSTER, CTA, GPU, WEAK, Order
 from .ptx_module import Instruction
+
+if TYPE_CHECKING:
+    from .accesses import Access
+    from .scheduler import Batch, Launch
+    from .warps import WarpGroup
 
 #: Reads of one allocation that are remembered; the oldest of more are forgotten.
 _LOG_READS = 1 << 22
@@ -184,7 +191,7 @@ def expand(cells: np.ndarray, count: int, *columns: np.ndarray):
 class RaceChecker:
     """The accesses of one launch.  Races are reported by the group that finds them, as EmulationError."""
 
-    def __init__(self, launch, order: np.ndarray) -> None:
+    def __init__(self, launch: Launch, order: np.ndarray) -> None:
         """``order``: the ids of all thread blocks, in the order of their numbers."""
         self.launch = launch
         self.order = order
@@ -196,7 +203,7 @@ class RaceChecker:
         self.allocations: dict[int, tuple[object, GlobalCells]] = {}
         self.shared: SharedCells | None = None
 
-    def begin(self, batch, first_block: int) -> None:
+    def begin(self, batch: Batch, first_block: int) -> None:
         self.clocks.begin(batch, first_block)
         self.shared = None
         if batch.shared.size:
@@ -213,7 +220,7 @@ class RaceChecker:
             self.items.append(item)
         return number << 3 | order.scope + 1
 
-    def times(self, group) -> np.ndarray:
+    def times(self, group: WarpGroup) -> np.ndarray:
         """The clock of each thread's warp."""
         version, times = group.times
         if version != self.clocks.version:
@@ -221,7 +228,7 @@ class RaceChecker:
             group.times = (self.clocks.version, times)
         return times
 
-    def _cells(self, access):
+    def _cells(self, access: Access):
         """(what is remembered of the memory, first granule of every element, granules per element)."""
         size = access.data.dtype.itemsize
         if access.shared:
@@ -237,7 +244,7 @@ class RaceChecker:
         first = (access.address - allocation.address + access.index * size) // self.global_granule
         return known[1], first, max(1, size // self.global_granule)
 
-    def _keys(self, access, first: np.ndarray) -> np.ndarray:
+    def _keys(self, access: Access, first: np.ndarray) -> np.ndarray:
         """Locations as the clocks know them: granules of global memory, the batch's shared memory below zero."""
         if access.shared:
             return -1 - first
@@ -246,7 +253,8 @@ class RaceChecker:
     # -- accesses --------------------------------------------------------------------------------------------------
 
     def read(
-        self, group, item: Instruction, access, order: Order = WEAK, whole_warp: bool = False, generic: bool = True
+        self, group: WarpGroup, item: Instruction, access: Access, order: Order = WEAK, whole_warp: bool = False,
+        generic: bool = True
     ) -> None:
         """Loads through the generic or the asynchronous proxy; ``whole_warp``: what a lane's address names goes to all
         lanes of its warp."""
@@ -286,7 +294,8 @@ class RaceChecker:
             state.note_read(clocks, cells, everyone, moments, code, generic)
 
     def write(
-        self, group, item: Instruction, access, values: np.ndarray, order: Order = WEAK, generic: bool = True
+        self, group: WarpGroup, item: Instruction, access: Access, values: np.ndarray, order: Order = WEAK,
+        generic: bool = True
     ) -> None:
         """Store ``values``, one per element of ``access``, through the generic or the asynchronous proxy."""
         data, index = access.data, access.index
@@ -327,7 +336,7 @@ class RaceChecker:
                 self.report(group, item, access, int(cells[at[0]]), int(threads[at[0]]), other, code, "written")
 
     def update(
-        self, group, item: Instruction, access, order: Order, turns: np.ndarray, generic: bool = True
+        self, group: WarpGroup, item: Instruction, access: Access, order: Order, turns: np.ndarray, generic: bool = True
     ) -> None:
         """Read-modify-writes, the elements of ``access`` one after the other as ``turns`` says, through the generic or
         the asynchronous proxy."""
@@ -354,7 +363,8 @@ class RaceChecker:
             self.clocks.synchronise(threads[turns].tolist(), keys, order, True, True)
 
     def begin_write(
-        self, group, item, access, cells: np.ndarray, threads: np.ndarray, order: Order = WEAK, missing: str = ""
+        self, group: WarpGroup, item: Instruction, access: Access, cells: np.ndarray, threads: np.ndarray,
+        order: Order = WEAK, missing: str = ""
     ) -> Cells:
         """Check that writes of ``cells`` may happen now; gives where they are to be recorded.  ``missing``: what is
         said of reads that are not before them, instead of what would order two threads."""
@@ -367,13 +377,13 @@ class RaceChecker:
             self.report(group, item, access, place, thread, int(others[0]), int(codes[0]), "read", missing=missing)
         return writes
 
-    def begin_copy(self, group, item: Instruction, access) -> None:
+    def begin_copy(self, group: WarpGroup, item: Instruction, access: Access) -> None:
         """An asynchronous copy may write from now on."""
         state, first, count = self._cells(access)
         if state is not None:
             self.begin_write(group, item, access, *expand(first, count, group.numbers[access.threads]))
 
-    def last_writes(self, access) -> tuple[int, int, Instruction] | None:
+    def last_writes(self, access: Access) -> tuple[int, int, Instruction] | None:
         """(thread, its clock, instruction) of the last write in this launch of global memory, None where nobody wrote;
         of several writes that of the greatest clock."""
         state, first, count = self._cells(access)
@@ -386,14 +396,19 @@ class RaceChecker:
         last = cells[state.writes.clock[cells].argmax()]
         return int(state.writes.writer[last]), int(state.writes.clock[last]), self.items[state.writes.code[last] >> 3]
 
-    def granules(self, group, access) -> tuple[SharedCells | GlobalCells | None, np.ndarray, np.ndarray]:
+    def granules(
+        self, group: WarpGroup, access: Access
+    ) -> tuple[SharedCells | GlobalCells | None, np.ndarray, np.ndarray]:
         """(what is remembered of the memory, granules, the thread of each) of an access by given threads."""
         state, first, count = self._cells(access)
         if state is None:
             return None, np.zeros(0, np.int64), np.zeros(0, np.int32)
         return state, *expand(first, count, group.numbers[access.threads])
 
-    def _check(self, group, item, access, writes: Cells, cells, threads, order: Order, actual) -> None:
+    def _check(
+        self, group: WarpGroup, item: Instruction, access: Access, writes: Cells, cells: np.ndarray,
+        threads: np.ndarray, order: Order, actual: np.ndarray,
+    ) -> None:  # fmt: skip
         """The last writes of ``cells`` have to be before what ``threads`` do now."""
         last = writes.writer[cells]
         if order.semantics == "nc":
@@ -412,7 +427,7 @@ class RaceChecker:
             thread, other, code = int(actual[at[0]]), int(last[at[0]]), int(writes.code[place])
             self.report(group, item, access, int(place), thread, other, code, "written", order)
 
-    def _morally_strong(self, threads, others, codes, order: Order) -> np.ndarray:
+    def _morally_strong(self, threads: np.ndarray, others: np.ndarray, codes: np.ndarray, order: Order) -> np.ndarray:
         """Whether writes that ``codes`` describe are strong, at scopes that fit each other."""
         scope = np.minimum((codes & 7) - 1, order.scope)
         blocks, rivals = (self.clocks.block_of(warp_of(each)) for each in (threads, others))
@@ -423,7 +438,8 @@ class RaceChecker:
     # -- reports ---------------------------------------------------------------------------------------------------
 
     def report(
-        self, group, item, access, cell: int, thread: int, other: int, code: int, what: str, order: Order = WEAK,
+        self, group: WarpGroup, item: Instruction, access: Access, cell: int, thread: int, other: int, code: int,
+        what: str, order: Order = WEAK,
         missing: str = "",
     ) -> None:  # fmt: skip
         position = int(np.flatnonzero(group.numbers == thread)[0])

@@ -8,12 +8,15 @@ of their block in the batch and their offset in its shared memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from .program import Block
 from .ptx_module import Instruction
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 
 class Place(NamedTuple):
@@ -137,32 +140,33 @@ Operation = (
 class Recorder(Protocol):
     """What a launch tells.  ``group`` is a `warps.WarpGroup`; threads and rows are numbered within it."""
 
-    def visit(self, group, block: Block) -> None:
+    def visit(self, group: WarpGroup, block: Block) -> None:
         """The active warps begin a basic block; what follows of them belongs to it until their next one."""
 
-    def access(self, group, item: Instruction, space: str, addresses: np.ndarray, size: int, threads, write: bool,
+    def access(self, group: WarpGroup, item: Instruction, space: str, addresses: np.ndarray, size: int,
+    threads, write: bool,
                atomic: bool = False) -> None:  # fmt: skip
         """Threads (None: all of the group) access ``size`` bytes each at ``addresses``, of ``space`` (generic ones of
         any)."""
 
-    def operation(self, group, item: Instruction, thread: int, operation: Operation) -> None:
+    def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
         """The warp of a thread has done something; where several threads of a warp do, they are told of one by one
         unless the operation counts them."""
 
 
-def each_warp(group, item: Instruction, operation: Operation) -> None:
+def each_warp(group: WarpGroup, item: Instruction, operation: Operation) -> None:
     """Tell of what every active warp does once."""
     recorder = group.launch.recorder
     for row in np.flatnonzero(group.active_lanes().any(1)).tolist():
         recorder.operation(group, item, row * 32, operation)
 
 
-def place(group, element: int) -> Place:
+def place(group: WarpGroup, element: int) -> Place:
     """Where the 64-bit element of a batch's shared memory is that holds a barrier."""
     return Place(*divmod(element * 8, group.batch.shared_stride))
 
 
-def count_by_warp(group, elements: list[int], threads: list[int], amounts: Callable[[int], int]) -> dict:
+def count_by_warp(group: WarpGroup, elements: list[int], threads: list[int], amounts: Callable[[int], int]) -> dict:
     """(first thread of a warp, element) -> the sum of the amounts of its threads there."""
     counts: dict[tuple[int, int], int] = {}
     for element, thread in zip(elements, threads):

@@ -21,7 +21,9 @@ class FloatFormat:
 
     __slots__ = ("bits", "emin", "has_infinity", "limit", "name", "nan", "precision")
 
-    def __init__(self, name, bits, precision, emin, limit, nan, has_infinity=True) -> None:
+    def __init__(
+        self, name: str, bits: int, precision: int, emin: int, limit: float, nan: int, has_infinity: bool = True
+    ) -> None:
         self.name = name
         self.bits = bits
         self.precision = precision

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from .races import RaceChecker, SharedCells
 from .recording import Recorder
 from .warps import WarpGroup
 
+if TYPE_CHECKING:
+    from ..memory import Memory
+
 #: Threads per group to aim for: enough to amortise NumPy's call overhead, few enough to stay in a core's cache.
 _GROUP_THREADS = 4096
 # Instructions of a long turn: enough to run far ahead of the other warps, few enough to let the holder of a lock
@@ -40,10 +44,10 @@ class Launch:
     def __init__(
         self,
         program: Program,
-        memory,
-        grid,
-        block,
-        cluster,
+        memory: Memory,
+        grid: Sequence[int],
+        block: Sequence[int],
+        cluster: Sequence[int],
         dynamic_shared: int,
         parameters: bytes,
         seed: int | None,
@@ -153,7 +157,7 @@ class Launch:
         return tuple(int(axis) for axis in self.order[:, self.waiting_blocks])
 
 
-def _cluster_order(grid, cluster) -> np.ndarray:
+def _cluster_order(grid: Sequence[int], cluster: Sequence[int]) -> np.ndarray:
     """(3, blocks): the block ids, the blocks of a cluster next to each other in rank order."""
     clusters = [g // c for g, c in zip(grid, cluster)]
     gz, gy, gx, cz, cy, cx = (

@@ -7,6 +7,8 @@ somebody looks there for the second time, having everything that it tracks take 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .accesses import resolve
@@ -22,6 +24,10 @@ from .tensor_memory import ALL_LANES, Region, TensorMemory
 from .types import U16, U32
 from .waits import suspend
 
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
+
 _WORD = np.dtype(np.uint32)
 
 
@@ -30,13 +36,13 @@ class Unit:
 
     __slots__ = ("collectors", "memory", "order")
 
-    def __init__(self, batch) -> None:
+    def __init__(self, batch: Batch) -> None:
         self.memory = TensorMemory(batch)
         self.order = Order(batch, self.memory)
         self.collectors: dict[tuple[int, str], int] = {}  # (block, buffer) -> the matrix that is in it
 
 
-def unit_of(group) -> Unit:
+def unit_of(group: WarpGroup) -> Unit:
     units = group.batch.units
     if "tcgen05" not in units:
         units["tcgen05"] = unit = Unit(group.batch)
@@ -83,14 +89,14 @@ def _take_aligned(decoder: Decoder, modifiers: Modifiers) -> None:
     decoder.begin_collective(None)
 
 
-def first_lanes(group) -> list[int]:
+def first_lanes(group: WarpGroup) -> list[int]:
     """The first active thread of every active warp."""
     active = group.active_lanes()
     warps = np.flatnonzero(active.any(1))
     return (warps * 32 + active[warps].argmax(1)).tolist()
 
 
-def of_warp(group, item: Instruction, slot: int, what: str) -> np.ndarray:
+def of_warp(group: WarpGroup, item: Instruction, slot: int, what: str) -> np.ndarray:
     """A slot's values, which the threads of each active warp have to agree on; one element per thread."""
     values = group.full(slot)
     rows, active = values.reshape(-1, 32), group.active_lanes().any(1)
@@ -103,7 +109,7 @@ def of_warp(group, item: Instruction, slot: int, what: str) -> np.ndarray:
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
-def _key(group, thread: int) -> tuple[int, int]:
+def _key(group: WarpGroup, thread: int) -> tuple[int, int]:
     return int(group.cta[thread]), int(group.thread[thread]) // 32
 
 
@@ -116,7 +122,7 @@ def _decode_alloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     note_granule(decoder, "shared", 4)
     address, columns = address_slot(decoder, target, space), decoder.src(count, U32)
 
-    def begin(group, thread: int) -> None:
+    def begin(group: WarpGroup, thread: int) -> None:
         unit, (block, _) = unit_of(group), _key(group, thread)
         wanted = int(of_warp(group, item, columns, "numbers of columns")[thread])
         unit.memory.check_count(group, item, wanted, thread)
@@ -124,7 +130,7 @@ def _decode_alloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
             unit.memory.check_permit(group, item, each, wanted, thread)
         unit.memory.request(group, item, thread, "alloc", 0, wanted)
 
-    def end(group, thread: int) -> None:
+    def end(group: WarpGroup, thread: int) -> None:
         first = unit_of(group).memory.finish(_key(group, thread))
         threads = np.arange(thread & ~31, (thread & ~31) + 32)
         where = of_warp(group, item, address, "addresses")[threads]
@@ -141,7 +147,7 @@ def _decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     address, count = decoder.operands(2)
     where, columns = decoder.src(address, U32), decoder.src(count, U32)
 
-    def begin(group, thread: int) -> None:
+    def begin(group: WarpGroup, thread: int) -> None:
         unit, (block, _) = unit_of(group), _key(group, thread)
         first = int(of_warp(group, item, where, "addresses")[thread])
         wanted = int(of_warp(group, item, columns, "numbers of columns")[thread])
@@ -151,7 +157,7 @@ def _decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         unit.order.check_free(group, item, Region(block, ALL_LANES, first, first + wanted), thread)
         unit.memory.request(group, item, thread, "dealloc", first, wanted)
 
-    def end(group, thread: int) -> None:
+    def end(group: WarpGroup, thread: int) -> None:
         unit_of(group).memory.finish(_key(group, thread))
 
     _waiting(decoder, item, cta_group, begin, end)
@@ -160,7 +166,7 @@ def _decode_dealloc(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
 def _waiting(decoder: Decoder, item: Instruction, cta_group: int, begin, end) -> None:
     """An instruction that a warp ``begin``s and, when what it asked for is there, ``end``s."""
 
-    def poll(group, lanes: np.ndarray) -> np.ndarray:
+    def poll(group: WarpGroup, lanes: np.ndarray) -> np.ndarray:
         memory = unit_of(group).memory
         done = np.zeros(group.n, bool)
         for warp in np.flatnonzero(lanes.reshape(-1, 32).any(1)).tolist():
@@ -170,10 +176,10 @@ def _waiting(decoder: Decoder, item: Instruction, cta_group: int, begin, end) ->
                 done[warp * 32 : warp * 32 + 32] = lanes[warp * 32 : warp * 32 + 32]
         return done
 
-    def reason(group, thread: int) -> list[str]:
+    def reason(group: WarpGroup, thread: int) -> list[str]:
         return [unit_of(group).memory.waits_for(_key(group, thread))]
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         for thread in first_lanes(group):
             begin(group, thread)
@@ -187,7 +193,7 @@ def _decode_relinquish(decoder: Decoder, item: Instruction, modifiers: Modifiers
     _take_aligned(decoder, modifiers)
     decoder.operands(0)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         for thread in first_lanes(group):
             cells = unit_of(group).memory.cells(int(group.cta[thread]))
@@ -205,7 +211,7 @@ def _decode_fence(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> 
     before = modifiers.take("fence::before_thread_sync", "fence::after_thread_sync") == "fence::before_thread_sync"
     decoder.operands(0)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         order, races = unit_of(group).order, group.launch.races
         if before:
             order.fence_before(group, first_lanes(group))
@@ -226,7 +232,7 @@ def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     _take_aligned(decoder, modifiers)
     decoder.operands(0)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         if group.launch.recorder is not None:
             each_warp(group, item, Transfer("wait", 0))
@@ -242,7 +248,9 @@ class Commit:
 
     __slots__ = ("cell", "group", "item", "known", "operations", "order", "seen", "thread")
 
-    def __init__(self, group, item: Instruction, thread: int, operations: list[Operation], cell: int) -> None:
+    def __init__(
+        self, group: WarpGroup, item: Instruction, thread: int, operations: list[Operation], cell: int
+    ) -> None:
         self.group = group
         self.item = item
         self.thread = thread
@@ -254,7 +262,7 @@ class Commit:
         races = group.launch.races
         self.known = races.clocks.knowledge(int(group.numbers[thread])) if races is not None else None
 
-    def land(self, batch) -> None:
+    def land(self, batch: Batch) -> None:
         for operation in self.operations:
             self.order.land(operation)
         change_counts(self.group, self.item, self.thread, self.cell, pending=-1)
@@ -284,7 +292,7 @@ def _decode_commit(decoder: Decoder, item: Instruction, modifiers: Modifiers) ->
     address = address_slot(decoder, operands[0], space)
     mask = decoder.src(operands[1], U16) if multicast else None
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         order = unit_of(group).order
         for thread in group.active().tolist():
             operations = order.pending(group, thread)

@@ -13,6 +13,9 @@ With `.cta_group::2` each block of a pair copies from its own shared memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .decoder import Decoder, Instruction, Modifiers
@@ -22,6 +25,10 @@ from .tcgen05_operands import Source, matrix_at, narrow_codes
 from .tcgen05_order import Operation
 from .tensor_memory import ALL_LANES, LANES, QUARTER, Region, lane_bits, split_address
 from .types import U64
+
+if TYPE_CHECKING:
+    from .tensor_memory import Cells
+    from .warps import WarpGroup
 
 _ROWS = np.arange(128)
 #: (shape, multicast) -> (lanes of each row, units of 16 bytes of a row)
@@ -56,7 +63,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     note_granule(decoder, "shared", 16)
     address, descriptor = address_slot(decoder, target, "tensor"), decoder.src(source, U64)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         unit = unit_of(group)
         for thread in group.active().tolist():
             first, column = split_address(int(group.full(address)[thread]) & 0xFFFFFFFF)
@@ -69,7 +76,7 @@ def decode_copy(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
             sources = [Source(group, item, thread, block, matrix) for block in blocks]
             regions = [Region(block, bits, column, column + 4 * units) for block in blocks]
 
-            def run(sources=sources, places=places, column=column) -> None:
+            def run(sources: Sequence[Source] = sources, places: np.ndarray = places, column: int = column) -> None:
                 for each in sources:
                     raw = each.read()
                     if packed is not None:
@@ -98,7 +105,7 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     (target,) = decoder.operands(1)
     address = address_slot(decoder, target, "tensor")
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         unit = unit_of(group)
         for thread in group.active().tolist():
             first, column = split_address(int(group.full(address)[thread]) & 0xFFFFFFFF)
@@ -107,7 +114,7 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
             blocks = unit.memory.pair(group, item, int(group.cta[thread]), cta_group, thread)
             regions = [Region(block, ALL_LANES, column, column + _SHIFTED) for block in blocks]
 
-            def run(regions=regions, thread=thread) -> None:
+            def run(regions: Sequence[Region] = regions, thread: int = thread) -> None:
                 for region in regions:
                     unit.memory.check_written(group, item, region, thread)
                     shift_down(unit.memory.cells(region.block), region.first, _SHIFTED)
@@ -117,7 +124,7 @@ def decode_shift(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     decoder.emit(step)
 
 
-def shift_down(cells, column: int, count: int) -> None:
+def shift_down(cells: Cells, column: int, count: int) -> None:
     """Every lane of a quarter but the last gets what the next has, in ``count`` columns."""
     words = cells.words[:, column : column + count].reshape(4, QUARTER, count)
     words[:, :-1] = words[:, 1:].copy()

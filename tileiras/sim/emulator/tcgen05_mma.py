@@ -16,7 +16,8 @@ Products are summed in binary64 and rounded once, D being added: the ISA leaves 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from .tcgen05_operands import FORMATS, Source, matrix_at, unpack, unpack_words
 from .tcgen05_order import Operation
 from .tensor_memory import ALL_LANES, LANES, QUARTER, Region, lane_bits, lanes_of, split_address
 from .types import B32, PRED, U32, U64
+
+if TYPE_CHECKING:
+    from .tcgen05 import Unit
+    from .warps import WarpGroup
 
 _A_COLUMNS = 8
 _SCALE_ADDRESS = 0x3FFFFFFF  # the upper two bits repeat the byte that the instruction descriptor gives
@@ -88,7 +93,7 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
         raise decoder.unsupported()
     note_granule(decoder, "shared", 16)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         unit = unit_of(group)
         for thread in group.active().tolist():
             Product(unit, group, form, thread).issue()
@@ -122,7 +127,16 @@ def _collector(decoder: Decoder, modifiers: Modifiers, weights: bool) -> tuple[s
     return buffers[0], "discard"
 
 
-def _operands(decoder: Decoder, item: Instruction, kind, cta_group, weights, vector, shifted, collector) -> Form:
+def _operands(
+    decoder: Decoder,
+    item: Instruction,
+    kind: str,
+    cta_group: int,
+    weights: bool,
+    vector: int,
+    shifted: bool,
+    collector: Sequence[str],
+) -> Form:
     operands = list(item.operands)
     least = 7 if vector else 5
     if len(operands) < least:
@@ -160,7 +174,7 @@ def _operands(decoder: Decoder, item: Instruction, kind, cta_group, weights, vec
 class Product:
     """One product of ``thread``: its operands' values as they are at its issue."""
 
-    def __init__(self, unit, group, form: Form, thread: int) -> None:
+    def __init__(self, unit: Unit, group: WarpGroup, form: Form, thread: int) -> None:
         self.unit = unit
         self.group = group
         self.form = form

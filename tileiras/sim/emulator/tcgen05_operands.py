@@ -9,7 +9,7 @@ changed by bits 7 and 8.  A base offset says at which row of eight a pattern beg
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from . import proxies, rounding
 from .accesses import RANK_BIT, Access, resolve_shared
 from .ptx_module import Instruction
 from .tensor_map import swizzled
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _UNIT = np.dtype(np.complex128)
 #: Bits 61 to 63 of a descriptor -> (bytes of a row, bytes of an atom).
@@ -155,7 +158,7 @@ class Source:
 
     __slots__ = ("block", "group", "item", "matrix", "thread", "units")
 
-    def __init__(self, group, item: Instruction, thread: int, block: int, matrix: Matrix) -> None:
+    def __init__(self, group: WarpGroup, item: Instruction, thread: int, block: int, matrix: Matrix) -> None:
         self.group = group
         self.item = item
         self.thread = thread
@@ -192,7 +195,9 @@ class Source:
         return units.view(np.uint8).reshape(self.matrix.rows, -1)
 
 
-def matrix_at(group, item: Instruction, thread: int, word: int, rows: int, units: int, transposed: bool) -> Matrix:
+def matrix_at(
+    group: WarpGroup, item: Instruction, thread: int, word: int, rows: int, units: int, transposed: bool
+) -> Matrix:
     """The matrix that a descriptor names; a fault when it is none."""
     try:
         made = decode_descriptor(word)

@@ -18,12 +18,18 @@ Of fences the ISA has two readings, and of what else is in order practice has an
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .ptx_module import Instruction
 from .tensor_memory import Region
 from .waits import block_id
+
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .tensor_memory import TensorMemory
+    from .warps import WarpGroup
 
 #: Earlier and later operation of one queue that execute in this order (ISA: "Pipelined tcgen05 Instructions").
 _PIPELINED = {("mma", "mma"), ("cp", "mma"), ("shift", "mma"), ("shift", "cp"), ("mma", "shift")}
@@ -48,7 +54,7 @@ class Operation:
 
     def __init__(
         self,
-        group,
+        group: WarpGroup,
         item: Instruction,
         thread: int,
         kind: str,
@@ -90,7 +96,7 @@ class _Use:
 class Order:
     """The operations of a batch that later ones have to be in order with."""
 
-    def __init__(self, batch, memory) -> None:
+    def __init__(self, batch: Batch, memory: TensorMemory) -> None:
         self.memory = memory
         self.launch = batch.launch
         self.strict = "tensor-fences" not in batch.launch.waived
@@ -115,7 +121,7 @@ class Order:
         clocks = self.clocks
         return int(clocks.own[self._warp_number(operation) - clocks.first]) if clocks is not None else 0
 
-    def _knows(self, group, threads: np.ndarray, earlier: Operation, clock: int) -> bool:
+    def _knows(self, group: WarpGroup, threads: np.ndarray, earlier: Operation, clock: int) -> bool:
         """Whether one of the threads, of one warp, has seen the issuer of ``earlier`` as it was at ``clock``."""
         clocks = self.clocks
         if clocks is None:
@@ -235,7 +241,7 @@ class Order:
 
     # -- completion ------------------------------------------------------------------------------------------------
 
-    def wait(self, group, thread: int, kind: str) -> None:
+    def wait(self, group: WarpGroup, thread: int, kind: str) -> None:
         """A warp waits for all its loads, or all its stores."""
         queue = (int(group.cta[thread]), -1 - int(group.thread[thread]) // 32)
         rest = []
@@ -249,7 +255,7 @@ class Order:
                 operation.clock = operation.done
         self.queues[queue] = rest
 
-    def pending(self, group, thread: int) -> list[Operation]:
+    def pending(self, group: WarpGroup, thread: int) -> list[Operation]:
         """What a commit of the thread tracks."""
         return list(self.queues.get((int(group.cta[thread]), int(group.thread[thread])), ()))
 
@@ -273,7 +279,7 @@ class Order:
 
     # -- fences ----------------------------------------------------------------------------------------------------
 
-    def fence_before(self, group, threads: list[int]) -> None:
+    def fence_before(self, group: WarpGroup, threads: list[int]) -> None:
         """One thread of each warp that runs `fence::before_thread_sync`."""
         for thread in threads:
             key = (int(group.cta[thread]), int(group.thread[thread]) // 32)
@@ -286,7 +292,7 @@ class Order:
             if rest:
                 self.unfenced[key] = rest
 
-    def fence_after(self, group, threads: np.ndarray) -> None:
+    def fence_after(self, group: WarpGroup, threads: np.ndarray) -> None:
         """The threads, of one warp, run `fence::after_thread_sync`."""
         if not self.strict or self.clocks is None:
             return
@@ -306,7 +312,7 @@ class Order:
 
     # -- the end of an allocation ----------------------------------------------------------------------------------
 
-    def check_free(self, group, item: Instruction, region: Region, thread: int) -> None:
+    def check_free(self, group: WarpGroup, item: Instruction, region: Region, thread: int) -> None:
         """Columns that are freed may be in no operation any more."""
         freeing = Operation(group, item, thread, "ld", [], [])
         for use in self.uses.pop(region.block, []):

@@ -19,6 +19,7 @@ used before the wait (ISA, "Register dependencies, same thread"), the cells may 
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from .rounding import canonical_nan
 from .tcgen05_order import Operation
 from .tensor_memory import QUARTER, Region, lane_bits, split_address
 from .types import B32, TYPES
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 #: shape -> (registers per repetition, columns per repetition, most repetitions)
 _SHAPES = {"32x32b": (1, 1, 128), "16x64b": (1, 2, 128), "16x128b": (2, 4, 64), "16x256b": (4, 8, 32),
@@ -94,7 +98,7 @@ class _Form:
         halves = np.arange(step)[:, None, None]
         return np.broadcast_to(lanes + first, (step, *lanes.shape)), columns + column + halves
 
-    def regions(self, group, thread: int, address: int) -> list[Region]:
+    def regions(self, group: WarpGroup, thread: int, address: int) -> list[Region]:
         """The cells of the warp of ``thread``; an error when they are not in its quarter."""
         first, column = split_address(address)
         warp = int(group.thread[thread]) // 32
@@ -108,7 +112,7 @@ class _Form:
         return [Region(int(group.cta[thread]), lanes, start, start + self.columns) for start in starts]
 
 
-def _each_warp(group, form: _Form):
+def _each_warp(group: WarpGroup, form: _Form):
     """(first thread, address) of the active warps."""
     from .tcgen05 import first_lanes, of_warp
 
@@ -118,7 +122,7 @@ def _each_warp(group, form: _Form):
         yield thread, int(addresses[thread]) & 0xFFFFFFFF
 
 
-def _registers(decoder: Decoder, form: _Form, operand) -> list:
+def _registers(decoder: Decoder, form: _Form, operand: Group) -> list:
     items = operand.items if isinstance(operand, Group) else [operand]
     if len(items) != form.registers:
         raise decoder.error(f".{form.shape} with these repetitions has {form.registers} registers")
@@ -139,7 +143,7 @@ def decode_load(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     slots = [decoder.dst(each, B32) for each in _registers(decoder, form, target)]
     slot = decoder.dst(reduced, B32) if reduced is not None else None
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         unit = unit_of(group)
         words = np.zeros((form.registers, group.n), np.uint32)
         for thread, address in _each_warp(group, form):
@@ -199,7 +203,7 @@ def decode_store(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     modifiers.take("b32")
     slots = [decoder.src(each, B32) for each in _registers(decoder, form, source)]
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         unit = unit_of(group)
         values = np.stack([group.full(slot) for slot in slots])
         for thread, address in _each_warp(group, form):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,10 @@ from .ptx_module import Group
 from .recording import Copy, Place, place
 from .rounding import decode, encode
 from .types import S32, TYPES, U16, U64
+
+if TYPE_CHECKING:
+    from .tensor_map import TensorMap
+    from .warps import WarpGroup
 
 _UNIT = np.dtype(np.complex128)  # 16 bytes, of which swizzles change the places
 _ALIGNMENT = 128
@@ -71,7 +76,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
     note_granule(decoder, "shared", 16)
     note_granule(decoder, "global", 1)  # boxes may begin and end at any element
 
-    def boxes(group) -> Iterator[tuple[int, int, tensor_map.TensorMap, np.ndarray, np.ndarray]]:
+    def boxes(group: WarpGroup) -> Iterator[tuple[int, int, tensor_map.TensorMap, np.ndarray, np.ndarray]]:
         """(thread, shared address, and `_box`'s) for the active threads."""
         for thread in group.active().tolist():
             made = map_at(group, item, int(group.full(described)[thread]), thread)
@@ -83,7 +88,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
                 group.fault(f"shared address {base:#x} of a box is not aligned to 128 bytes", item, thread, base)
             yield thread, base, *_box(group, item, made, at, rows is not None, thread)
 
-    def load(group) -> None:
+    def load(group: WarpGroup) -> None:
         for thread, base, made, chosen, elements in boxes(group):
             loaded = _elements(group, item, made, elements, thread, False)
             begin_reading(group, item, loaded)
@@ -101,7 +106,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
                 cells.append((stored, place(group, cell)))
             _tell(group, item, thread, made, elements, "load", cells)
 
-    def store(group) -> None:
+    def store(group: WarpGroup) -> None:
         copies = []
         for thread, base, made, chosen, elements in boxes(group):
             loaded = _units(group, item, made, base, thread, False)
@@ -117,7 +122,9 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
     decoder.emit(load if loads else store)
 
 
-def _tell(group, item: Instruction, thread: int, made, elements: np.ndarray, direction: str, cells: list) -> None:
+def _tell(
+    group: WarpGroup, item: Instruction, thread: int, made: TensorMap, elements: np.ndarray, direction: str, cells: list
+) -> None:
     recorder = group.launch.recorder
     if recorder is None:
         return
@@ -133,7 +140,7 @@ def _tell(group, item: Instruction, thread: int, made, elements: np.ndarray, dir
     recorder.operation(group, item, thread, copy)
 
 
-def _box(group, item: Instruction, made, at: list[int], gathers: bool, thread: int):
+def _box(group: WarpGroup, item: Instruction, made: TensorMap, at: list[int], gathers: bool, thread: int):
     """(map with the whole box, numbers of the box's elements that the tensor has, their addresses)."""
     if not gathers:
         return made, *tensor_map.places(made, at)
@@ -144,7 +151,7 @@ def _box(group, item: Instruction, made, at: list[int], gathers: bool, thread: i
     return made._replace(box=(made.box[0], _ROWS)), chosen, np.concatenate([each[1] for each in found])
 
 
-def _combination(decoder: Decoder, group, item: Instruction, made, name: str, thread: int):
+def _combination(decoder: Decoder, group: WarpGroup, item: Instruction, made: TensorMap, name: str, thread: int):
     """What a reduction makes of elements of the tensor and of the box."""
     element = {"u8": None, "u16": None}.get(made.element, made.element)
     if element is None:
@@ -155,12 +162,14 @@ def _combination(decoder: Decoder, group, item: Instruction, made, name: str, th
     return lambda old, new: compute(old, new, None)
 
 
-def _units(group, item: Instruction, made, base: int, thread: int, write: bool) -> list:
+def _units(group: WarpGroup, item: Instruction, made: TensorMap, base: int, thread: int, write: bool) -> list:
     addresses = tensor_map.shared_units(made, base).astype(np.uint64)
     return resolve(group, item, "shared", addresses, _UNIT, write, np.full(addresses.size, thread), 16)
 
 
-def _elements(group, item: Instruction, made, addresses: np.ndarray, thread: int, write: bool) -> list:
+def _elements(
+    group: WarpGroup, item: Instruction, made: TensorMap, addresses: np.ndarray, thread: int, write: bool
+) -> list:
     if not addresses.size:
         return []
     dtype = np.dtype(f"u{made.element_bytes}")

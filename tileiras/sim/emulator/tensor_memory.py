@@ -9,13 +9,17 @@ Allocations are made from the last column down, so that code which takes column 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .errors import EmulationError
 from .ptx_module import Instruction
 from .waits import block_id
+
+if TYPE_CHECKING:
+    from .scheduler import Batch
+    from .warps import WarpGroup
 
 LANES, COLUMNS = 128, 512
 #: Lanes that the warps of a warpgroup can each reach with `ld` and `st`.
@@ -95,7 +99,7 @@ class Request(NamedTuple):
 class TensorMemory:
     """The tensor memory of the blocks of a batch."""
 
-    def __init__(self, batch) -> None:
+    def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.launch = batch.launch
         self._cells: dict[int, Cells] = {}
@@ -113,7 +117,7 @@ class TensorMemory:
         other = block // members * members + (block % members ^ 1)
         return other if block % members ^ 1 < members else None
 
-    def pair(self, group, item: Instruction, block: int, cta_group: int, thread: int) -> list[int]:
+    def pair(self, group: WarpGroup, item: Instruction, block: int, cta_group: int, thread: int) -> list[int]:
         """The blocks that an instruction works on, the even one first."""
         if cta_group == 1:
             return [block]
@@ -126,11 +130,11 @@ class TensorMemory:
 
     # -- allocation ------------------------------------------------------------------------------------------------
 
-    def check_count(self, group, item: Instruction, count: int, thread: int) -> None:
+    def check_count(self, group: WarpGroup, item: Instruction, count: int, thread: int) -> None:
         if count not in (32, 64, 128, 256, 512):
             group.fault(f"{count} columns of tensor memory are no power of two from 32 to 512", item, thread)
 
-    def check_permit(self, group, item: Instruction, block: int, count: int, thread: int) -> None:
+    def check_permit(self, group: WarpGroup, item: Instruction, block: int, count: int, thread: int) -> None:
         cells = self.cells(block)
         if cells.relinquished:
             group.fault("the block has given up its permit to allocate tensor memory", item, thread)
@@ -138,7 +142,7 @@ class TensorMemory:
             group.fault(f"{count} columns of tensor memory after {cells.largest}, and allocations may not grow", item,
                         thread)  # fmt: skip
 
-    def check_allocated(self, group, item: Instruction, region: Region, thread: int) -> None:
+    def check_allocated(self, group: WarpGroup, item: Instruction, region: Region, thread: int) -> None:
         """Every column has to be allocated, and all of one region by one allocation."""
         if region.last > COLUMNS:
             group.fault(f"column {region.last - 1} is outside of tensor memory", item, thread)
@@ -150,7 +154,7 @@ class TensorMemory:
             span = f"columns {region.first} to {region.last - 1}"
             group.fault(f"{span} of tensor memory are of several allocations", item, thread)
 
-    def request(self, group, item: Instruction, thread: int, kind: str, first: int, count: int) -> None:
+    def request(self, group: WarpGroup, item: Instruction, thread: int, kind: str, first: int, count: int) -> None:
         """The warp of ``thread`` begins to wait for an allocation or for a release."""
         key = (int(group.cta[thread]), int(group.thread[thread]) // 32)
         for (block, _), request in self.requests.items():
@@ -215,7 +219,7 @@ class TensorMemory:
 
     # -- cells -----------------------------------------------------------------------------------------------------
 
-    def check_written(self, group, item: Instruction, region: Region, thread: int) -> None:
+    def check_written(self, group: WarpGroup, item: Instruction, region: Region, thread: int) -> None:
         if not self.launch.check_uninitialised:
             return
         lanes = lanes_of(region.lanes)

@@ -8,12 +8,15 @@ the scheduler asks every wait which of its threads can go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .ptx_module import Instruction
 from .warps import CLUSTER_BARRIER, DEAD, PARKED, WAITING, WarpGroup, instruction_at, last_before
+
+if TYPE_CHECKING:
+    from .scheduler import Batch
 
 #: (group, bool per thread: those that wait) -> bool per thread: those of them that can go on, for which the instruction
 #: has now taken effect.
@@ -70,7 +73,7 @@ class Agent(NamedTuple):
     missing: list[str]
 
 
-def block_id(batch, cta: int) -> tuple[int, ...]:
+def block_id(batch: Batch, cta: int) -> tuple[int, ...]:
     return tuple(int(v) for v in batch.ctaid[:, cta])
 
 
@@ -87,7 +90,7 @@ def names(warps: Iterable[int]) -> str:
     return f"warp{'s' * (len(ordered) > 1)} {text}"
 
 
-def state_of(batch, cta: int, warp: int) -> str:
+def state_of(batch: Batch, cta: int, warp: int) -> str:
     """What a warp of a block does instead of something else."""
     for group in batch.groups:
         rows = np.flatnonzero((group.warp_cta == cta) & (group.thread[::32] // 32 == warp))
@@ -119,7 +122,7 @@ def _places(group: WarpGroup, row: int) -> list[tuple[str, int]]:
     return list(found.items())
 
 
-def agents(batch, groups: Iterable[WarpGroup]) -> list[Agent]:
+def agents(batch: Batch, groups: Iterable[WarpGroup]) -> list[Agent]:
     """Every warp that has not ended, those of a block that do the same together."""
     found: dict[tuple, Agent] = {}
     for group in groups:
@@ -133,7 +136,7 @@ def agents(batch, groups: Iterable[WarpGroup]) -> list[Agent]:
     return sorted(found.values(), key=lambda agent: (agent.block, min(agent.warps)))
 
 
-def _missing(batch, group: WarpGroup, thread: int) -> list[str]:
+def _missing(batch: Batch, group: WarpGroup, thread: int) -> list[str]:
     if group.pcs is None or group.pcs[thread] != PARKED:
         return []
     number = int(group.barrier[thread])
@@ -146,7 +149,7 @@ def _missing(batch, group: WarpGroup, thread: int) -> list[str]:
     return batch.barriers.missing(cta, number)
 
 
-def deadlock(batch, groups: Iterable[WarpGroup]) -> str:
+def deadlock(batch: Batch, groups: Iterable[WarpGroup]) -> str:
     """Which warps wait, where, for what, who would have to bring it, and what those do instead."""
     lines = ["deadlock: no warp can go on"]
     every = agents(batch, groups)
@@ -172,7 +175,7 @@ class Arrivals:
             found[id(item)] = (item, set())
         found[id(item)][1].update(warps)
 
-    def describe(self, batch, key: object, but: Iterable[tuple[int, int]] = ()) -> list[str]:
+    def describe(self, batch: Batch, key: object, but: Iterable[tuple[int, int]] = ()) -> list[str]:
         """Who arrived there before and is to be waited for, and what each does now; ``but``: those that are there."""
         lines = []
         present = set(but)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from . import rounding
@@ -9,8 +12,12 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group, Sink
 from .types import B32, PRED, U32
 
+if TYPE_CHECKING:
+    from .ptx_module import Immediate, Register
+    from .warps import WarpGroup
 
-def _mask_operand(decoder: Decoder, operand) -> int:
+
+def _mask_operand(decoder: Decoder, operand: Immediate | Register) -> int:
     """The member mask of a `.sync` instruction, which makes it wait for the lanes named."""
     position = len(decoder.block.steps)
     slot = decoder.src(operand, U32)
@@ -20,13 +27,13 @@ def _mask_operand(decoder: Decoder, operand) -> int:
     return slot
 
 
-def _results(decoder: Decoder, operand) -> tuple:
+def _results(decoder: Decoder, operand: Group | Register) -> tuple:
     if isinstance(operand, Group) and operand.form == "|":
         return operand.items[0], operand.items[1]
     return operand, None
 
 
-def _check_members(group, item: Instruction, slot: int) -> None:
+def _check_members(group: WarpGroup, item: Instruction, slot: int) -> None:
     members = group.full(slot).reshape(-1, 32)
     lane_bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     outside = group.active_lanes() & ((members & lane_bits) == 0)
@@ -48,7 +55,7 @@ def decode_shfl(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     flag = decoder.dst(predicate, PRED) if predicate is not None else None
     lanes = np.arange(32)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         _check_members(group, item, members)
         control, offset = group.R[clamp_slot], group.R[lane_slot]
         # Operand c: bits 0-4 clamp value, bits 8-12 mask of the lane bits that stay (PTX ISA, shfl.sync).
@@ -90,7 +97,7 @@ def decode_shfl(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     decoder.emit(step)
 
 
-def _check_source(group, item: Instruction, source: np.ndarray, shape) -> None:
+def _check_source(group: WarpGroup, item: Instruction, source: np.ndarray, shape: Sequence[int]) -> None:
     """A value read from an inactive lane is undefined."""
     active = group.active_lanes()
     read = np.take_along_axis(active, np.broadcast_to(source, shape), 1)
@@ -99,13 +106,13 @@ def _check_source(group, item: Instruction, source: np.ndarray, shape) -> None:
         group.fault("shfl reads from a lane that does not take part", item, int(bad.reshape(-1).argmax()))
 
 
-def _ballots(group, predicate: np.ndarray) -> np.ndarray:
+def _ballots(group: WarpGroup, predicate: np.ndarray) -> np.ndarray:
     """(warps,) uint32: a bit per active lane with a true predicate."""
     chosen = np.broadcast_to(predicate, (group.n,)).reshape(-1, 32) & group.active_lanes()
     return np.packbits(chosen, axis=1, bitorder="little").view(np.uint32).reshape(-1)
 
 
-def _per_member_set(group, members: int, compute, dtype) -> np.ndarray:
+def _per_member_set(group: WarpGroup, members: int, compute, dtype) -> np.ndarray:
     """``compute(lanes)`` for every set of lanes that shares a member mask, its results spread over all lanes.
 
     ``lanes`` is (warps, 32) bool; compute returns (warps,) values.
@@ -134,11 +141,11 @@ def decode_vote(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> No
     x = decoder.src(a, PRED)
     slot = decoder.dst(d, types[0])
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         _check_members(group, item, members)
         predicate = np.broadcast_to(group.R[x], (group.n,)).reshape(-1, 32)
 
-        def compute(lanes):
+        def compute(lanes: np.ndarray):
             chosen = predicate & lanes
             if mode == "ballot":
                 return np.packbits(chosen, axis=1, bitorder="little").view(np.uint32).reshape(-1)
@@ -168,7 +175,7 @@ def decode_match(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     x, slot = decoder.src(a, type_), decoder.dst(value, B32)
     flag = decoder.dst(predicate, PRED) if predicate is not None else None
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         _check_members(group, item, members)
         rows = group.full(x).reshape(-1, 32)
         active = group.active_lanes()
@@ -216,14 +223,14 @@ def decode_redux(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     else:
         identity = -1 if operation == "and" else 0
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         _check_members(group, item, members)
         rows = group.full(x).reshape(-1, 32).view(value)
         if magnitude:
             rows = np.abs(rows)
         fill = np.array(identity).astype(value)
 
-        def compute(lanes):
+        def compute(lanes: np.ndarray):
             return combine.reduce(np.where(lanes, rows, fill), axis=1, dtype=value)
 
         bits = _per_member_set(group, members, compute, value).view(type_.storage)
@@ -244,7 +251,7 @@ def decode_elect(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     slot = None if isinstance(value, Sink) else decoder.dst(value, B32)
     flag = decoder.dst(predicate, PRED)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         _check_members(group, item, members)
         leader = _per_member_set(group, members, lambda lanes: lanes.argmax(1), np.uint32)
         if slot is not None:

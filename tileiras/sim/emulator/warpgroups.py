@@ -8,6 +8,7 @@ order of such instructions; a warp that ends while another has done more of them
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Immediate
 from .recording import SetRegisters, each_warp
 from .waits import names, state_of, suspend
+
+if TYPE_CHECKING:
+    from .program import Program
+    from .scheduler import Batch
+    from .warps import WarpGroup
 
 WARPS = 4
 _REGISTERS = 1 << 16
@@ -26,7 +32,7 @@ class Lockstep:
     """The instructions of one kind that the warpgroups of a batch have run: by block and warpgroup, what was done from
     the first that not all warps have run on, and how many each warp has run."""
 
-    def __init__(self, batch, what: str) -> None:
+    def __init__(self, batch: Batch, what: str) -> None:
         self.batch = batch
         self.what = what
         self.warps = -(-batch.launch.threads // 32)
@@ -34,7 +40,7 @@ class Lockstep:
         self.counts = np.zeros((batch.count, self.warps), np.int64)
         batch.on_warp_end.append(self.end)
 
-    def run(self, group, item: Instruction, row: int, what: Hashable = None, differ: str = "") -> int:
+    def run(self, group: WarpGroup, item: Instruction, row: int, what: Hashable = None, differ: str = "") -> int:
         """A warp (row of the group) runs ``item`` with ``what``, which has to be the same in all four warps; ``differ``
         is said where it is not.  The number of such instructions that it had run before."""
         cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
@@ -57,12 +63,14 @@ class Lockstep:
             del known[number]
         return number
 
-    def _check_ended(self, group, item: Instruction, row: int, cta: int, warpgroup: int, number: int) -> None:
+    def _check_ended(
+        self, group: WarpGroup, item: Instruction, row: int, cta: int, warpgroup: int, number: int
+    ) -> None:
         for warp in range(warpgroup * WARPS, warpgroup * WARPS + WARPS):
             if self.batch.ended_warps[cta, warp] and self.counts[cta, warp] <= number:
                 group.fault(f"warp {warp} of this warpgroup has ended without running this {self.what}", item, row * 32)
 
-    def end(self, group, cta: int, warp: int) -> None:
+    def end(self, group: WarpGroup, cta: int, warp: int) -> None:
         """A warp has ended."""
         number = int(self.counts[cta, warp])
         missed = self.done.get((cta, warp // WARPS), {}).get(number)
@@ -74,7 +82,7 @@ class Lockstep:
 # -- registers -------------------------------------------------------------------------------------------------------
 
 
-def entry_registers(program, threads: int) -> int:
+def entry_registers(program: Program, threads: int) -> int:
     """Registers per thread that a block starts with.
 
     `.maxnreg`, if there is one.  Else what the assembler allots for `.minnctapersm` blocks on a multiprocessor, or for
@@ -92,14 +100,14 @@ def entry_registers(program, threads: int) -> int:
 class Registers:
     """Registers per thread of each warp of a batch, and what their blocks have given back."""
 
-    def __init__(self, batch) -> None:
+    def __init__(self, batch: Batch) -> None:
         self.batch = batch
         warps = -(-batch.launch.threads // 32)
         self.held = np.full((batch.count, warps), entry_registers(batch.launch.program, warps * 32))
         self.pool = np.zeros(batch.count, np.int64)
         self.lockstep = Lockstep(batch, "setmaxnreg")
 
-    def change(self, group, item: Instruction, increases: bool, wanted: int) -> None:
+    def change(self, group: WarpGroup, item: Instruction, increases: bool, wanted: int) -> None:
         for row in np.flatnonzero(group.active_lanes().any(1)).tolist():
             cta, warp = int(group.warp_cta[row]), int(group.thread[row * 32]) // 32
             self.lockstep.run(group, item, row, wanted, "warps of a warpgroup set different numbers of registers")
@@ -111,7 +119,7 @@ class Registers:
                 self.pool[cta] += (held - wanted) * 32
                 self.held[cta, warp] = wanted
 
-    def grant(self, group, lanes: np.ndarray, wanted: int) -> np.ndarray:
+    def grant(self, group: WarpGroup, lanes: np.ndarray, wanted: int) -> np.ndarray:
         """Give warps that wait what the pools of their blocks have."""
         granted = np.zeros(group.n, bool)
         for row in np.flatnonzero(lanes.reshape(-1, 32).any(1)).tolist():
@@ -123,7 +131,7 @@ class Registers:
                 granted[row * 32 : row * 32 + 32] = True
         return granted
 
-    def missing(self, group, thread: int, wanted: int) -> list[str]:
+    def missing(self, group: WarpGroup, thread: int, wanted: int) -> list[str]:
         cta, warp = int(group.cta[thread]), int(group.thread[thread]) // 32
         held = self.held[cta]
         lines = [
@@ -137,7 +145,7 @@ class Registers:
         return lines
 
 
-def registers_of(batch) -> Registers:
+def registers_of(batch: Batch) -> Registers:
     if "registers" not in batch.units:
         batch.units["registers"] = Registers(batch)
     return batch.units["registers"]
@@ -157,7 +165,7 @@ def decode_setmaxnreg(decoder: Decoder, item: Instruction, modifiers: Modifiers)
         decoder.program.register_requests.append(count)
     decoder.begin_collective(None)
 
-    def terminate(group) -> None:
+    def terminate(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         registers = registers_of(group.batch)
         if group.launch.recorder is not None:

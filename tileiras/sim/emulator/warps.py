@@ -9,13 +9,18 @@ not, instructions that need the lanes of a warp together wait for them, as the P
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from .accesses import RANK_BIT
 from .errors import EmulationError
 from .ptx_module import Instruction
+
+if TYPE_CHECKING:
+    from .program import Block, Collective
+    from .scheduler import Batch
 
 #: What threads that wait for their cluster have as their barrier number (see `cluster`).
 CLUSTER_BARRIER = 100
@@ -65,7 +70,7 @@ class WarpGroup:
         "async_groups",
     )
 
-    def __init__(self, batch, warps: np.ndarray) -> None:
+    def __init__(self, batch: Batch, warps: np.ndarray) -> None:
         """``warps`` has a row (block's position in the batch, warp number in the block) per warp."""
         self.batch = batch
         self.launch = batch.launch
@@ -336,7 +341,7 @@ class WarpGroup:
             return mask
         return None
 
-    def _complete(self, collective, mask: np.ndarray) -> np.ndarray:
+    def _complete(self, collective: Collective, mask: np.ndarray) -> np.ndarray:
         """The threads of ``mask`` whose warp (or member mask) has all of its live lanes in ``mask``."""
         here = mask.reshape(-1, 32)
         live = np.ones_like(here) if self.live is None else self.live.reshape(-1, 32)
@@ -378,7 +383,7 @@ class WarpGroup:
             block.terminator(self)
 
 
-def instruction_at(block, blocks) -> Instruction:
+def instruction_at(block: Block, blocks: Sequence[Block]) -> Instruction:
     """The first instruction of a block, or the next behind it."""
     for each in blocks[block.index :]:
         if each.instructions:
@@ -386,7 +391,7 @@ def instruction_at(block, blocks) -> Instruction:
     return last_before(blocks, len(blocks))
 
 
-def last_before(blocks, index: int) -> Instruction:
+def last_before(blocks: Sequence[Block], index: int) -> Instruction:
     """The last instruction before a block."""
     for block in reversed(blocks[:index]):
         if block.instructions:

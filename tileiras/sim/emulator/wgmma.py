@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from .races import differ
 from .recording import Commit, Multiply, WaitGroup, each_warp
 from .types import B32, PRED, TYPES, U64
 from .warpgroups import Lockstep
+
+if TYPE_CHECKING:
+    from .warps import WarpGroup
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 
@@ -51,7 +54,7 @@ class Warpgroup:
 
     __slots__ = ("committed", "fenced", "issued", "products", "registers")
 
-    def __init__(self, group) -> None:
+    def __init__(self, group: WarpGroup) -> None:
         warps = group.n // 32
         self.committed = np.zeros(warps, np.int64)
         self.issued = np.zeros(warps, np.int64)
@@ -60,7 +63,7 @@ class Warpgroup:
         self.products: list[Product] = []
 
 
-def _of(group) -> Warpgroup:
+def _of(group: WarpGroup) -> Warpgroup:
     if group.warpgroup is None:
         group.warpgroup = Warpgroup(group)
     return group.warpgroup
@@ -90,7 +93,7 @@ class Product:
         "a_values", "accumulators", "added", "descriptors", "form", "found", "group", "numbers", "order", "warps",
     )  # fmt: skip
 
-    def __init__(self, group, form: Form, warps: np.ndarray, state: Warpgroup) -> None:
+    def __init__(self, group: WarpGroup, form: Form, warps: np.ndarray, state: Warpgroup) -> None:
         self.group = group
         self.form = form
         self.warps = warps
@@ -205,13 +208,13 @@ class Product:
         return rounding.encode(products + (before if added.all() else np.where(added, before, 0.0)), d_type)
 
 
-def _hold(group, accumulators: Accumulators) -> bool:
+def _hold(group: WarpGroup, accumulators: Accumulators) -> bool:
     """Whether the group's slots hold the accumulators still."""
     R = group.R
     return all(R[slot] is register for slot, register in zip(accumulators.slots, accumulators.registers))
 
 
-def _check_alike(group, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
+def _check_alike(group: WarpGroup, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
     """All warps of a warpgroup run the same `wgmma` instructions, with the same descriptors and scale of D."""
     units = group.batch.units
     lockstep = units.get("wgmma")
@@ -221,13 +224,13 @@ def _check_alike(group, item: Instruction, warps: np.ndarray, done: Sequence[Has
         lockstep.run(group, item, row, what)
 
 
-def _differs(group, value, before, threads: np.ndarray) -> bool:
+def _differs(group: WarpGroup, value: np.ndarray, before: np.ndarray, threads: np.ndarray) -> bool:
     if isinstance(value, InFlight) or isinstance(before, InFlight):
         return value is not before
     return bool((np.broadcast_to(value, (group.n,))[threads] != np.broadcast_to(before, (group.n,))[threads]).any())
 
 
-def _active_warps(group) -> np.ndarray:
+def _active_warps(group: WarpGroup) -> np.ndarray:
     return np.flatnonzero(group.active_lanes().any(1))
 
 
@@ -249,7 +252,7 @@ def decode_wgmma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> N
     else:
         decoder.operands(0)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         state, warps = _of(group), _active_warps(group)
         _check_alike(group, item, warps, [id(item)] * warps.size)
@@ -305,7 +308,7 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     a_bytes = 0 if in_registers else 64 * k * bits // 8
     told = Multiply("wgmma", 64, n, k, a_type, d_type, a_bytes, n * k * bits // 8, 1)
 
-    def step(group) -> None:
+    def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         state, warps = _of(group), _active_warps(group)
         _check_fence(group, form, state, warps)
@@ -342,7 +345,7 @@ def _constants(
     return (signs[0], signs[1]) if signed else (1, 1), (a_order, b_order)
 
 
-def _check_fence(group, form: Form, state: Warpgroup, warps: np.ndarray) -> None:
+def _check_fence(group: WarpGroup, form: Form, state: Warpgroup, warps: np.ndarray) -> None:
     """Registers that other instructions have written since `wgmma.fence` may not be used yet."""
     if not state.fenced[warps].all():
         group.fault("no wgmma.fence before the first product", form.item, int(group.active()[0]))
