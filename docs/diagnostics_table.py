@@ -416,14 +416,14 @@ at a time. `--mlir-print-stacktrace-on-diagnostic` adds a note that says where i
 | an operation is built | numbers and types of operands and results, attributes, traits on types: `VerifyError` |
 | an operation is read | types and attributes, by their constructors; `read` verifies the module |
 | between passes (`tileiras-opt`; `tileiras --verify-each`) | every operation, dominance, isolation |
-| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms of the target, fragments of products |
+| before tiles become threads | `tileir-verify-ops-analysis`: layouts, atoms, fragments of products; agents, in every order |
 | behind the schedule of `warp-specialize` | `tileaa-agent-verifier`: warps, registers, pipes and barriers of agents |
 | before LLVM | `nvvm-ir-verifier`: parameters, launch attributes, clusters, printed formats, launches from the device |
 | on LLVM IR | intrinsics of the target, from our tables; LLVM's verifier |
 | on PTX | ptxas |
 
-`tileiras-opt` asks for the third before every pass that needs what it checks. Our schedules make no agents: the fourth
-is for text that has some.
+`tileiras-opt` asks for the third before every pass that needs what it checks. Our schedules make no agents: for text
+that has some ([agents](agents.md)), the fourth is part of it as well.
 
 A kernel may have 4352 bytes of parameters below PTX 8.1 and 32764 from there on, on every target: what ptxas 13.5
 takes; with `--ptx-version` the number of that version is told. The documentation has 1024 for sm_50 to sm_75 and 32760

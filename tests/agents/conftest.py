@@ -8,12 +8,12 @@ from tileiras.codegen import ptxas as assembler
 
 
 @pytest.fixture
-def assemble(ptxas: str) -> Callable[[str, str], assembler.Resources]:
+def assemble(ptxas: str) -> Callable[..., assembler.Resources]:
     """A function that has ptxas judge PTX for a GPU, without a word of complaint, and gives what the kernel takes."""
 
-    def judge(code: str, gpu: str) -> assembler.Resources:
+    def judge(code: str, gpu: str, entry: str = "k") -> assembler.Resources:
         found = assembler.assemble(code, gpu, ptxas=ptxas)
         assert not found.messages
-        return found.resources["k"]
+        return found.resources[entry]
 
     return judge

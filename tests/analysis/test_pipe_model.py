@@ -13,7 +13,7 @@ from tests.kernels.agents import PIPE, kernel, rounds
 from tileiras.diagnostics import CompileError
 from tileiras.ir import parse_module
 from tileiras.ir.pass_manager import PassContext, PassManager
-from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
+from tileiras.passes.tileas_generate_schedule import GenerateSchedule
 from tileiras.passes.tileir_verify_ops_analysis import VerifyOpsAnalysis
 from tileiras.sim import EmulationError
 
@@ -171,7 +171,7 @@ def test_what_is_beyond_the_bounds_the_emulator_names():
 def test_every_check_of_operations_looks_at_the_order_of_agents():
     """That before the conversion to LLVM, and those between passes when these are verified."""
     text, said = WRONG["one wait too many"]
-    for run_pass in (VerifyOpsAnalysis(), OptimizeAllocTensor()):
+    for run_pass in (VerifyOpsAnalysis(), GenerateSchedule()):
         module = parse_module(text)
         with pytest.raises(CompileError, match=said):
             PassManager([run_pass], verify_each=True).run(module, PassContext(None))
