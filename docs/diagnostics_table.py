@@ -21,7 +21,7 @@ class Row(NamedTuple):
 
 
 NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
-NO_AGENTS = "agents and their pipes are checked, not made: no pass rewrites them"
+NO_AGENTS = "agents and their pipes are checked and lowered, not made: no pass rewrites them"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
 NO_WGMMA = "neither wgmma nor tcgen05 instructions are made"
 NO_CONVOLUTION = "Tile IR has no convolutions: they are written as products"
