@@ -60,7 +60,7 @@ def _pointers(value: Value, found: dict[Value, None]) -> bool:
     return True
 
 
-def place_in_shared(func: Any) -> None:
+def place_in_shared(func: aa.FuncOp) -> None:
     """Moves the allocations of a function of nv_tileas that can be there to shared memory: what their pointers' types
     say."""
     left = SHARED_BYTES
@@ -78,7 +78,7 @@ def place_in_shared(func: Any) -> None:
             value.type = TensorType(value.type.shape, element, value.type.encoding) if is_tensor else element
 
 
-def _points_to_half_bytes(type: Any) -> bool:
+def _points_to_half_bytes(type: PtrType | TensorType) -> bool:
     element = element_type_of(type)
     return isinstance(element, PtrType) and getattr(element.pointee, "width", 64) == 4
 
@@ -256,7 +256,7 @@ def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
     op.attributes[tileas.SCRATCH] = ArrayAttr(areas)
 
 
-def shared_bytes(op: Any) -> int:
+def shared_bytes(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
     """Bytes of shared memory that an operation takes from where it stands on; 0 for an `alloca` on the heap."""
     if isinstance(op, tileas.AllocTensorOp):
         return op.result.type.bytes

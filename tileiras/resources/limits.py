@@ -6,7 +6,10 @@ is what each thread holds, copies included, while addresses and masks are still 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
 
 BESIDE_SLICES = 32
 """Left for addresses, masks and counters, beside tiles whose layouts are not chosen yet."""
@@ -23,6 +26,6 @@ spills none and an SM still holds two CTAs of 256 threads.  A dot above it, as a
 instructions and of the registers, and loads while it multiplies."""
 
 
-def threads_of(func: Any) -> int:
+def threads_of(func: aa.FuncOp) -> int:
     """Threads of a CTA that compute a tile together."""
     return 32 * func.kernel_spec.num_warps

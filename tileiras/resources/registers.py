@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS, copied_vector
 from tileiras.diagnostics import DiagnosticEngine
@@ -14,6 +14,9 @@ from tileiras.layout.encoding import layout_of
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, registers_per_thread
 
 from .limits import BESIDE_REMATERIALIZED, BESIDE_TILES, threads_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
 
 _MOVED = (*tileas.DOTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
 
@@ -62,7 +65,7 @@ def _feeds_dots(value: Value) -> bool:
     return True
 
 
-def loop_registers(loop: Any) -> int:
+def loop_registers(loop: scf.ForOp) -> int:
     """Most registers that tiles take at a time while the loop runs, those included that wait for its end."""
     inside = {id(op) for op in loop.walk()}
     used = (v for op in loop.body.block.operations for inner in op.walk() for v in inner.operands)
@@ -70,7 +73,7 @@ def loop_registers(loop: Any) -> int:
     return sum(map(words, through)) + _most_live(loop.body.block)
 
 
-def tile_registers(func: Any) -> int:
+def tile_registers(func: aa.FuncOp) -> int:
     """Most registers of a thread that the tiles of a kernel take at a time."""
     return _most_live(func.body.blocks[0])
 
@@ -103,12 +106,12 @@ def _most_live(block: Block, words: Callable[[Value], int] = words) -> int:
     return most
 
 
-def _available(func: Any) -> int:
+def _available(func: aa.FuncOp) -> int:
     spec = func.kernel_spec
     return registers_per_thread(threads_of(func), spec.occupancy or 1) - BESIDE_TILES
 
 
-def lower_occupancy(func: Any, target: Target, engine: DiagnosticEngine | None = None) -> None:
+def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Has fewer CTAs on an SM than a kernel asks for, in place, when its tiles need the registers of more; a remark
     says so."""
     spec = func.kernel_spec
@@ -150,12 +153,12 @@ def _goes_to_dots(value: Value) -> bool:
     return True
 
 
-def lacks(func: Any, more: int) -> bool:
+def lacks(func: aa.FuncOp, more: int) -> bool:
     """Whether a thread has no room for `more` registers beside the tiles that are live at a time."""
     return tile_registers(func) + more > _available(func)
 
 
-def lacks_registers(func: Any) -> bool:
+def lacks_registers(func: aa.FuncOp) -> bool:
     """Whether the tiles of a kernel may take more registers at a time than a thread has."""
     return _most_live(func.body.blocks[0], _apart) > _available(func)
 
@@ -167,12 +170,12 @@ def _apart(value: Value) -> int:
     return layout_of(value.type).registers if apart else taken
 
 
-def exceeds(loop: Any, func: Any) -> int:
+def exceeds(loop: scf.ForOp, func: aa.FuncOp) -> int:
     """By how many registers a loop is above what a thread has; negative when some are left."""
     return loop_registers(loop) - _available(func)
 
 
-def is_short(loop: Any, func: Any) -> bool:
+def is_short(loop: scf.ForOp, func: aa.FuncOp) -> bool:
     """Whether registers are too few for what could be kept through a loop beside its tiles: parts of addresses and
     conditions of its loads.  Where an inner loop has too few, there are none for what an outer one could keep."""
     own = list(loop.body.block.operations)
@@ -183,7 +186,7 @@ def is_short(loop: Any, func: Any) -> bool:
     return loop_registers(loop) + kept + beside > _available(func)
 
 
-def _unchanging(op: Any) -> int:
+def _unchanging(op: Operation) -> int:
     """Registers for what a load computes of values from outside of the loop: the distance of a row and a condition for
     each access."""
     if not isinstance(op, LOADS) or not isinstance(op.data.type, TensorType):
@@ -191,7 +194,7 @@ def _unchanging(op: Any) -> int:
     return 3 * (layout_of(op.data.type).registers // op.atom.vector_size)
 
 
-def _beside_tiles(op: Any) -> int:
+def _beside_tiles(op: tileas.Dot) -> int:
     """Registers that a dot takes beside its result: fragments of two steps, and where each run of K is scaled by
     itself, its scales, and for each element its sum and the two numbers that this is multiplied by."""
     atom = MMA_ATOMS.get(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
@@ -13,6 +13,10 @@ from tileiras.layout.encoding import layout_of
 from tileiras.layout.reduce import plan_reduction
 from tileiras.layout.shared import SharedPlan, plan_shared
 from tileiras.targets import Target
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.dialects import scf
 
 SCRATCH_BYTES = 16 * 1024, SCRATCH_LIMIT
 """Least and most that is left to what needs shared memory for itself, which goes in rounds when it is little."""
@@ -24,7 +28,7 @@ SCRATCH_USERS = (
 """Operations that may need some: loads with an order are made once and spread."""
 
 
-def shared_budget(func: Any, target: Target) -> int:
+def shared_budget(func: aa.FuncOp, target: Target) -> int:
     """Bytes of shared memory for a CTA when the SM is to hold as many of them as the kernel asks for."""
     if not func.kernel_spec.occupancy:
         return target.shared_per_cta
@@ -40,7 +44,7 @@ def buffer_bytes(op: Operation) -> int:
     return 0
 
 
-def ring_bytes(loop: Any) -> int:
+def ring_bytes(loop: scf.ForOp) -> int:
     """What the buffers take that live where a loop is."""
     total = 0
     current = loop
@@ -53,7 +57,7 @@ def ring_bytes(loop: Any) -> int:
     return total
 
 
-def scratch_beside(loop: Any, gone: Collection[Operation]) -> int:
+def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
     """Bytes left to operations of a loop that need shared memory for themselves, without those that are `gone`."""
     users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in gone]
     if not users:
@@ -62,7 +66,7 @@ def scratch_beside(loop: Any, gone: Collection[Operation]) -> int:
     return min(most, max(least, *(conversion_bytes(op) for op in users if isinstance(op, tileas.ConvertLayoutOp)), 0))
 
 
-def conversion_bytes(op: Any) -> int:
+def conversion_bytes(op: tileas.ConvertLayoutOp) -> int:
     """What a conversion of layout takes of shared memory when it is made at once."""
     element = op.result.type.element_type
     layouts = (layout_of(v.type) for v in (op.operand, op.result))
@@ -70,7 +74,7 @@ def conversion_bytes(op: Any) -> int:
     return plan.bytes if isinstance(plan, SharedPlan) else 0
 
 
-def takes_rounds(op: Any) -> bool:
+def takes_rounds(op: tileas.ConvertLayoutOp) -> bool:
     """Whether a conversion of layout goes through shared memory in rounds, however much of it is left."""
     return conversion_bytes(op) > SCRATCH_LIMIT
 

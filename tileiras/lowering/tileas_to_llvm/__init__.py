@@ -161,7 +161,7 @@ def _shared_arena(location: Location) -> Operation:
     )
 
 
-def _global(op: Any) -> Operation:
+def _global(op: aa.GlobalOp) -> Operation:
     element, patterns = op.value.type.element_type, op.value.element_bits()
     if element.width == 4:
         padded = [*patterns, 0]

@@ -3,13 +3,16 @@ how elements are held while they move."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
-from tileiras.ir import Value, i1, i8, i16, i32, i64
+from tileiras.ir import FloatType, IntegerType, Operation, Type, Value, i1, i8, i16, i32, i64
 
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nvvm
 
 SPACES = {1: "global", 3: "shared"}
 """LLVM's numbers of address spaces -> PTX's names."""
@@ -20,13 +23,13 @@ SCOPES = {"tl_blk": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"}
 _LETTERS = {16: "h", 32: "r", 64: "l"}
 
 
-def ordering_of(op: Any) -> str:
+def ordering_of(op: Operation) -> str:
     """PTX's qualifiers for an operation's order and scope: `.acquire.gpu`, nothing for a weak access."""
     semantic = op.mem_semantic.value
     return "" if semantic == "weak" else f".{semantic}.{SCOPES[op.mem_scope.value]}"
 
 
-def _words(type: Any) -> tuple[Any, int, int]:
+def _words(type: Type) -> tuple[Any, int, int]:
     """(register type, number of registers, bits of each in memory) of an access of this type."""
     element = element_of(type)
     total = element.width * count_of(type)
@@ -65,21 +68,21 @@ def as_data(value: Value, lowering: FunctionLowering) -> Value:
     return value
 
 
-def from_data(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+def from_data(value: Value, element: FloatType | IntegerType, lowering: FunctionLowering) -> Value:
     """The elements, of LLVM type `element`, that `as_data` made `value` of."""
     if element is i1:
         return lowering.emit.insert(llvm.TruncOp(value, res=vector_of(i1, count_of(value.type))))
     return _from_address(value, element, lowering)
 
 
-def from_memory(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+def from_memory(value: Value, element: Type, lowering: FunctionLowering) -> Value:
     """Likewise of what is in the kernel's memory, where any byte but zero is true."""
     if element is i1:
         return lowering.emit.icmp("ne", value, lowering.emit.integer(0, value.type))
     return _from_address(value, element, lowering)
 
 
-def _from_address(value: Value, element: Any, lowering: FunctionLowering) -> Value:
+def _from_address(value: Value, element: Type, lowering: FunctionLowering) -> Value:
     if isinstance(element, llvm.LLVMPointerType):
         return lowering.emit.insert(llvm.IntToPtrOp(value, res=vector_of(element, count_of(value.type))))
     return value
@@ -89,7 +92,7 @@ def load_vector(
     lowering: FunctionLowering,
     pointer: Value,
     offset: int,
-    type: Any,
+    type: Type,
     predicate: Value | None = None,
     other: Value | None = None,
     ordering: str = "",
@@ -150,7 +153,7 @@ def store_vector(
 
 
 def guarded(
-    lowering: FunctionLowering, op: Any, predicate: Value | None, otherwise: Value | None = None
+    lowering: FunctionLowering, op: nvvm.AtomOp | nvvm.RedOp, predicate: Value | None, otherwise: Value | None = None
 ) -> Value | None:
     """Inserts an nvvm operation that is one instruction, executed where `predicate` holds.
 

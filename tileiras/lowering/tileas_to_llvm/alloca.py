@@ -8,7 +8,7 @@ the blocks that share a `global` allocation may be anywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm.layout import SHARED
@@ -19,6 +19,9 @@ from .function import FunctionLowering
 from .replicas import from_elected
 from .types import fragment_type
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
+
 HEAP_ALIGNMENT = 16
 """What `malloc` guarantees, in bytes."""
 
@@ -27,7 +30,7 @@ def _first_thread(lowering: FunctionLowering) -> Value:
     return emit.icmp("eq", emit.thread, emit.integer(0))
 
 
-def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def alloca(op: tileas.AllocaOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """Traps when the heap is exhausted.  The address is the first aligned one in what `malloc` gave."""
     emit = lowering.emit
     size, alignment = op.bytes, op.alignment.value
@@ -53,7 +56,7 @@ def alloca(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return emit.insert(llvm.AddrSpaceCastOp(address, res=fragment_type(op.result.type)))
 
 
-def dealloc(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def dealloc(op: tileas.DeallocOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     """What one thread took from the heap is given back by it; shared memory is free for others from here on."""
     emit = lowering.emit
     if element_type_of(op.pointer.type).address_space == SHARED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.dialects import nv_tileaa as aa
@@ -11,8 +11,10 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import (
     DenseElementsAttr,
     FloatAttr,
+    FloatType,
     IntegerAttr,
     IntegerType,
+    Operation,
     UnitAttr,
     Value,
     element_type_of,
@@ -22,8 +24,11 @@ from tileiras.ir import (
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, held_bits, scalar_type, vector_of
 
+if TYPE_CHECKING:
+    from tileiras.layout.linear_layout import LinearLayout
 
-def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+
+def constant(op: arith.ConstantOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """A constant fragment: each thread's registers pick their elements, which differ between threads only for data."""
     emit = lowering.emit
     value = op.value
@@ -40,7 +45,9 @@ def constant(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return _spread(patterns, layout, held, lowering)
 
 
-def _spread(patterns: list[int], layout: Any, held: Any, lowering: FunctionLowering) -> Value:
+def _spread(
+    patterns: list[int], layout: LinearLayout, held: FloatType | IntegerType, lowering: FunctionLowering
+) -> Value:
     """A constant whose elements differ: a tree of selects over the thread's bits that matter."""
     emit = lowering.emit
     bits = [("lane", i) for i, v in enumerate(layout.bases("lane")) if v]
@@ -58,14 +65,14 @@ def _spread(patterns: list[int], layout: Any, held: Any, lowering: FunctionLower
 
 
 def _binary(cls: type) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         return lowering.emit.insert(cls(*lowering.matched(args)))
 
     return lower
 
 
 def _overflowing(cls: type) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         flags = {"nsw": ("nsw",), "nuw": ("nuw",), "nsw_nuw": ("nsw", "nuw")}.get(op.overflowFlags.value, ())
         attribute = llvm.IntegerOverflowFlagsAttr(flags) if flags else None
         return lowering.emit.insert(cls(*lowering.matched(args), overflowFlags=attribute))
@@ -74,7 +81,7 @@ def _overflowing(cls: type) -> Any:
 
 
 def _intrinsic(name: str) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
         args = lowering.matched(args)
         element = element_of(args[0].type)
@@ -88,7 +95,7 @@ def _intrinsic(name: str) -> Any:
 
 
 def _float_extreme(name: str) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         from .floats import widened
 
         args = lowering.matched(args)
@@ -106,14 +113,14 @@ def _flushed(value: Value, lowering: FunctionLowering) -> Value:
     return lowering.emit.insert(nvvm.MulFOp(value, one, rounding=nvvm.FPRoundingModeAttr("rn"), ftz=UnitAttr()))
 
 
-def _shift(op: Any, lowering: FunctionLowering) -> int | None:
+def _shift(op: arith.CeilDivSIOp | arith.CeilDivUIOp | arith.FloorDivSIOp, lowering: FunctionLowering) -> int | None:
     """How far a division shifts whose divisor is known to be a power of two."""
     divisor = lowering.ranges.range(op.rhs)
     number = divisor.low
     return number.bit_length() - 1 if divisor.high == number > 0 and number & number - 1 == 0 else None
 
 
-def _never_negative(op: Any, lowering: FunctionLowering) -> bool:
+def _never_negative(op: Operation, lowering: FunctionLowering) -> bool:
     """Whether a division, of signed numbers or not, is that of numbers that have no sign."""
     return lowering.ranges.range(op.lhs).low >= 0 and lowering.ranges.range(op.rhs).low > 0
 
@@ -121,7 +128,7 @@ def _never_negative(op: Any, lowering: FunctionLowering) -> bool:
 def _signed_division(signed: type, unsigned: type) -> Any:
     """A quotient that is cut off, or its remainder: of numbers that are not negative it is cheaper."""
 
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: arith.DivSIOp | arith.RemSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         cls = unsigned if _never_negative(op, lowering) else signed
         return lowering.emit.insert(cls(*lowering.matched(args)))
 
@@ -140,7 +147,9 @@ def _rounded_up(a: Value, shift: int, highest: int, down: type, lowering: Functi
     return emit.insert(llvm.AddOp(emit.insert(down(a, places)), step))
 
 
-def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def ceil_div_unsigned(
+    op: arith.CeilDivSIOp | arith.CeilDivUIOp, args: Sequence[Value], lowering: FunctionLowering
+) -> Value:
     emit = lowering.emit
     a, b = lowering.matched(args)
     shift = _shift(op, lowering)
@@ -155,7 +164,7 @@ def ceil_div_unsigned(op: Any, args: Sequence[Value], lowering: FunctionLowering
     return emit.insert(llvm.AddOp(quotient, emit.insert(llvm.ZExtOp(more, res=a.type))))
 
 
-def ceil_div_signed(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def ceil_div_signed(op: arith.CeilDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     shift = _shift(op, lowering)
     if shift is not None:
         highest = lowering.ranges.range(op.lhs).high
@@ -165,7 +174,7 @@ def ceil_div_signed(op: Any, args: Sequence[Value], lowering: FunctionLowering) 
     return _corrected(args, True, lowering)
 
 
-def floor_div_signed(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def floor_div_signed(op: arith.FloorDivSIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     shift = _shift(op, lowering)
     if shift is not None:
         a = lowering.matched(args)[0]
@@ -190,7 +199,7 @@ def _corrected(args: Sequence[Value], up: bool, lowering: FunctionLowering) -> V
     return emit.insert((llvm.AddOp if up else llvm.SubOp)(quotient, step))
 
 
-def compare_integers(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def compare_integers(op: arith.CmpIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     a, b = lowering.matched(args)
     decided = lowering.ranges.decided(op.predicate.value, op.lhs, op.rhs)
     if decided is not None:
@@ -198,7 +207,7 @@ def compare_integers(op: Any, args: Sequence[Value], lowering: FunctionLowering)
     return lowering.emit.icmp(op.predicate.value, a, b)
 
 
-def compare_floats(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def compare_floats(op: arith.CmpFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     predicate = op.predicate.value
     predicate = f"_{predicate}" if predicate in ("true", "false") else predicate
@@ -211,7 +220,7 @@ def compare_floats(op: Any, args: Sequence[Value], lowering: FunctionLowering) -
     return emit.insert(llvm.FCmpOp(a, b, predicate=llvm.FCmpPredicateAttr(predicate)))
 
 
-def select(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def select(op: arith.SelectOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     condition, *values = args
     if count_of(condition.type) > 1:
         condition, *values = lowering.matched(args)
@@ -220,14 +229,14 @@ def select(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.select(condition, *values)
 
 
-def negate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def negate(op: arith.NegFOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     from .floats import widened
 
     type = element_type_of(op.result.type)
     return widened(type, args, lowering, lambda values: lowering.emit.insert(llvm.FNegOp(*values)))
 
 
-def assume(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
+def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     """What is assumed was used when layouts and accesses were chosen."""
     return args[0]
 

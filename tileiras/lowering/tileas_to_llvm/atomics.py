@@ -7,11 +7,11 @@ with copies, they are handed to the others (`replicas`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nvvm.atomics import atomic_form
-from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
+from tileiras.ir import FloatType, IntegerType, Operation, Value, VerifyError, i32
 from tileiras.layout.memory import register_groups
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import admits
@@ -22,6 +22,9 @@ from .masked_vectors import by_bounds, vector_bits
 from .replicas import from_elected, representative
 from .types import count_of, element_of, vector_of
 from .views import TileAddresses
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 # nv_tileaa's names of the operations -> PTX's (nvvm.atom).
 _OPERATIONS = {
@@ -44,7 +47,7 @@ _EXCHANGED_BITS = (16, 32, 64)
 """Widths of `atom.cas` (PTX ISA, "atom"; .b16 from sm_70 on)."""
 
 
-def _order(op: Any) -> tuple[str, str]:
+def _order(op: tileas.AtomicCASOp | tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp) -> tuple[str, str]:
     """PTX's order and scope; a weak update is a relaxed one that nobody outside the block looks at."""
     if op.mem_semantic.value == "weak":
         return "relaxed", "gpu"
@@ -54,7 +57,13 @@ def _order(op: Any) -> tuple[str, str]:
 class _Update:
     """One atomic update, made for each element: its kind, order and scope, and whether the old value is wanted."""
 
-    def __init__(self, op: Any, kind: str, wanted: bool, lowering: FunctionLowering) -> None:
+    def __init__(
+        self,
+        op: tileas.AtomicCASOp | tileas.AtomicRMWOp | tileas.TiledAtomicRMWOp,
+        kind: str,
+        wanted: bool,
+        lowering: FunctionLowering,
+    ) -> None:
         self.kind = kind
         self.order, self.scope = _order(op)
         self.wanted = wanted
@@ -92,7 +101,7 @@ class _Update:
             return guarded(lowering, op, predicate)
         return guarded(lowering, op, predicate, compared[0] if compared else emit.zeros(values[-1].type))
 
-    def _exchange_loop(self, pointer: Value, value: Value, combine: Any, predicate: Value | None) -> Value:
+    def _exchange_loop(self, pointer: Value, value: Value, combine: type[Operation], predicate: Value | None) -> Value:
         """Reads, combines and exchanges until nobody came between.
 
         Whenever a thread has to try again another one has succeeded, so that lanes of a warp that contend for one
@@ -125,7 +134,9 @@ class _Update:
         return emit.bitcast(done.arguments[0], value.type)
 
 
-def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
+def _through_pointers(
+    op: tileas.AtomicCASOp | tileas.AtomicRMWOp, kind: str, values: Sequence[Value], lowering: FunctionLowering
+) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.pointer)
     pointers = lowering.value(op.pointer)
@@ -148,11 +159,11 @@ def _through_pointers(op: Any, kind: str, values: Sequence[Value], lowering: Fun
     return [from_elected(emit.build(results), layout, lowering), None]
 
 
-def atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def atomic_rmw(op: tileas.AtomicRMWOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     return _through_pointers(op, _OPERATIONS[op.rmw_mode.value], [lowering.value(op.value)], lowering)
 
 
-def atomic_cas(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def atomic_cas(op: tileas.AtomicCASOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     """Floats are compared by their bits, as PTX does."""
     emit = lowering.emit
     values = [lowering.value(op.compare), lowering.value(op.value)]
@@ -182,7 +193,7 @@ _SUMS = {
 _VECTOR_SM, _VECTOR_PTX = "90", "8.1"
 
 
-def _neighbours(op: Any, element: Any, lowering: FunctionLowering) -> int:
+def _neighbours(op: tileas.TiledAtomicRMWOp, element: FloatType | IntegerType, lowering: FunctionLowering) -> int:
     """How many elements one instruction updates."""
     sum_, sm = _SUMS.get(str(element), (None, ""))
     if sum_ is None or op.rmw_mode.value != "addf" or op.multicast is not None:
@@ -194,7 +205,12 @@ def _neighbours(op: Any, element: Any, lowering: FunctionLowering) -> int:
 
 
 def _sum(
-    pointer: Value, offset: int, values: Value, op: Any, predicate: Value | None, lowering: FunctionLowering
+    pointer: Value,
+    offset: int,
+    values: Value,
+    op: tileas.TiledAtomicRMWOp,
+    predicate: Value | None,
+    lowering: FunctionLowering,
 ) -> None:
     """Adds neighbours to memory, each of them atomically."""
     emit = lowering.emit
@@ -214,7 +230,7 @@ def _sum(
     emit.assembly(text, ",".join([*letters, "~{memory}"]), args, min_ptx=_VECTOR_PTX if count > 1 else None)
 
 
-def tiled_atomic_rmw(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def tiled_atomic_rmw(op: tileas.TiledAtomicRMWOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = TileAddresses(op, layout, lowering)

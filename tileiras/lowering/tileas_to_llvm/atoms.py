@@ -25,7 +25,7 @@ def _ptx_type(name: str) -> nvvm.MMATypeAttr:
     return nvvm.MMATypeAttr(_PTX_TYPES.get(name, name))
 
 
-def _mma_sync(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
+def _mma_sync(atom: MmaAtom, operands: Sequence[list[Value]], result: llvm.LLVMStructType) -> Any:
     rows, columns, sums = operands
     saturating = nvvm.MMAIntOverflowAttr("satfinite") if atom.c_type == "i32" else None
     return nvvm.MmaOp(
@@ -41,7 +41,7 @@ def _mma_sync(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
     )
 
 
-def _mma_block_scale(atom: Any, operands: Sequence[list[Value]], result: Any) -> Any:
+def _mma_block_scale(atom: ScaledMmaAtom, operands: Sequence[list[Value]], result: llvm.LLVMStructType) -> Any:
     rows, columns, sums, (left,), (right,) = operands
     return nvvm.MmaBlockScaleOp(
         rows,

@@ -19,14 +19,18 @@ from typing import Any
 from tileiras.dialects import llvm
 from tileiras.ir import (
     UNKNOWN_LOC,
+    Attribute,
     Block,
     DenseArrayAttr,
     DenseElementsAttr,
     FloatAttr,
+    FloatType,
     IntegerAttr,
     IntegerType,
     Location,
     Operation,
+    Type,
+    UnitAttr,
     Value,
     VectorType,
     i32,
@@ -73,13 +77,18 @@ class FragmentBuilder:
         """What has been computed in `by` so far need not be computed again in `block`."""
         self._known[block] = dict(self._known.get(by, ()))
 
-    def _make(self, kind: Any, operands: tuple[Value, ...], type: Any, attributes: dict[str, Any] | None = None) -> Any:
+    def _make(
+        self, kind: type[Operation], operands: tuple[Value, ...], type: Type, attributes: dict[str, Any] | None = None
+    ) -> Any:
         """The result of an operation whose fields need no finding out, which takes most of making the usual ones."""
         op = kind.create(operands, (type,), attributes, location=self.location)
         self.block.append(op)
         return op._results[0]
 
-    def _pure(self, kind: Any, operands: tuple[Value, ...], type: Any, key: Any = None, **attributes: Any) -> Any:
+    def _pure(
+        self, kind: type[Operation], operands: tuple[Value, ...], type: IntegerType | VectorType,
+        key: str | None = None, **attributes: llvm.ICmpPredicateAttr | UnitAttr,
+    ) -> Any:  # fmt: skip
         """The result of an operation without effects, made unless the same is known here; `key` stands for its
         attributes."""
         return self._once((kind, operands, type, key), lambda: self._make(kind, operands, type, attributes))
@@ -101,7 +110,7 @@ class FragmentBuilder:
         finally:
             self.block = block
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: str | Sequence[Type | int | str], make: Callable[[], Any]) -> Any:
         """The value made by `make` in the prologue, remembered under `key`."""
         found = self._special.get(key)
         if found is None:
@@ -111,7 +120,7 @@ class FragmentBuilder:
 
     # -- constants ----------------------------------------------------------------------------------------------------
 
-    def _constant(self, attribute: Any, type: Any) -> Value:
+    def _constant(self, attribute: Attribute, type: Type) -> Value:
         key = (attribute, type)
         found = self._constants.get(key)
         if found is None:
@@ -123,23 +132,23 @@ class FragmentBuilder:
                 self._numbers[found] = attribute.value
         return found
 
-    def integer(self, value: int, type: Any = i32) -> Value:
+    def integer(self, value: int, type: IntegerType | VectorType = i32) -> Value:
         """An integer; for a vector type, of equal elements."""
         if isinstance(type, VectorType):
             return self.dense([value] * type.shape[0], type.element_type)
         return self._constant(IntegerAttr(value, type), type)
 
-    def floating(self, value: float, type: Any) -> Value:
+    def floating(self, value: float, type: FloatType | VectorType) -> Value:
         """A float; for a vector type, of equal elements."""
         element = element_of(type)
         return self.bits([FloatAttr.from_float(value, element).bits] * count_of(type), element)
 
-    def dense(self, values: Sequence[int], element: Any) -> Value:
+    def dense(self, values: Sequence[int], element: IntegerType) -> Value:
         """A constant of integers, a scalar for one."""
         mask = (1 << element.width) - 1
         return self.bits([v & mask for v in values], element)
 
-    def bits(self, patterns: Sequence[int], element: Any) -> Value:
+    def bits(self, patterns: Sequence[int], element: FloatType | IntegerType) -> Value:
         """A constant from the elements' bit patterns, a scalar for one."""
         if len(patterns) == 1:
             (pattern,) = patterns
@@ -155,15 +164,15 @@ class FragmentBuilder:
         self._patterns[found] = patterns
         return found
 
-    def zeros(self, type: Any) -> Value:
+    def zeros(self, type: Type) -> Value:
         """Elements, integers or floats, whose bits are all clear."""
         return self.bits([0] * count_of(type), element_of(type))
 
-    def null(self, type: Any) -> Value:
+    def null(self, type: llvm.LLVMPointerType) -> Value:
         """The null pointer of a type."""
         return self.once(("null", type), lambda: self.insert(llvm.ZeroOp(res=type)))
 
-    def poison(self, type: Any) -> Value:
+    def poison(self, type: Type) -> Value:
         """A value of which nothing is wanted."""
         return self.once(("poison", type), lambda: self.insert(llvm.PoisonOp(res=type)))
 
@@ -171,12 +180,14 @@ class FragmentBuilder:
         """The number, when it is known now."""
         return value if isinstance(value, int) else self._numbers.get(value)
 
-    def value(self, value: Number, type: Any = i32) -> Value:
+    def value(self, value: Number, type: IntegerType = i32) -> Value:
         return self.integer(value, type) if isinstance(value, int) else value
 
     # -- vectors ------------------------------------------------------------------------------------------------------
 
-    def _join(self, kind: Any, operands: tuple[Value, ...], type: Any, **attributes: Any) -> Value:
+    def _join(
+        self, kind: type[Operation], operands: tuple[Value, ...], type: Type, **attributes: DenseArrayAttr
+    ) -> Value:
         result = self._make(kind, operands, type, attributes)
         self._joined.append(result)
         return result
@@ -278,7 +289,7 @@ class FragmentBuilder:
         count = max(count_of(v.type) for v in vectors)
         return self.build([function(*(self.extract(v, i) for v in vectors)) for i in range(count)])
 
-    def bitcast(self, value: Value, type: Any) -> Value:
+    def bitcast(self, value: Value, type: Type) -> Value:
         value = self._reinterpreted.get(value, value)
         if value.type is type:
             return value
@@ -289,7 +300,7 @@ class FragmentBuilder:
         self._reinterpreted[result] = value
         return result
 
-    def pack(self, value: Value, word: Any) -> Value:
+    def pack(self, value: Value, word: IntegerType) -> Value:
         """Elements reinterpreted as words of the integer type `word`; a part of a word is zero-extended."""
         element = element_of(value.type)
         total = count_of(value.type) * element.width
@@ -298,7 +309,7 @@ class FragmentBuilder:
             return self.insert(llvm.ZExtOp(whole, res=word))
         return self.bitcast(value, vector_of(word, total // word.width))
 
-    def unpack(self, words: Value, type: Any) -> Value:
+    def unpack(self, words: Value, type: Type) -> Value:
         """The inverse of pack."""
         total = count_of(type) * element_of(type).width
         if total < words.type.width if not isinstance(words.type, VectorType) else False:

@@ -14,13 +14,13 @@ from typing import Any
 from tileiras.dialects import llvm, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Value
+from tileiras.ir import Block, Type, Value
 
 from .function import FunctionLowering, has_no_value
 from .types import bit_width, count_of, element_of, fragment_type
 
 
-def _parts(type: Any, lowering: FunctionLowering) -> list[Any]:
+def _parts(type: Type, lowering: FunctionLowering) -> list[Any]:
     """The types of the block arguments that hand on a value of an LLVM type."""
     element = element_of(type)
     apart = lowering.target.has("packed_f32") and bit_width(element) == 32
@@ -68,7 +68,7 @@ def _body(block: Block, lowering: FunctionLowering) -> Any:
     return None
 
 
-def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     """A loop that tests before each iteration: header (induction variable, carried values), body, exit."""
     emit = lowering.emit
     lower, upper, step = args[:3]
@@ -98,7 +98,7 @@ def lower_for(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[
     return [lowering.values.get(v) for v in op.iter_args]
 
 
-def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def lower_if(op: scf.IfOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     has_else = bool(op.else_region.blocks)
     then_block = lowering.new_block()
@@ -117,7 +117,7 @@ def lower_if(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[A
     return [lowering.values.get(r) for r in op.results]
 
 
-def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def lower_while(op: scf.WhileOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     initial = _handed_on([a for a in args if a is not None], lowering)
     header = lowering.new_block([v.type for v in initial])
@@ -138,7 +138,7 @@ def lower_while(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
     return passed
 
 
-def lower_return(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def lower_return(op: aa.ReturnOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     lowering.emit.insert(llvm.ReturnOp())
 
 

@@ -10,7 +10,7 @@ A conversion rounds once.  Where it takes two steps, the first one rounds to odd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
@@ -34,6 +34,10 @@ from tileiras.named_tuple import NamedTuple
 from .floats import ROUNDING
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import arith
+    from tileiras.dialects import nv_tileas as tileas
 
 
 class Packed(NamedTuple):
@@ -272,7 +276,7 @@ def round_to_tf32(value: Value, lowering: FunctionLowering, mode: str = "nearest
     return _cut_to_tf32(bits, moved, type, lowering)
 
 
-def _cut_to_tf32(bits: Value, moved: Value, type: Any, lowering: FunctionLowering) -> Value:
+def _cut_to_tf32(bits: Value, moved: Value, type: FloatType | VectorType, lowering: FunctionLowering) -> Value:
     """The upper 19 bits of `moved`; `bits` where they are an infinity or a NaN."""
     emit = lowering.emit
     ints = bits.type
@@ -345,7 +349,7 @@ def integer_to_odd_f32(value: Value, signed: bool, lowering: FunctionLowering) -
 # ---- operations -----------------------------------------------------------------------------------------------------
 
 
-def fp_to_fp(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def fp_to_fp(op: tileas.FpToFpOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     (value,) = args
     source, target = element_type_of(op.operand.type), element_type_of(op.result.type)
     if source is target:
@@ -369,7 +373,7 @@ def fp_to_fp(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
 def _from_integer(signed: bool) -> Any:
     cls = llvm.SIToFPOp if signed else llvm.UIToFPOp
 
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: arith.SIToFPOp | arith.UIToFPOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         (value,) = args
         type = element_type_of(op.result.type)
         # Below sm_90 LLVM goes from integers to bf16 through f32 and rounds twice.
@@ -382,7 +386,7 @@ def _from_integer(signed: bool) -> Any:
 
 
 def _to_integer(cls: type) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: arith.FPToSIOp | arith.FPToUIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         (value,) = args
         type = element_type_of(op.operand.type)
         if type.keyword not in NATIVE_FLOATS:
@@ -407,7 +411,7 @@ def i4_to_i8(value: Value, signed: bool, lowering: FunctionLowering) -> Value:
 
 
 def _extend(signed: bool) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: arith.ExtSIOp | arith.ExtUIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         (value,) = args
         if element_type_of(op.operand.type) is i4:
             value = i4_to_i8(value, signed, lowering)
@@ -416,16 +420,18 @@ def _extend(signed: bool) -> Any:
     return lower
 
 
-def truncate(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def truncate(op: arith.TruncIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return _resized(llvm.TruncOp, op, args[0], lowering)
 
 
-def _resized(cls: type, op: Any, value: Value, lowering: FunctionLowering) -> Value:
+def _resized(
+    cls: type, op: arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp, value: Value, lowering: FunctionLowering
+) -> Value:
     result = lowering.like(value, op.result.type)
     return value if value.type is result else lowering.emit.insert(cls(value, res=result))
 
 
-def bitcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def bitcast(op: arith.BitcastOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.bitcast(args[0], lowering.like(args[0], op.result.type))
 
 

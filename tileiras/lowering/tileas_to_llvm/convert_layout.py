@@ -8,7 +8,7 @@ from typing import Any
 from tileiras.analysis.dots import is_operand, joined_conversions
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i1, i32
+from tileiras.ir import FloatType, IntegerType, Value, i1, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import (
     Condition,
@@ -160,7 +160,8 @@ def shared_addresses(
 
 
 def _read_parts(
-    access: SharedAccess | MatrixAccess, element: Any, pointer: Value, offset: int, lowering: FunctionLowering
+    access: SharedAccess | MatrixAccess, element: FloatType | IntegerType, pointer: Value, offset: int,
+    lowering: FunctionLowering
 ) -> list[Value]:
     """What one access gives a thread, in values of equal size: a matrix each, or all of it."""
     emit = lowering.emit
@@ -173,7 +174,8 @@ def _read_parts(
 
 
 def read_shared(
-    access: SharedAccess | MatrixAccess, element: Any, place: Place, registers: int, lowering: FunctionLowering
+    access: SharedAccess | MatrixAccess, element: FloatType | IntegerType, place: Place, registers: int,
+    lowering: FunctionLowering
 ) -> Value:
     """A fragment of `registers` elements."""
     addresses = shared_addresses(access, element.width // 8, place, lowering)
@@ -192,7 +194,7 @@ class StagedFragment:
         self,
         access: SharedAccess | MatrixAccess,
         place: Place,
-        element: Any,
+        element: FloatType | IntegerType,
         lowering: FunctionLowering,
     ) -> None:
         self._access = access
@@ -350,14 +352,14 @@ def convert_together(
     return [exchange.load() for exchange in exchanges]
 
 
-def _plan_of(op: Any, lowering: FunctionLowering) -> Plan:
+def _plan_of(op: tileas.ConvertLayoutOp, lowering: FunctionLowering) -> Plan:
     value = lowering.value(op.operand)
     bits = max(8, bit_width(element_of(value.type)))
     layouts = lowering.layout(op.operand), lowering.layout(op.result)
     return plan_conversion(*layouts, bits, moves_matrices("register", "shared", lowering))
 
 
-def _remark(op: Any, plan: Plan, lowering: FunctionLowering) -> None:
+def _remark(op: tileas.ConvertLayoutOp, plan: Plan, lowering: FunctionLowering) -> None:
     """Says what a conversion costs, when it costs more than other names for registers."""
     if not lowering.engine.remarks or not isinstance(plan, (SharedPlan, WarpShuffle)):
         return
@@ -382,7 +384,7 @@ _USERS = {
 }
 
 
-def _wanted_by(op: Any) -> str:
+def _wanted_by(op: tileas.ConvertLayoutOp) -> str:
     """Who needs the elements elsewhere."""
     users = [user for user in op.result.users if user is not op]
     for user in users:
@@ -392,7 +394,7 @@ def _wanted_by(op: Any) -> str:
     return ""
 
 
-def convert_layout(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:
+def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: FunctionLowering) -> Value | list[Any]:
     """A conversion, and with it those that follow and share its barrier."""
     plan = _plan_of(op, lowering)
     _remark(op, plan, lowering)

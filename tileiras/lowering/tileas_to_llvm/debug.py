@@ -4,12 +4,15 @@ with printing."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
-from tileiras.ir import Value, VectorType, i1, i64
+from tileiras.ir import Block, Value, VectorType, i1, i64
 
 from .function import FunctionLowering
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 GENERIC = llvm.LLVMPointerType(0)
 
@@ -35,12 +38,12 @@ def only_where(condition: Value, lowering: FunctionLowering) -> Any:
     return after
 
 
-def continue_at(block: Any, lowering: FunctionLowering) -> None:
+def continue_at(block: Block, lowering: FunctionLowering) -> None:
     lowering.emit.insert(llvm.BrOp([], dest=block))
     lowering.emit.block = block
 
 
-def lower_assert(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> None:
+def lower_assert(op: tileas.AssertOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     """Every thread checks the elements that it holds."""
     emit = lowering.emit
     (condition,) = args

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
@@ -18,8 +18,11 @@ from .conversions import from_f32, to_f32
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
 
-def dot(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+
+def dot(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     name = op.atom.atom
     if name == UNIVERSAL_FMA:
         return _multiply_add(op, args, lowering)
@@ -49,7 +52,7 @@ def _taken(value: Value | _Steps, registers: Sequence[int], lowering: FunctionLo
 # ---- multiply-add ---------------------------------------------------------------------------------------------------
 
 
-def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def _multiply_add(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """One vector multiply-add for each k: every accumulator with its row of A and its column of B.
 
     Of a block-scaled product, the sum over each run of K is scaled, then added.
@@ -65,7 +68,7 @@ def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     if wide:
         acc = to_f32(element, acc, lowering)
 
-    def spread(value: Value | _Steps, old: Value, signedness: Any, registers: list[int]) -> Value:
+    def spread(value: Value | _Steps, old: Value, signedness: aa.SignednessAttr | None, registers: list[int]) -> Value:
         """A factor's elements in these registers, in the accumulator's type."""
         wanted = list(dict.fromkeys(registers))
         part = _taken(value, wanted, lowering)
@@ -94,7 +97,9 @@ def _multiply_add(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     return from_f32(element, acc, lowering) if wide else acc
 
 
-def _as_accumulator(value: Value, old: Value, signedness: Any, c: Value, lowering: FunctionLowering) -> Value:
+def _as_accumulator(
+    value: Value, old: Value, signedness: aa.SignednessAttr | None, c: Value, lowering: FunctionLowering
+) -> Value:
     """A factor's elements in the accumulator's type, exactly."""
     emit = lowering.emit
     source, target = element_type_of(old.type), element_type_of(c.type)
@@ -150,7 +155,7 @@ Multiply = Callable[[tuple[int, ...], int, list[Value]], list[Value]]
 """Multiplies the pieces of the factors at (corner of the result, k) and adds them to sums."""
 
 
-def _multiplier(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Multiply:
+def _multiplier(op: tileas.Dot, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Multiply:
     a = _Factor(op.a, args[0], atom.a, lowering, lambda words: factor_operands(atom, atom.a_type, words, lowering))
     b = _Factor(op.b, args[1], atom.b, lowering, lambda words: factor_operands(atom, atom.b_type, words, lowering))
 
@@ -162,11 +167,11 @@ def _multiplier(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: Functio
     return multiply
 
 
-def _matrix(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
+def _matrix(op: tileas.DotOp, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
     return _accumulate(op, args[2], atom, _multiplier(op, args, atom, lowering), lowering)
 
 
-def _run_by_run(op: Any, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
+def _run_by_run(op: tileas.BlockScaledMmaOp, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
     """A block-scaled product by a plain instruction: the sum over each run of K is scaled, then added."""
     emit = lowering.emit
     plain = _multiplier(op, args, atom, lowering)
@@ -194,7 +199,7 @@ def _scaled_sum(value: Value, first: Value, second: Value, old: Value, lowering:
 class _Scales:
     """The scales of a block-scaled product of which a run of K at a time is multiplied."""
 
-    def __init__(self, op: Any, args: Sequence[Value], lowering: FunctionLowering) -> None:
+    def __init__(self, op: tileas.BlockScaledMmaOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
         self.run = op.block
         self._lowering = lowering
         self._sides = [(args[3 + n], _positions(lowering.layout(v))) for n, v in enumerate((op.scale_a, op.scale_b))]
@@ -235,7 +240,7 @@ class _Scales:
         return emit.select(emit.icmp("eq", exponent, emit.integer(255)), nan, up), down
 
 
-def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def block_scaled(op: tileas.BlockScaledMmaOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     if op.atom.atom == UNIVERSAL_FMA:
         return _multiply_add(op, args, lowering)
     if op.atom.atom in MMA_ATOMS:
@@ -256,7 +261,7 @@ def block_scaled(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> 
 
 
 def _accumulate(
-    op: Any,
+    op: tileas.Dot,
     c: Value,
     atom: MmaAtom | ScaledMmaAtom,
     multiply: Multiply,
@@ -329,7 +334,11 @@ def _word(part: Value, count: int, lowering: FunctionLowering) -> Value:
 
 
 def _gather(
-    accumulators: dict, where: Any, fragment: Fragment, layout: LinearLayout, lowering: FunctionLowering
+    accumulators: dict,
+    where: Mapping[Sequence[int], int],
+    fragment: Fragment,
+    layout: LinearLayout,
+    lowering: FunctionLowering,
 ) -> Value:
     emit = lowering.emit
     elements = _elements(fragment)

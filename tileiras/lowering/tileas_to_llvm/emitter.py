@@ -16,8 +16,11 @@ from tileiras.ir import (
     UNKNOWN_LOC,
     Block,
     DenseArrayAttr,
+    IntegerType,
     Location,
+    Operation,
     StringAttr,
+    Type,
     UnitAttr,
     Value,
     i1,
@@ -46,11 +49,11 @@ class Emitter(FragmentBuilder):
 
     # -- integer arithmetic on scalars, folded ------------------------------------------------------------------------
 
-    def _binary(self, kind: Any, a: Number, b: Number, type: Any) -> Value:
+    def _binary(self, kind: type[Operation], a: Number, b: Number, type: IntegerType) -> Value:
         a, b = self.value(a, type), self.value(b, type)
         return self._pure(kind, (a, b), a.type)
 
-    def add(self, a: Number, b: Number, type: Any = i32) -> Number:
+    def add(self, a: Number, b: Number, type: IntegerType = i32) -> Number:
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return x + y
@@ -60,7 +63,7 @@ class Emitter(FragmentBuilder):
             return a
         return self._binary(llvm.AddOp, a, b, type)
 
-    def sub(self, a: Number, b: Number, type: Any = i32) -> Number:
+    def sub(self, a: Number, b: Number, type: IntegerType = i32) -> Number:
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return x - y
@@ -68,7 +71,7 @@ class Emitter(FragmentBuilder):
             return a
         return self._binary(llvm.SubOp, a, b, type)
 
-    def mul(self, a: Number, b: Number, type: Any = i32) -> Number:
+    def mul(self, a: Number, b: Number, type: IntegerType = i32) -> Number:
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return x * y
@@ -83,19 +86,19 @@ class Emitter(FragmentBuilder):
                 return self.shl(other, number.bit_length() - 1, type)
         return self._binary(llvm.MulOp, a, b, type)
 
-    def shl(self, a: Number, count: int, type: Any = i32) -> Number:
+    def shl(self, a: Number, count: int, type: IntegerType = i32) -> Number:
         x = self.number(a)
         if x is not None:
             return x << count
         return a if count == 0 else self._binary(llvm.ShlOp, a, count, type)
 
-    def lshr(self, a: Value, count: int, type: Any = i32) -> Value:
+    def lshr(self, a: Value, count: int, type: IntegerType = i32) -> Value:
         return a if count == 0 else self._binary(llvm.LShrOp, a, count, type)
 
-    def and_(self, a: Value, mask: Number, type: Any = i32) -> Value:
+    def and_(self, a: Value, mask: Number, type: IntegerType = i32) -> Value:
         return self._binary(llvm.AndOp, a, mask, type)
 
-    def xor(self, a: Number, b: Number, type: Any = i32) -> Number:
+    def xor(self, a: Number, b: Number, type: IntegerType = i32) -> Number:
         x, y = self.number(a), self.number(b)
         if x is not None and y is not None:
             return x ^ y
@@ -109,7 +112,7 @@ class Emitter(FragmentBuilder):
         """The disjunction of numbers that have no bit in common."""
         return b if a == 0 else self._pure(llvm.OrOp, (a, b), b.type, isDisjoint=UnitAttr())
 
-    def sext(self, value: Number, type: Any = i64) -> Number:
+    def sext(self, value: Number, type: IntegerType = i64) -> Number:
         """A signed integer at least as wide as `type`'s width."""
         if isinstance(value, int) or value.type is type:
             return value
@@ -120,7 +123,7 @@ class Emitter(FragmentBuilder):
             return self._pure(llvm.TruncOp, (value,), type)
         return self._pure(llvm.SExtOp, (value,), type)
 
-    def zext(self, value: Number, type: Any, *, nneg: bool = False) -> Number:
+    def zext(self, value: Number, type: IntegerType, *, nneg: bool = False) -> Number:
         """An unsigned integer, with `nneg` one whose highest bit is clear, as a wider type."""
         if isinstance(value, int) or value.type is type:
             return value
@@ -159,7 +162,7 @@ class Emitter(FragmentBuilder):
         text: str,
         constraints: str,
         args: Sequence[Value],
-        result: Any = None,
+        result: Type | None = None,
         effects: bool = True,
         min_ptx: str | None = None,
     ) -> Any:

@@ -7,12 +7,13 @@ arithmetic of its own is computed in f32 and converted back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import (
     FloatType,
     IntegerType,
+    Operation,
     UnitAttr,
     Value,
     element_type_of,
@@ -20,6 +21,9 @@ from tileiras.ir import (
 
 from .function import FunctionLowering
 from .types import NATIVE_FLOATS, count_of, element_of, vector_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 # PTX suffixes of rounding modes.
 ROUNDING = {
@@ -51,7 +55,7 @@ _ROUNDED = {"add": "AddFOp", "sub": "AddFOp", "mul": "MulFOp", "div": "DivFOp"}
 
 
 def _rounding(
-    op: Any, type: FloatType, lowering: FunctionLowering, approximable: bool = False
+    op: Operation, type: FloatType, lowering: FunctionLowering, approximable: bool = False
 ) -> dict[str, Any] | None:
     """The attributes of the instruction with a rounding mode, None when LLVM's own operation does the same."""
     is_f32 = type.keyword == "f32"
@@ -65,7 +69,9 @@ def _rounding(
     return {"rounding": nvvm.FPRoundingModeAttr(mode), "ftz": UnitAttr() if flushing else None}
 
 
-def _issue(cls: type, op: Any, args: Sequence[Value], rounding: dict[str, Any], lowering: FunctionLowering) -> Value:
+def _issue(
+    cls: type, op: Operation, args: Sequence[Value], rounding: dict[str, Any], lowering: FunctionLowering
+) -> Value:
     """The instruction; on f16 and bf16 the one of f32, whose result is then rounded further in the same direction."""
     emit = lowering.emit
     type = element_type_of(op.result.type)
@@ -78,7 +84,7 @@ def _issue(cls: type, op: Any, args: Sequence[Value], rounding: dict[str, Any], 
 
 
 def _arithmetic(name: str) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
         type = element_type_of(op.result.type)
         lhs, rhs = lowering.matched(args)
@@ -93,7 +99,7 @@ def _arithmetic(name: str) -> Any:
     return lower
 
 
-def fma(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def fma(op: tileas.FmaOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = element_type_of(op.result.type)
     args = lowering.matched(args)
@@ -103,7 +109,7 @@ def fma(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return _issue(nvvm.FmaOp, op, args, rounding, lowering)
 
 
-def sqrt(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def sqrt(op: tileas.SqrtOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     type = element_type_of(op.result.type)
     rounding = _rounding(op, type, lowering, approximable=True)

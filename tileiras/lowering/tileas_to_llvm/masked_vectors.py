@@ -9,7 +9,7 @@ from comparisons of consecutive numbers with bounds is known by the first and th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras import gf2
 from tileiras.analysis.mask_runs import mask_runs
@@ -22,6 +22,9 @@ from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .types import memory_type
 from .views import TileAddresses
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 
 def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int, ...]:
@@ -37,7 +40,7 @@ def vector_bits(layout: LinearLayout, axis: int, vector_size: int) -> tuple[int,
     return tuple(map(registers.index, wanted))
 
 
-def vector_axis(op: Any, layout: LinearLayout) -> int | None:
+def vector_axis(op: tileas.AsyncLoadOp | tileas.LoadOp | tileas.StoreOp, layout: LinearLayout) -> int | None:
     """The dimension along which an access through pointers has its vectors; None where it moves single elements."""
     size = op.atom.vector_size
     if size == 1:
@@ -54,7 +57,9 @@ def vector_axis(op: Any, layout: LinearLayout) -> int | None:
 class MaskedVectors:
     """The vectors of a load or store through pointers, or of a copy of what they point to, by `groups` of registers."""
 
-    def __init__(self, op: Any, layout: LinearLayout, lowering: FunctionLowering) -> None:
+    def __init__(
+        self, op: tileas.AsyncLoadOp | tileas.LoadOp | tileas.StoreOp, layout: LinearLayout, lowering: FunctionLowering
+    ) -> None:
         self._emit, self._lowering, self._layout = lowering.emit, lowering, layout
         self.axis = vector_axis(op, layout)
         bits = () if self.axis is None else vector_bits(layout, self.axis, op.atom.vector_size)

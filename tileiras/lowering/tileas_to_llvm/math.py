@@ -6,16 +6,19 @@ libdevice has f32 and f64; narrower floats are computed in f32, whose error disa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import UnitAttr, Value, VerifyError, element_type_of, f32, i32
+from tileiras.ir import Operation, UnitAttr, Value, VerifyError, element_type_of, f32, i32
 from tileiras.named_tuple import NamedTuple
 
 from .conversions import from_f32, to_f32
 from .floats import widened
 from .function import FunctionLowering
 from .types import count_of, vector_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import math
 
 LOG2_E = 1.4426950408889634
 
@@ -33,7 +36,7 @@ class Function(NamedTuple):
     is_accurate: bool = False
     scale: float | None = None
 
-    def __call__(self, op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def __call__(self, op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         emit = lowering.emit
         args = lowering.matched(args)
         kind = element_type_of(op.result.type)
@@ -56,14 +59,14 @@ class Function(NamedTuple):
 
 
 def _rounding(name: str) -> Any:
-    def lower(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+    def lower(op: Operation, args: Sequence[Value], lowering: FunctionLowering) -> Value:
         kind = element_type_of(op.result.type)
         return widened(kind, args, lowering, lambda values: lowering.emit.intrinsic(name, *values))
 
     return lower
 
 
-def absolute_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def absolute_integer(op: math.AbsIOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     (value,) = args
     negative = emit.icmp("slt", value, emit.integer(0, value.type))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import FloatType, SymbolRefAttr, Value, element_type_of, i8
+from tileiras.ir import FloatType, IntegerType, Operation, SymbolRefAttr, Type, Value, element_type_of, i8
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups
 
@@ -27,10 +27,13 @@ from .types import (
 )
 from .views import TileAddresses
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+
 # ---- through views --------------------------------------------------------------------------------------------------
 
 
-def _padding(view: Any, count: int, element: Any, lowering: FunctionLowering) -> Value:
+def _padding(view: aa.TiledViewType, count: int, element: FloatType | IntegerType, lowering: FunctionLowering) -> Value:
     """`count` elements of what the view reads outside its memref, as the bits of an LLVM type."""
     type, pattern = view.element_type, 0
     if view.padding is not None and isinstance(type, FloatType):
@@ -38,12 +41,14 @@ def _padding(view: Any, count: int, element: Any, lowering: FunctionLowering) ->
     return lowering.emit.bits([pattern] * count, element)
 
 
-def _element_type(view: Any) -> Any:
+def _element_type(view: aa.TiledViewType) -> Any:
     """The LLVM type of an element on its way from or to memory; half a byte travels in a byte."""
     return i8 if view.element_type.width == 4 else memory_type(view.element_type)
 
 
-def _addresses(op: Any, layout: LinearLayout, lowering: FunctionLowering) -> TileAddresses:
+def _addresses(
+    op: tileas.TiledLoadOp | tileas.TiledStoreOp, layout: LinearLayout, lowering: FunctionLowering
+) -> TileAddresses:
     if op.view.type.element_type.width == 4:
         from .sub_byte import NibbleAddresses
 
@@ -51,7 +56,7 @@ def _addresses(op: Any, layout: LinearLayout, lowering: FunctionLowering) -> Til
     return TileAddresses(op, layout, lowering)
 
 
-def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def tiled_load(op: tileas.TiledLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = _addresses(op, layout, lowering)
@@ -92,7 +97,7 @@ def tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list
     return [from_memory(value, held, lowering), None]
 
 
-def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def tiled_store(op: tileas.TiledStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.data)
     addresses = _addresses(op, layout, lowering)
@@ -132,7 +137,7 @@ def tiled_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> lis
 # ---- through tiles of pointers --------------------------------------------------------------------------------------
 
 
-def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def load(op: tileas.LoadOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.data)
     type = element_type_of(op.data.type)
@@ -152,7 +157,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
         other = None if other is None else emit.bitcast(other, vector_of(travelling, layout.registers))
     mask = MaskedVectors(op, layout, lowering)
 
-    def move(group: Sequence[int], number: int, type: Any, wanted: Value | None, padding: Value | None) -> Value:
+    def move(group: Sequence[int], number: int, type: Type, wanted: Value | None, padding: Value | None) -> Value:
         pointer, offset = mask.address(pointers, group, number)
         return access(lowering, pointer, offset, type, emit.both(acting, wanted), padding, ordering)
 
@@ -176,7 +181,7 @@ def load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     return [from_memory(value, held, lowering), None]
 
 
-def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def store(op: tileas.StoreOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     layout = lowering.layout(op.data)
     pointers = lowering.value(op.pointer)
@@ -214,7 +219,7 @@ def store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]
 # ---- pointers -------------------------------------------------------------------------------------------------------
 
 
-def add_pointer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def add_pointer(op: tileas.AddPtrOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pointer, offset = lowering.matched(args)
     if points_to_half_bytes(op.pointer.type):
         return _add_half_bytes(pointer, offset, lowering)
@@ -231,11 +236,11 @@ def _add_half_bytes(pointer: Value, offset: Value, lowering: FunctionLowering) -
     return emit.insert(llvm.GEPOp.at(pointer, [bytes_], i8, inbounds=False, res=pointer.type))
 
 
-def pointer_to_integer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def pointer_to_integer(op: tileas.PtrToIntOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.insert(llvm.PtrToIntOp(args[0], res=lowering.like(args[0], op.result.type)))
 
 
-def integer_to_pointer(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def integer_to_pointer(op: tileas.IntToPtrOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.insert(llvm.IntToPtrOp(args[0], res=lowering.like(args[0], op.result.type)))
 
 
@@ -243,12 +248,12 @@ def same_value(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     return args[0]
 
 
-def nothing(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def nothing(op: Operation, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     """Views, memrefs and tokens: read from the operation where they are used."""
     return [None] * len(op.results)
 
 
-def dim_size(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def dim_size(op: tileas.GetDimSizeOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     memref: Any = op.source.defining_op
     size = memref.size(op.dim.value)
@@ -259,7 +264,7 @@ def dim_size(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return emit.value(emit.sext(value, type), type)
 
 
-def get_global(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def get_global(op: tileas.GetGlobalOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return lowering.emit.insert(
         llvm.AddressOfOp(global_name=SymbolRefAttr(op.symbol.root), res=fragment_type(op.result.type))
     )

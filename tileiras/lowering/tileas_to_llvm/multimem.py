@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.dialects import llvm
-from tileiras.ir import FloatType, Value, f16, i16, i32, i64
+from tileiras.ir import FloatType, IntegerType, Type, Value, f16, i16, i32, i64
 
 from .access import address_text, register_list
 from .function import FunctionLowering
@@ -37,16 +37,16 @@ _OPERATIONS = {
 _LETTERS = {"i32": "r", "i64": "l", "f32": "f", "f64": "d"}
 
 
-def _has_vectors(element: Any) -> bool:
+def _has_vectors(element: FloatType | IntegerType) -> bool:
     """Whether one instruction moves several words of it: f32 and pairs of halves."""
     return isinstance(element, FloatType) and element.width < 64
 
 
-def _is_half(type: Any) -> bool:
+def _is_half(type: FloatType | IntegerType) -> bool:
     return isinstance(type, FloatType) and type.width == 16
 
 
-def _words(type: Any) -> tuple[str, str, Any, int]:
+def _words(type: Type) -> tuple[str, str, Any, int]:
     """(PTX type, register letter, LLVM type of a register, registers) of an access of whole words."""
     element, count = element_of(type), count_of(type)
     if _is_half(element):
@@ -60,7 +60,7 @@ def _ptx_type(name: str, kind: str) -> str:
 
 def _access(
     lowering: FunctionLowering, name: str, vector: int, type_name: str, address: Value, offset: int, outputs: int,
-    values: Sequence[Value], letter: str, predicate: Value | None, others: Sequence[Value], result: Any,
+    values: Sequence[Value], letter: str, predicate: Value | None, others: Sequence[Value], result: Type | None,
 ) -> Any:  # fmt: skip
     """One instruction; under a false predicate the outputs are `others`."""
     count = outputs or len(values)
@@ -94,7 +94,7 @@ def load(mode: str) -> Callable[..., Value]:
     operation, kind = _OPERATIONS[mode]
 
     def load_vector(
-        lowering: FunctionLowering, pointer: Value, offset: int, type: Any, predicate: Value | None = None,
+        lowering: FunctionLowering, pointer: Value, offset: int, type: Type, predicate: Value | None = None,
         other: Value | None = None, ordering: str = "",
     ) -> Value:  # fmt: skip
         emit = lowering.emit

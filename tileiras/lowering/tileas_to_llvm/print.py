@@ -8,7 +8,7 @@ whatever stands around them; larger ones go through shared memory and are printe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import llvm
 from tileiras.dialects.nv_tileaa.print_format import MOST_ARGUMENTS, is_printed_at_once, pieces
@@ -21,6 +21,9 @@ from .convert_layout import convert
 from .debug import GENERIC, continue_at, only_where, text_address
 from .function import FunctionLowering
 from .types import element_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 
 class _Printer:
@@ -81,7 +84,7 @@ def _call(format: Value, values: Sequence[Value], lowering: FunctionLowering) ->
     lowering.external_call("vprintf", (format, buffer), i32)
 
 
-def _promoted(type: Any, value: Value, lowering: FunctionLowering) -> Value:
+def _promoted(type: FloatType | IntegerType, value: Value, lowering: FunctionLowering) -> Value:
     """A scalar as C passes it to a variadic: integers of at least 32 bits, signed, truth values not; floats as f64."""
     emit = lowering.emit
     if isinstance(value.type, llvm.LLVMPointerType):
@@ -186,7 +189,7 @@ def _separators(shape: Sequence[int], lowering: FunctionLowering) -> Callable[[V
 # ---- the operation ---------------------------------------------------------------------------------------------------
 
 
-def lower_print(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def lower_print(op: tileas.PrintOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     emit = lowering.emit
     parts = list(pieces(op.format.value))
     conversions = sum(not isinstance(piece, str) for piece in parts)

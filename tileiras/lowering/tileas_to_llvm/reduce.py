@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.dialects import arith, llvm, nvvm
 from tileiras.ir import IntegerType, Value, element_type_of, i1, i8, i32
@@ -14,10 +14,13 @@ from .emitter import FULL_WARP
 from .function import FunctionLowering
 from .types import count_of, element_of, vector_of
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
+
 Values = list[Value]
 
 
-def combine(op: Any, left: Values, right: Values, lowering: FunctionLowering) -> Values:
+def combine(op: tileas.ReduceOp | tileas.ScanOp, left: Values, right: Values, lowering: FunctionLowering) -> Values:
     """The combiner's body on whole fragments."""
     block = op.body.block
     for argument, value in zip(block.arguments, [*left, *right]):
@@ -32,7 +35,7 @@ def combine(op: Any, left: Values, right: Values, lowering: FunctionLowering) ->
     return [v if count_of(v.type) == count else lowering.emit.splat(v, count) for v in yielded]
 
 
-def reduce(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
+def reduce(op: tileas.ReduceOp, args: Sequence[Value], lowering: FunctionLowering) -> Values:
     layout = lowering.layout(op.inputs[0])
     plan = plan_reduction(layout, op.dim.value)
     current = _in_thread(op, list(args), plan.register_groups, lowering)
@@ -51,7 +54,9 @@ def reduce(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values
     return results
 
 
-def _in_thread(op: Any, values: Values, groups: Sequence[Sequence[int]], lowering: FunctionLowering) -> Values:
+def _in_thread(
+    op: tileas.ReduceOp, values: Values, groups: Sequence[Sequence[int]], lowering: FunctionLowering
+) -> Values:
     """Neighbours against each other, all result registers at once: a tree, the same in every thread.
 
     Large trees are written one half after the other, so that few partial results wait at a time.
@@ -94,7 +99,9 @@ _WHOLE_WARP = {
 }
 
 
-def _whole_warp_kind(op: Any, lane_bits: Sequence[int], lowering: FunctionLowering) -> tuple[str, bool] | None:
+def _whole_warp_kind(
+    op: tileas.ReduceOp, lane_bits: Sequence[int], lowering: FunctionLowering
+) -> tuple[str, bool] | None:
     """The instruction for a reduction over all lanes, None when there is none for this target, type or combiner."""
     if len(op.inputs) != 1 or len(lane_bits) != 5 or not lowering.target.has("redux"):
         return None
@@ -139,7 +146,7 @@ def _butterfly(value: Value, bit: int, lowering: FunctionLowering) -> Value:
     return emit.concat(parts)
 
 
-def _across_warps(op: Any, values: Values, stage: SharedReduction, lowering: FunctionLowering) -> Values:
+def _across_warps(op: tileas.ReduceOp, values: Values, stage: SharedReduction, lowering: FunctionLowering) -> Values:
     """Each warp's partial results to all warps of its group, with one barrier, and combined by all."""
     gathered = convert_together(values, stage.source, stage.target, lowering)
     results = stage.target.registers // stage.groups

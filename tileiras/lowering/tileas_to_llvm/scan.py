@@ -7,7 +7,7 @@ warps (`layout/scan.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.ir import Value, i32
@@ -21,10 +21,13 @@ from .function import FunctionLowering
 from .reduce import combine
 from .types import count_of, element_of, vector_of
 
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
+
 Values = list[Value]
 
 
-def scan(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Values:
+def scan(op: tileas.ScanOp, args: Sequence[Value], lowering: FunctionLowering) -> Values:
     emit = lowering.emit
     axis = op.dim.value
     source = lowering.layout(op.inputs[0])
@@ -75,7 +78,9 @@ def _lane(lane_bits: int, lowering: FunctionLowering) -> Value:
     return lowering.emit.and_(lowering.emit.lane, _last(lane_bits))
 
 
-def _up_to_this_lane(op: Any, totals: Values, lane_bits: int, reverse: bool, lowering: FunctionLowering) -> Values:
+def _up_to_this_lane(
+    op: tileas.ScanOp, totals: Values, lane_bits: int, reverse: bool, lowering: FunctionLowering
+) -> Values:
     """The combination of the totals of all lanes of the warp before this one, and its own."""
     emit = lowering.emit
     place = _lane(lane_bits, lowering)
@@ -92,7 +97,7 @@ def _up_to_this_lane(op: Any, totals: Values, lane_bits: int, reverse: bool, low
 
 
 def _before_this_warp(
-    op: Any,
+    op: tileas.ScanOp,
     running: Values,
     layout: LinearLayout,
     warp_bits: Sequence[int],

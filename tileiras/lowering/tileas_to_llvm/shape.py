@@ -8,7 +8,7 @@ from typing import Any
 from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Value, i32
+from tileiras.ir import IntegerType, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import broadcast_layout, renamed_layout
 
@@ -16,7 +16,7 @@ from .function import FunctionLowering
 from .types import points_to_half_bytes, scalar_type
 
 
-def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def splat(op: tileas.SplatOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     scalar = args[0]
     if points_to_half_bytes(op.result.type):
         from .sub_byte import half_byte_address
@@ -25,11 +25,11 @@ def splat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.splat(scalar, lowering.layout(op.result).registers)
 
 
-def unsplat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def unsplat(op: tileas.UnsplatOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return lowering.emit.extract(args[0], 0)
 
 
-def coordinate(layout: LinearLayout, axis: int, type: Any, lowering: FunctionLowering) -> Value:
+def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: FunctionLowering) -> Value:
     """The coordinate along `axis` of each register's element: the thread's part once, the registers' as constants."""
     emit = lowering.emit
     lanes, warps = layout.coordinate_columns("lane", axis), layout.coordinate_columns("warp", axis)
@@ -54,12 +54,12 @@ def coordinate(layout: LinearLayout, axis: int, type: Any, lowering: FunctionLow
     return emit.by_thread(("coordinate", layout, axis, type), make)
 
 
-def make_range(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def make_range(op: tileas.MakeRangeOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     with lowering.thread_again():
         return coordinate(lowering.layout(op.result), 0, scalar_type(op.result.type.element_type), lowering)
 
 
-def rename(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
+def rename(op: tileas.PermuteOp | tileas.ViewOp, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     """Views and permutations: the same elements under other coordinates."""
     from .convert_layout import StagedFragment, convert
 
@@ -68,29 +68,29 @@ def rename(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Any:
     return convert(args[0], renamed_layout(op), lowering.layout(op.result), lowering)
 
 
-def broadcast(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def broadcast(op: tileas.BroadcastOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """Each element of the result is the one whose coordinate is 0 along the broadcast dimensions."""
     from .convert_layout import convert
 
     return convert(args[0], lowering.layout(op.operand), broadcast_layout(op), lowering)
 
 
-def program_id(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def program_id(op: tileas.GetProgramIdOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """A tile block is a CTA, or a cluster of several."""
     register = "ctaid" if lowering.num_ctas == 1 else "clusterid"
     return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
 
 
-def num_programs(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def num_programs(op: tileas.GetNumProgramsOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     register = "nctaid" if lowering.num_ctas == 1 else "nclusterid"
     return _resized(lowering.emit.register(f"{register}.{op.axis.value}"), op, lowering)
 
 
-def cta_rank(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def cta_rank(op: tileas.GetCtaRankOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     return lowering.emit.register("cluster.ctarank") if lowering.num_ctas > 1 else lowering.emit.integer(0)
 
 
-def _resized(value: Value, op: Any, lowering: FunctionLowering) -> Value:
+def _resized(value: Value, op: tileas.GetNumProgramsOp | tileas.GetProgramIdOp, lowering: FunctionLowering) -> Value:
     type = scalar_type(op.result.type)
     if type is i32:
         return value

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras import gf2
-from tileiras.ir import Value, VerifyError, i32
+from tileiras.ir import FloatType, IntegerType, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.memory import register_groups, vector_registers
 from tileiras.layout.scratch import box_of
@@ -23,6 +23,9 @@ from .access import as_data, from_data, load_vector, store_vector
 from .builder import Number
 from .function import Area, FunctionLowering
 from .types import element_of, vector_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileas as tileas
 
 
 class _Place(NamedTuple):
@@ -37,7 +40,9 @@ class _Place(NamedTuple):
 class _Image:
     """A row-major image in scratch memory of a box of `shape`, a part of some larger tile."""
 
-    def __init__(self, shape: Sequence[int], element: Any, area: Area, lowering: FunctionLowering) -> None:
+    def __init__(
+        self, shape: Sequence[int], element: FloatType | IntegerType, area: Area, lowering: FunctionLowering
+    ) -> None:
         self._lowering = lowering
         self._shape = tuple(shape)
         self._element = element
@@ -159,7 +164,7 @@ def _move(
     return from_data(result, element_of(target[0].type), lowering)
 
 
-def extract_slice(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def extract_slice(op: tileas.ExtractSliceOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     layout = lowering.layout(op.result)
     shape = op.result.type.shape
     nothing = lowering.emit.poison(vector_of(element_of(args[0].type), layout.registers))
@@ -167,13 +172,13 @@ def extract_slice(op: Any, args: Sequence[Value], lowering: FunctionLowering) ->
     return _move(source, (nothing, layout, [0] * len(shape)), shape, lowering)
 
 
-def insert_slice(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def insert_slice(op: tileas.InsertSliceOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     shape = op.source.type.shape
     source = (args[0], lowering.layout(op.source), [0] * len(shape))
     return _move(source, (args[1], lowering.layout(op.dest), args[2:]), shape, lowering)
 
 
-def cat(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def cat(op: tileas.CatOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """The layouts are such that the registers of one follow those of the other."""
     expected = lowering.layout(op.lhs).doubled(op.dim.value)
     if lowering.layout(op.rhs) != lowering.layout(op.lhs) or lowering.layout(op.result) != expected:

@@ -44,12 +44,12 @@ class Buffer(NamedTuple):
     stage_bytes: int
 
 
-def alloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
+def alloc_tensor(op: tileas.AllocTensorOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Buffer]:
     type = op.result.type
     return [Buffer(lowering.buffer(op), alignment_of(op.offset.value), type.stage_bytes)]
 
 
-def dealloc_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def dealloc_tensor(op: tileas.DeallocTensorOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     """The place is free for others: `tileas-optimize-alloc-tensor` has seen to that."""
 
 
@@ -60,7 +60,7 @@ def stage_place(buffer: Buffer, stage: Value, lowering: FunctionLowering) -> Pla
 
 
 def _targets(
-    op: Any, layout: LinearLayout, lowering: FunctionLowering
+    op: tileas.AsyncLoadOp | tileas.AsyncTiledLoadOp, layout: LinearLayout, lowering: FunctionLowering
 ) -> tuple[Value | None, list[tuple[Sequence[int], Value, int]]]:
     """Whether this thread copies, and each vector of its part of a tile: registers, address in the stage, bytes to
     add."""
@@ -81,7 +81,12 @@ def _targets(
 
 
 def _copy_vector(
-    op: Any, target: Value, pointer: Value, count: Value | None, holder: Value | None, lowering: FunctionLowering
+    op: tileas.AsyncLoadOp | tileas.AsyncTiledLoadOp,
+    target: Value,
+    pointer: Value,
+    count: Value | None,
+    holder: Value | None,
+    lowering: FunctionLowering,
 ) -> None:
     """One copy, of the first `count` elements of a vector; of all for None."""
     size, vector = op.buffer.type.tile.element_type.width // 8, op.atom.vector_size
@@ -89,7 +94,7 @@ def _copy_vector(
     copy_async(lowering, target, pointer, vector * size, kept, holder)
 
 
-def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def async_tiled_load(op: tileas.AsyncTiledLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     layout = layout_of(op.buffer.type.tile.with_encoding(op.layout))
     addresses = TileAddresses(op, layout, lowering)
     axis = addresses.fastest() if addresses.rank else 0
@@ -102,7 +107,7 @@ def async_tiled_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -
             _copy_vector(op, emit.gep(target, target_offset), emit.gep(pointer, offset), count, holder, lowering)
 
 
-def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def async_load(op: tileas.AsyncLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     emit = lowering.emit
     pointers = lowering.value(op.pointer)
     layout = lowering.layout(op.pointer)
@@ -128,17 +133,19 @@ def async_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None
     mask.branched(copy)
 
 
-def commit_group(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def commit_group(op: tileas.AsyncCommitGroupOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     commit_copies(lowering)
 
 
-def wait(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
+def wait(op: tileas.AsyncWaitOp, args: Sequence[Any], lowering: FunctionLowering) -> list[Any]:
     """Each thread waits for its own copies; the barrier that follows makes everybody's visible."""
     wait_for_copies(op.pending, lowering)
     return [None]
 
 
-def _own_places(op: Any, lowering: FunctionLowering) -> Iterator[tuple[list[int], Value]]:
+def _own_places(
+    op: tileas.CopyOp | tileas.StoreTensorOp, lowering: FunctionLowering
+) -> Iterator[tuple[list[int], Value]]:
     """Of a thread's own place in a buffer: runs of up to four words, and their addresses.
 
     A run lies beside those of the other threads, so that no bank has two words of a wavefront.
@@ -154,7 +161,7 @@ def _own_places(op: Any, lowering: FunctionLowering) -> Iterator[tuple[list[int]
         first += count
 
 
-def _store_own(op: Any, lowering: FunctionLowering) -> None:
+def _store_own(op: tileas.StoreTensorOp, lowering: FunctionLowering) -> None:
     """No other thread reads what a thread stores to its own place: no barrier is needed."""
     words = lowering.emit.pack(as_data(lowering.value(op.tensor), lowering), i32)
     with lowering.thread_again():
@@ -162,7 +169,7 @@ def _store_own(op: Any, lowering: FunctionLowering) -> None:
             store_vector(lowering, pointer, 0, lowering.emit.shuffle(words, run))
 
 
-def _load_own(op: Any, lowering: FunctionLowering) -> Value:
+def _load_own(op: tileas.CopyOp, lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     with lowering.thread_again():
         runs = [load_vector(lowering, p, 0, vector_of(i32, len(run))) for run, p in _own_places(op, lowering)]
@@ -170,7 +177,7 @@ def _load_own(op: Any, lowering: FunctionLowering) -> Value:
     return emit.unpack(emit.concat(runs), vector_of(scalar_type(type.element_type), layout_of(type).registers))
 
 
-def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def store_tensor(op: tileas.StoreTensorOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     if op.buffer.type.is_of_registers:
         _store_own(op, lowering)
         return
@@ -197,7 +204,7 @@ def store_tensor(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> No
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
 
 
-def copy(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
+def copy(op: tileas.CopyOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
     if op.buffer.type.is_of_registers:
         return _load_own(op, lowering)
     layout = lowering.layout(op.result)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import DenseArrayAttr, Value, i8, i32, i64
+from tileiras.ir import DenseArrayAttr, Type, Value, i8, i32, i64
 
 from . import access
 from .builder import Number
@@ -50,7 +50,7 @@ def _halves(values: Value, low: int) -> list[int]:
 
 
 def load_vector(
-    lowering: FunctionLowering, address: Value, offset: int, type: Any, predicate: Value | None = None,
+    lowering: FunctionLowering, address: Value, offset: int, type: Type, predicate: Value | None = None,
     other: Value | None = None, ordering: str = "",
 ) -> Value:  # fmt: skip
     """As access.load_vector; runs of several elements start at a byte."""

@@ -16,6 +16,7 @@ from tileiras.ir import (
     IndexType,
     IntegerType,
     TensorType,
+    Type,
     VectorType,
     VerifyError,
     element_type_of,
@@ -35,7 +36,7 @@ _PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 
 
-def scalar_type(type: Any) -> Any:
+def scalar_type(type: Type) -> Any:
     """The LLVM type of one element; raises VerifyError for a type that no thread can hold."""
     if isinstance(type, FloatType):
         if type.keyword in NATIVE_FLOATS:
@@ -52,7 +53,7 @@ def scalar_type(type: Any) -> Any:
     raise VerifyError(f"values of type '{type}' have no register form", prefix=False)
 
 
-def memory_type(type: Any) -> Any:
+def memory_type(type: Type) -> Any:
     """The LLVM type of one element in memory: i1 takes a byte, a pointer is its address.
 
     Raises VerifyError for 4-bit types, of which two share a byte.
@@ -65,29 +66,29 @@ def memory_type(type: Any) -> Any:
     return i8 if isinstance(scalar, IntegerType) and scalar.width == 1 else scalar
 
 
-def held_bits(type: Any, pattern: int) -> int:
+def held_bits(type: FloatType | IntegerType, pattern: int) -> int:
     """The bits by which an element is held, of its bit pattern: a tf32's 19 are the upper ones of an f32."""
     if isinstance(type, FloatType) and type.keyword == "tf32":
         return pattern << f32.semantics.mantissa_bits - type.semantics.mantissa_bits
     return pattern
 
 
-def bit_width(type: Any) -> int:
+def bit_width(type: FloatType | IntegerType) -> int:
     """Bits of one element's LLVM type; pointers have 64."""
     return 64 if isinstance(type, llvm.LLVMPointerType) else type.width
 
 
-def as_integer(element: Any) -> Any:
+def as_integer(element: FloatType | IntegerType) -> Any:
     """The integer type of an element's bits."""
     return element if isinstance(element, IntegerType) else IntegerType(element.width)
 
 
-def vector_of(element: Any, count: int) -> Any:
+def vector_of(element: Type, count: int) -> Any:
     """`count` elements as one value."""
     return element if count == 1 else VectorType((count,), element)
 
 
-def fragment_type(type: Any) -> Any:
+def fragment_type(type: Type) -> Any:
     """The LLVM type of a thread's share of a value."""
     if isinstance(type, TensorType):
         element = i64 if points_to_half_bytes(type) else scalar_type(type.element_type)
@@ -97,7 +98,7 @@ def fragment_type(type: Any) -> Any:
     return scalar_type(type)
 
 
-def points_to_half_bytes(type: Any) -> bool:
+def points_to_half_bytes(type: aa.PtrType | TensorType) -> bool:
     """Whether it is a pointer, or a tensor of pointers, to elements of four bits.
 
     A tensor of them is one of addresses in half bytes, as an i64 each; a pointer alone is to a whole byte.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.debuginfo import DILocalVariableAttr, DIPointerTypeAttr, DIUnspecifiedTypeAttr, ValueOp
@@ -11,8 +11,11 @@ from tileiras.ir import i32
 
 from .function import FunctionLowering
 
+if TYPE_CHECKING:
+    from tileiras.dialects import debuginfo
 
-def lower_variable(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+
+def lower_variable(op: debuginfo.AddrOp | ValueOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     """Nothing where variables are not asked for.  A token or view, which no thread holds, leaves a placeholder."""
     if not lowering.variables:
         return

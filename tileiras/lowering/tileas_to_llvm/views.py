@@ -14,7 +14,7 @@ from typing import Any
 from tileiras import gf2
 from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.ir import DYNAMIC, Value, VerifyError, i32, i64
+from tileiras.ir import DYNAMIC, FloatType, IntegerType, Operation, Value, VerifyError, i32, i64
 from tileiras.layout import LinearLayout
 
 from .builder import Number
@@ -25,7 +25,7 @@ from .types import memory_type
 class TileAddresses:
     """The addresses of one tiled access by the current thread; emitted on demand, at the current place."""
 
-    def __init__(self, op: Any, layout: LinearLayout, lowering: FunctionLowering) -> None:
+    def __init__(self, op: Operation, layout: LinearLayout, lowering: FunctionLowering) -> None:
         self._lowering = lowering
         self._emit = lowering.emit
         self.layout = layout
@@ -63,7 +63,7 @@ class TileAddresses:
 
     # What an address is: here a pointer, whose unit is the byte.
 
-    def _element_units(self, type: Any) -> int:
+    def _element_units(self, type: FloatType | IntegerType) -> int:
         return max(1, memory_type(type).width // 8)
 
     def _base(self) -> Value:
@@ -85,7 +85,7 @@ class TileAddresses:
         """The same as a value of the function, where it is not known."""
         return self._memref.stride(self.view.dim_map[dim])
 
-    def _extent(self, extent: Any) -> Number:
+    def _extent(self, extent: Value | int) -> Number:
         if isinstance(extent, int):
             return extent
         return self._wide(extent, self._lowering.pinned(self._lowering.value(extent)))
