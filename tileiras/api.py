@@ -94,8 +94,8 @@ def compile(
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
-    signature: Any = None,
-    **options: Any,
+    signature: Sequence[int | str] | None = None,
+    **options: bool | str,
 ) -> Artifact:
     """Compiles one source for one GPU.
 

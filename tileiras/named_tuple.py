@@ -11,7 +11,7 @@ To a type checker both are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ else:
     class _NamedTupleType(type):
         """Makes fields of the annotations of a class that is declared as a `NamedTuple`, and of no class below it."""
 
-        def __new__(meta, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+        def __new__(meta: type[_NamedTupleType], name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             namespace.setdefault("__slots__", ())
             if bases and bases[0].__base__ is tuple:
                 fields = namespace["_fields"] = tuple(namespace.get("__annotations__", ()))
@@ -44,7 +44,7 @@ else:
         _fields = ()
         _field_defaults = {}
 
-        def __new__(cls, *values: Any, **named: Any) -> Any:
+        def __new__(cls, *values: Any, **named: int | str | Sequence[str]) -> Any:
             if named or len(values) != len(cls._fields):
                 values = _completed(cls, values, named)
             return tuple.__new__(cls, values)
@@ -53,7 +53,7 @@ else:
         def _make(cls, values: Iterable[Any]) -> Any:
             return cls(*values)
 
-        def _replace(self, **named: Any) -> Any:
+        def _replace(self, **named: bool | Sequence[int]) -> Any:
             new = tuple.__new__(type(self), map(named.pop, self._fields, self))
             if named:
                 raise TypeError(f"{type(self).__name__} has no field '{next(iter(named))}'")

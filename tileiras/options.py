@@ -9,7 +9,7 @@ were given, on the process or on the machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
@@ -183,7 +183,7 @@ class CompileOptions(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def replace(self, **changes: Any) -> CompileOptions:
+    def replace(self, **changes: bool | None) -> CompileOptions:
         return CompileOptions({**self._values, **{lookup(name).name: value for name, value in changes.items()}})
 
     def canonical(self, names: Iterable[str]) -> bytes:
@@ -191,7 +191,7 @@ class CompileOptions(Mapping[str, Any]):
         return "".join(f"{name}={self._values[name]!r}\n" for name in sorted(names) if not OPTIONS[name].local).encode()
 
 
-def checked_value(option: Option, value: Any) -> Any:
+def checked_value(option: Option, value: int | str | Sequence[str] | None) -> Any:
     """A value of Python as the option has it; raises CompileError (code 2) listing what is accepted.
 
     Numbers and booleans may come as the words of a command line, booleans also as 0 and 1.
@@ -232,7 +232,7 @@ def missing_gpu(bytecode_version: str = "") -> CompileError:
     return CompileError.at(None, unsupported_gpu(NO_GPU, bytecode_version), ExitCode.CONFIGURATION, [note])
 
 
-def _not_accepted(option: Option, value: Any) -> str:
+def _not_accepted(option: Option, value: int | str) -> str:
     if option.name == "opt-level":  # the vendor's wording
         return f"invalid optimization level: {value}"
     if option.name == "gpu-name":

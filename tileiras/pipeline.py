@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras import units
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
@@ -26,6 +26,10 @@ from tileiras.files import DISK_FULL
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.stages import StageContext, StageOptions, StageResult
+
+if TYPE_CHECKING:
+    from .dialects import builtin, cuda_tile
+    from .ir import Location
 
 FILE = "file"
 ENTRY = "entry"
@@ -282,7 +286,7 @@ def empty_product(stage: Stage, gpu_name: str, location: Locatable | None) -> by
     return _call(stage.empty, gpu_name, location).encode() if stage.empty else None
 
 
-def _call(name: str, *arguments: Any) -> Any:
+def _call(name: str, *arguments: Location | str) -> Any:
     """Loads and calls `module:function`."""
     import importlib
 
@@ -300,7 +304,9 @@ def takes_module(stage: Stage) -> bool:
     return stage.unit == ENTRY and before(stage).makes_module
 
 
-def run_stage(stage: Stage, source: Any, options: CompileOptions, context: StageContext) -> StageResult:
+def run_stage(
+    stage: Stage, source: builtin.ModuleOp | cuda_tile.ModuleOp | bytes, options: CompileOptions, context: StageContext
+) -> StageResult:
     """Runs one stage.  Whatever goes wrong comes out as a CompileError with a place in the user's source."""
     import importlib
 

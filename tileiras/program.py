@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Severity, render
 from tileiras.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from .options import CompileOptions
+    from .units import Source
 
 HOST_ARCHITECTURES = ("x86_64", "aarch64", "arm64ec")
 HOST_SYSTEMS = ("linux", "windows")
@@ -50,7 +54,7 @@ class Program:
 
     __slots__ = ("configuration", "_source", "_options", "_output", "diagnostics")
 
-    def __init__(self, configuration: Configuration, source: Any, options: Any) -> None:
+    def __init__(self, configuration: Configuration, source: Source, options: CompileOptions) -> None:
         """`create` makes programs."""
         self.configuration = configuration
         self._source = source
@@ -66,7 +70,7 @@ class Program:
         *,
         gpu_name: str = "",
         options: dict[str, Any] | None = None,
-        **fields: Any,
+        **fields: int,
     ) -> "Program":
         """From a configuration, or from an input and the other fields of one by name; `gpu_name` may stand for `gpu`.
 
@@ -177,7 +181,7 @@ def _toolkit(root: str | None) -> dict[str, str]:
 # Each function gives (code, result, messages); no exception leaves them, and no process ends in them.
 
 
-def c_create(*fields: Any) -> tuple[int, Program | None, str]:
+def c_create(*fields: bytes | int) -> tuple[int, Program | None, str]:
     """`fields` are those of `Configuration`."""
     return _guarded(lambda: Program.create(Configuration(*fields)))
 

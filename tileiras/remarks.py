@@ -81,7 +81,7 @@ class Remark(Diagnostic):
         kind: str,
         name: str,
         location: Locatable | None,
-        *values: Any,
+        *values: int | str,
         arguments: Mapping[str, Any] | None = None,
         reason: str = "",
         function: str = "",

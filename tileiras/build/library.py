@@ -37,7 +37,7 @@ def compile(
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
     signature: Any = None,
-    **options: Any,
+    **options: int | str,
 ) -> Artifact:
     """`tileiras.api.compile`, with what it makes kept in the artifact store and looked up there first.
 

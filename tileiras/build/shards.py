@@ -40,7 +40,7 @@ def _classes() -> tuple[Any, Any]:
     class BytesDisk(diskcache.Disk):
         """Keys are str and values bytes; a row of any other kind is damaged: diskcache's pickles could run code."""
 
-        def put(self, key: Any) -> tuple[str, bool]:
+        def put(self, key: str) -> tuple[str, bool]:
             return key, True
 
         def get(self, key: Any, raw: bool) -> Any:
@@ -64,7 +64,7 @@ def _classes() -> tuple[Any, Any]:
         def __len__(self) -> int:
             return SHARDS
 
-        def __getitem__(self, number: Any) -> Any:
+        def __getitem__(self, number: int) -> Any:
             if number not in range(SHARDS):
                 raise IndexError(number)
             shard = self._open.get(number)

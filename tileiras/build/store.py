@@ -156,7 +156,7 @@ class ArtifactStore:
     def get(self, key: str) -> bytes | None:
         """The bytes stored under `key`; None when there are none or they are damaged."""
 
-        def read(cache: Any) -> bytes | None:
+        def read(cache: Rows) -> bytes | None:
             row = cache.get(key)
             return None if row is None else checked(row)
 
@@ -275,7 +275,7 @@ class ArtifactStore:
             self._warn(message)
 
 
-def checked(row: Any) -> bytes:
+def checked(row: bytes) -> bytes:
     """The value of a row; raises DamagedEntry."""
     import xxhash
 

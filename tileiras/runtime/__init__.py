@@ -20,6 +20,8 @@ from .driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, NON_PORTABLE_CLUSTER_SIZE_ALL
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from tileiras.api import Artifact
+
 __all__ = ["ArgumentError", "DriverError", "Module", "available", "launch"]
 
 SHARED_WITHOUT_ASKING = 48 * 1024
@@ -150,7 +152,7 @@ class _Arrays:
                         break
 
 
-def dimensions(sizes: Any) -> tuple[int, int, int]:
+def dimensions(sizes: float | int | str | Sequence[int]) -> tuple[int, int, int]:
     """One integer, or a sequence of up to three, filled up with ones; ArgumentError for anything else."""
     try:
         given = tuple(map(operator.index, sizes)) if hasattr(sizes, "__iter__") else (operator.index(sizes),)
@@ -162,7 +164,7 @@ def dimensions(sizes: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
-def stream_handle(stream: Any) -> int:
+def stream_handle(stream: int | str | None) -> int:
     """A stream's number: an int, an object with the `__cuda_stream__` protocol, or a stream of PyTorch or CuPy.
 
     Raises ArgumentError for anything else.
@@ -185,11 +187,11 @@ _modules: dict[tuple[int, bytes], Module] = {}
 
 
 def launch(
-    image: Any,
+    image: Artifact | bytes | str,
     entry: str,
     grid: int | Sequence[int],
     args: Sequence[Any],
-    stream: Any = None,
+    stream: int | str | None = None,
     *,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
@@ -275,13 +277,15 @@ class _Context:
             self._cuda.call("cuCtxPopCurrent_v2", c_void_p())
 
 
-def image_bytes(image: Any) -> bytes:
+def image_bytes(image: Artifact | bytes | str) -> bytes:
     """The bytes of an Artifact, of text, or of bytes."""
     data = getattr(image, "data", image) if hasattr(image, "kernels") else image
     return data.encode() if isinstance(data, str) else bytes(data)
 
 
-def descriptions(image: Any, metadata: Mapping[str, Any] | None = None) -> dict[str, Mapping[str, Any]]:
+def descriptions(
+    image: Artifact | bytes | str, metadata: Mapping[str, Any] | None = None
+) -> dict[str, Mapping[str, Any]]:
     """The launch descriptions of an image's kernels by name."""
     if hasattr(image, "kernels"):
         return {kernel.name: kernel.metadata for kernel in image.kernels if kernel.metadata is not None}
