@@ -16,7 +16,7 @@ def test_an_operation_has_the_rule_of_its_file(family, name):
     cls = lookup_operation(name)
     assert cls is not None
     assert callable(tileas_to_llvm.pattern(cls))
-    assert not any(cls in common.PATTERNS for common in tileas_to_llvm.COMMON)
+    assert [family] == [file for file, rules in tileas_to_llvm.FAMILIES.items() if name in rules]
 
 
 def test_an_operation_without_a_rule_has_none():

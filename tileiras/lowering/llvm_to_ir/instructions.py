@@ -16,7 +16,7 @@ from tileiras.dialects.nvvm.base import NVVMOp
 from tileiras.ir import Operation, StringAttr, Type, Value, VerifyError
 
 from . import nvvm
-from .literals import escaped
+from .literals import assembly_text
 
 if TYPE_CHECKING:
     from .function import FunctionTranslation
@@ -292,12 +292,6 @@ def _intrinsic(fn: FunctionTranslation, op: Operation) -> str:
         types.append("i1")
     result = op.results[0].type if op.results else None
     return intrinsic_call(fn, name, result, values, types, flags_of(op) if kind is not None else "")
-
-
-def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, arguments: str) -> str:
-    """A call of inline assembly; `result` and `arguments` are LLVM text."""
-    keyword = "sideeffect " if side_effects else ""
-    return f'call {result} asm {keyword}"{escaped(asm)}", "{escaped(constraints)}"({arguments})'
 
 
 @writes(llvm.InlineAsmOp)

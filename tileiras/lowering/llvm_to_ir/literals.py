@@ -79,3 +79,9 @@ def escaped(text: str) -> str:
     """A string between double quotes as LLVM IR has it: printable ASCII as it is, other bytes as hexadecimal pairs."""
     data = text.encode("utf-8", "surrogateescape")
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+
+
+def assembly_text(asm: str, constraints: str, side_effects: bool, result: str, arguments: str) -> str:
+    """A call of inline assembly; `result` and `arguments` are LLVM text."""
+    keyword = "sideeffect " if side_effects else ""
+    return f'call {result} asm {keyword}"{escaped(asm)}", "{escaped(constraints)}"({arguments})'

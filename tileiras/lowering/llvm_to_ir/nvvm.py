@@ -10,6 +10,8 @@ from tileiras.dialects.nvvm.intrinsics import Intrinsic
 from tileiras.ir import Type, VectorType, VerifyError
 from tileiras.requirements import admits, spelled
 
+from .literals import assembly_text
+
 if TYPE_CHECKING:
     from .function import FunctionTranslation
 
@@ -46,8 +48,6 @@ def write(fn: FunctionTranslation, op: NVVMOp) -> str:
 def _call(
     fn: FunctionTranslation, target: Intrinsic | Assembly, result: Type | None, names: list[str], types: list[Any]
 ) -> str:
-    from .instructions import assembly_text
-
     result_text = llvm_text(result) if result is not None else "void"
     if isinstance(target, Assembly):
         arguments = ", ".join(f"{llvm_text(t)} {n}" for n, t in zip(names, types))

@@ -21,16 +21,42 @@ from tileiras.ir import DenseElementsAttr, Location, Operation, StringAttr, Tens
 from tileiras.layout.arena import ARENA_ALIGNMENT
 from tileiras.targets import Target
 
+# Nearly every kernel takes rules of these files.
 from . import arith, control_flow, memory, shape
 from .function import SHARED_ARENA, FunctionLowering, Pattern
 from .types import held_bits, memory_type
 
-COMMON = (arith, control_flow, memory, shape)
-"""The files with rules that nearly every kernel takes."""
-
 _PIPELINE = "nv_tileas.async.pipeline."
 
 FAMILIES: Mapping[str, Mapping[str, str]] = {
+    "arith": {
+        "arith.constant": "constant", "arith.addi": "addi", "arith.subi": "subi", "arith.muli": "muli",
+        "arith.shli": "shli", "arith.shrsi": "shrsi", "arith.shrui": "shrui", "arith.divsi": "divsi",
+        "arith.divui": "divui", "arith.ceildivui": "ceil_div_unsigned", "arith.ceildivsi": "ceil_div_signed",
+        "arith.floordivsi": "floor_div_signed", "arith.remsi": "remsi", "arith.remui": "remui", "arith.andi": "andi",
+        "arith.ori": "ori", "arith.xori": "xori", "arith.maxsi": "maxsi", "arith.maxui": "maxui",
+        "arith.minsi": "minsi", "arith.minui": "minui", "arith.maximumf": "maximumf", "arith.minimumf": "minimumf",
+        "arith.maxnumf": "maxnumf", "arith.minnumf": "minnumf", "arith.negf": "negate",
+        "arith.cmpi": "compare_integers", "arith.cmpf": "compare_floats", "arith.select": "select",
+        "nv_tileas.assume": "assume",
+    },
+    "control_flow": {
+        "scf.for": "lower_for", "scf.if": "lower_if", "scf.while": "lower_while", "nv_tileaa.return": "lower_return",
+    },
+    "memory": {
+        "nv_tileas.tiled_load": "tiled_load", "nv_tileas.tiled_store": "tiled_store", "nv_tileas.load": "load",
+        "nv_tileas.store": "store", "nv_tileas.addptr": "add_pointer", "nv_tileas.ptr_to_int": "pointer_to_integer",
+        "nv_tileas.int_to_ptr": "integer_to_pointer", "nv_tileas.bitcast": "same_value",
+        "nv_tileas.make_memref": "nothing", "nv_tileas.block_tile": "nothing", "nv_tileas.create_mem_token": "nothing",
+        "nv_tileas.join_mem_token": "nothing", "nv_tileas.get_dim_size": "dim_size",
+        "nv_tileas.get_global": "get_global",
+    },
+    "shape": {
+        "nv_tileas.splat": "splat", "nv_tileas.unsplat": "unsplat", "nv_tileas.make_range": "make_range",
+        "nv_tileas.view": "rename", "nv_tileas.permute": "rename", "nv_tileas.broadcast": "broadcast",
+        "nv_tileas.get_program_id": "program_id", "nv_tileas.get_num_programs": "num_programs",
+        "nv_tileas.get_cta_rank": "cta_rank",
+    },
     "agents": {f"{_PIPELINE}agent_switch": "agent_switch"},
     "alloca": {"nv_tileas.alloca": "alloca", "nv_tileas.dealloc": "dealloc"},
     "atomics": {
@@ -85,12 +111,10 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.store_tensor": "store_tensor", "nv_tileas.copy": "copy",
     },
 }  # fmt: skip
-"""The other files: their operations, and the function in the file that lowers each.
+"""The files of rules: their operations, and the function `rule(op, args, lowering)` of the file that lowers each.
 
 A file is loaded for the first operation of its own: half of a small compilation is loading code.
 """
-
-_COMMON: dict[type[Operation], Pattern] = {cls: rule for family in COMMON for cls, rule in family.PATTERNS.items()}
 
 _FILE = {operation: family for family, rules in FAMILIES.items() for operation in rules}
 
@@ -100,7 +124,7 @@ def pattern(cls: type[Operation]) -> Pattern | None:
     """The rule for an operation, None where there is none."""
     family = _FILE.get(cls.name)
     if family is None:
-        return _COMMON.get(cls)
+        return None
     return getattr(importlib.import_module(f"{__name__}.{family}"), FAMILIES[family][cls.name])
 
 

@@ -241,35 +241,24 @@ def assume(op: tileas.AssumeOp, args: Sequence[Any], lowering: FunctionLowering)
     return args[0]
 
 
-PATTERNS: dict[type, Any] = {
-    arith.ConstantOp: constant,
-    arith.AddIOp: _overflowing(llvm.AddOp),
-    arith.SubIOp: _overflowing(llvm.SubOp),
-    arith.MulIOp: _overflowing(llvm.MulOp),
-    arith.ShLIOp: _overflowing(llvm.ShlOp),
-    arith.ShRSIOp: _binary(llvm.AShrOp),
-    arith.ShRUIOp: _binary(llvm.LShrOp),
-    arith.DivSIOp: _signed_division(llvm.SDivOp, llvm.UDivOp),
-    arith.DivUIOp: _binary(llvm.UDivOp),
-    arith.CeilDivUIOp: ceil_div_unsigned,
-    arith.CeilDivSIOp: ceil_div_signed,
-    arith.FloorDivSIOp: floor_div_signed,
-    arith.RemSIOp: _signed_division(llvm.SRemOp, llvm.URemOp),
-    arith.RemUIOp: _binary(llvm.URemOp),
-    arith.AndIOp: _binary(llvm.AndOp),
-    arith.OrIOp: _binary(llvm.OrOp),
-    arith.XOrIOp: _binary(llvm.XOrOp),
-    arith.MaxSIOp: _intrinsic("smax"),
-    arith.MaxUIOp: _intrinsic("umax"),
-    arith.MinSIOp: _intrinsic("smin"),
-    arith.MinUIOp: _intrinsic("umin"),
-    arith.MaximumFOp: _float_extreme("maximum"),
-    arith.MinimumFOp: _float_extreme("minimum"),
-    arith.MaxNumFOp: _float_extreme("maxnum"),
-    arith.MinNumFOp: _float_extreme("minnum"),
-    arith.NegFOp: negate,
-    arith.CmpIOp: compare_integers,
-    arith.CmpFOp: compare_floats,
-    arith.SelectOp: select,
-    tileas.AssumeOp: assume,
-}
+addi = _overflowing(llvm.AddOp)
+subi = _overflowing(llvm.SubOp)
+muli = _overflowing(llvm.MulOp)
+shli = _overflowing(llvm.ShlOp)
+shrsi = _binary(llvm.AShrOp)
+shrui = _binary(llvm.LShrOp)
+divsi = _signed_division(llvm.SDivOp, llvm.UDivOp)
+divui = _binary(llvm.UDivOp)
+remsi = _signed_division(llvm.SRemOp, llvm.URemOp)
+remui = _binary(llvm.URemOp)
+andi = _binary(llvm.AndOp)
+ori = _binary(llvm.OrOp)
+xori = _binary(llvm.XOrOp)
+maxsi = _intrinsic("smax")
+maxui = _intrinsic("umax")
+minsi = _intrinsic("smin")
+minui = _intrinsic("umin")
+maximumf = _float_extreme("maximum")
+minimumf = _float_extreme("minimum")
+maxnumf = _float_extreme("maxnum")
+minnumf = _float_extreme("minnum")

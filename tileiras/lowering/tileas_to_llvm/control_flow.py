@@ -140,11 +140,3 @@ def lower_while(op: scf.WhileOp, args: Sequence[Any], lowering: FunctionLowering
 
 def lower_return(op: aa.ReturnOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     lowering.emit.insert(llvm.ReturnOp())
-
-
-PATTERNS: dict[type, Any] = {
-    scf.ForOp: lower_for,
-    scf.IfOp: lower_if,
-    scf.WhileOp: lower_while,
-    aa.ReturnOp: lower_return,
-}

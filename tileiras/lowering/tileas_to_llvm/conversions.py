@@ -31,9 +31,8 @@ from tileiras.ir import (
 )
 from tileiras.named_tuple import NamedTuple
 
-from .floats import ROUNDING
 from .function import FunctionLowering
-from .types import NATIVE_FLOATS, count_of, element_of, scalar_type, vector_of
+from .types import NATIVE_FLOATS, ROUNDING, count_of, element_of, scalar_type, vector_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import arith

@@ -20,20 +20,12 @@ from tileiras.ir import (
 )
 
 from .function import FunctionLowering
-from .types import NATIVE_FLOATS, count_of, element_of, vector_of
+from .types import NATIVE_FLOATS, ROUNDING, count_of, element_of, vector_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileas as tileas
 
 # PTX suffixes of rounding modes.
-ROUNDING = {
-    "nearest_even": "rn",
-    "zero": "rz",
-    "negative_inf": "rm",
-    "positive_inf": "rp",
-    "approx": "approx",
-    "full": "full",
-}
 
 
 def widened(

@@ -268,21 +268,3 @@ def get_global(op: tileas.GetGlobalOp, args: Sequence[Any], lowering: FunctionLo
     return lowering.emit.insert(
         llvm.AddressOfOp(global_name=SymbolRefAttr(op.symbol.root), res=fragment_type(op.result.type))
     )
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.TiledLoadOp: tiled_load,
-    tileas.TiledStoreOp: tiled_store,
-    tileas.LoadOp: load,
-    tileas.StoreOp: store,
-    tileas.AddPtrOp: add_pointer,
-    tileas.PtrToIntOp: pointer_to_integer,
-    tileas.IntToPtrOp: integer_to_pointer,
-    tileas.PtrBitcastOp: same_value,
-    tileas.MakeMemRefOp: nothing,
-    tileas.BlockTileOp: nothing,
-    tileas.CreateMemTokenOp: nothing,
-    tileas.JoinMemTokenOp: nothing,
-    tileas.GetDimSizeOp: dim_size,
-    tileas.GetGlobalOp: get_global,
-}

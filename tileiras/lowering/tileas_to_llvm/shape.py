@@ -96,16 +96,3 @@ def _resized(value: Value, op: tileas.GetNumProgramsOp | tileas.GetProgramIdOp, 
         return value
     cls = llvm.ZExtOp if type.width > 32 else llvm.TruncOp
     return lowering.emit.insert(cls(value, res=type))
-
-
-PATTERNS: dict[type, Any] = {
-    tileas.SplatOp: splat,
-    tileas.UnsplatOp: unsplat,
-    tileas.MakeRangeOp: make_range,
-    tileas.ViewOp: rename,
-    tileas.PermuteOp: rename,
-    tileas.BroadcastOp: broadcast,
-    tileas.GetProgramIdOp: program_id,
-    tileas.GetNumProgramsOp: num_programs,
-    tileas.GetCtaRankOp: cta_rank,
-}

@@ -33,6 +33,16 @@ _PIPE_TOKENS = ("nv_tileas.producer_token", "nv_tileas.consumer_token")
 _PIPE_ITERATOR = "nv_tileas.pipeline_iterator"
 """By name: kernels without pipes do without the file that has them."""
 
+ROUNDING = {
+    "nearest_even": "rn",
+    "zero": "rz",
+    "negative_inf": "rm",
+    "positive_inf": "rp",
+    "approx": "approx",
+    "full": "full",
+}
+"""What PTX calls the rounding modes."""
+
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 
 

@@ -9,10 +9,10 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.debuginfo import DILocalVariableAttr, DIPointerTypeAttr, DIUnspecifiedTypeAttr, ValueOp
 from tileiras.ir import i32
 
-from .function import FunctionLowering
-
 if TYPE_CHECKING:
     from tileiras.dialects import debuginfo
+
+    from .function import FunctionLowering
 
 
 def lower_variable(op: debuginfo.AddrOp | ValueOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
