@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileas as tileas
@@ -11,6 +11,9 @@ from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.targets import Target, registers_per_thread
 
 from .limits import BESIDE_TILES, threads_of
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
 
 AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 
@@ -33,7 +36,7 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
         func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)
 
 
-def least_ctas(func: Any) -> int | None:
+def least_ctas(func: aa.FuncOp) -> int | None:
     """minBlocksPerSM: 1 where the tiles take all registers that a thread can have, or more than two CTAs have room for;
     None to leave it open, as where the kernel itself asks for a number.
 
@@ -83,7 +86,7 @@ def fills_half(shared_bytes: int, target: Target) -> bool:
     return 2 * (shared_bytes + target.shared_reserved) > target.shared_per_sm
 
 
-def _elements(func: Any) -> int:
+def _elements(func: aa.FuncOp) -> int:
     """Of all tiles together, as words of 32 bits: above the registers that they take at a time."""
     types = (value.type for op in func.walk() for value in op.results)
     tensors = (type for type in types if isinstance(type, TensorType))

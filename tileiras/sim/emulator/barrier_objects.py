@@ -6,13 +6,17 @@ the next phase starts with (20), the transaction bytes still to come plus 2**20 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .accesses import resolve
 from .decoder import Instruction
 from .memory_order import CLUSTER, Order
+
+if TYPE_CHECKING:
+    from .knowledge import Vector
+    from .warps import WarpGroup
 
 _U64 = np.dtype(np.uint64)
 #: A field of arrivals.
@@ -41,7 +45,9 @@ class State:
         return self.parity | self.pending << 1 | self.expected << 21 | transactions << 41 | _MARK << 62
 
 
-def change_counts(group, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0) -> None:
+def change_counts(
+    group: WarpGroup, item: Instruction, thread: int, cell: int, pending: int = 0, transactions: int = 0
+) -> None:
     """Adds to the arrivals and transactions that a barrier waits for."""
     cells = group.batch.shared.view(np.uint64)
     state = State(int(cells[cell]))
@@ -50,7 +56,7 @@ def change_counts(group, item: Instruction, thread: int, cell: int, pending: int
     put_state(group, item, cells, cell, thread, state)
 
 
-def complete(group, thread: int, cell: int, known=None) -> None:
+def complete(group: WarpGroup, thread: int, cell: int, known: Vector | None = None) -> None:
     """A thread that sees the phase of a barrier complete sees what was copied by ``thread``, and what is ``known``."""
     races, batch = group.launch.races, group.batch
     if races is not None:
@@ -59,7 +65,7 @@ def complete(group, thread: int, cell: int, known=None) -> None:
 
 
 def barrier_cell(
-    group, item: Instruction, space: str, address: int, thread: int, asynchronous: bool = False
+    group: WarpGroup, item: Instruction, space: str, address: int, thread: int, asynchronous: bool = False
 ) -> int:
     """The element of shared memory that holds a barrier, which the asynchronous proxy signals with ``asynchronous``."""
     (access,) = resolve(group, item, space, np.array([address], np.uint64), _U64, True, np.array([thread]), 8)
@@ -74,7 +80,9 @@ def barrier_cell(
     return element
 
 
-def barriers_at(group, item: Instruction, address: int, space: str) -> tuple[np.ndarray, list[int], list[int]]:
+def barriers_at(
+    group: WarpGroup, item: Instruction, address: int, space: str
+) -> tuple[np.ndarray, list[int], list[int]]:
     """(shared memory as 64-bit elements, element numbers, threads) for the active threads."""
     threads = group.active()
     elements, numbers = [], []
@@ -86,14 +94,14 @@ def barriers_at(group, item: Instruction, address: int, space: str) -> tuple[np.
     return group.batch.shared.view(np.uint64), elements, numbers
 
 
-def state_at(group, item: Instruction, cells: np.ndarray, element: int, thread: int) -> State:
+def state_at(group: WarpGroup, item: Instruction, cells: np.ndarray, element: int, thread: int) -> State:
     bits = int(cells[element])
     if bits >> 62 != _MARK:
         group.fault("a transaction barrier that is not initialised", item, thread)
     return State(bits)
 
 
-def put_state(group, item: Instruction, cells: np.ndarray, element: int, thread: int, state: State) -> None:
+def put_state(group: WarpGroup, item: Instruction, cells: np.ndarray, element: int, thread: int, state: State) -> None:
     if state.pending < 0:
         group.fault("more arrivals at a transaction barrier than it was initialised for", item, thread)
     if abs(state.transactions) >= TX_BIAS:
@@ -110,7 +118,7 @@ class Initialised(NamedTuple):
     phase: int
 
 
-def note_init(group, item: Instruction, element: int, thread: int) -> None:
+def note_init(group: WarpGroup, item: Instruction, element: int, thread: int) -> None:
     races = group.launch.races
     if races is None:
         return
@@ -123,7 +131,7 @@ def note_init(group, item: Instruction, element: int, thread: int) -> None:
     group.batch.known_initialised = {key for key in group.batch.known_initialised if key[0] != element}
 
 
-def show_initialised(group) -> None:
+def show_initialised(group: WarpGroup) -> None:
     """The active threads run a fence by which the asynchronous proxy sees the barriers that they have initialised
     (PTX ISA, "membar, fence": `.mbarrier_init`, `.proxy.async`)."""
     hidden = group.batch.unfenced_barriers
@@ -133,7 +141,7 @@ def show_initialised(group) -> None:
             del hidden[element]
 
 
-def check_initialised(group, item: Instruction, elements: list[int], threads: list[int]) -> None:
+def check_initialised(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
     """Barriers are used by threads that are after their initialisation; by way of the cluster's barrier even where
     arrivals are relaxed, as `fence.mbarrier_init` releases it."""
     races, batch = group.launch.races, group.batch
@@ -163,7 +171,7 @@ def check_initialised(group, item: Instruction, elements: list[int], threads: li
             )  # fmt: skip
 
 
-def synchronise(group, elements: list[int], threads: list[int], order: Order) -> None:
+def synchronise(group: WarpGroup, elements: list[int], threads: list[int], order: Order) -> None:
     """Arrivals release to a barrier object, waits that succeed acquire from it."""
     races = group.launch.races
     if races is not None:
@@ -175,7 +183,7 @@ def synchronise(group, elements: list[int], threads: list[int], order: Order) ->
         races.clocks.synchronise(numbers, keys, order, True, order.releases)
 
 
-def note_arrivals(group, item: Instruction, elements: list[int], threads: list[int]) -> None:
+def note_arrivals(group: WarpGroup, item: Instruction, elements: list[int], threads: list[int]) -> None:
     """Remember who arrives at barriers, for the report of a deadlock."""
     numbers, ctas = group.thread[threads] // 32, group.cta[threads]
     found: dict[int, set[tuple[int, int]]] = {}
