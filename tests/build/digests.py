@@ -1,8 +1,9 @@
-"""Digests of the PTX of every example, as one process makes it; as a program, writes `digests.txt`.
+"""The digest of the PTX of all examples together, as one process makes it; as a program, writes `digest.txt`.
 
-    python tests/build/digests.py
+    python tests/build/digests.py [--each]
 
-To be run, and its result looked at, after a change of the generated code.
+To be run after a change of the generated code; `tests/goldens` shows what such a change looks like.  `--each` prints a
+digest for every kernel instead: the outputs in two checkouts tell which kernels differ.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from project import CHECKOUT
 
@@ -18,11 +19,11 @@ from tileiras import api, pipeline
 from tileiras.build import discover
 from tileiras.options import CompileOptions
 
-PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digests.txt")
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digest.txt")
 
 LOWEST = 90
 
-HEAD = "# sha256 of the PTX of the examples: python tests/build/digests.py\n"
+HEAD = "# sha256 of the PTX of all examples: python tests/build/digests.py\n"
 
 
 def tools() -> dict[str, str]:
@@ -65,21 +66,28 @@ def compiled(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def read() -> tuple[dict[str, str], dict[str, str]]:
-    """The tools and the digests of the file."""
+def whole(found: Mapping[str, str]) -> str:
+    """The digest of all kernels, from those of each."""
+    return digest("".join(f"{key} {value}\n" for key, value in sorted(found.items())).encode())
+
+
+def read() -> tuple[dict[str, str], str]:
+    """The tools and the digest of the file."""
     with open(PATH, encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in file if not line.startswith("#")]
-    with_tools = dict(line.removeprefix("with ").split(": ", 1) for line in lines if line.startswith("with "))
-    return with_tools, dict(line.rsplit(" ", 1) for line in lines if not line.startswith("with "))
+        *with_tools, last = [line.rstrip("\n") for line in file if not line.startswith("#")]
+    return dict(line.removeprefix("with ").split(": ", 1) for line in with_tools), last
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
+    found = compiled(examples())
+    if "--each" in arguments:
+        print(*(f"{key} {value}" for key, value in sorted(found.items())), sep="\n")
+        return
     rows = [f"with {name}: {identity}\n" for name, identity in tools().items()]
-    rows += [f"{key} {value}\n" for key, value in compiled(examples()).items()]
     with open(PATH, "w", encoding="utf-8") as file:
-        file.writelines([HEAD, *rows])
-    print(f"{PATH}: {len(rows) - 2} kernels", file=sys.stderr)
+        file.writelines([HEAD, *rows, f"{whole(found)}\n"])
+    print(f"{PATH}: {len(found)} kernels", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
