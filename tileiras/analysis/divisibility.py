@@ -378,7 +378,7 @@ def _shift_left(op: arith.ShLIOp, known: DivisibilityAnalysis) -> Facts:
 
 
 def _recast(op: nv_tileas.IntToPtrOp | nv_tileas.PtrToIntOp, known: DivisibilityAnalysis) -> Facts:
-    """Between pointers and integers: addresses stay, but a run of neighbours is one no more."""
+    """Between pointers and integers: addresses stay, but consecutive addresses are not a run of the other type."""
     facts = known.facts(op.operand)
     unit = _unit(op.operand.type)
     divisor = tuple(facts.each(d, unit) for d in range(len(facts.divisor)))

@@ -1,4 +1,4 @@
-"""Where the values that structured control flow hands on come from."""
+"""Where the values that structured control flow passes to blocks and results come from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Incoming(NamedTuple):
 def incoming(value: Value) -> list[Incoming] | None:
     """What a result of a loop or branch of scf, or an argument inside of a loop, may be; None for any other value.
 
-    The counter of a loop comes from nowhere and must not be asked for.
+    Not for the induction variable of a loop, which no operation yields.
     """
     is_argument = isinstance(value, BlockArgument)
     op: Any = value.block.parent_op if is_argument else value.defining_op  # type: ignore[attr-defined]
@@ -32,6 +32,6 @@ def incoming(value: Value) -> list[Incoming] | None:
     if isinstance(op, scf.WhileOp):
         if is_argument and value.block is op.before.block:  # type: ignore[attr-defined]
             return [Incoming(op.inits[number]), Incoming(op.after.block.last.operands[number], True)]
-        # What the condition hands on: to the second part of the same iteration, or out of the loop from the last one.
+        # The operands of the condition: to the second part of the same iteration, or out of the loop from the last one.
         return [Incoming(op.before.block.last.args[number], not is_argument)]
     return None

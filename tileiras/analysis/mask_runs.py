@@ -15,7 +15,7 @@ from tileiras.named_tuple import NamedTuple
 
 
 class MaskRuns(NamedTuple):
-    """Along one dimension, for aligned runs of so many elements; everything is a power of two."""
+    """Along one dimension, in elements; all three are powers of two."""
 
     leading: int
     """No element that is set comes after one that is not."""

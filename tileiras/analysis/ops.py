@@ -166,7 +166,7 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
     elif isinstance(attribute, MmaAtomAttr):
         if name == UNIVERSAL_FMA:
             return ""
-        # A plain atom multiplies run by run; what it needs is what it needs for any product.
+        # A plain atom multiplies run by run; what it needs is what it needs for any dot.
         scaled = isinstance(op, tileas.BlockScaledMmaOp) and name not in MMA_ATOMS
         if scaled and gpu.number < 100:
             return "mma block scale is not supported by compute capability < sm100"
@@ -210,7 +210,7 @@ def _moved_element(op: Operation) -> Any:
     return view.type.element_type if view is not None else element_type_of(op.pointer.type).pointee
 
 
-# ---- products --------------------------------------------------------------------------------------------------------
+# ---- dots ------------------------------------------------------------------------------------------------------------
 
 
 def _product_error(op: tileas.DotOp) -> str:
@@ -269,7 +269,7 @@ def _inside(place: Sequence[int], layout: LinearLayout) -> tuple[int, ...]:
 
 
 class _Side(NamedTuple):
-    """A factor, or its scales, of a product: the dimension along K, the instruction's fragment with its depth; without
+    """An operand, or its scales, of a dot: the dimension along K, the instruction's fragment with its depth; without
     one a thread has all along K."""
 
     what: str

@@ -264,7 +264,7 @@ class Run:
         return [self._number(value) if value in self._decisive else self._values.get(value) for value in values]
 
     def _block(self, block: Block) -> list[Any]:
-        """Runs a block; what its terminator hands on."""
+        """Runs a block; the operands of its terminator."""
         for op in block.operations:
             if isinstance(op, (scf.YieldOp, YieldOp)):
                 return self._carried(op.operands)

@@ -214,7 +214,7 @@ def _unpaired(op: Any) -> str:
 
 
 def _users(token: Value) -> Iterator[Operation]:
-    """The operations that a token comes to, through loops and branches."""
+    """The users of a token, through loops and branches."""
     seen = {token}
     pending = [token]
     while pending:

@@ -27,7 +27,7 @@ class Places:
         self._warps = Warps.of(func, gpu.name)
 
     def error(self, op: Any, warps: int) -> str:
-        """What is wrong with the places of an operation that so many warps execute; nothing for most."""
+        """What is wrong with the places of an operation that `warps` warps execute; "" if nothing is."""
         kind = type(op)
         if kind in EXCHANGING:
             wrong = self._areas_error(op, warps) if self._shared is not None else ""

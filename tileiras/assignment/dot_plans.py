@@ -44,7 +44,7 @@ class FmaBlock(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def fma_block(m: int, n: int, num_warps: int) -> FmaBlock:
-    """How a result is shared out over threads: as few multiply-adds for each as possible, none of them made by several
+    """How a result is distributed over threads: as few multiply-adds for each as possible, none of them made by several
     threads if there are enough elements, and as square a share, which uses each value that it reads most often."""
 
     def cost(block: FmaBlock) -> int:

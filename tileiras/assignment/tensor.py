@@ -14,7 +14,7 @@ from .layouts import Rematerializable
 def convert_maker(
     op: tileas.BroadcastOp | tileas.MakeRangeOp | tileas.SplatOp, args: tuple, rewriter: ConversionRewriter
 ) -> Any:
-    """Ranges, splats and broadcasts wait until somebody wants them."""
+    """Ranges, splats and broadcasts are rematerialized at each use, in the layout of the use."""
     return [Rematerializable(op.result)]
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tileiras.ir import FloatType, IntegerType
 
 ARENA_ALIGNMENT = 1024
-"""Of the array, in bytes: after so many the widest swizzle of the hardware repeats (PTX ISA, "Tensor swizzling
+"""Of the array, in bytes: the period of the widest swizzle of the hardware repeats (PTX ISA, "Tensor swizzling
 modes")."""
 
 AREA_ALIGNMENT = 128

@@ -125,7 +125,7 @@ def mma_layouts(
     lead = () if batch is None else (batch,)
     along_m, along_n = log2_exact(warps[0]), log2_exact(warps[1])
     a = _tile_fragment(atom.a, (*lead, m, k), [0] * along_m + [None] * along_n, (1, 0))
-    # Columns before depth: an access that reads several fragments reads those of one step of the product.
+    # Columns before depth: an access that reads several fragments reads those of one step of the dot.
     b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (1, 0))
     c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0))
     return a, b, c
@@ -200,6 +200,6 @@ def swizzled_shared(shape: Sequence[int], element_bits: int, span: int) -> Linea
 
 
 def replicated(shape: Sequence[int], warps: int) -> LinearLayout:
-    """Every thread of so many warps holds the whole tile, its registers in row-major order."""
+    """Every thread of `warps` warps holds the whole tile, its registers in row-major order."""
     registers = [1 << bit for bit in range(sum(map(log2_exact, shape)))]
     return LinearLayout({"register": registers, "lane": (0,) * 5, "warp": (0,) * (warps - 1).bit_length()}, shape)

@@ -30,7 +30,7 @@ def layout_of(type: TensorType) -> LinearLayout:
 
 
 def held_layout(type: Any, warps: int) -> LinearLayout:
-    """The layout of a value of so many warps: a scalar is held once by every thread."""
+    """The layout of a value of `warps` warps: a scalar is held once by every thread."""
     if isinstance(type, TensorType):
         return layout_of(type)
     return LinearLayout({"lane": (0,) * 5, "warp": (0,) * (warps - 1).bit_length()}, ())

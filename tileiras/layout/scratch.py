@@ -31,7 +31,7 @@ PRINTED_BYTES = 16 * 1024
 
 
 class Whole(NamedTuple):
-    """So many bytes at once.  What `joins` shares the barrier of the exchange before."""
+    """`bytes` at once.  What `joins` shares the barrier of the exchange before."""
 
     bytes: int
     joins: bool = False
@@ -105,7 +105,7 @@ Exchange = Whole | Conversion | Slice | Printed
 
 
 def in_rounds(source: LinearLayout, target: LinearLayout, rounds: int) -> Rounds | None:
-    """The parts of a conversion in so many rounds; None for one."""
+    """The parts of a conversion in `rounds` rounds; None for one."""
     if rounds == 1:
         return None
     from tileiras.layout.convert import split_rounds
@@ -229,7 +229,7 @@ def _slice(op: Any, warps: Warps) -> Iterator[Exchange]:
 
 
 def _atomic(op: Any, warps: Warps) -> Iterator[Exchange]:
-    """The old values of elements that several threads hold; without them nothing is handed on."""
+    """The old values of elements that several threads hold; without them nothing is exchanged."""
     if op.data.has_uses:
         yield from warps.spread(warps.layout(op.pointer), stored_bits(element_type_of(op.data.type)))
 

@@ -115,7 +115,7 @@ class SharedPlan(NamedTuple):
     """Store the source, barrier, load the result.
 
     `offsets` is the buffer's layout: tile position of each offset bit.  `element_bits` is the stored width (i1 and
-    4-bit elements are widened to 8 by whoever emits the plan).  The buffer needs `bytes` bytes, aligned to 16.
+    4-bit elements are widened to 8 where the plan is emitted).  The buffer needs `bytes` bytes, aligned to 16.
     """
 
     offsets: tuple[int, ...]

@@ -4,7 +4,7 @@
 
 `scope` names the operation in which the debug information is renamed, by default the whole module; it has to enclose
 the symbol.  With `update-uses`, references to the symbol follow.  Debuggers know a kernel by its linkage name, so
-whoever mangles names has to change both.
+what mangles names has to change both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`fuse-fma`: a product that is only added to or subtracted from becomes one fused operation.
+"""`fuse-fma`: a multiplication that is only added to or subtracted from becomes one fused operation.
 
     %0 = mulf %a, %b            ->   %1 = fma %a, %b, %c
     %1 = addf %0, %c

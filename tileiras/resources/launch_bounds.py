@@ -62,7 +62,7 @@ def least_ctas(func: aa.FuncOp) -> int | None:
     from .registers import loop_registers, tile_registers, words
     from .shared_memory import takes_rounds
 
-    # Accumulators of dots stay in registers, whereas ptxas makes some of what goes into other tiles again.
+    # Accumulators of dots stay in registers, whereas ptxas rematerializes some of what goes into other tiles.
     loops = (
         op
         for op in func.walk()

@@ -1,4 +1,4 @@
-"""Which dots are too large to be written out."""
+"""Which dots are too large to be unrolled."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def number(value: Value) -> int | None:
 
 
 def can_look_ahead(loop: scf.ForOp) -> bool:
-    """Whether later counters can be compared with the bound: a step that nobody knows asks for a wider type."""
+    """Whether later counters can be compared with the bound: a step that is not known needs a wider type."""
     step, width = number(loop.step) or 0, getattr(loop.induction_variable.type, "width", 64)
     return width >= 32 and 0 < step <= MAX_STEP if step else width == 32
 

@@ -46,7 +46,7 @@ def generate_schedule(
 
 
 def leave_serial(func: Any) -> None:
-    """Has every loop of a function of nv_tileas do what is written, in its order."""
+    """Gives every loop of a function of nv_tileas the serial schedule."""
     for op in func.walk():
         if isinstance(op, scf.ForOp):
             op.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)

@@ -80,7 +80,7 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
 
 
 def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:
-    """Whether what says where a load reads can be computed for another iteration."""
+    """Whether the addresses of a load can be computed for another iteration."""
     return all(_follows_counter(v, loop) for v in _addresses(load))
 
 
@@ -100,7 +100,7 @@ def rematerialized(value: Value, values: dict[Value, Value], block: Block, build
 
 
 def _addresses(load: tileas.Load) -> list[Value]:
-    """What says where a load reads."""
+    """The operands that decide where a load reads."""
     if isinstance(load, tileas.TiledLoadOp):
         return [load.view, *load.coords]
     return [load.pointer, *([] if load.mask is None else [load.mask])]
@@ -213,7 +213,7 @@ def read_in(
 
 
 def erase_unused(value: Value) -> None:
-    """Erases users of `value` that nobody uses any more."""
+    """Erases users of `value` whose results have no use."""
     for user in list(value.users):
         for result in user.results:
             erase_unused(result)

@@ -1,4 +1,4 @@
-"""Along which dimension an operation's tensors are cut when one of them is."""
+"""Along which dimension each tensor of an operation is cut when one of them is."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def result_dim(op: Operation, operand: Value, dim: int, parts: int) -> int | Non
     return dim
 
 
-class Remade:
-    """Which tensors are made of scalars alone, so that any slice of them can be made on its own."""
+class RematerializedValues:
+    """The tensors that are computed from scalars and splats alone, any slice of which can be rematerialized."""
 
     def __init__(self) -> None:
         self._known: dict[Value, bool] = {}

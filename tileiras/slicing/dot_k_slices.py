@@ -32,7 +32,7 @@ from tileiras.targets import (
     registers_per_thread,
 )
 
-from .dimensions import DOTS, SHAPES, Remade, Unsliceable, is_elementwise, k_dims
+from .dimensions import DOTS, SHAPES, RematerializedValues, Unsliceable, is_elementwise, k_dims
 from .groups import Group
 from .loops import SlicedLoops
 
@@ -57,7 +57,7 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
     sizes = _Sizes(32 * num_warps, dots)
     shared = _shared_bytes(func, dots.target)
     available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - BESIDE_TILES
-    aliases, remade = AliasAnalysis(), Remade()
+    aliases, rematerialized = AliasAnalysis(), RematerializedValues()
     for op in [op for op in func.walk() if isinstance(op, DOTS)]:
         # A dot may have been cut together with another one that has the same operand.
         if op.parent is None or accumulates_wider(op):
@@ -72,7 +72,7 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
         group = None
         parts = sizes.parts(op)
         while parts > 1 and group is None:
-            group = _group(op, parts, aliases, remade)
+            group = _group(op, parts, aliases, rematerialized)
             parts //= 2
         if group is None:
             continue
@@ -86,14 +86,14 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
         SlicedLoops(group).run()
 
 
-def _group(op: aa.Dot, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group | None:
+def _group(op: aa.Dot, parts: int, aliases: AliasAnalysis, rematerialized: RematerializedValues) -> Group | None:
     """What is cut together with the operands of a dot; None when they cannot be cut."""
     for value, dim in zip(op.operands, k_dims(op)):
         origin = value.defining_op
-        if dim is None or origin is None or origin.parent is not op.parent or value in remade:
+        if dim is None or origin is None or origin.parent is not op.parent or value in rematerialized:
             continue
         try:
-            return Group(value, dim, parts, aliases, remade, along_k=True)
+            return Group(value, dim, parts, aliases, rematerialized, along_k=True)
         except Unsliceable:
             return None
     return None

@@ -40,7 +40,7 @@ from .dimensions import (
     SHAPES,
     STORES,
     Access,
-    Remade,
+    RematerializedValues,
     Unsliceable,
     is_elementwise,
     k_dims,
@@ -61,12 +61,18 @@ class Group:
     """
 
     def __init__(
-        self, seed: Value, dim: int, parts: int, aliases: AliasAnalysis, remade: Remade, along_k: bool = False
+        self,
+        seed: Value,
+        dim: int,
+        parts: int,
+        aliases: AliasAnalysis,
+        rematerialized: RematerializedValues,
+        along_k: bool = False,
     ) -> None:
         assert seed.defining_op is not None and seed.defining_op.parent is not None
         self.block: Block = seed.defining_op.parent
         self.parts = parts
-        self.remade = remade
+        self.rematerialized = rematerialized
         self.along_k = along_k
         self.dims: dict[Value, int] = {}
         self.loops: dict[Any, None] = {}
@@ -113,7 +119,7 @@ class Group:
         return unit
 
     def _enter(self, block: Block | None) -> None:
-        """Something of the group is in `block`: so are the loops between."""
+        """Adds the loops between the group's block and `block`, which holds an operation of the group."""
         while block is not self.block:
             loop = None if block is None else block.parent_op
             if not isinstance(loop, scf.ForOp):
@@ -135,17 +141,17 @@ class Group:
             raise Unsliceable
 
     def _want(self, value: Value, dim: int | None) -> None:
-        """A slice of a tensor, or all of it, is wanted."""
-        if value in self.remade:
+        """Notes that a slice of a tensor is needed, or, without a dimension, all of it."""
+        if value in self.rematerialized:
             if dim is not None:
-                self._check_remade(value, dim)
+                self._check_rematerialized(value, dim)
         elif dim is None:
             self._whole.add(value)
         else:
             self._cut(value, dim)
 
     def _follow(self, value: Value) -> None:
-        """Adds what makes and what takes a tensor that is cut."""
+        """Adds the defining operation and the users of a tensor that is cut."""
         dim = self.dims[value]
         if isinstance(value, BlockArgument):
             self._carry(value.block.parent_op, value.index - 1, dim)
@@ -167,14 +173,14 @@ class Group:
                 self._carry(loop, number, self.dims[value])
 
     def _carry(self, loop: scf.ForOp, number: int, dim: int) -> None:
-        """A loop hands a slice on: from outside, from iteration to iteration, and out."""
+        """Makes a loop-carried tensor one that is carried in slices: initial value, iteration argument and result."""
         self._enter(loop.body.block)
         for value in (loop.init_args[number], loop.iter_args[number], loop.yield_op.operands[number]):
             self._want(value, dim)
         self._cut(loop.results[number], dim)
 
     def _widen(self) -> None:
-        """Loops hand out all of their tensors in slices: what is like one that is cut is cut alike."""
+        """A loop carries all of its tensors in slices: those with the shape of one that is cut are cut alike."""
         for loop in self.loops:
             alike = {result.type.shape: self.dims[result] for result in loop.results if result in self.dims}
             for result in loop.results:
@@ -182,7 +188,7 @@ class Group:
                     self._cut(result, alike[result.type.shape])
 
     def _add(self, op: Operation, value: Value) -> None:
-        """Adds an operation that makes or takes `value`, which is cut, and asks for its other tensors."""
+        """Adds an operation that defines or uses `value`, which is cut, and cuts its other tensors."""
         if op in self._found:
             return
         self._found.add(op)
@@ -222,7 +228,7 @@ class Group:
                 self._want(operand, cut)
 
     def _go_on(self, scan: aa.ScanOp) -> None:
-        """Adds a scan along the dimension that is cut: the loop over slices carries it on."""
+        """Adds a scan along the dimension that is cut: the loop over slices carries its last elements."""
         _check_combiner(scan)
         if scan.parent is not self.block:
             raise Unsliceable
@@ -233,7 +239,7 @@ class Group:
         """Whether the last slice comes first."""
         return any(scan.reverse is not None for scan in self.scans)
 
-    def _check_remade(self, value: Value, dim: int) -> None:
+    def _check_rematerialized(self, value: Value, dim: int) -> None:
         """Raises Unsliceable unless every operation on the way can make a slice."""
         if (value, dim) in self._checked:
             return
@@ -244,7 +250,7 @@ class Group:
         if isinstance(op, SHAPES) or is_elementwise(op):
             for operand, cut in zip(op.operands, operand_dims(op, dim, self.parts)):
                 if cut is not None:
-                    self._check_remade(operand, cut)
+                    self._check_rematerialized(operand, cut)
 
     def _check_loop(self, loop: scf.ForOp) -> None:
         """Raises Unsliceable unless a loop can be executed for each slice."""

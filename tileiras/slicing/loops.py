@@ -35,7 +35,7 @@ class SlicedLoops:
         """The token of the loop that is the last to execute an access."""
 
     def run(self) -> list[Block]:
-        """Does so; returns the bodies of the loops."""
+        """Replaces the group; returns the bodies of the loops."""
         group = self.group
         end: Operation | None = None
         bodies = []
@@ -186,7 +186,7 @@ class _Loop(SlicedOperations):
         return self.inner.insert(arith.CmpIOp(self.counter, zero, predicate=arith.CmpIPredicateAttr("eq"))).results[0]
 
     def _unless_first(self, fresh: list[Value], combined: list[Value]) -> list[Value]:
-        """What is combined with what came before, where something did."""
+        """`combined` in every iteration but the first, which has nothing to combine with: `fresh`."""
         pairs = zip(fresh, combined)
         return [self.inner.insert(arith.SelectOp(self.is_first, new, old)).results[0] for new, old in pairs]
 
@@ -219,7 +219,7 @@ class _Loop(SlicedOperations):
         ]
 
     def _combined(self, op: aa.ScanOp, running: list[Value], fresh: list[Value]) -> list[Value]:
-        """The combiner's operations, which are written for scalars, on tensors."""
+        """The combiner's scalar operations, on tensors."""
         block = op.body.block
         shape = fresh[0].type.shape
         values = dict(zip(block.arguments, (*running, *fresh)))
@@ -244,7 +244,7 @@ class _Loop(SlicedOperations):
         return [tensor(v) for v in block.last.operands]
 
     def _complete(self, running: Sequence[Value]) -> list[Operation]:
-        """What is left to combine, after the loop."""
+        """The reductions within the last slice-wide accumulators, after the loop."""
         made = []
         for op in self.reductions:
             mine, running = running[: len(op.inputs)], running[len(op.inputs) :]

@@ -46,7 +46,7 @@ class SlicedOperations:
         self.made: dict[tuple[Value, int], Value] = {}
 
     def _token(self, token: Value) -> Value:
-        """What an access waits for."""
+        """The token that an access waits for."""
         return self.values.get(token, token)
 
     def again(self, op: Operation) -> None:
@@ -106,7 +106,7 @@ class SlicedOperations:
         return self._make(value, dim)
 
     def _make(self, value: Value, dim: int) -> Value:
-        """A slice of a tensor that is made of scalars."""
+        """A slice of a rematerialized tensor."""
         key = (value, dim)
         if key in self.made:
             return self.made[key]

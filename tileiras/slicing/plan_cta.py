@@ -1,4 +1,4 @@
-"""Shares a tile block's work out to the CTAs of its cluster.
+"""Divides the work of a tile block among the CTAs of its cluster.
 
     %a = tiled_load %v[%i]     : tensor<128x64xf32>         %r = get_cta_rank
     tiled_store %a, %w[%i]                            ->    %a = tiled_load %v'[2 * %i + %r] : tensor<64x64xf32>
@@ -30,13 +30,13 @@ from tileiras.ir import (
     i32,
 )
 
-from .dimensions import ACCESSES, STORES, Access, Remade, Unsliceable
+from .dimensions import ACCESSES, STORES, Access, RematerializedValues, Unsliceable
 from .groups import Group, accesses_before, tile_alike
 from .operations import SlicedOperations
 
 
 class Indivisible(Exception):
-    """The work cannot be shared out; the message says why."""
+    """The work cannot be divided among CTAs; the message says why."""
 
     def __init__(self, op: Operation, message: str) -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class _Share(SlicedOperations):
 
 def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
     """Groups that hold every store of the function, by a store of each."""
-    aliases, remade = AliasAnalysis(), Remade()
+    aliases, rematerialized = AliasAnalysis(), RematerializedValues()
     found: dict[Any, Group] = {}
     met: set[Operation] = set()
     for op in func.walk():
@@ -105,7 +105,7 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
             raise Indivisible(op, f"'{op.name}' is not for every CTA to do")
         if not isinstance(op, STORES) or op in met:
             continue
-        group = found[op] = _group(op, parts, aliases, remade)
+        group = found[op] = _group(op, parts, aliases, rematerialized)
         inside = {inner for unit in group.ops for inner in unit.walk()}
         if inside & met:
             raise Indivisible(op, "its tiles are cut in two ways")
@@ -115,7 +115,9 @@ def _groups(func: aa.FuncOp, parts: int) -> dict[Any, Group]:
     return found
 
 
-def _group(store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalysis, remade: Remade) -> Group:
+def _group(
+    store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalysis, rematerialized: RematerializedValues
+) -> Group:
     """The group of what is stored, cut along its slowest dimension where that can be."""
     data = data_of(store)
     if not isinstance(data.type, TensorType):
@@ -123,7 +125,7 @@ def _group(store: aa.StoreOp | aa.TiledStoreOp, parts: int, aliases: AliasAnalys
     if data.defining_op is not None and data.defining_op.parent is store.parent:
         for dim in range(data.type.rank):
             try:
-                group = Group(data, dim, parts, aliases, remade)
+                group = Group(data, dim, parts, aliases, rematerialized)
             except Unsliceable:
                 continue
             if group.phase_count == 1 and not any(map(group.is_reduced, group.roots)):

@@ -21,7 +21,7 @@ from tileiras.ir import Operation, TensorType, Value
 from tileiras.resources.limits import BESIDE_SLICES, WHOLE_LIMIT
 from tileiras.targets import registers_per_thread
 
-from .dimensions import STORES, Remade, Unsliceable
+from .dimensions import STORES, RematerializedValues, Unsliceable
 from .groups import Group, words
 from .loops import SlicedLoops
 from .sizes import SMALL_TILE
@@ -67,7 +67,7 @@ class _Slicing:
         self._dots = dots
         self._available = registers_per_thread(threads, ctas)
         self._alone = registers_per_thread(threads)
-        self._aliases, self._remade = AliasAnalysis(), Remade()
+        self._aliases, self._rematerialized = AliasAnalysis(), RematerializedValues()
 
     def seed(self, op: Operation) -> Value | None:
         """The large tensor that an operation consumes."""
@@ -75,7 +75,11 @@ class _Slicing:
             return None
         value = op.inputs[0] if isinstance(op, aa.ReduceOp) else data_of(op)
         type = value.type
-        if not isinstance(type, TensorType) or type.num_elements <= SMALL_TILE * self.threads or value in self._remade:
+        if (
+            not isinstance(type, TensorType)
+            or type.num_elements <= SMALL_TILE * self.threads
+            or value in self._rematerialized
+        ):
             return None
         return value if value.defining_op is not None and value.defining_op.parent is op.parent else None
 
@@ -108,7 +112,7 @@ class _Slicing:
 
     def _group(self, seed: Value, dim: int, parts: int) -> Group | None:
         try:
-            return Group(seed, dim, parts, self._aliases, self._remade)
+            return Group(seed, dim, parts, self._aliases, self._rematerialized)
         except Unsliceable:
             return None
 

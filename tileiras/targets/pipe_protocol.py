@@ -47,11 +47,11 @@ class PipeProtocol(NamedTuple):
         return self.full_signal != ARRIVE
 
     def full_count(self, warps: int) -> int:
-        """Arrivals of a phase of `full`, for a producer of so many warps."""
+        """Arrivals of a phase of `full`, for a producer of `warps` warps."""
         return _arrivals(self.full, warps)
 
     def empty_count(self, warps: int) -> int:
-        """Arrivals that an agent of so many warps adds to a phase of `empty`."""
+        """Arrivals that an agent of `warps` warps adds to a phase of `empty`."""
         return _arrivals(self.empty, warps)
 
 

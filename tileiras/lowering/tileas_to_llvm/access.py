@@ -42,7 +42,7 @@ def _words(type: Type) -> tuple[Any, int, int]:
 
 
 def mnemonic(name: str, ordering: str, space: int, count: int, bits: int) -> str:
-    """PTX's name of an access, `ld` or `st`, of `count` words of so many bits in an address space."""
+    """PTX's name of an access, `ld` or `st`, of `count` words of `bits` bits in an address space."""
     vector = f".v{count}" if count > 1 else ""
     return f"{name}{ordering}.{SPACES[space]}{vector}.b{bits}"
 

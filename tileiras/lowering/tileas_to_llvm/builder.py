@@ -5,7 +5,7 @@ Two places receive operations.  The current block receives what depends on value
 becomes the beginning of the entry block, receives constants and whatever depends on the thread's position only; it is
 made once and dominates everything.
 
-A vector is put together of elements and taken apart again by whoever reads it otherwise.  So an element is taken from
+A vector is put together of elements and taken apart again where it is read otherwise.  So an element is taken from
 where it came from, and `sweep` removes the vectors of which nothing else was wanted: LLVM would find that out, but an
 operation that is made, printed, parsed and looked at eight times costs more than a dictionary here.
 """
@@ -44,7 +44,7 @@ Number = Value | int
 class FragmentBuilder:
     """Inserts into `block`, with `location` on every operation.
 
-    What is made once, in the prologue, has the location of whoever asked for it first.
+    What is made once, in the prologue, has the location of its first use.
     """
 
     def __init__(self, block: Block, location: Location = UNKNOWN_LOC) -> None:

@@ -21,7 +21,7 @@ from .types import bit_width, count_of, element_of, fragment_type
 
 
 def _parts(type: Type, lowering: FunctionLowering) -> list[Any]:
-    """The types of the block arguments that hand on a value of an LLVM type."""
+    """The types of the block arguments that carry a value of an LLVM type."""
     element = element_of(type)
     apart = lowering.target.has("packed_f32") and bit_width(element) == 32
     return [element] * count_of(type) if apart else [type]
@@ -37,12 +37,12 @@ def _handed_on(values: Sequence[Value], lowering: FunctionLowering) -> list[Valu
 
 
 def _values(old: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
-    """What those among `old` that have an LLVM value hand on."""
+    """The block arguments' values for those among `old` that have an LLVM value."""
     return _handed_on([lowering.value(v) for v in old if not has_no_value(v.type)], lowering)
 
 
 def _bind(old: Sequence[Value], new: Sequence[Value], lowering: FunctionLowering) -> None:
-    """Gives the values among `old` that have one their LLVM values, in order, of what was handed on."""
+    """Gives the values among `old` that have one their LLVM values, in order, from the block arguments."""
     left = iter(new)
     for value in old:
         if not has_no_value(value.type):

@@ -186,7 +186,7 @@ def read_shared(
 
 
 class StagedFragment:
-    """A tile in shared memory of which a thread reads its registers when they are wanted, so that a product with a
+    """A tile in shared memory of which a thread reads its registers when they are wanted, so that a dot with a
     large depth holds a step of its operands at a time.  Only for uses in the block of the read, while the memory holds
     the tile."""
 
@@ -277,7 +277,7 @@ class _Exchange:
         return from_data(whole, self._held, lowering)
 
     def steps(self) -> StagedFragment:
-        """Instead of load(), for a product that comes next."""
+        """Instead of load(), for a dot that comes next."""
         element = element_of(self._data.type)
         return StagedFragment(self._plan.load, self._place, element, self._lowering)
 
@@ -414,7 +414,7 @@ def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: 
     lowering.before_loads(area)
     current = group[-1].next
     for follower, exchange in exchanges:
-        # Where the product that takes the factors comes next, it reads them step by step.
+        # Where the dot that takes the operands comes next, it reads them step by step.
         next_is_product = (
             current is not None and follower.result.users == [current] and is_operand(current, follower.result)
         )

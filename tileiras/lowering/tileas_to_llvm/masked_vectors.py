@@ -68,7 +68,7 @@ class MaskedVectors:
         self._mask = None if mask is not None and lowering.emit.number(mask) in (1, -1) else mask
         self._pointee = element_type_of(op.pointer.type).pointee
         self._run: int | None = None
-        """Of so many elements the first and the last say what is wanted, where the mask may differ within a vector."""
+        """The length of runs whose ends say which elements are wanted; None where no vector is wanted in part."""
         self._all = True
         """Whether the branch asks for all elements, not only that no vector is wanted in part."""
         self._rows = False

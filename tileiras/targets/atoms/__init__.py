@@ -3,9 +3,9 @@
 | file | rows |
 |---|---|
 | `rows.py` | what a row says |
-| `mma_sync.py` | products of a warp, in registers |
-| `wgmma.py` | products of a warpgroup (sm_90a) |
-| `tcgen05.py` | products into tensor memory (sm_100 and its family) |
+| `mma_sync.py` | dots of a warp, in registers |
+| `wgmma.py` | dots of a warpgroup (sm_90a) |
+| `tcgen05.py` | dots into tensor memory (sm_100 and its family) |
 | `copies.py` | loads, stores, cp.async, matrices |
 | `bulk_copies.py` | TMA, runs of bytes, tensor memory |
 | `choice.py` | which row a target has for a dot |

@@ -81,7 +81,7 @@ def _atoms_of(a_type: str, b_type: str, c_type: str) -> list[MmaAtom]:
 
 
 ASYNCHRONOUS = {"tcgen05": "tcgen05.mma", "wgmma": "wgmma.mma_async"}
-"""Feature -> products that are larger than any of this table, for which there are no atoms."""
+"""Feature -> dots that are larger than any of this table, for which there are no atoms."""
 
 ASYNCHRONOUS_ROWS = 64
 """Rows of the smallest of them (PTX ISA, "Shape" of wgmma.mma_async; of tcgen05.mma with one CTA)."""

@@ -1,4 +1,4 @@
-"""tcgen05.mma: products that one thread issues, with the accumulator in tensor memory.
+"""tcgen05.mma: dots that one thread issues, with the accumulator in tensor memory.
 
 A is in shared memory (`_ss`) or in tensor memory (`_ts`).  With a pair of CTAs (`_pair`) each holds half of the rows of
 A and D and half of the columns of B.  The instruction has no shape in its name: M and N stand in its instruction

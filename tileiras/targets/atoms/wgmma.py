@@ -1,4 +1,4 @@
-"""wgmma.mma_async: products of a warpgroup, whose B, and often A, is read from shared memory.
+"""wgmma.mma_async: dots of a warpgroup, whose B, and often A, is read from shared memory.
 
 Tiles of Tile IR have sizes that are powers of two, and so have the rows: the other multiples of 8 that the ISA allows
 for N are left out.  Every row is sm_90a's alone (PTX ISA, "Target ISA Notes" of wgmma.mma_async; ptxas 13.5 refuses it
