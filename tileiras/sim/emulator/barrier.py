@@ -134,10 +134,10 @@ class Barriers:
                 if self.batch.launch.races is not None:
                     self.batch.launch.races.clocks.leave(group, lanes, number)
                 group.unpark(lanes)
+        if self.batch.launch.races is not None:
+            self.batch.launch.races.clocks.reset(full, self.expected == 0)  # `arrive` alone needs a count
         for state in (self.threads, self.rounded, self.expected, self.population, self.line):
             state[full] = 0
-        if self.batch.launch.races is not None:
-            self.batch.launch.races.clocks.reset(full)
 
 
 def _deliver(slot: int, operation: str, resume: int):

@@ -54,6 +54,7 @@ class Clocks(Knowledge):
         self.locations: dict[int, list[Published]] = {}
         self.fences: dict[int, Fence] = {}
         self.observed: dict[int, dict[Chain, Published]] = {}  # thread -> releases that relaxed reads saw
+        self.accesses = 0
 
     def begin(self, batch: Batch, first_block: int) -> None:
         super().begin(batch, first_block)
@@ -65,7 +66,15 @@ class Clocks(Knowledge):
         self.passed = np.zeros((clusters, self.width), np.int32)
         self.arriving_beyond: dict[int, Vector] = {}
         self.passed_beyond: dict[int, Vector] = {}
+        self.first_arrival = np.zeros((batch.count, 16), np.int64)
+        self.settled = np.zeros(batch.count, np.int64)
+        """By block: what is `stamp`ed up to here is before all that its threads do now."""
         self.locations = {key: value for key, value in self.locations.items() if key >= 0}
+
+    def stamp(self) -> int:
+        """A number for an access that takes place now, greater than any before."""
+        self.accesses += 1
+        return self.accesses
 
     # -- threads ---------------------------------------------------------------------------------------------------
 
@@ -99,6 +108,8 @@ class Clocks(Knowledge):
         rows = self.rows(group)
         blocks = rows // self.per_block
         np.maximum.at(self.joined, (blocks, numbers), self.known[rows])
+        earlier = self.first_arrival[blocks, numbers]
+        self.first_arrival[blocks, numbers] = np.where(earlier == 0, self.accesses, earlier)
         if self.seen or self.lanes:
             for row, block, number in zip(rows.tolist(), blocks.tolist(), numbers.tolist()):
                 self.join(self.joined_beyond.setdefault((block, number), Vector()), self._beyond(row))
@@ -116,8 +127,12 @@ class Clocks(Knowledge):
                 self.join(self.seen.setdefault(self.first + row, Vector()), beyond)
         self.meet(rows)
 
-    def reset(self, full: np.ndarray) -> None:
-        """``full`` (blocks, 16): barriers that start over."""
+    def reset(self, full: np.ndarray, everyone: np.ndarray) -> None:
+        """``full`` (blocks, 16): barriers that start over; ``everyone``: those of them that all threads waited at."""
+        if self.members == 1:
+            settled = np.where(full & everyone, self.first_arrival, 0).max(1)
+            self.settled = np.maximum(self.settled, settled)
+        self.first_arrival[full] = 0
         self.joined[full] = 0
         for block, number in np.argwhere(full).tolist():
             self.joined_beyond.pop((block, number), None)

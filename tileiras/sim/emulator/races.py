@@ -53,30 +53,71 @@ class Cells:
 
 class SharedCells(Cells):
     """Shared memory of a batch, with the last read of every warp of the cluster; ``unfenced_reads``: reads through the
-    generic proxy since the warp's last fence, None where no copy of the asynchronous proxy may write."""
+    generic proxy since the warp's last fence, None where no copy of the asynchronous proxy may write.
 
-    __slots__ = ("read_clock", "read_code", "read_lane", "unfenced_reads", "width")
+    ``written`` and ``read`` have the stamps of the last writes and reads.  ``pending`` are reads of which nothing else
+    is in the arrays yet: mostly nothing has to be, since a barrier of the block comes before the next write.
+    """
+
+    __slots__ = (
+        "pending", "pending_reads", "per_block", "read", "read_clock", "read_code", "read_lane", "unfenced_reads", "width",
+        "written",
+    )  # fmt: skip
 
     #: Bytes per granule, besides those per warp.
-    BYTES = 13
+    BYTES = 29
     BYTES_PER_WARP = 10
 
-    def __init__(self, count: int, width: int, copies: bool) -> None:
+    def __init__(self, count: int, blocks: int, width: int, copies: bool) -> None:
         super().__init__(count, True)
         self.width = width
+        self.per_block = count // blocks
+        self.written = np.zeros(count, np.int64)
+        self.read = np.zeros(count, np.int64)
+        self.pending: list[tuple] = []
+        self.pending_reads = 0
         self.unfenced_reads = np.zeros((count, width), bool) if copies else None
         self.read_clock = np.zeros((count, width), np.int32)
         self.read_code = np.zeros((count, width), np.int32)
         self.read_lane = np.zeros((count, width), np.int8)
 
+    def recent(self, clocks: Clocks, stamps: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
+        """Where ``stamps`` of ``cells`` are later than the last barrier of all threads of their block, None for
+        nowhere."""
+        found = stamps > clocks.settled.min()
+        if clocks.settled.size > 1 and found.any():
+            found &= stamps > clocks.settled[cells // self.per_block]
+        return found if found.any() else None
+
     def note_read(
-        self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, code: int, generic: bool
+        self, clocks: Clocks, cells: np.ndarray, count: int, threads: np.ndarray, times: np.ndarray, code: int,
+        generic: bool,
+    ) -> None:  # fmt: skip
+        """Reads of ``cells``, ``count`` of them by each of ``threads``."""
+        stamp, met = clocks.stamp(), clocks.met[warp_of(threads) - clocks.first]
+        self.read[cells] = stamp
+        self.pending.append((stamp, cells, count, threads, times, met, code, generic))
+        self.pending_reads += cells.size
+        if generic and self.unfenced_reads is not None or self.pending_reads > _LOG_READS:
+            self._bring_up_to_date(clocks)
+
+    def _bring_up_to_date(self, clocks: Clocks) -> None:
+        """Put the pending reads that may matter still into the arrays."""
+        settled = 0 if self.unfenced_reads is not None else int(clocks.settled.min())
+        for stamp, cells, count, *columns, code, generic in self.pending:
+            if stamp > settled:
+                self._put_read(cells, *(repeated(column, count) for column in columns), code, generic)
+        self.pending, self.pending_reads = [], 0
+
+    def _put_read(
+        self, cells: np.ndarray, threads: np.ndarray, times: np.ndarray, met: np.ndarray, code: int, generic: bool
     ) -> None:
+        """``met``: the clocks of the threads' warps when their lanes had last met."""
         warps = warp_of(threads)
         lanes = np.where(threads >= 0, threads & 31, _SEVERAL).astype(np.int8)
         at = cells * self.width + warps % self.width
         of_lane, of_clock = self.read_lane.reshape(-1), self.read_clock.reshape(-1)
-        since = of_clock[at] >= clocks.met[warps - clocks.first]
+        since = of_clock[at] >= met
         lanes[since & (of_lane[at] != lanes)] = _SEVERAL
         of_lane[at] = lanes
         mixed = of_lane[at] != lanes  # lanes of one warp read one place together
@@ -89,6 +130,13 @@ class SharedCells(Cells):
 
     def unordered_reads(self, clocks: Clocks, cells: np.ndarray, threads: np.ndarray):
         """(position, thread that read, code) of reads of ``cells`` that are not before writes by ``threads`` now."""
+        recent = self.recent(clocks, self.read[cells], cells)
+        if recent is None:
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing, nothing
+        self._bring_up_to_date(clocks)
+        chosen = np.flatnonzero(recent)
+        cells, threads = cells[chosen], threads[chosen]
         rows = warp_of(threads) - clocks.first
         times = self.read_clock[cells]
         suspects = times > clocks.known[rows]
@@ -104,7 +152,7 @@ class SharedCells(Cells):
         others = np.where(lanes == _SEVERAL, -2 - warps, warps * 32 + lanes)
         times = times[positions, columns]
         bad = clocks.unordered(threads[positions], others, times)
-        return positions[bad], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
+        return chosen[positions[bad]], others[bad], self.read_code[cells[positions[bad]], columns[bad]]
 
 
 class GlobalCells:
@@ -188,6 +236,10 @@ def expand(cells: np.ndarray, count: int, *columns: np.ndarray):
     return (cells[:, None] + np.arange(count)).reshape(-1), *(np.repeat(column, count) for column in columns)
 
 
+def repeated(column: np.ndarray, count: int) -> np.ndarray:
+    return column if count == 1 else np.repeat(column, count)
+
+
 class RaceChecker:
     """The accesses of one launch.  Races are reported by the group that finds them, as EmulationError."""
 
@@ -208,7 +260,8 @@ class RaceChecker:
         self.shared = None
         if batch.shared.size:
             copies = self.launch.program.bulk_copies
-            self.shared = SharedCells(batch.shared.size // self.granule, self.clocks.width, copies)
+            count = batch.shared.size // self.granule
+            self.shared = SharedCells(count, batch.count, self.clocks.width, copies)
         for group in batch.groups:
             group.numbers = self.clocks.numbers(group)
 
@@ -288,10 +341,11 @@ class RaceChecker:
         writes = state if access.shared else state.writes
         if writes is None:
             return
-        cells, everyone, acting, moments = expand(first, count, threads, actual, times)
+        cells, everyone = expand(first, count, threads)
+        acting = everyone if actual is threads else repeated(actual, count)
         self._check(group, item, access, writes, cells, everyone, order, acting)
         if access.shared and not order.strong:
-            state.note_read(clocks, cells, everyone, moments, code, generic)
+            state.note_read(clocks, cells, count, threads, times, code, generic)
 
     def write(
         self, group: WarpGroup, item: Instruction, access: Access, values: np.ndarray, order: Order = WEAK,
@@ -322,6 +376,8 @@ class RaceChecker:
         times = self.clocks.own[(threads >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, threads, times, code)
+        if access.shared:
+            writes.written[cells] = self.clocks.stamp()
         if writes.unfenced is not None:
             writes.unfenced[cells] = generic
         together = writes.writer[cells] != threads
@@ -349,6 +405,8 @@ class RaceChecker:
         times = self.clocks.own[(everyone >> 5) - self.clocks.first]
         code = self.code(item, order)
         writes.record(cells, everyone, times, code)
+        if access.shared:
+            writes.written[cells] = self.clocks.stamp()
         if writes.unfenced is not None:
             writes.unfenced[cells] = generic
         if order.scope < GPU:
@@ -410,6 +468,12 @@ class RaceChecker:
         threads: np.ndarray, order: Order, actual: np.ndarray,
     ) -> None:  # fmt: skip
         """The last writes of ``cells`` have to be before what ``threads`` do now."""
+        if access.shared:
+            recent = writes.recent(self.clocks, writes.written[cells], cells)
+            if recent is None:
+                return
+            if not recent.all():
+                cells, threads, actual = cells[recent], threads[recent], actual[recent]
         last = writes.writer[cells]
         if order.semantics == "nc":
             at = np.flatnonzero(last != -1)  # this path need not see anything that is written while the kernel runs
