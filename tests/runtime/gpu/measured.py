@@ -18,12 +18,13 @@ RUNS = 5
 FLUSHED = 256 << 20
 SAMPLES = 24
 
-_CODES = {"f16": "e", "f32": "f", "tf32": "f", "f64": "d", "i8": "b", "i32": "i"}
+_CODES = {"f16": "e", "f32": "f", "tf32": "f", "f64": "d", "i8": "b", "u8": "B", "i32": "i"}
 _SIZES = {"bf16": 2, "f8E4M3FN": 1, "f8E5M2": 1}
 _FLUSHES = 4
 
 
 def size_of(element: str) -> int:
+    element = element.partition("<")[0]
     return _SIZES.get(element) or struct.calcsize(_CODES[element])
 
 
@@ -41,8 +42,14 @@ def decode(data: bytes, element: str) -> float:
 
 
 def pattern(element: str, seed: int) -> bytes:
-    """`PERIOD` numbers between -1 and 1, of integers between -8 and 7."""
+    """`PERIOD` numbers between -1 and 1, of integers between -8 and 7, of `u8` all that there are; of `i32<N`, which
+    are places of something, integers from 0 and below N."""
     source = random.Random(seed)
+    if element == "u8":
+        return source.randbytes(PERIOD)
+    if "<" in element:
+        element, _, limit = element.partition("<")
+        return struct.pack(f"<{PERIOD}{_CODES[element]}", *(source.randrange(int(limit)) for _ in range(PERIOD)))
     if element.startswith("f8"):
         one = {"f8E4M3FN": 0x38, "f8E5M2": 0x3C}[element]
         return bytes(source.randrange(one) | source.randrange(2) << 7 for _ in range(PERIOD))

@@ -1,0 +1,138 @@
+"""Estimates of our code and of the reference compiler's for one launch, and whether both compute the same."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import tileiras
+from bench import real_sizes
+from tileiras.codegen import toolkit
+from tileiras.diagnostics import CompileError
+from tileiras.sim.errors import SimulationError
+from tileiras.targets.rates import Gpu
+
+if TYPE_CHECKING:
+    from tileiras.sim.estimate.result import Estimate
+
+sys.path.insert(0, str(real_sizes.CONFORMANCE))
+from vendor_ptx import Refused, vendor_compile  # noqa: E402
+
+GPUS = {"sm_80": "A100", "sm_90": "H200", "sm_100": "B200", "sm_120": "RTX PRO 6000"}
+"""The GPU that stands for a target."""
+
+
+class Timed(NamedTuple):
+    """What one compiler's code for a launch takes: an estimate, or why there is none."""
+
+    estimate: Estimate | None
+    refusal: str
+    seconds: float
+    """That the estimate itself took."""
+
+    @property
+    def microseconds(self) -> float | None:
+        return None if self.estimate is None else self.estimate.microseconds
+
+
+class Job(NamedTuple):
+    """A launch of an entry of bytecode."""
+
+    name: str
+    bytecode: bytes
+    entry: str
+    grid: Sequence[int]
+    parameters: list[Any]
+    flops: float = 0
+
+
+def missing_tools() -> list[str]:
+    """What machine code cannot be read without."""
+    return [name for name in ("ptxas", "nvdisasm") if toolkit.find_program(name) is None]
+
+
+def ours(job: Job, gpu: Gpu) -> Any:
+    """Our cubin for the GPU.  Raises CompileError."""
+    return tileiras.compile(job.bytecode, gpu_name=gpu.target.name, emit="cubin", entry=job.entry)
+
+
+def theirs(job: Job, gpu: Gpu) -> bytes:
+    """The reference compiler's cubin.  Raises Refused."""
+    return vendor_compile(job.bytecode, gpu.target.name).cubin
+
+
+def timed(image: Any, job: Job, gpu: Gpu) -> Timed:
+    from tileiras.sim import estimate
+
+    begin = time.perf_counter()
+    try:
+        found = estimate(image, job.entry, job.grid, job.parameters, gpu=gpu.name)
+    except (CompileError, SimulationError) as error:
+        return Timed(None, _first_line(error), time.perf_counter() - begin)
+    return Timed(found, "", time.perf_counter() - begin)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{error}".strip().split("\n")[0]
+
+
+def compiled_and_timed(compile_: Any, job: Job, gpu: Gpu) -> Timed:
+    """An estimate by `ours` or `theirs`."""
+    try:
+        image = compile_(job, gpu)
+    except (CompileError, Refused) as error:
+        return Timed(None, _first_line(error), 0.0)
+    return timed(image, job, gpu)
+
+
+# ---- what is computed --------------------------------------------------------------------------------------------
+
+
+def difference(first: Any, second: Any, job: Job, gpu: Gpu) -> str:
+    """Where the first cluster of a launch leaves other numbers by one image than by another; empty where it does not.
+
+    The clusters of the two may be of different sizes: what is compared is what both have written.  Results are equal up
+    to the rounding of sums in another order.
+    """
+    from tileiras.sim import emulate
+    from tileiras.sim.emulator.rules import RULES
+    from tileiras.sim.estimate import images
+
+    left: list[dict[int, np.ndarray]] = []
+    roots = {n: value for n, value in enumerate(job.parameters) if isinstance(value, np.ndarray)}
+    for image in (first, second):
+        loaded = images.load(image, job.entry, gpu)
+        given = [value.copy() if n in roots else value for n, value in enumerate(job.parameters)]
+        try:
+            members = int(np.prod((loaded.metadata or {}).get("cluster", _cluster(loaded.ptx))))
+            emulate(
+                loaded.ptx, job.entry, job.grid, given, loaded.metadata, hidden=loaded.hidden, waive=tuple(RULES),
+                blocks=range(members), check_races=False, seed=None,
+            )  # fmt: skip
+        except SimulationError as error:
+            return _first_line(error)
+        left.append({n: given[n] for n in roots})
+    compared = 0
+    for n, before in roots.items():
+        mine, other = (each[n] for each in left)
+        both = (mine != before) & (other != before)
+        compared += int(both.sum())
+        one, two = (np.asarray(each[both], np.float64) for each in (mine, other))
+        scale = np.abs(two).max(initial=0)
+        if not np.allclose(one, two, rtol=TOLERANCE, atol=TOLERANCE * scale):
+            return f"parameter {n} differs by {np.abs(one - two).max():.3g}, at numbers up to {scale:.3g}"
+    return "" if compared else "nothing that both have written"
+
+
+TOLERANCE = 2e-2
+"""Of results in f16 or bf16, whose sums were rounded in another order."""
+
+
+def _cluster(ptx: str) -> tuple[int, ...]:
+    found = re.search(r"\.reqnctapercluster\s+([\d, ]+)", ptx)
+    return tuple(map(int, found.group(1).split(","))) if found is not None else (1,)

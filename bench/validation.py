@@ -1,0 +1,130 @@
+"""python -m bench validation --samples CHECKOUT [--gpus B200,...] [--kernels PART,...] [--jobs N]
+
+Published times of the reference compiler's own images beside their estimates, as a Markdown table, with the mean and
+the worst error, and the pairs of variants of one kernel whose order is wrong.  CHECKOUT is one of cuTile Python, in
+which the kernels are; needs the reference compiler, ptxas and nvdisasm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import estimates, real_sizes
+from bench.published import SOURCE, Published, published
+from tileiras.targets import rates
+
+MEAN_BAR, WORST_BAR = 0.15, 0.30
+"""What the model is to reach on the reference compiler's images."""
+ORDER = 0.10
+"""Variants whose published times differ by more have to come out in their order."""
+
+
+class Row(NamedTuple):
+    published: Published
+    name: str
+    microseconds: float | None
+    bound: str
+    """What bounds it, or why there is no estimate."""
+    seconds: float
+
+    @property
+    def error(self) -> float | None:
+        """Of the estimate, relative to the published time."""
+        return None if self.microseconds is None else self.microseconds / self.published.microseconds - 1
+
+
+def judge(row: Published) -> Row:
+    gpu = rates.gpu(row.gpu)
+    launch = real_sizes.BENCHMARKS[row.kernel](row.config, gpu)
+    data = real_sizes.bytecode(launch, gpu.target.name)
+    job = estimates.Job(launch.name, data, real_sizes.ENTRY, launch.grid, launch.parameters(), launch.flops)
+    found = estimates.compiled_and_timed(estimates.theirs, job, gpu)
+    bound = found.refusal if found.estimate is None else found.estimate.bound
+    return Row(row, launch.name, found.microseconds, bound, found.seconds)
+
+
+def variants(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Pairs of rows that compute the same on one GPU by different kernels or configurations, whose published times
+    differ by more than ORDER: the faster first."""
+    found = []
+    for one, other in itertools.combinations(rows, 2):
+        if _task(one.published) != _task(other.published):
+            continue
+        fast, slow = sorted((one, other), key=lambda row: row.published.microseconds)
+        if slow.published.microseconds > fast.published.microseconds * (1 + ORDER):
+            found.append((fast, slow))
+    return found
+
+
+def _task(row: Published) -> tuple:
+    """What is computed, without how."""
+    if row.kernel == "rms_norm":
+        return row.gpu, row.kernel, row.config["dtype"], row.config["columns"]
+    return row.gpu, row.kernel.removeprefix("persistent_"), row.config.get("is_causal")
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """The errors against the bars, and the order of variants."""
+    errors = [(abs(row.error), row) for row in rows if row.error is not None and not row.published.fitted]
+    lines = [f"estimated: {sum(row.error is not None for row in rows)} of {len(rows)}"]
+    if errors:
+        mean = sum(error for error, _ in errors) / len(errors)
+        worst, at = max(errors, key=lambda pair: pair[0])
+        over = sum(error > WORST_BAR for error, _ in errors)
+        lines.append(
+            f"error: mean {mean:.1%} (bar {MEAN_BAR:.0%}), worst {worst:.1%} (bar {WORST_BAR:.0%}) at {at.name} on "
+            f"{at.published.gpu}, {over} above the bar"
+        )
+    pairs = [pair for pair in variants(rows) if all(row.microseconds is not None for row in pair)]
+    wrong = [(fast, slow) for fast, slow in pairs if fast.microseconds >= slow.microseconds]
+    lines.append(f"order of variants: {len(pairs) - len(wrong)} of {len(pairs)} pairs right")
+    lines += [f"  {fast.name} should be faster than {slow.name} on {fast.published.gpu}" for fast, slow in wrong]
+    return lines
+
+
+HEAD = "| GPU | kernel | published us | estimated us | error | bound | seconds |\n|---|---|---|---|---|---|---|"
+
+
+def line(row: Row) -> str:
+    time = "-" if row.microseconds is None else f"{row.microseconds:.1f}"
+    error = "-" if row.error is None else f"{row.error:+.0%}{' (fitted)' * row.published.fitted}"
+    cells = (row.published.gpu, row.name, row.published.microseconds, time, error, row.bound, f"{row.seconds:.1f}")
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    parser = argparse.ArgumentParser(prog="validation", description=__doc__.partition("\n\n")[2])
+    parser.add_argument("--samples", type=Path, required=True, help="a checkout of cuTile Python")
+    parser.add_argument("--gpus", default="")
+    parser.add_argument("--kernels", default="", help="only those whose names have one of these parts")
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args(arguments)
+    if missing := estimates.missing_tools():
+        print(f"validation: needs {' and '.join(missing)}", file=sys.stderr)
+        return 2
+    real_sizes.prepare(given.samples)
+    gpus = [rates.gpu(name).name for name in given.gpus.split(",") if name]
+    parts = [part for part in given.kernels.split(",") if part]
+    chosen = [
+        row for row in published()
+        if (not gpus or row.gpu in gpus) and (not parts or any(part in row.kernel for part in parts))
+    ]  # fmt: skip
+    print(HEAD, flush=True)
+    rows = []
+    # Each in a process of its own: arrays of large launches go back with it.
+    with multiprocessing.get_context("fork").Pool(given.jobs, maxtasksperchild=1) as pool:
+        for row in pool.imap(judge, chosen, chunksize=1):
+            rows.append(row)
+            print(line(row), flush=True)
+    print("", f"Published: {SOURCE}.", *summary(rows), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
