@@ -50,6 +50,23 @@ def test_a_name_is_found_in_any_spelling():
     assert {rates.gpu(name).name for name in rates.names()} == set(rates.names())
 
 
+@pytest.mark.parametrize(
+    "device, name",
+    [("NVIDIA H200", "H200"), ("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA H100 PCIe", "H100 PCIe"), ("Tesla T4", "T4"),
+     ("NVIDIA A100-SXM4-80GB", "A100"), ("NVIDIA A10", "A10"), ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+     ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000")],
+)  # fmt: skip
+def test_a_device_is_found_by_what_the_driver_calls_it(device, name):
+    assert rates.of_device(device).name == name
+
+
+@pytest.mark.parametrize(
+    "device", ["NVIDIA L40S", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA A1000"]
+)
+def test_another_product_is_not_taken_for_one_of_the_table(device):
+    assert rates.of_device(device) is None
+
+
 def test_an_unknown_gpu_is_one_diagnostic_with_the_names_that_exist():
     with pytest.raises(CompileError, match="unknown GPU 'H300'") as error:
         rates.gpu("H300")

@@ -7,6 +7,8 @@ row; where somebody measured that a path does not reach the peak, the path has a
 
 from __future__ import annotations
 
+import re
+
 from tileiras.diagnostics import CompileError, ExitCode, Locatable
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import split
@@ -123,6 +125,16 @@ def gpu(name: str, location: Locatable | None = None) -> Gpu:
         sources=sources,
         **tables,
     )
+
+
+def of_device(device: str) -> Gpu | None:
+    """The GPU that the driver names so (`NVIDIA H100 80GB HBM3`), None for one that the table does not have."""
+    found = [name for name in PRODUCTS if re.search(_DEVICE.format(re.escape(name)), device, re.IGNORECASE)]
+    return gpu(max(found, key=len)) if found else None
+
+
+_DEVICE = r"\b{}\b(?! *(?:Ti|D|SUPER|Laptop)\b)"
+"""A name among others; behind it may stand what makes another product of it."""
 
 
 def _key(name: str) -> str:

@@ -135,7 +135,9 @@ def beside(images: Images, compiler: str, path: str, gpu: str, folder: str) -> d
     source, cubin = os.path.join(folder, "kernel.tileirbc"), os.path.join(folder, "kernel.cubin")
     with open(source, "wb") as file:
         file.write(api.compile(path, gpu_name=gpu, emit="bytecode").data)
-    done = subprocess.run([compiler, source, "--gpu-name", gpu, "-o", cubin], capture_output=True, check=False)
+    # Lines change no instruction; the estimate of the cubin needs them.
+    command = [compiler, source, "--gpu-name", gpu, "--lineinfo", "-o", cubin]
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         print(f"{compiler}: {os.path.basename(path)} for {gpu}: {done.stderr.decode(errors='replace').strip()[:200]}")
         return {}

@@ -293,6 +293,7 @@ def main() -> int:
     parser.add_argument("--driver", help="the driver's library, where it is not found by name")
     parser.add_argument("--ptx", action="store_true", help="have the driver compile PTX instead of loading cubins")
     parser.add_argument("--results", help="a file of outcomes, read and added to")
+    parser.add_argument("--again", action="store_true", help="run what the file of outcomes has as well")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no kernel after this time")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -323,6 +324,8 @@ def main() -> int:
     name, number = cuda.device_name(options.device), cuda.compute_capability(options.device)
     device = {"device": name, "sm": number, "cuda": f"{major}.{minor}", "ptx": options.ptx}
     print(f"{len(cases)} kernels on {name}, sm_{number}, driver of CUDA {major}.{minor}", flush=True)
+    if options.again and options.results and os.path.exists(options.results):
+        os.remove(options.results)
     results = Results(options.results, device)
     worker = Worker([sys.executable, *_interpreter_flags(), path, *sys.argv[1:], "--worker"])
     for done, (position, case) in enumerate(zip(chosen, cases), 1):

@@ -11,10 +11,13 @@ import zipfile
 
 import comparison
 import emulated
+import estimated
 import measured
 import package
 import pytest
 from measured_cases import MEASURED, Measured
+
+from tileiras.codegen import toolkit
 
 # The stand-in's launch adds one to the first byte of the first argument: what `bump` does, and `scale` does not.
 TESTS = '''
@@ -141,6 +144,33 @@ def test_figures_and_a_wrong_product(archive, stand_in_library):
     assert re.search(r"matmul_f16 .* TFLOP/s +the reference: cuLibraryGetKernel: CUDA_ERROR_OTHER", done.stdout)
     assert re.search(r"FAILED measured/kernels/matmul.py matmul_f16: element \(\d, \d\) is .*, expected ", done.stdout)
     assert "1 passed, 1 failed, 0 skipped" in done.stdout and done.returncode == 1
+
+
+@pytest.mark.skipif(toolkit.find_program("nvdisasm") is None, reason="no nvdisasm")
+def test_what_was_measured_is_put_beside_its_estimate(archive, stand_in_library, tmp_path, capsys):
+    results, data = tmp_path / "results.json", tmp_path / "rows.json"
+    assert estimated.main([str(archive), str(results)]) == 0
+    assert "nothing was measured" in capsys.readouterr().out
+    run(archive, "--driver", stand_in_library, "--only", "measured/", "--results", str(results))
+    assert estimated.main([str(archive), str(results)]) == 0
+    assert "no estimates for Stand-in 0: known are T4, " in capsys.readouterr().out
+    results.write_text(results.read_text().replace("Stand-in 0", "NVIDIA L4"))
+    assert estimated.main([str(archive), str(results), "--json", str(data)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("L4:\n") and re.search(r"\| vector_add \| ours \| 250\.0 \| \d+\.\d \| -\d+% \|", text)
+    # The stand-in of the other compiler writes no cubin.
+    assert "| vector_add | reference | 250.0 | - | - | " in text and "error of 2 estimates: mean " in text
+    rows = json.loads(data.read_text())["rows"]
+    assert [row["compiler"] for row in rows] == ["ours", "reference", "ours"]
+    assert all(row["estimated"] > 0 for row in rows if row["compiler"] == "ours")
+
+
+def test_outcomes_are_run_again_when_asked(archive, stand_in_library, tmp_path):
+    results = tmp_path / "results.json"
+    command = (archive, "--driver", stand_in_library, "--only", "bump", "--results", str(results))
+    assert run(*command).returncode == 0
+    results.write_text(results.read_text().replace('"passed"', '"skipped"'))
+    assert "1 skipped" in run(*command).stdout and "1 passed" in run(*command, "--again").stdout
 
 
 def test_outcomes_are_kept_and_not_run_again(archive, stand_in_library, tmp_path):
