@@ -119,6 +119,17 @@ def test_an_extrapolated_loop_takes_what_the_whole_one_takes(make, monkeypatch):
         assert found.utilization[unit] == pytest.approx(share, abs=0.01)
 
 
+def test_ctas_of_a_last_wave_have_more_of_the_memories():
+    size = 16384 * 4096
+    chosen = gpu("H200")
+    model = Model(
+        load(copy_kernel(), "k", chosen), (4096,), chosen, [np.zeros(size, np.uint8), np.zeros(size, np.uint8)]
+    )
+    model.prepare()
+    few, all_of_them = (model.run(model.recording.clusters[0], 8, 8, active).cycles for active in (4, 132))
+    assert few < all_of_them
+
+
 def test_what_was_left_out_is_said():
     found = estimate(fma_chain(16, trips=100), [OUT])
     (note,) = found.notes

@@ -33,6 +33,8 @@ DEAD = 2**31 - 1
 # Every so many choices among diverged paths, the highest-numbered is taken: a thread that spins on a lock held by a
 # lane further on must not keep that lane from running (independent thread scheduling, sm_70 and later).
 _FAIRNESS = 64
+# Less often where a recorder listens: threads that this parts do one after the other what a warp does at once.
+_RECORDED_FAIRNESS = 1 << 16
 
 
 class WarpGroup:
@@ -312,7 +314,7 @@ class WarpGroup:
         if lowest >= PARKED:
             return -1
         self.selections += 1
-        if self.selections % _FAIRNESS == 0:
+        if self.selections % (_FAIRNESS if self.launch.recorder is None else _RECORDED_FAIRNESS) == 0:
             candidates = np.unique(pcs[pcs < PARKED])[::-1].tolist()
         else:
             candidates = [lowest]

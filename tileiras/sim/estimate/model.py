@@ -66,6 +66,7 @@ class Model:
         self.arguments = arguments
         self.given_grid = grid
         self.notes: list[str] = []
+        self.outcomes: dict[tuple, Outcome] = {}
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -91,10 +92,14 @@ class Model:
         self.walker = Walker(image.code, self.recording.blocks)
         self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
         self.active = min(gpu.sms, self.clusters * self.members)
-        l2 = min(L2_PORT, gpu.l2_bytes_per_cycle / self.active)
-        self.shares = Shares(l2, min(l2, gpu.dram_bytes_per_cycle / self.active), miss_shares(self.moved))
+        self.miss = miss_shares(self.moved)
         whole = L1_AND_SHARED.get(gpu.target.name, 128) << 10
         self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
+
+    def shares(self, active: int) -> Shares:
+        """What each of so many SMs gets of the memories."""
+        l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
+        return Shares(l2, min(l2, self.gpu.dram_bytes_per_cycle / active), self.miss)
 
     def _number(self, axis: int, at: int) -> int:
         """The number of the cluster at a place of one axis and the start of the others; x comes first."""
@@ -126,7 +131,16 @@ class Model:
 
     # -- simulating ------------------------------------------------------------------------------------------------
 
-    def simulate(self, traces: Sequence[ClusterTrace], slots: int) -> Outcome:
+    def simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int | None = None) -> Outcome:
+        """Clusters on the slots of an SM.  Those that take the same paths take the same time: what was found for them
+        before holds."""
+        active = active or self.active
+        key = (tuple(_kind(cluster) for cluster in traces), slots, active)
+        if key not in self.outcomes:
+            self.outcomes[key] = self._simulate(traces, slots, active)
+        return self.outcomes[key]
+
+    def _simulate(self, traces: Sequence[ClusterTrace], slots: int, active: int) -> Outcome:
         works = []
         known: dict[int, list[WarpWork]] = {}
         for cluster in traces:
@@ -135,33 +149,39 @@ class Model:
                     WarpWork(each.rank, each.warp, self.walker.follow(each)) for each in cluster.warps
                 ]
             works.append(known[id(cluster)])
-        simulation = Simulation(self.machine, self.gpu, self.shares, self.members, self.cache)
+        simulation = Simulation(self.machine, self.gpu, self.shares(active), self.members, self.cache)
         return simulation.run(works, slots)
 
-    def run(self, cluster: ClusterTrace, count: int, slots: int) -> Run:
-        """``count`` clusters of a kind on the slots of an SM; loops by their steady state where that shows."""
+    def run(self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None) -> Run:
+        """``count`` clusters of a kind on the slots of an SM; loops by their steady state where that shows.
+
+        ``active``: how many SMs work, all that the grid fills when None.
+        """
         lines = {number: block.lines for number, block in self.recording.blocks.items()}
         state = steady_state.find(cluster, lines)
         if state is not None:
-            found = self._steady(cluster, count, slots, state)
+            found = self._steady(cluster, count, slots, active, state)
             if found is not None:
                 return found
-        return _whole(self.simulate([cluster] * count, slots))
+        return _whole(self.simulate([cluster] * count, slots, active))
 
-    def _steady(self, cluster: ClusterTrace, count: int, slots: int, state: steady_state.SteadyState) -> Run | None:
+    def _steady(
+        self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
+    ) -> Run | None:
         period = state.period
         where = f"the loop at PTX lines {state.lines[0]} to {state.lines[1]}"
         stretch = -(-_STRETCH // period) * period
         kept = state.trips - state.most // period * period
         while kept < _FIRST_KEPT:
             kept += period
+        why = f"{state.trips} iterations with a period of {period} are too few to leave any out"
         while kept + 2 * stretch < state.trips:
             outcomes = []
             try:
                 for number in range(3):
                     left_out = state.trips - kept - number * stretch
                     trace = steady_state.cut(cluster, state, left_out)
-                    outcomes.append(self.simulate([trace] * count, slots))
+                    outcomes.append(self.simulate([trace] * count, slots, active))
             except StalledForever:
                 self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                 return None
@@ -173,11 +193,12 @@ class Model:
                     f"repeat with a period of {period}, and "
                     f"{stretch} more took {first:.0f} and then {second:.0f} cycles"
                 )
-                per_iteration = second / stretch / state.executions
+                per_iteration = second / stretch / state.executions / max(1.0, count / slots)
                 return _extended(outcomes[1], outcomes[2], times, per_iteration, kept + 2 * stretch)
-            kept = (kept + 2 * stretch) // period * 2 * period
-            kept = max(kept, state.trips - state.most)
-        self.note(f"{where} was simulated whole: its iterations repeat, but not in the same time")
+            # As many again, and whole periods left out.
+            kept = state.trips - max(0, state.trips - 2 * (kept + 2 * stretch)) // period * period
+            why = "its iterations repeat, but not in the same time"
+        self.note(f"{where} was simulated whole: {why}")
         return None
 
     def note(self, text: str) -> None:
@@ -210,21 +231,21 @@ class Model:
         if rounds == 1 and not rest:
             return full.cycles, full
         steps = sum(full.outcome.issued.values())
-        if steps * min(self.each, 3 * self.slots) / self.slots <= _SIMULATED_AT_ONCE:
-            if self.each <= 3 * self.slots:
-                whole = self.run(cluster, self.each, self.slots)
-                return whole.cycles, whole
+        # CTAs that share an SM get out of step, and one's end overlaps with another's beginning.
+        if self.slots > 1 and rounds > 2 and steps * 3 <= _SIMULATED_AT_ONCE:
             two = self.run(cluster, 2 * self.slots + rest, self.slots)
             three = self.run(cluster, 3 * self.slots + rest, self.slots)
             self.note(f"of {self.each} clusters an SM has {3 * self.slots + rest} were simulated one after the other; "
                       f"{self.slots} more took {three.cycles - two.cycles:.0f} cycles")  # fmt: skip
             return three.cycles + (rounds - 3) * (three.cycles - two.cycles), three
-        cycles = rounds * full.cycles
+        # Waves: the last may leave SMs without work, and those that have some with more of the memories.
+        waves, rest = divmod(self.clusters, self.sets * self.slots)
+        cycles = waves * full.cycles
         if rest:
-            cycles += self.run(cluster, rest, rest).cycles
-        self.note(
-            f"{self.each} clusters an SM: the time of {self.slots} at a time, {-(-self.each // self.slots)} times"
-        )
+            active = min(self.sets, rest)
+            cycles += self.run(cluster, -(-rest // self.sets), self.slots, active * self.members).cycles
+        self.note(f"the times of {waves + bool(rest)} waves are added, {self.sets * self.slots} clusters in each"
+                  + (f" but the last, which has {rest}" if rest else ""))  # fmt: skip
         return cycles, full
 
     def _durations(self, spent: Sequence[float]) -> np.ndarray:

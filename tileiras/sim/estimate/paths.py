@@ -232,7 +232,12 @@ class Walker:
         if walk is None:
             walk = self._walks[key] = self._walk(trace)
         events = _Events(trace, self.ptx, self.known)
-        return [Step(number, events.take(self.blocks[number], at)) for number, at in zip(walk.blocks, walk.reached)]
+        taken = [events.take(self.blocks[number], at) for number, at in zip(walk.blocks, walk.reached)]
+        events.give_rest(walk, self.blocks, taken)
+        return [
+            Step(number, tuple((position, tuple(told[position])) for position in sorted(told)))
+            for number, told in zip(walk.blocks, taken)
+        ]
 
     def _walk(self, trace: WarpTrace) -> Walk:
         blocks = self.blocks
@@ -254,6 +259,11 @@ class Walker:
             if following is None:
                 positions[-1] = view.length  # what is left belongs to the end
                 return Walk(tuple(path), tuple(positions))
+            # What comes before the following block takes up is still this block's: instructions under a predicate, and
+            # those that ptxas has moved behind the last that is always executed.
+            begins = self._first(following, view)
+            if begins < _FAR:
+                positions[-1] = max(reached, begins - 1)
             number = following
 
     def _next(self, block: MachineBlock, view: _Trace) -> int | None:
@@ -303,8 +313,8 @@ class _Events:
             queue.reverse()
         self.lost.reverse()
 
-    def take(self, block: MachineBlock, reached: int) -> tuple[tuple[int, tuple[Event, ...]], ...]:
-        """What the instructions of one execution of a block did, up to a position of the trace."""
+    def take(self, block: MachineBlock, reached: int) -> dict[int, list[Event]]:
+        """What the instructions of one execution of a block did, by position, up to a position of the trace."""
         merged: dict[int, list[Event]] = {}
         for key, positions in block.places.items():
             queue = self.queues.get(key)
@@ -327,4 +337,15 @@ class _Events:
             taken[family] = index + 1
             at = -1 if family == "commit" else min(index, len(positions) - 1)
             merged.setdefault(positions[at], []).append(event)
-        return tuple((position, tuple(merged[position])) for position in sorted(merged))
+        return merged
+
+    def give_rest(self, walk: Walk, blocks: list[MachineBlock], taken: list[dict[int, list[Event]]]) -> None:
+        """What no execution of a block has taken goes to the last that could: nothing may be lost that others wait
+        for."""
+        for key, queue in self.queues.items():
+            for at in range(len(walk.blocks) - 1, -1, -1) if queue else ():
+                positions = blocks[walk.blocks[at]].places.get(key)
+                if positions is not None:
+                    for _, events in reversed(queue):
+                        taken[at].setdefault(positions[-1], []).extend(events)
+                    break

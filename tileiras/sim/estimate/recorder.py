@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tileiras.sim.emulator.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
+from tileiras.sim.emulator.recording import Commit, Copy
 from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
 
 if TYPE_CHECKING:
@@ -65,7 +66,13 @@ class TraceRecorder:
                 self._add(trace, item, Access(space, at, lanes, size, write, atomic))
 
     def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
-        self._add(self._groups[id(group)][thread // 32], item, operation)
+        trace = self._groups[id(group)][thread // 32]
+        if isinstance(operation, Copy | Commit) and operation.kind in ("tensor", "bulk"):
+            # The machine has one such instruction for a warp: what all lanes ask for alike is done once.
+            told = trace.events.get(len(trace.visits) - 1)
+            if told and told[-1].line == item.line and _same(told[-1].what, operation):
+                return
+        self._add(trace, item, operation)
 
     def _add(self, trace: WarpTrace, item: Instruction, what: Access | Operation) -> None:
         trace.events.setdefault(len(trace.visits) - 1, []).append(Event(item.line, what))
@@ -99,6 +106,17 @@ class TraceRecorder:
         allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.allocations)
         return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
                          allocations, steps)  # fmt: skip
+
+
+def _same(one: object, other: Copy | Commit) -> bool:
+    if isinstance(one, Copy) and isinstance(other, Copy):
+        if one._replace(addresses=None) != other._replace(addresses=None):
+            return False
+        places = (one.addresses, other.addresses)
+        if places[0] is None or places[1] is None or not places[0].size or not places[1].size:
+            return places[0] is places[1] or all(each is not None and not each.size for each in places)
+        return bool(places[0][0] == places[1][0]) and places[0].size == places[1].size
+    return isinstance(one, Commit) and one == other
 
 
 def _ctaid(batch: Any, cta: int) -> tuple[int, int, int]:
