@@ -5,7 +5,7 @@ import inspect
 import sys
 
 PARTS = (
-    "calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "emulator",
+    "calibration", "ir_core", "bytecode", "stages", "warm", "whole_process", "resources", "registers", "emulator",
     "null_build", "parallel", "watch",
 )  # fmt: skip
 

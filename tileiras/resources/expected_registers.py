@@ -1,0 +1,261 @@
+"""How many registers of a thread ptxas is likely to take for a kernel: what to choose by.
+
+The estimate is the largest sum of terms over the places of a function of nv_tileas.  The terms of a place are the
+values that are live there (`live_values.py`), the operation that runs there (`operation_terms.py`), accesses that ptxas
+has under way beside it, and what the loops around it keep: addresses of copies and loads, and iterations that ptxas
+unrolls.  `WEIGHTS` says how many registers a unit of each term is.
+
+It is neither an upper nor a lower bound.  What a plan takes at least is `registers.tile_registers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import fsum
+from typing import Any
+
+from tileiras.analysis.copied_loads import LOADS
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.llvm.layout import SHARED
+from tileiras.ir import Block, Operation, Value, element_type_of
+from tileiras.named_tuple import NamedTuple
+from tileiras.targets import registers_per_thread
+
+from .limits import threads_of
+from .live_values import LiveValues, unfolded
+from .operation_terms import MOST_ADDRESSES, Terms, own_terms
+
+CALL_REGISTERS = 24
+"""Registers of a kernel that calls a function of the driver (`vprintf`, `malloc`): what the ABI sets aside."""
+
+FEWEST = 8
+"""What ptxas gives the smallest kernels, and the unit in which an SM hands registers out."""
+
+UNROLLED_TRIPS = 8
+"""ptxas unrolls loops of a known number of iterations, up to about so many."""
+
+UNROLLED_BODY = 10
+"""Operations of a loop that ptxas runs four times in a row though it does not know how often it is run."""
+
+UNROLLED_WORDS = 2
+"""Registers for what an iteration of such a loop loads, at most."""
+
+REMATERIALIZED_TOGETHER = 16
+"""Registers of all rematerializable tiles together, at most."""
+
+COUNTERS_TOGETHER = 2
+"""Registers of loop-carried scalars, at most: the others are in uniform registers."""
+
+WEIGHTS: dict[str, float] = {
+    # What every kernel has: the thread's number, ptxas's stack pointer, an address and a condition under construction.
+    "base": 6.5,
+    # Live values, in registers.
+    "words": 1.0,
+    "packed": 1.0,
+    "unpacked": 1.0,
+    "narrow_loads": 0.8,  # packing begins while the last are under way
+    "pointers": 0.5,  # 64-bit numbers of which LLVM keeps the offsets, of 32 bits
+    "rematerialized": 0.25,
+    "broadcast_results": 0.7,
+    "scalars": 0.1,
+    "counters": 1.9,
+    # Elementwise operations, for each register of the result.
+    "unary_words": 0.9,
+    "combined_words": 0.5,
+    "function": 1.0,
+    # Accesses: the address, rows along strides that the kernel is given, and those under way beside them.
+    "load": 1.0,
+    "load_pointers": 0.7,
+    "load_rows": 0.4,
+    "load_strides": 0.8,
+    "load_gathered": 1.1,
+    "store_rows": 2.1,  # an address and a condition each, and all are stored behind one branch
+    "store_strides": 0.6,
+    "store_run": 2.1,
+    "copy_rows": 1.9,
+    "copy_strides": 4.0,  # a 64-bit stride and the distance of a row
+    "atomic": 1.9,
+    "atomic_pointers": 1.3,
+    "atomic_run": 3.0,
+    # What loops keep: addresses that move from iteration to iteration, ring positions, iterations that ptxas unrolls.
+    "loop_load": 3.0,
+    "loop_load_pointers": 1.1,
+    "loop_load_gathered": 4.0,
+    "loop_store": 2.0,
+    "loop_copy": 1.1,
+    "buffers_read": 4.0,
+    "unrolled_loops": 8.8,
+    "unrolled_loads": 2.5,
+    # Dots: addresses of ldmatrix and fragments of two steps, beside the accumulators.
+    "dot": 9.7,
+    "fragments": 0.8,
+    "further_dots": 9.6,
+    "scales": 19.8,
+    "run_sums": 1.0,
+    "fma_operands": 1.5,
+    # Exchanges between threads.
+    "reduce": 1.9,
+    "scan_words": 2.1,
+    "exchange_words": 0.7,
+    "shuffle": 3.4,
+    "shuffle_words": 0.8,
+}
+"""Registers for a unit of each term, fitted to what ptxas 13.0 took for the kernels of the examples and of the tests of
+the front end on sm_80, sm_90, sm_100 and sm_120 (`python -m bench registers`)."""
+
+LOOPS = (scf.ForOp, scf.WhileOp)
+_COMBINERS = (tileas.ReduceOp, tileas.ScanOp)
+_IN_A_RUN = {"load": "load_run", "store": "store_run", "atomic_view": "atomic_run"}
+
+
+class Place(NamedTuple):
+    """An operation and the terms of the place before or behind it."""
+
+    op: Operation
+    terms: Terms
+
+    @property
+    def registers(self) -> float:
+        # Exact, so that the order of a set of values does not show.
+        return fsum(WEIGHTS.get(name, 0) * amount for name, amount in self.terms.items())
+
+
+def expected_registers(func: Any) -> int:
+    """Registers of a thread that ptxas is likely to take for a function of nv_tileas, with layouts or later."""
+    found = round(max((place.registers for place in places(func)), default=0))
+    if any(map(_calls, func.walk())):
+        found = max(found, CALL_REGISTERS)
+    ctas = func.kernel_spec.occupancy or getattr(func.attributes.get(tileas.MIN_CTAS), "value", 1)
+    return min(max(found, FEWEST), registers_per_thread(threads_of(func), ctas))
+
+
+def places(func: Any) -> Iterator[Place]:
+    """The places of a function, with their terms."""
+    return _Places().of_block(func.body.blocks[0], set(), {"base": 1})
+
+
+def _calls(op: Operation) -> bool:
+    if isinstance(op, tileas.AllocaOp):
+        return element_type_of(op.result.type).address_space != SHARED
+    return isinstance(op, (tileas.PrintOp, tileas.AssertOp))
+
+
+class _Places:
+    def __init__(self) -> None:
+        self._values = LiveValues()
+
+    def of_block(self, block: Block, through: set[Value], around: Terms) -> Iterator[Place]:
+        """The places of a block and of the blocks in it; `through` lives behind it, `around` is what loops keep."""
+        operations = list(block.operations)
+        last: dict[Value, Operation] = {}
+        for op in operations:
+            for inner in op.walk():
+                for value in inner.operands:
+                    last[value] = op
+        live = {value for value in block.arguments if value in last}
+        for run in _runs(operations):
+            beside = _added(around, self._of_run(run))
+            for op in run:
+                terms = _added(beside, own_terms(op, self._values))
+                ending = {v for v in _used(op) if last[v] is op and v.parent_block is block}
+                if op.regions and not isinstance(op, _COMBINERS):
+                    inside = {v for inner in op.walk() if inner is not op for v in inner.operands}
+                    kept = _added(around, self._of_loop(op)) if isinstance(op, LOOPS) else around
+                    for region in op.regions:
+                        for inner_block in region.blocks:
+                            yield from self.of_block(inner_block, through | live - (ending - inside), kept)
+                yield self._place(op, through | live, terms)
+                live = live - ending | {v for v in op.results if v in last}
+                yield self._place(op, through | live | set(op.results), terms)
+
+    def _place(self, op: Operation, live: set[Value], terms: Terms) -> Place:
+        found = dict(terms)
+        for value in {unfolded(value) for value in live}:
+            term = self._values.term(value)
+            if term is not None:
+                name, amount = term
+                found[name] = found.get(name, 0) + amount
+        for name, most in (("rematerialized", REMATERIALIZED_TOGETHER), ("counters", COUNTERS_TOGETHER)):
+            if name in found:
+                found[name] = min(found[name], most)
+        for name in found:
+            if name.endswith(("_rows", "_pointers", "_gathered")):
+                found[name] = min(found[name], MOST_ADDRESSES)
+        return Place(op, found)
+
+    def _of_run(self, run: list[Any]) -> Terms:
+        """Accesses of a run of operations without control flow: ptxas has them under way together."""
+        found: Terms = {}
+        addressed: set[tuple[Value, ...]] = set()
+        for op in run:
+            kind = next((_IN_A_RUN[name] for name in own_terms(op, self._values) if name in _IN_A_RUN), None)
+            if kind is None:
+                continue
+            place = (op.view, *op.coords) if hasattr(op, "view") else (op.pointer,)
+            if place not in addressed:  # an address serves all accesses of its place
+                addressed.add(place)
+                found[kind] = found.get(kind, 0) + 1
+        return found
+
+    def _of_loop(self, loop: Operation) -> Terms:
+        """What a loop keeps in registers for its own accesses, and for iterations that ptxas unrolls."""
+        body = list(_own_operations(loop))
+        found: Terms = {}
+        for op in body:
+            for name, amount in own_terms(op, self._values).items():
+                if name.partition("_")[0] in ("load", "store", "copy"):
+                    found = _added(found, {f"loop_{name}": amount})
+        found["buffers_read"] = sum(isinstance(op, tileas.CopyOp) for op in body)
+        found["further_dots"] = max(0, sum(isinstance(op, tileas.DOTS) for op in body) - 1)
+        if _few_trips(loop):
+            found["unrolled_loops"] = 1
+        loaded = sum(self._values.words(op.data) for op in body if isinstance(op, LOADS))
+        is_small = len(body) <= UNROLLED_BODY and not any(
+            isinstance(op, (*LOOPS, *tileas.DOTS, tileas.AsyncTiledLoadOp)) for op in body
+        )
+        if is_small and loaded <= UNROLLED_WORDS:
+            found["unrolled_loads"] = 3 * loaded
+        return found
+
+
+def _added(terms: Terms, more: Terms) -> Terms:
+    found = dict(terms)
+    for name, amount in more.items():
+        found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _used(op: Operation) -> set[Value]:
+    return {value for inner in op.walk() for value in inner.operands}
+
+
+def _runs(operations: list[Operation]) -> Iterator[list[Operation]]:
+    """Operations up to the next one with blocks of its own, or that waits for copies."""
+    run: list[Operation] = []
+    for op in operations:
+        run.append(op)
+        if op.regions and not isinstance(op, _COMBINERS) or isinstance(op, tileas.AsyncWaitOp):
+            yield run
+            run = []
+    yield run
+
+
+def _own_operations(loop: Operation) -> Iterator[Operation]:
+    """The operations of a loop and of its conditionals, without those of loops in it."""
+    for region in loop.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield op
+                if op.regions and not isinstance(op, LOOPS):
+                    yield from _own_operations(op)
+
+
+def _few_trips(loop: Any) -> bool:
+    if not isinstance(loop, scf.ForOp):
+        return False
+    bounds = [value.defining_op for value in (loop.lower_bound, loop.upper_bound, loop.step)]
+    if not all(isinstance(bound, arith.ConstantOp) for bound in bounds):
+        return False
+    first, end, step = (bound.value.value for bound in bounds)
+    return 0 < (end - first) // max(1, step) <= UNROLLED_TRIPS

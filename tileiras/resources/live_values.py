@@ -1,0 +1,224 @@
+"""What a live value of nv_tileas takes of a thread's registers once LLVM and ptxas have seen the kernel.
+
+Not every value has registers of its own: what depends only on the thread's number and on uniform values is computed
+where it is used, operands of dots are read from shared memory a step at a time, scalars that all threads agree on are
+in uniform registers or in the constant bank, and comparisons are predicates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.analysis.copied_loads import LOADS
+from tileiras.dialects import arith, scf
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
+from tileiras.layout.encoding import layout_of
+
+REMATERIALIZED_WORDS = 8
+"""Registers of one rematerializable tile at most: its elements are made a few at a time."""
+
+_DEPTH = 6
+"""Operations that are looked through: of longer computations LLVM and ptxas keep results."""
+
+_FLOATS = (
+    tileas.AddFOp, tileas.SubFOp, tileas.MulFOp, tileas.DivFOp, tileas.FmaOp, tileas.SqrtOp, tileas.FpToFpOp,
+    tileas.MulhSIOp, tileas.MulhUIOp,
+)  # fmt: skip
+_EXCHANGES = (*tileas.DOTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
+_SCALAR_SOURCES = (
+    *LOADS, tileas.ReduceOp, tileas.AtomicRMWOp, tileas.AtomicCASOp, tileas.UnsplatOp,
+)  # fmt: skip
+_NO_REGISTERS = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType, tileas.BufferType)
+
+
+def width_of(type: Any) -> int:
+    """Bits of an element; pointers are 64-bit numbers."""
+    element = type.element_type if isinstance(type, TensorType) else type
+    return 64 if isinstance(element, aa.PtrType) else getattr(element, "width", 64)
+
+
+def fragment_words(value: Value) -> int:
+    """32-bit registers of a thread's whole fragment of a tensor."""
+    return -(-layout_of(value.type).registers * width_of(value.type) // 32)
+
+
+def is_elementwise(op: Operation | None) -> bool:
+    """Whether an operation computes a tile element by element."""
+    if op is None or op.regions or len(op.results) != 1 or not isinstance(op.results[0].type, TensorType):
+        return False
+    return isinstance(op, _FLOATS) or op.dialect in ("arith", "math") and not isinstance(op, arith.ConstantOp)
+
+
+def is_function(op: Operation) -> bool:
+    """Whether an operation is many instructions, so that its result is kept rather than computed again."""
+    divisions = (tileas.DivFOp, tileas.SqrtOp, arith.RemFOp)
+    return isinstance(op, divisions) or op.dialect == "math" or "div" in op.name or "rem" in op.name
+
+
+class LiveValues:
+    """The terms of the live values of a function, each found once."""
+
+    def __init__(self) -> None:
+        self._terms: dict[Value, tuple[str, int] | None] = {}
+        self._at_use: dict[tuple[Value, int], bool] = {}
+
+    def term(self, value: Value) -> tuple[str, int] | None:
+        """The term of the model that a live value counts for, and how much; None for what takes no register."""
+        if value not in self._terms:
+            self._terms[value] = None if is_read_in_steps(value) else self._found(value)
+        return self._terms[value]
+
+    def words(self, value: Value) -> int:
+        term = self.term(value)
+        return 0 if term is None else term[1]
+
+    def has_own(self, value: Value) -> bool:
+        """Whether a tile's elements have registers of their own."""
+        term = self.term(value)
+        return term is not None and term[0] in ("words", "packed", "unpacked", "narrow_loads")
+
+    def _found(self, value: Value) -> tuple[str, int] | None:
+        type = value.type
+        if isinstance(type, _NO_REGISTERS) or width_of(type) == 1:
+            return None
+        if not isinstance(type, TensorType):
+            kind = scalar_kind(value)
+            return None if kind is None else (kind, -(-width_of(type) // 32))
+        if type.encoding is None:
+            return None
+        if self.is_made_at_use(value):
+            return self._made_at_use(value)
+        registers, width = layout_of(type).registers, width_of(type)
+        if isinstance(type.element_type, aa.PtrType):
+            return "pointers", 2 * registers
+        if width >= 32:
+            return "words", fragment_words(value)
+        source = loaded_from(value)
+        if source is not None and source.atom.vector_size * width < 32:
+            # Each access has a register of its own until elements are packed for what takes them.
+            return "narrow_loads", registers // source.atom.vector_size
+        if is_elementwise(value.defining_op):
+            return "unpacked", registers
+        return "packed", fragment_words(value)
+
+    def _made_at_use(self, value: Value) -> tuple[str, int] | None:
+        """Of a tile that LLVM and ptxas make where it is used: what they hold beside what it is made of."""
+        type = value.type
+        if isinstance(type.element_type, aa.PtrType):
+            return None
+        if is_elementwise(value.defining_op) and depends_on_broadcast(value, self):
+            # Sums take all elements at once, and of arithmetic on floats LLVM keeps the order.
+            reduced = any(isinstance(user, tileas.ReduceOp) for user in value.users)
+            if reduced or isinstance(type.element_type, FloatType) or width_of(type) < 32:
+                return "broadcast_results", fragment_words(value)
+        if not depends_on_thread(value):
+            return None
+        return "rematerialized", min(REMATERIALIZED_WORDS, fragment_words(value))
+
+    def is_made_at_use(self, value: Value, depth: int = _DEPTH) -> bool:
+        """Whether a tile's elements are made one by one of fewer registers, cheaply, so that they are made where they
+        are used."""
+        found = self._at_use.get((value, depth))
+        if found is None:
+            found = self._at_use[value, depth] = self._is_made(value, depth)
+        return found
+
+    def _is_made(self, value: Value, depth: int) -> bool:
+        op = value.defining_op
+        if isinstance(op, (tileas.BroadcastOp, arith.ConstantOp, tileas.SplatOp, tileas.MakeRangeOp)):
+            return True
+        if op is None or op.regions or not depth or isinstance(op, _EXCHANGES) or is_function(op):
+            return False
+        if not op.has_trait(Pure):
+            return False
+        return all(self.is_made_at_use(v, depth - 1) for v in op.operands if isinstance(v.type, TensorType))
+
+
+def unfolded(value: Value) -> Value:
+    """The value in whose registers a value is: LLVM folds multiplications by one, as by the stride of a row's elements,
+    and what only renames elements."""
+    op = value.defining_op
+    while isinstance(op, (tileas.ViewOp, tileas.AssumeOp)) or isinstance(op, arith.MulIOp) and _is_one(op.operands[1]):
+        value = op.operands[0]
+        op = value.defining_op
+    return value
+
+
+def _is_one(value: Value) -> bool:
+    op = value.defining_op
+    if isinstance(op, tileas.SplatOp):
+        return _is_one(op.operand)
+    if not isinstance(op, arith.ConstantOp):
+        return False
+    if isinstance(op.value, DenseElementsAttr):
+        return op.value.is_splat and op.value.stored_bits() == [1]
+    return getattr(op.value, "value", None) == 1
+
+
+def loaded_from(value: Value) -> Any:
+    """The load that a tile comes from, perhaps under another shape; None when it is computed."""
+    source = value.defining_op
+    while isinstance(source, tileas.VIEW_LIKE):
+        source = source.operand.defining_op
+    return source if isinstance(source, LOADS) else None
+
+
+def depends_on_thread(value: Value, depth: int = _DEPTH) -> bool:
+    """Whether a tile is made of numbers of elements, which differ between threads."""
+    op = value.defining_op
+    if isinstance(op, tileas.MakeRangeOp):
+        return True
+    if op is None or not depth:
+        return False
+    return any(depends_on_thread(v, depth - 1) for v in op.operands if isinstance(v.type, TensorType))
+
+
+def depends_on_broadcast(value: Value, values: LiveValues, depth: int = _DEPTH) -> bool:
+    """Whether a tile is made of broadcast ones that themselves have registers."""
+    op = value.defining_op
+    if isinstance(op, tileas.BroadcastOp):
+        return not values.is_made_at_use(op.operand)
+    if op is None or op.regions or not depth or isinstance(op, (arith.ConstantOp, tileas.SplatOp)):
+        return False
+    tiles = (v for v in op.operands if isinstance(v.type, TensorType))
+    return any(depends_on_broadcast(v, values, depth - 1) for v in tiles)
+
+
+def is_read_in_steps(value: Value) -> bool:
+    """Whether a tile from shared memory only goes to dots, perhaps converted: they read a part of it at a time."""
+    source = value.defining_op
+    while isinstance(source, tileas.VIEW_LIKE) or source is not None and _converts(source):
+        source = source.operands[0].defining_op
+    return isinstance(source, (tileas.CopyOp, tileas.ConvertLayoutOp)) and _feeds_dots(value)
+
+
+def _converts(op: Operation) -> bool:
+    return len(op.operands) == 1 and is_elementwise(op)
+
+
+def _feeds_dots(value: Value) -> bool:
+    for user in value.users:
+        if isinstance(user, tileas.DOTS):
+            if user.operands[2] is value:
+                return False
+        elif not (isinstance(user, tileas.VIEW_LIKE) or _converts(user)) or not _feeds_dots(user.results[0]):
+            return False
+    return value.has_uses
+
+
+def scalar_kind(value: Value, depth: int = 8) -> str | None:
+    """`scalars` for what memory or other threads gave, `counters` for what a loop carries, None for what all threads
+    compute of parameters and of the CTA's number."""
+    op = value.defining_op
+    if op is None:
+        return "counters" if isinstance(value.owner.parent_op, (scf.ForOp, scf.WhileOp)) else None
+    if isinstance(op, _SCALAR_SOURCES):
+        return "scalars"
+    if op.regions:
+        return "counters"
+    if not depth:
+        return "scalars"
+    kinds = {scalar_kind(v, depth - 1) for v in op.operands if not isinstance(v.type, (TensorType, aa.MemTokenType))}
+    return "scalars" if "scalars" in kinds else "counters" if "counters" in kinds else None
