@@ -23,7 +23,7 @@ class Row(NamedTuple):
 NO_TMA = "tensor maps are not used: tiles move by vectors and cp.async"
 NO_AGENTS = "agents and their pipes are checked and lowered, not made: no pass rewrites them"
 ONE_SCHEDULE = "loops are not scheduled by intervals: loads run ahead by whole iterations"
-NO_WGMMA = "neither wgmma nor tcgen05 instructions are made"
+NO_TCGEN05 = "tcgen05 instructions are not made"
 NO_CONVOLUTION = "Tile IR has no convolutions: they are written as products"
 NO_HOST = "callbacks have nothing to do: launchers read NAME.json"
 
@@ -160,7 +160,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
             "layouts flow from accesses and products; every operation has a rule"),
         Row("failed to infer 2d layout", "layout inference", 5, "as the one before"),
         Row("failed to find available mma partition", "layout inference", 5, "multiply-adds fit every shape"),
-        Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5, NO_WGMMA),
+        Row("TODO: only reg and smem layouts are supported at the moment", "a tile in tensor memory", 5, NO_TCGEN05),
         Row("plugin has unsupported feature", "plugin operations", 5, "Tile IR has no operations of plugins"),
         Row("failed to convert block signature", "generated regions", 5,
             "no operation computes elements from their places by a region"),
@@ -248,7 +248,7 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("fails to resolve lifetime", "buffer assignment", 5, ONE_SCHEDULE),
         Row("fails to assign named barrier", "buffer assignment", 5, NO_AGENTS),
         Row("fails to assign smem buffer", "buffer assignment", 5, "a load without room stays where it is"),
-        Row("fails to assign tmem buffer", "buffer assignment", 5, NO_WGMMA),
+        Row("fails to assign tmem buffer", "buffer assignment", 5, NO_TCGEN05),
         Row("share pipeline buffer", "buffer assignment", 0, ONE_SCHEDULE),
         Row("unable to merge two different pipelines: X", "pipes", 5, NO_AGENTS),
         Row("mbarrier has wait-like users, cannot share pipeline buffer.", "pipes", 5, NO_AGENTS),
@@ -342,13 +342,14 @@ LAYERS: dict[str, tuple[Row, ...]] = {
         Row("invalid LLVM optimization level", "a level that is not 0 to 3", 2, "levels are checked as options"),
         Row("Cannot select", "an instruction that LLVM cannot select", 5,
             "intrinsics are admitted by our tables first; what else LLVM gives up on has other texts"),
-        Row("WGMMA requires sm_90a", "wgmma without the letter", 5, NO_WGMMA),
+        Row("WGMMA requires sm_90a", "wgmma without the letter", 5,
+            "the letter of `.target` follows from the instructions; other GPUs do not get them"),
         Row("cvt_packfloat intrinsic needs atleast SM90 and PTX >= 78", "packed conversions", 5,
             "conversions are chosen by target, or computed"),
         Row("nvvm.mma.blockscale currently supports non-sync aligned variants only!", "block scale", 5,
             "the operation has no other variants"),
         *(
-            Row(text, "tcgen05", 5, NO_WGMMA)
+            Row(text, "tcgen05", 5, NO_TCGEN05)
             for text in (
                 "INT8 type is supported only on arch-conditional variants",
                 "MXF4 sparse variants require an arch-conditional target",

@@ -171,11 +171,11 @@ def square_and_rows(rows: int = 64, depth: int = 32) -> Kernel:
 
 
 def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: int = 128, depth: int = 32,
-                   steps: int = 3) -> Kernel:  # fmt: skip
+                   steps: int = 3, gpu_name: str = "sm_90") -> Kernel:  # fmt: skip
     """Two dots and four small loop-carried tiles: O = sum of (Q K - M) V with M the rows' maxima so far; their sums and
     least sums, and beside them tiles of type `element` that alternate between 0 and 1.
 
-    Q is rows x depth, K depth x columns a step, V columns x depth a step; `ctas` are asked for on an SM.
+    Q is rows x depth, K depth x columns a step, V columns x depth a step; `ctas` are asked for on an SM of `gpu_name`.
     """
     q, o = View("q", (rows, depth), "f16"), View("o", (rows, depth), "f32")
     k = View("k", (depth, columns), "f16", (depth, columns * steps))
@@ -230,7 +230,7 @@ def attention_like(ctas: int, element: str = "f32", *, rows: int = 64, columns: 
     inputs = tuple(whole_numbers(shape, "f16", seed, 3) for seed, shape in enumerate(shapes))
     total, most, last = _attention_like(*(each.astype(np.float64) for each in inputs), columns=columns, steps=steps)
     wanted = tuple(array.astype(np.float32) for array in (total, most, last))
-    text = entry([q, k, v, o, m, sums], body, f"sm_90 = {{occupancy = {ctas}}}")
+    text = entry([q, k, v, o, m, sums], body, f"{gpu_name} = {{occupancy = {ctas}}}")
     return Kernel(text, inputs, tuple(map(np.zeros_like, wanted)), wanted)
 
 

@@ -168,11 +168,11 @@ class Kernel(NamedTuple):
         interpret(self.text, "k", self.grid, [*map(_raw, self.inputs), *found])
         self._compare(found)
 
-    def emulated(self, artifact: tileiras.Artifact, seed: int = 0) -> None:
-        """The emulator leaves what is expected, to the bit."""
+    def emulated(self, artifact: tileiras.Artifact, seed: int | None = 0, ptx: str | None = None) -> None:
+        """The emulator leaves what is expected, to the bit; with `ptx` in place of the artifact's."""
         found = [array.copy() for array in self.outputs]
         metadata = artifact.kernels[0].metadata
-        emulate(artifact.text, "k", self.grid, [*map(_raw, self.inputs), *found], metadata=metadata, seed=seed)
+        emulate(ptx or artifact.text, "k", self.grid, [*map(_raw, self.inputs), *found], metadata=metadata, seed=seed)
         self._compare(found)
 
     def check(self, gpu_name: str, **options) -> tileiras.Artifact:

@@ -3,20 +3,20 @@
 // RUN: tileiras-opt %s --tileas-assign-num-warps=num-warps=8 | FileCheck %s --check-prefix=EIGHT
 // RUN: tileiras-opt %s --tileas-assign-num-warps --convert-tileaa-to-tileas -o %t.plain.mlir
 // RUN: tileiras-opt %t.plain.mlir --verify-roundtrip | FileCheck %s --check-prefix=PLAIN
-// RUN: tileiras-opt %t.plain.mlir --tileas-assign-dot-layouts=compute-capability=sm_90 -o %t.dots.mlir
+// RUN: tileiras-opt %t.plain.mlir --tileas-assign-dot-layouts=compute-capability=sm_80 -o %t.dots.mlir
 // RUN: tileiras-opt %t.dots.mlir --verify-roundtrip | FileCheck %s --check-prefix=DOTS
-// RUN: tileiras-opt %t.dots.mlir --tileas-assign-load-store-layouts=compute-capability=sm_90 -o %t.atoms.mlir
+// RUN: tileiras-opt %t.dots.mlir --tileas-assign-load-store-layouts=compute-capability=sm_80 -o %t.atoms.mlir
 // RUN: tileiras-opt %t.atoms.mlir --verify-roundtrip | FileCheck %s --check-prefix=ATOMS
 // RUN: tileiras-opt %t.atoms.mlir --tileas-remove-layout-conversions -o %t.layouts.mlir
 // RUN: tileiras-opt %t.layouts.mlir --verify-roundtrip | FileCheck %s --check-prefix=LAYOUTS
-// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule=compute-capability=sm_90 -o %t.scheduled.mlir
+// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule=compute-capability=sm_80 -o %t.scheduled.mlir
 // RUN: tileiras-opt %t.scheduled.mlir --verify-roundtrip | FileCheck %s --check-prefix=SCHEDULED
-// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_90 num-stages=2" | FileCheck %s --check-prefix=TWO
-// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_90 num-stages=1" | FileCheck %s --check-prefix=SERIAL
-// RUN: tileiras-opt %t.scheduled.mlir --tileas-unspecialized-pipeline=compute-capability=sm_90 -o %t.rings.mlir
+// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_80 num-stages=2" | FileCheck %s --check-prefix=TWO
+// RUN: tileiras-opt %t.layouts.mlir --tileas-generate-schedule="compute-capability=sm_80 num-stages=1" | FileCheck %s --check-prefix=SERIAL
+// RUN: tileiras-opt %t.scheduled.mlir --tileas-unspecialized-pipeline=compute-capability=sm_80 -o %t.rings.mlir
 // RUN: tileiras-opt %t.rings.mlir --verify-roundtrip | FileCheck %s --check-prefix=RINGS
-// RUN: tileiras-opt %t.rings.mlir --tileas-unspecialized-pipeline=compute-capability=sm_90 | FileCheck %s --check-prefix=RINGS
-// RUN: tileiras-opt %t.rings.mlir --tileas-optimize-alloc-tensor=compute-capability=sm_90 | FileCheck %s --check-prefix=PLACED
+// RUN: tileiras-opt %t.rings.mlir --tileas-unspecialized-pipeline=compute-capability=sm_80 | FileCheck %s --check-prefix=RINGS
+// RUN: tileiras-opt %t.rings.mlir --tileas-optimize-alloc-tensor=compute-capability=sm_80 | FileCheck %s --check-prefix=PLACED
 
 // The number of warps is all that changes.
 // WARPS: kernel_spec<numWarps = 4, numCtas = 1>
@@ -73,8 +73,8 @@
 // PLACED: nv_tileas.alloc_tensor {offset = 0 : i32}
 // PLACED: nv_tileas.alloc_tensor {offset = 12288 : i32}
 
-module attributes {nv_tileaa.compute_capability = 90 : i32} {
-  nv_tileaa.func @k(%arg0: !nv_tileaa.ptr<f16>, %arg1: !nv_tileaa.ptr<f16>, %arg2: !nv_tileaa.ptr<f32>, %arg3: !nv_tileaa.ptr<f32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"} {
+module attributes {nv_tileaa.compute_capability = 80 : i32} {
+  nv_tileaa.func @k(%arg0: !nv_tileaa.ptr<f16>, %arg1: !nv_tileaa.ptr<f16>, %arg2: !nv_tileaa.ptr<f32>, %arg3: !nv_tileaa.ptr<f32>) attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_80"} {
     %0 = nv_tileaa.assume #nv_tileaa.div_by<16>, %arg0 : !nv_tileaa.ptr<f16>
     %1 = nv_tileaa.make_memref %0, sizes = [], strides = [] : !nv_tileaa.ptr<f16>, (), () -> !nv_tileaa.memref<64x128xf16, strides = [128, 1]>
     %2 = nv_tileaa.block_tile %1 : !nv_tileaa.tiled_view<[64, 32], !nv_tileaa.memref<64x128xf16, strides = [128, 1]>>

@@ -64,7 +64,7 @@ builtin.module {
 
 builtin.module {
   // LOOPS: :[[@LINE+4]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-unspecialized-pipeline' needs 'scheduled': run 'tileas-generate-schedule' first
-  // PLACES: :[[@LINE+3]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-optimize-alloc-tensor' needs 'scheduled': run 'tileas-generate-schedule' first
+  // PLACES: :[[@LINE+3]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-optimize-alloc-tensor' needs 'asynchronous': run 'tileas-generate-schedule' first
   // BARRIERS: :[[@LINE+2]]:3: error: {{.*}} is in state 'layouts', pass 'tileas-insert-barriers' needs 'allocated': run 'tileas-generate-schedule' first
   // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'layouts', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-generate-schedule' first
   nv_tileaa.func @loops() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1>, target_spec = "sm_90"} {
@@ -83,9 +83,9 @@ builtin.module {
 #rows = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[32, 0]]>
 #turned = #nv_tileas.linear<register = [[0, 1], [0, 2]], lane = [[32, 0], [16, 0], [8, 0], [4, 0], [2, 0]], warp = [[1, 0]]>
 builtin.module {
-  // BARRIERS: :[[@LINE+3]]:3: error: {{.*}} is in state 'scheduled', pass 'tileas-insert-barriers' needs 'allocated': run 'tileas-optimize-alloc-tensor' first
-  // BOUNDS: :[[@LINE+2]]:3: error: {{.*}} is in state 'scheduled', pass 'tileas-assign-launch-bounds' needs 'synchronized': run 'tileas-optimize-alloc-tensor' first
-  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'scheduled', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-optimize-alloc-tensor' first
+  // BARRIERS: :[[@LINE+3]]:3: error: {{.*}} is in state 'asynchronous', pass 'tileas-insert-barriers' needs 'allocated': run 'tileas-optimize-alloc-tensor' first
+  // BOUNDS: :[[@LINE+2]]:3: error: {{.*}} is in state 'asynchronous', pass 'tileas-assign-launch-bounds' needs 'synchronized': run 'tileas-optimize-alloc-tensor' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'asynchronous', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-optimize-alloc-tensor' first
   nv_tileaa.func @without_places() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, target_spec = "sm_90"} {
     %x = arith.constant dense<0> : tensor<64x4xi32> as tensor<64x4xi32, #rows>
     %y = nv_tileas.convert_layout %x : tensor<64x4xi32, #rows> -> tensor<64x4xi32, #turned>
@@ -93,7 +93,7 @@ builtin.module {
   }
 
   // What the function says counts for nothing while an operation has no place.
-  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'scheduled', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-optimize-alloc-tensor' first
+  // LLVM: :[[@LINE+1]]:3: error: {{.*}} is in state 'asynchronous', pass 'convert-tileas-to-llvm' needs 'placed': run 'tileas-optimize-alloc-tensor' first
   nv_tileaa.func @only_says_so() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 2, numCtas = 1>, nv_tileas.block_warps = 2 : i32, nv_tileas.named_barriers = 1 : i32, nv_tileas.shared_memory = 1024 : i32, target_spec = "sm_90"} {
     %x = arith.constant dense<0> : tensor<64x4xi32> as tensor<64x4xi32, #rows>
     %y = nv_tileas.convert_layout %x : tensor<64x4xi32, #rows> -> tensor<64x4xi32, #turned>

@@ -14,7 +14,7 @@ ROWS = 64
 
 @pytest.mark.parametrize(("ctas", "element", "left"), [(2, "f32", 4), (4, "f32", 2), (4, "f16", 2), (4, "f8E4M3FN", 2)])
 def test_where_registers_are_few_the_loop_carries_less(ctas, element, left):
-    module = attention_like(ctas, element, rows=ROWS).tileas("sm_90", num_warps=4)
+    module = attention_like(ctas, element, rows=ROWS, gpu_name="sm_100").tileas("sm_100", num_warps=4)
     (loop,) = (op for op in operations(module, scf.ForOp) if op.results)
     carried = [result.type for result in loop.results if isinstance(result.type, TensorType)]
     assert [type.shape for type in carried].count((ROWS, 1)) == left
@@ -22,4 +22,4 @@ def test_where_registers_are_few_the_loop_carries_less(ctas, element, left):
 
 @pytest.mark.parametrize(("ctas", "element"), [(2, "f32"), (4, "f32"), (4, "f16"), (4, "f8E4M3FN")])
 def test_the_results_are_the_same(ctas, element):
-    attention_like(ctas, element, rows=ROWS).check("sm_90", num_warps=4)
+    attention_like(ctas, element, rows=ROWS, gpu_name="sm_100").check("sm_100", num_warps=4)

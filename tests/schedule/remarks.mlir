@@ -1,6 +1,6 @@
-// RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_90 pipeline-strategy=unspecialize})" 2>&1 | FileCheck %s
+// RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_80 pipeline-strategy=unspecialize})" 2>&1 | FileCheck %s
 // RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_75 pipeline-strategy=unspecialize})" 2>&1 | FileCheck %s --check-prefix=OLD
-// RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_90 pipeline-strategy=unspecialize unspecialized-pipeline-num-stages=1})" 2>&1 | FileCheck %s --check-prefix=SINGLE
+// RUN: tileiras-opt %s --split-input-file --remarks "--pass-pipeline=builtin.module(tileir{opt-level=2 compute-capability=sm_80 pipeline-strategy=unspecialize unspecialized-pipeline-num-stages=1})" 2>&1 | FileCheck %s --check-prefix=SINGLE
 
 // CHECK: remarks.mlir:[[@LINE+20]]:{{[0-9]+}}: remark: [missed] Load does not run ahead of its loop: its accesses are 2 bytes wide, asynchronous copies 4, 8 or 16
 // CHECK: remarks.mlir:[[@LINE+17]]:{{[0-9]+}}: remark: [passed] Software pipeline applied: 3 stages (Loads = 1, Buffers = 12288 bytes)

@@ -56,7 +56,7 @@ KERNELS = {
     "matmul.py": {
         "matmul_bf16": {"shared": 1, "staged": 2},
         "matmul_f16": {"shared": 3},
-        "matmul_f16_f16": {"shared": 1, "shuffle": 1, "staged": 1},
+        "matmul_f16_f16": {"shared": 1, "staged": 2},
         "matmul_f32": {"staged": 2},
         "matmul_f64": {"shuffle": 2},
         "matmul_i8": {"shared": 1, "staged": 2},

@@ -59,6 +59,11 @@ def test_a_function_comes_to_each_state_by_the_pass_that_says_so(gpu):
         after = function_state(func)
         assert before <= after, item.name
         leaves = getattr(item, "leaves", "")
+        if leaves and gpu != "sm_90" and State[leaves] in (State.SCHEDULED, State.ASYNCHRONOUS):
+            # Without dots of warpgroups a schedule is all that there is.
+            assert after is State.ASYNCHRONOUS and LEFT_BY[State[leaves]] == item.name
+            seen.append(State[leaves])
+            continue
         assert (after > before) == bool(leaves), f"{item.name}: from {before.spelled} to {after.spelled}"
         if leaves:
             assert after is State[leaves] and LEFT_BY[after] == item.name

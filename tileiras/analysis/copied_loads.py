@@ -11,7 +11,8 @@ from tileiras.ir import Block, FloatType, IntegerType, Operation, Pure, TensorTy
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import stored_bits
 from tileiras.layout.convert import plan_conversion
-from tileiras.layout.encoding import layout_of
+from tileiras.layout.encoding import is_in_shared, layout_of
+from tileiras.layout.linear_layout import SHARED_DIMS
 from tileiras.layout.memory import contiguous_registers
 from tileiras.layout.shared import SharedPlan
 from tileiras.named_tuple import NamedTuple
@@ -34,6 +35,11 @@ class Leaf(NamedTuple):
 
     convert: Operation
     layout: LinearLayout
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the tile is read where it lies, in a layout of shared memory."""
+        return self.layout.dims == SHARED_DIMS
 
 
 def refused(why: list[str] | None, reason: str) -> None:
@@ -68,13 +74,14 @@ def _pads_with_zero(load: tileas.Load) -> bool:
     if isinstance(load, tileas.TiledLoadOp):
         view = load.view.type
         return view.sparse_dim is None and (view.padding is None or view.padding.value == "zero")
-    return load.other is None or _is_zero(load.other)
+    return load.other is None or is_zero(load.other)
 
 
-def _is_zero(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
+    """Whether a value is the constant zero, or a tile of it."""
     op = value.defining_op
     if isinstance(op, tileas.SplatOp):
-        return _is_zero(op.operand)
+        return is_zero(op.operand)
     if not isinstance(op, arith.ConstantOp):
         return False
     data = getattr(op.value, "data", None)
@@ -128,19 +135,36 @@ def leaves_of(value: Value, block: Block) -> list[Leaf]:
         if isinstance(user, tileas.ConvertLayoutOp):
             found.append(Leaf(user, layout_of(user.result.type)))
         elif moves_with_conversion(user):
-            found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves_of(user.results[0], block)]
+            leaves = leaves_of(user.results[0], block)
+            if not isinstance(user, tileas.VIEW_LIKE):
+                # What is in shared memory cannot be computed with: it goes there behind the operation.
+                leaves = [leaf for leaf in leaves if not leaf.in_place]
+            found += [Leaf(op, operand_layout(user, layout)) for op, layout in leaves]
     return found
 
 
 def feeds_dot(load: tileas.Load, leaves: Iterable[Leaf]) -> bool:
     """Whether what a load brings goes through shared memory to a dot."""
     type = load.data.type
-    return any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
+    moved = any(_moves(leaf, layout_of(type), stored_bits(type.element_type)) for leaf in leaves)
+    return moved or _is_stored_for_dot(load.data)
+
+
+def _is_stored_for_dot(value: Value) -> bool:
+    """Whether what is computed of a tile, element by element, goes to shared memory for a dot."""
+    for user in value.users:
+        if isinstance(user, tileas.ConvertLayoutOp):
+            if is_in_shared(user.result.type) and _reaches_dot(user):
+                return True
+        elif moves_with_conversion(user) and _is_stored_for_dot(user.results[0]):
+            return True
+    return False
 
 
 def _moves(leaf: Leaf, writer: LinearLayout, bits: int) -> bool:
     """Whether a conversion that goes through shared memory feeds a dot."""
-    return isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan) and _reaches_dot(leaf.convert)
+    through = leaf.in_place or isinstance(plan_conversion(writer, leaf.layout, bits), SharedPlan)
+    return through and _reaches_dot(leaf.convert)
 
 
 def _reaches_dot(op: Operation) -> bool:

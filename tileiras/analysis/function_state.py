@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from tileiras.analysis.dots_in_flight import is_of_warpgroups
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
@@ -35,11 +36,13 @@ class State(IntEnum):
     """An encoding on every tile."""
     SCHEDULED = 5
     """A schedule on every loop."""
-    ALLOCATED = 6
+    ASYNCHRONOUS = 6
+    """Asynchronous dots where warpgroups execute them, with waits for their results."""
+    ALLOCATED = 7
     """A place in shared memory for every buffer, and for everything that is handed from thread to thread there."""
-    SYNCHRONIZED = 7
+    SYNCHRONIZED = 8
     """Barriers where threads have to wait."""
-    PLACED = 8
+    PLACED = 9
     """What a launch needs: warps, CTAs of a cluster, CTAs on an SM."""
 
     @property
@@ -53,6 +56,7 @@ LEFT_BY = {
     State.ATOMS: "tileas-assign-load-store-layouts",
     State.LAYOUTS: "tileas-remove-layout-conversions",
     State.SCHEDULED: "tileas-generate-schedule",
+    State.ASYNCHRONOUS: "tileas-materialize-async",
     State.ALLOCATED: "tileas-optimize-alloc-tensor",
     State.SYNCHRONIZED: "tileas-insert-barriers",
     State.PLACED: "tileas-assign-launch-bounds",
@@ -71,7 +75,7 @@ def function_state(func: Operation) -> State:
     if state >= State.ALLOCATED:
         warps = Warps.of(func, func.target_spec.value)
         if any(wants_scratch(op, warps) for op in func.walk()):
-            state = State.SCHEDULED
+            state = State.ASYNCHRONOUS
     return state
 
 
@@ -84,7 +88,7 @@ def _marked(func: Operation) -> State:
 
 
 _MARKS = (
-    (tileas.SHARED_MEMORY, State.SCHEDULED),
+    (tileas.SHARED_MEMORY, State.ASYNCHRONOUS),
     (tileas.NAMED_BARRIERS, State.ALLOCATED),
     (tileas.BLOCK_WARPS, State.SYNCHRONIZED),
 )
@@ -107,13 +111,15 @@ def _state_of(op: Operation, most: State) -> State:
     if isinstance(op, tileas.DOTS):
         if op.atom is None:
             return State.NO_LAYOUTS
+        if is_of_warpgroups(op):
+            most = min(most, State.SCHEDULED)
     elif isinstance(op, ACCESSES):
         if op.attributes.get("atom") is None and op.attributes.get("layout") is None and _wants_atom(op):
             return State.DOT_ATOMS
     elif isinstance(op, scf.ForOp) and tileas.LOOP_SCHEDULE not in op.attributes:
         most = min(most, State.LAYOUTS)
     elif isinstance(op, tileas.AllocTensorOp) and op.offset is None:
-        most = min(most, State.SCHEDULED)
+        most = min(most, State.ASYNCHRONOUS)
     if any(area.barrier is None for area in tileas.scratch_areas(op)):
         most = min(most, State.ALLOCATED)
     tensors = (value.type for value in (*op.results, *_arguments(op)) if isinstance(value.type, TensorType))

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any
 from tileiras import gf2
 from tileiras.analysis.places import Places, launch_error
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr
+from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr
 from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.layout.reduce import mixes_axes
 from tileiras.named_tuple import NamedTuple
 from tileiras.requirements import spelled
-from tileiras.targets import COPY_ATOMS, MMA_ATOMS, SCALED_MMA_ATOMS, UNIVERSAL_FMA, Target, element_name, product_types
+from tileiras.targets import (
+    COPY_ATOMS,
+    MMA_ATOMS,
+    SCALED_MMA_ATOMS,
+    UNIVERSAL_FMA,
+    Target,
+    element_name,
+    known_mma_atom,
+    product_types,
+)
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -32,6 +41,8 @@ LANE_BITS = 5
 AGENT_SWITCH = "nv_tileas.async.pipeline.agent_switch"
 """Behind it, operations have the warps of their agent."""
 
+ASYNC_DOT = "nv_tileas.async.dot"
+"""Few kernels load the file of the operation."""
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 
 Finding = tuple[Operation, str]
@@ -73,7 +84,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
                 if not wrong:
                     accepted.add((type(op), atom))
         if not wrong:
-            rule = _RULES.get(type(op))
+            rule = _RULES.get(type(op)) or (_product_error if op.name == ASYNC_DOT else None)
             wrong = rule(op) if rule is not None else ""
         if not wrong:
             wrong = places.error(op, here)
@@ -102,6 +113,8 @@ def _types_error(op: Operation, warps: int, accepted: set[Any]) -> str:
 
 
 def _layout_error(type: TensorType, warps: int) -> str:
+    if isinstance(type.encoding, SharedLayoutAttr):
+        return ""
     if not isinstance(type.encoding, LinearLayoutAttr):
         return f"makes a tensor without a layout: {type}"
     return _threads_error(type.encoding, warps)
@@ -170,7 +183,7 @@ def _atom_error(op: Operation, attribute: CopyAtomAttr | MmaAtomAttr, gpu: Targe
         scaled = isinstance(op, tileas.BlockScaledMmaOp) and name not in MMA_ATOMS
         if scaled and gpu.number < 100:
             return "mma block scale is not supported by compute capability < sm100"
-        atom = (SCALED_MMA_ATOMS if scaled else MMA_ATOMS).get(name)
+        atom = SCALED_MMA_ATOMS.get(name) if scaled else known_mma_atom(name)
         if atom is None:
             return _no_such_atom("mma", name)
     else:
@@ -218,7 +231,11 @@ def _product_error(op: tileas.DotOp) -> str:
     if name == UNIVERSAL_FMA:
         scales = _plain_scales(op) if isinstance(op, tileas.BlockScaledMmaOp) else []
         return _threads_agree(op, [*_plain_factors(op), *scales])
-    atom = MMA_ATOMS.get(name) or SCALED_MMA_ATOMS[name]
+    atom = known_mma_atom(name) or SCALED_MMA_ATOMS[name]
+    if atom.executor == "warpgroup":
+        from .warpgroup_operands import dot_error  # for kernels with such dots only
+
+        return dot_error(op, atom)
     scaled = name in SCALED_MMA_ATOMS
     a_type, b_type, c_type = product_types(op)
     if (a_type, b_type, c_type) != (atom.a_type, atom.b_type, atom.c_type):

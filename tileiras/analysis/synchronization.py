@@ -19,13 +19,17 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, MemoryRead, MemoryWrite, Operation, Region, TensorType, Value, VerifyError
-from tileiras.layout.encoding import held_layout
+from tileiras.layout.encoding import held_layout, is_in_shared
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE
 
 _PIPELINE = "nv_tileas.async.pipeline."
 """By name: kernels without agents do without the files that have their operations."""
+
+_ASYNC_DOT = "nv_tileas.async.dot"
+_FENCE_PROXY = "nv_tileas.fence_proxy_async"
+"""Likewise, kernels without dots of warpgroups."""
 
 _VIEWED = (aa.TiledLoadOp, aa.TiledStoreOp)
 _POINTED = (aa.LoadOp, aa.StoreOp)
@@ -93,6 +97,10 @@ class Synchronization:
         self._buffers: dict[Value, _Range] = {}
         self._staged: dict[Value, _Range] = {}
         """Tiles that dots read from their buffers, until the first one does."""
+        self._unfenced: list[_Range] = []
+        """What threads wrote since the last fence for the asynchronous proxy."""
+        self._under_way: dict[_Range, None] = {}
+        """What asynchronous dots read, which are complete behind a wait."""
         self._time = 1
         self._barrier = 0
         self._loops: list[_Loop] = []
@@ -102,7 +110,7 @@ class Synchronization:
     def block(self, block: Block) -> None:
         """Goes through the operations of a block."""
         for op in block.operations:
-            rule = _RULES.get(type(op))
+            rule = _RULES.get(type(op)) or _BY_NAME.get(op.name)
             if rule is not None:
                 rule(self, op)
             elif tileas.SCRATCH in op.attributes:
@@ -268,8 +276,11 @@ class Synchronization:
         self._before_stores(Place(op), buffer)
         self._time += 1
         buffer.last_written = self._time
+        self._unfenced.append(buffer)
 
     def _copy(self, op: Any) -> None:
+        if is_in_shared(op.result.type):
+            return  # where it is; asynchronous dots read it there
         buffer = self._buffer(op)
         if not op.buffer.type.is_of_registers:
             self._before_loads(Place(op), buffer)
@@ -289,7 +300,39 @@ class Synchronization:
     def _async_wait(self, op: Operation) -> None:
         """Each thread waits for its own copies; the barrier makes all of them visible."""
         self._access(op)
-        self._wait(Place(op.next), op)
+        behind = op.next
+        while behind.name == _FENCE_PROXY:
+            behind = behind.next
+        self._wait(Place(behind), op)
+
+    def _fence_proxy(self, op: Operation) -> None:
+        """What the thread wrote is written for the asynchronous proxy here, behind whatever barrier stands between."""
+        self._time += 1
+        for each in self._unfenced:
+            each.last_written = self._time
+        self._unfenced.clear()
+
+    def _async_dot(self, op: Any) -> None:
+        """What it reads of shared memory has to be there now, and is not free before a wait."""
+        for buffer in self._read_in_place(op):
+            self._before_loads(Place(op), buffer)
+            self._read(buffer)
+            self._under_way[buffer] = None
+
+    def _future_wait(self, op: Any) -> None:
+        """The dots before are complete, or some of them: their reads end here at the earliest."""
+        for buffer in self._under_way:
+            self._read(buffer)
+
+    def _read_in_place(self, dot: Any) -> list[_Range]:
+        found = []
+        for value in (dot.a, dot.b):
+            source = value.defining_op
+            while isinstance(source, tileas.VIEW_LIKE):
+                source = source.operand.defining_op
+            if isinstance(source, tileas.CopyOp) and source.buffer in self._buffers:
+                found.append(self._buffers[source.buffer])
+        return found
 
     def _fence(self, op: Operation) -> None:
         """The fence is a thread's own (PTX ISA, membar / fence.proxy): barriers hand its effect to the others."""
@@ -417,6 +460,9 @@ class Synchronization:
         for inner in inside:
             if isinstance(inner, tileas.CopyOp) and inner.buffer in self._buffers:
                 self._before_loads(Place(op), self._buffers[inner.buffer])
+        for dot in (inner for inner in op.walk() if inner.name == _ASYNC_DOT):
+            for buffer in self._read_in_place(dot):
+                self._before_loads(Place(op), buffer)
         self._time += 1
         for inner in inside:
             if isinstance(inner, _MEMORY):
@@ -480,6 +526,13 @@ _RULES: dict[type[Operation], Callable[[Synchronization, Any], None]] = {
     scf.IfOp: Synchronization._if,
     scf.WhileOp: Synchronization._while,
 }  # fmt: skip
+
+
+_BY_NAME: dict[str, Callable[[Synchronization, Any], None]] = {
+    _ASYNC_DOT: Synchronization._async_dot,
+    "nv_tileas.async.future_wait": Synchronization._future_wait,
+    _FENCE_PROXY: Synchronization._fence_proxy,
+}
 
 
 def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, bool]], carried: bool) -> None:

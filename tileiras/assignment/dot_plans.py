@@ -62,22 +62,38 @@ def fma_block(m: int, n: int, num_warps: int) -> FmaBlock:
 
 class DotPlan(NamedTuple):
     """How a dot runs: an atom's name in the target tables, and the layouts of A, B, the accumulator, and of the scales
-    of a block-scaled one."""
+    of a block-scaled one; `exchanged`: the instruction's A is the transposed B.  `reason`: why it is not wgmma."""
 
     atom: str
     a: LinearLayout
     b: LinearLayout
     c: LinearLayout
     scales: tuple[LinearLayout, ...] = ()
+    exchanged: bool = False
+    reason: str = ""
 
 
 class DotPlans:
-    """The plan of every dot of a function, made on first use."""
+    """The plan of every dot of a function, made on first use.
 
-    def __init__(self, target: Target, num_warps: int) -> None:
+    `func` is asked for how its accesses walk memory, where a target has wgmma; without it no dot gets that.
+    """
+
+    def __init__(self, target: Target, num_warps: int, func: aa.FuncOp | None = None) -> None:
         self.target = target
         self._num_warps = num_warps
         self._plans: dict[aa.Dot, DotPlan] = {}
+        self._warpgroups = None
+        if func is not None and target.has("wgmma"):
+            # Loaded for such targets only.
+            from .warpgroup_dots import WarpgroupDots, memory_layouts
+
+            occupancy = func.kernel_spec.occupancy or 1
+            self._warpgroups = WarpgroupDots(target, num_warps, occupancy, lambda: memory_layouts(func, num_warps))
+
+    def refuse_warpgroups(self, op: aa.Dot, reason: str) -> None:
+        """Has warps, and no warpgroups, execute a dot."""
+        self._plans[op] = self._make_plain(op)._replace(reason=reason)
 
     def plan(self, op: aa.Dot) -> DotPlan:
         found = self._plans.get(op)
@@ -112,8 +128,8 @@ class DotPlans:
             return DotPlan(atom.name, *mma_layouts(atom, m, n, depth, warps, batch), scales)
         plain = self.run_atom(op)
         if plain is None:
-            name, a, b, c, _ = self._fma(m, n, depth, batch)
-            return DotPlan(name, a, b, c, fma_operands(c, runs))
+            found = self._fma(m, n, depth, batch)
+            return found._replace(scales=fma_operands(found.c, runs))
         warps = split_warps(self._num_warps, (m, n), plain.c.shape)
         a, b, c = mma_layouts(plain, m, n, depth, warps, batch)
         return DotPlan(plain.name, a, b, c, fma_operands(c, runs))
@@ -121,6 +137,16 @@ class DotPlans:
     def _make(self, op: aa.Dot) -> DotPlan:
         if isinstance(op, aa.BlockScaledMmaOp):
             return self._make_scaled(op)
+        if self._warpgroups is None:
+            return self._make_plain(op)
+        why: list[str] = []
+        found = self._warpgroups.plan(op, why)
+        if found is None:
+            return self._make_plain(op)._replace(reason=why[-1] if why else "")
+        return DotPlan(found.atom.name, found.a, found.b, found.c, exchanged=found.exchanged)
+
+    def _make_plain(self, op: aa.Dot) -> DotPlan:
+        """What threads or warps do by themselves."""
         a, c = op.a.type, op.c.type
         batch = c.shape[0] if c.rank == 3 else None
         m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]

@@ -10,6 +10,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, BlockArgument, ConversionRewriter, Operation, TensorType, Value
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import encode, with_layout
+from tileiras.layout.linear_layout import SHARED_DIMS
 
 from .propagation import LayoutAssignment
 
@@ -57,6 +58,8 @@ class Layouts:
 
     def _make(self, old: Value, layout: LinearLayout) -> Value:
         new = self.rewriter.value(old)
+        if isinstance(new, Rematerializable) and layout.dims == SHARED_DIMS:
+            new = self.concrete(old)  # from registers it goes to shared memory
         if isinstance(new, Rematerializable):
             return self._rematerialize(old.defining_op, layout)
         if new.type.encoding is encode(layout):

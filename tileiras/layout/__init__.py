@@ -7,6 +7,7 @@ from tileiras.layout.constructors import (
     row_major_shared,
     scale_layouts,
     swizzled_shared,
+    warpgroup_layouts,
 )
 from tileiras.layout.linear_layout import LinearLayout
 
@@ -18,4 +19,5 @@ __all__ = [
     "row_major_shared",
     "scale_layouts",
     "swizzled_shared",
+    "warpgroup_layouts",
 ]

@@ -21,7 +21,12 @@ runs.  What needs more goes through them in rounds."""
 
 def aligned(size: int) -> int:
     """Where the next area may begin, behind `size` bytes."""
-    return -(-size // AREA_ALIGNMENT) * AREA_ALIGNMENT
+    return aligned_to(size, AREA_ALIGNMENT)
+
+
+def aligned_to(size: int, alignment: int) -> int:
+    """Where an area of this alignment may begin, behind `size` bytes."""
+    return -(-size // alignment) * alignment
 
 
 def stored_bits(type: FloatType | IntegerType) -> int:

@@ -85,7 +85,8 @@ class ScaledMmaAtom(MmaAtom, Protocol):
 def _tile_fragment(
     fragment: Fragment, shape: Sequence[int], warp_axes: Sequence[int | None], rep_order: Sequence[int]
 ) -> LinearLayout:
-    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates), then registers in `rep_order`.
+    """The fragment repeated over a tile: warp bits along `warp_axes` (None replicates) behind those of the fragment,
+    then registers in `rep_order`.
 
     A third, leading tile dimension is a batch and is held in registers.
     """
@@ -104,7 +105,7 @@ def _tile_fragment(
             bases[name].append(probe.flatten(coordinates) if inside else 0)
     for axis, size in enumerate(sizes):
         tiler.used[axis] = log2_exact(min(size, shape[axis]))
-    bases["warp"] = []
+    bases.setdefault("warp", [])
     for axis in warp_axes:
         bases["warp"] += [0] if axis is None else tiler.take(batch + axis, 2)
     for axis in rep_order:
@@ -129,6 +130,18 @@ def mma_layouts(
     b = _tile_fragment(atom.b, (*lead, k, n), [None] * along_m + [1] * along_n, (1, 0))
     c = _tile_fragment(atom.c, (*lead, m, n), [0] * along_m + [1] * along_n, (1, 0))
     return a, b, c
+
+
+def warpgroup_layouts(
+    atom: MmaAtom, m: int, n: int, k: int, groups: tuple[int, int]
+) -> tuple[LinearLayout | None, LinearLayout]:
+    """Layouts of A [m, k], None unless A is in registers, and of C [m, n] when `groups` = (along m, along n)
+    warpgroups run `atom`.  A is replicated over the warpgroups along n."""
+    along_m, along_n = log2_exact(groups[0]), log2_exact(groups[1])
+    c = _tile_fragment(atom.c, (m, n), [0] * along_m + [1] * along_n, (1, 0))
+    if not hasattr(atom.a, "bases"):
+        return None, c
+    return _tile_fragment(atom.a, (m, k), [0] * along_m + [None] * along_n, (1, 0)), c
 
 
 def scale_layouts(

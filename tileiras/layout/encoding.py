@@ -8,13 +8,15 @@ from typing import Any
 from tileiras.dialects.nv_tileas import LinearLayoutAttr, PermuteOp, SharedLayoutAttr
 from tileiras.ir import TensorType
 
-from .linear_layout import LinearLayout
+from .linear_layout import SHARED_DIMS, LinearLayout
 
 
 @lru_cache(maxsize=4096)
-def encode(layout: LinearLayout) -> LinearLayoutAttr:
-    """The encoding attribute of a distributed layout."""
+def encode(layout: LinearLayout) -> LinearLayoutAttr | SharedLayoutAttr:
+    """The encoding attribute of a distributed layout, or of one of shared memory."""
     bases = layout.to_coordinates()
+    if layout.dims == SHARED_DIMS:
+        return SharedLayoutAttr(bases["offset"])
     return LinearLayoutAttr(*(bases.get(dim, ()) for dim in ("register", "lane", "warp", "block")))
 
 
@@ -22,6 +24,8 @@ def encode(layout: LinearLayout) -> LinearLayoutAttr:
 def layout_of(type: TensorType) -> LinearLayout:
     """The layout of a tensor type of nv_tileas."""
     encoding = type.encoding
+    if isinstance(encoding, SharedLayoutAttr):
+        return LinearLayout.from_coordinates({"offset": encoding.offset}, type.shape)
     assert isinstance(encoding, LinearLayoutAttr), f"{type} has no layout"
     bases = {dim: getattr(encoding, dim) for dim in ("register", "lane", "warp")}
     if encoding.block:
@@ -39,6 +43,11 @@ def held_layout(type: Any, warps: int) -> LinearLayout:
 def with_layout(type: TensorType, layout: LinearLayout) -> TensorType:
     """The tensor type with this layout."""
     return type.with_encoding(encode(layout))
+
+
+def is_in_shared(type: Any) -> bool:
+    """Whether values of a type lie in shared memory, where asynchronous dots read them."""
+    return isinstance(type, TensorType) and isinstance(type.encoding, SharedLayoutAttr)
 
 
 @lru_cache(maxsize=1024)

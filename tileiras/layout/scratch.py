@@ -18,7 +18,7 @@ from tileiras.dialects.llvm.layout import SHARED
 from tileiras.ir import Operation, TensorType, Value, element_type_of
 from tileiras.layout.arena import stored_bits
 from tileiras.layout.constructors import replicated
-from tileiras.layout.encoding import broadcast_layout, held_layout, layout_of, renamed_layout
+from tileiras.layout.encoding import broadcast_layout, held_layout, is_in_shared, layout_of, renamed_layout
 from tileiras.layout.linear_layout import LinearLayout
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets import TARGETS, find_copy_atom
@@ -182,10 +182,13 @@ def stores_matrices(gpu: str) -> bool:
 
 
 def _convert_layout(op: Any, warps: Warps) -> Iterator[Exchange]:
-    return warps.converted(layout_of(op.operand.type), layout_of(op.result.type), op.result.type)
+    if not is_in_shared(op.result.type):
+        yield from warps.converted(layout_of(op.operand.type), layout_of(op.result.type), op.result.type)
 
 
 def _rename(op: Any, warps: Warps) -> Iterator[Exchange]:
+    if is_in_shared(op.result.type):
+        return iter(())
     return warps.converted(renamed_layout(op), layout_of(op.result.type), op.result.type)
 
 

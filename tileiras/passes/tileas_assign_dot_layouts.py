@@ -1,4 +1,8 @@
-"""`tileas-assign-dot-layouts`: an atom for every dot, and the layouts in which it takes its operands."""
+"""`tileas-assign-dot-layouts`: an atom for every dot, and the layouts in which it takes its operands.
+
+`warpgroups` says whether dots may be asynchronous ones of warpgroups (wgmma).  Their accumulators must not move between
+registers, as they do where LLVM does not optimise.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ class AssignDotLayouts(FunctionPass):
     establishes = "`atom` and `operand_layouts` on every dot"
     keeps = "types, other operations"
 
+    warpgroups: bool = True
+
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
         from tileiras.dialects import nv_tileas as tileas
 
@@ -28,4 +34,4 @@ class AssignDotLayouts(FunctionPass):
             # Loaded for such kernels only.
             from tileiras.assignment.dots import assign_dot_layouts
 
-            assign_dot_layouts(dots, func, gpu, context.engine)
+            assign_dot_layouts(dots, func, gpu, context.engine, self.warpgroups)

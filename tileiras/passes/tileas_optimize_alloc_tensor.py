@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class OptimizeAllocTensor(FunctionPass):
     name = "tileas-optimize-alloc-tensor"
-    requires = "SCHEDULED"
+    requires = "ASYNCHRONOUS"
     leaves = "ALLOCATED"
     needs = "layouts; all buffers and conversions, where they will be"
     establishes = (

@@ -21,6 +21,8 @@ class SliceDots(FunctionPass):
     establishes = "loops over K around dots with large operands"
     keeps = "values, the order of additions"
 
+    warpgroups: bool = True
+
     def verify_input(self, op: Operation, context: PassContext) -> None:
         check_num_warps(self.name, op, context)
 
@@ -33,4 +35,4 @@ class SliceDots(FunctionPass):
             from tileiras.assignment.dot_plans import DotPlans
             from tileiras.slicing.dot_k_slices import slice_dots
 
-            slice_dots(func, warps, DotPlans(gpu, warps), context.engine)
+            slice_dots(func, warps, DotPlans(gpu, warps, func if self.warpgroups else None), context.engine)

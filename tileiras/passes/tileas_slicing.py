@@ -20,6 +20,8 @@ class Slicing(FunctionPass):
     establishes = "loops over slices of tiles that take too many registers"
     keeps = "values, the order of writes"
 
+    warpgroups: bool = True
+
     def verify_input(self, op: Operation, context: PassContext) -> None:
         check_num_warps(self.name, op, context)
 
@@ -32,4 +34,4 @@ class Slicing(FunctionPass):
             from tileiras.assignment.dot_plans import DotPlans
             from tileiras.slicing.tile_slices import slice_tiles
 
-            slice_tiles(func, warps, DotPlans(gpu, warps), context.engine)
+            slice_tiles(func, warps, DotPlans(gpu, warps, func if self.warpgroups else None), context.engine)

@@ -12,7 +12,8 @@ from tileiras.dialects.llvm.layout import SHARED
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.dialects.nv_tileas import ScratchAttr
 from tileiras.ir import ArrayAttr, Block, IntegerAttr, Operation, TensorType, Value, element_type_of, i32
-from tileiras.layout.arena import AREA_ALIGNMENT, SCRATCH_LIMIT, aligned
+from tileiras.layout.arena import AREA_ALIGNMENT, ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
+from tileiras.layout.encoding import is_in_shared
 from tileiras.layout.scratch import EXCHANGING, Conversion, Exchange, Slice, Warps, exchanges
 from tileiras.targets import Target
 
@@ -166,7 +167,7 @@ class _Arena:
         return max((self._floor, *self._ends.values()))
 
     def _allocate(self, op: Any, size: int) -> None:
-        start = aligned(self._behind_buffers())
+        start = aligned_to(self._behind_buffers(), _alignment(op))
         op.attributes["offset"] = IntegerAttr(start, i32)
         self._ends[op.results[0]] = self._reserved = self._top = start + size
         self._take(op, start + size)
@@ -254,6 +255,15 @@ class _Arena:
 
 def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
     op.attributes[tileas.SCRATCH] = ArrayAttr(areas)
+
+
+def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
+    """Of a buffer: warpgroup instructions find the rows of a swizzle by bits of the address."""
+    if isinstance(op, tileas.AllocTensorOp):
+        for user in op.result.users:
+            if isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type):
+                return ARENA_ALIGNMENT
+    return AREA_ALIGNMENT
 
 
 def shared_bytes(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:

@@ -10,8 +10,15 @@ from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Block, Operation, Pure, TensorType, Value
-from tileiras.layout.encoding import layout_of
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, registers_per_thread
+from tileiras.layout.encoding import is_in_shared, layout_of
+from tileiras.targets import (
+    MMA_ATOMS,
+    SCALED_MMA_ATOMS,
+    Target,
+    find_copy_atom,
+    known_mma_atom,
+    registers_per_thread,
+)
 
 from .limits import BESIDE_REMATERIALIZED, BESIDE_TILES, threads_of
 
@@ -20,14 +27,16 @@ if TYPE_CHECKING:
 
 _MOVED = (*tileas.DOTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
 
+IN_FLIGHT = "nv_tileas.in_flight"
+
 _UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
 """Made of fewer registers than elements."""
 
 
 def words(value: Value) -> int:
     """32-bit registers of a thread's fragment of a tensor; 0 for scalars, truth values and what takes few."""
-    type = value.type
-    if not isinstance(type, TensorType) or type.encoding is None:
+    type = getattr(value.type, "tile", value.type) if getattr(value.type, "name", "") == IN_FLIGHT else value.type
+    if not isinstance(type, TensorType) or type.encoding is None or is_in_shared(type):
         return 0
     width = getattr(type.element_type, "width", 64)
     count = layout_of(type).registers
@@ -197,7 +206,7 @@ def _unchanging(op: Operation) -> int:
 def _beside_tiles(op: tileas.Dot) -> int:
     """Registers that a dot takes beside its result: fragments of two steps, and where each run of K is scaled by
     itself, its scales, and for each element its sum and the two numbers that this is multiplied by."""
-    atom = MMA_ATOMS.get(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
+    atom = known_mma_atom(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
     if atom is None:
         return 0
     depth = op.a.type.shape[-1]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
-from tileiras.layout.arena import SCRATCH_LIMIT, aligned, stored_bits
+from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to, stored_bits
 from tileiras.layout.convert import plan_conversion
-from tileiras.layout.encoding import layout_of
+from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.reduce import plan_reduction
 from tileiras.layout.shared import SharedPlan, plan_shared
 from tileiras.targets import Target
@@ -59,15 +60,48 @@ def ring_bytes(loop: scf.ForOp) -> int:
 
 def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
     """Bytes left to operations of a loop that need shared memory for themselves, without those that are `gone`."""
-    users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in gone]
+    users = [op for op in loop.walk() if isinstance(op, SCRATCH_USERS) and op not in gone and not _is_put_there(op)]
+    residents = resident_bytes(loop, gone)
     if not users:
-        return 0
+        return residents
     least, most = SCRATCH_BYTES
-    return min(most, max(least, *(conversion_bytes(op) for op in users if isinstance(op, tileas.ConvertLayoutOp)), 0))
+    converts = (op for op in users if isinstance(op, tileas.ConvertLayoutOp))
+    return residents + min(most, max(least, *map(conversion_bytes, converts), 0))
+
+
+def _is_put_there(op: Any) -> bool:
+    """Whether a tile goes to shared memory and stays there."""
+    return isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type)
+
+
+def resident_bytes(loop: Any, gone: Collection[Operation] = ()) -> int:
+    """Bytes of the tiles that lie in shared memory while a loop runs, without those that are `gone`: their buffers are
+    yet to be made."""
+    func = loop
+    while func.parent_op is not None and not isinstance(func, aa.FuncOp):
+        func = func.parent_op
+    found = (op for op in func.walk() if _is_put_there(op) and op not in gone)
+    return sum(resident_size(op) for op in found if loop.is_ancestor_of(op) or _lives_at(op, loop))
+
+
+def resident_size(op: Any) -> int:
+    """Bytes of the buffer for a tile that goes to shared memory and stays there."""
+    type = op.result.type
+    return aligned_to(type.num_elements * type.element_type.width // 8, ARENA_ALIGNMENT)
+
+
+def _lives_at(op: Any, loop: Any) -> bool:
+    place = op.parent.find_ancestor_op(loop)
+    if place is None or not op.is_before_in_block(place):
+        return False
+    ends = (op.parent.find_ancestor_op(user) for user in op.result.users)
+    return any(end is not None and not end.is_before_in_block(place) for end in ends)
 
 
 def conversion_bytes(op: tileas.ConvertLayoutOp) -> int:
     """What a conversion of layout takes of shared memory when it is made at once."""
+    if _is_put_there(op):
+        return resident_size(op)
     element = op.result.type.element_type
     layouts = (layout_of(v.type) for v in (op.operand, op.result))
     plan = plan_conversion(*layouts, stored_bits(element))

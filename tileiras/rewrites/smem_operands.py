@@ -21,7 +21,6 @@ from tileiras.dialects.arith.build import integer
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.layout.staging import buffer_offsets
 from tileiras.named_tuple import NamedTuple
 from tileiras.resources.registers import exceeds, lacks, words
 from tileiras.resources.shared_memory import (
@@ -32,7 +31,7 @@ from tileiras.resources.shared_memory import (
     shared_budget,
     takes_rounds,
 )
-from tileiras.schedule.staging import buffer_type, erase_unused, read_in, start_copy
+from tileiras.schedule.staging import buffer_type, erase_unused, read_in, stage_offsets, start_copy
 from tileiras.targets import CopyAtom, Target, find_copy_atom
 
 
@@ -182,9 +181,8 @@ def _resident(load: tileas.Load, atom: CopyAtom, in_loops: bool = True) -> Resid
             return None
         dots += found
     type = load.data.type
-    readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves))
-    offsets = buffer_offsets(layout_of(type), vector, readers, type.element_type.width)
-    return Resident(load, tuple(leaves), tuple(dots), offsets)
+    offsets = stage_offsets(layout_of(type), vector, leaves, type.element_type.width)
+    return None if offsets is None else Resident(load, tuple(leaves), tuple(dots), offsets)
 
 
 def _only_renamed(value: Value, converts: set[Operation]) -> bool:
@@ -218,6 +216,8 @@ def _keep(found: list[Resident], atom: CopyAtom) -> None:
         start_copy(builder, load, buffer, stage, load.token, atom)
         builder.insert(tileas.AsyncCommitGroupOp())
         wait = builder.insert(tileas.AsyncWaitOp(pending=IntegerAttr(0, i32), result_token=aa.MemTokenType()))
+        if any(leaf.in_place for leaf in resident.leaves):
+            builder.insert(tileas.FenceProxyOp())
         load.result_token.replace_all_uses_with(wait.results[0])
         buffers.append(buffer)
         for leaf in resident.leaves:

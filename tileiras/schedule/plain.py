@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.analysis.copied_loads import loads_of
+from tileiras.analysis.dots_in_flight import carried_in_flight
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -29,6 +30,9 @@ from .staging import StagedLoad, staged_load
 
 DEFAULT_STAGES = 3
 MAX_STAGES = 8
+
+STAGES_IN_FLIGHT = 3
+"""Fewest with which dots can be under way at the end of an iteration: theirs, the next one's, one on its way."""
 
 
 class Outcome(NamedTuple):
@@ -171,7 +175,14 @@ class _Scheduler:
             self._say(loop, "Failed to pipeline loop")
             self._as_written(loop, "no shared memory is left")
             return False
+        # A dot under way reads its tiles for an iteration longer: a stage more keeps as many copies ahead of it.
+        in_flight = any(leaf.in_place for each in staged for leaf in each.leaves) and bool(carried_in_flight(loop))
+        if in_flight and not self._stages:
+            known = trip_count(loop)
+            wanted = wanted + 1 if known is None else min(wanted + 1, known)
         number = min(wanted, fitting)
+        if in_flight and number >= STAGES_IN_FLIGHT:
+            loop.attributes[tileas.DOTS_IN_FLIGHT] = UnitAttr()
         if number < wanted:
             self._say(loop, f"{number} pipeline stages instead of {wanted}: no shared memory is left")
         if self._remarks is not None:

@@ -74,9 +74,25 @@ def staged_load(load: tileas.Load, loop: scf.ForOp, atom: CopyAtom, why: list[st
     leaves = tuple(leaves_of(load.data, loop.body.block))
     if not feeds_dot(load, leaves):
         return refused(why, "its elements do not go through shared memory to a dot")
-    readers = dict.fromkeys(leaf.layout for leaf in leaves)
-    offsets = buffer_offsets(writer, vector, tuple(readers), element.width)
+    offsets = stage_offsets(writer, vector, leaves, element.width)
+    if offsets is None:
+        return refused(why, "dots read its tile in shared memory in different layouts")
     return StagedLoad(load, writer, leaves, offsets, tokens)
+
+
+def stage_offsets(
+    writer: LinearLayout, vector: tuple[int, ...], leaves: Sequence[Leaf], element_bits: int
+) -> tuple[int, ...] | None:
+    """The layout of a buffer that copies of `vector` fill and all leaves read; None when there is none for all.
+
+    A dot that reads the tile in place says the layout.
+    """
+    readers = tuple(dict.fromkeys(leaf.layout for leaf in leaves if not leaf.in_place)) or (writer,)
+    in_place = {leaf.layout.bases("offset") for leaf in leaves if leaf.in_place}
+    if not in_place:
+        return buffer_offsets(writer, vector, readers, element_bits)
+    offsets = in_place.pop()
+    return None if in_place or offsets[: len(vector)] != vector else offsets
 
 
 def addresses_follow(load: tileas.Load, loop: scf.ForOp) -> bool:

@@ -24,11 +24,11 @@ from tileiras.resources.limits import BESIDE_TILES, WHOLE_LIMIT
 from tileiras.resources.shared_memory import shared_budget
 from tileiras.rewrites.large_dots import UNROLLED, accumulates_wider
 from tileiras.targets import (
-    MMA_ATOMS,
     SCALED_MMA_ATOMS,
     UNIVERSAL_FMA,
     Target,
     find_copy_atom,
+    known_mma_atom,
     registers_per_thread,
 )
 
@@ -165,7 +165,7 @@ class _Sizes:
     def _atom_depth(self, op: aa.DotOp) -> int:
         """The depth of a step."""
         name = self._dots.plan(op).atom
-        atom = MMA_ATOMS.get(name) or SCALED_MMA_ATOMS.get(name)
+        atom = known_mma_atom(name) or SCALED_MMA_ATOMS.get(name)
         depth = 1 if atom is None else atom.shape[2]
         return max(depth, op.block) if isinstance(op, aa.BlockScaledMmaOp) else depth
 

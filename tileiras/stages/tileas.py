@@ -28,6 +28,7 @@ from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
 from tileiras.passes.tileas_legalize_scaled_dot import LegalizeScaledDot
 from tileiras.passes.tileas_lower_occupancy import LowerOccupancy
 from tileiras.passes.tileas_mark_short_loops import MarkShortLoops
+from tileiras.passes.tileas_materialize_async import MaterializeAsync
 from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
 from tileiras.passes.tileas_plan_cta import PlanCta
@@ -85,6 +86,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(UnspecializedPipeline, "makes of every loop what its schedule says", {}, True, True),
     # What may use only what schedules have left over.
     Decision(SharedMemoryOperands, "operands whose loads found no room in a ring", IN_LOOPS, True, True),
+    Decision(MaterializeAsync, "waits depend on what is in flight around loops; buffers come before what is left over"),
     Decision(SpillLoopCarried, "counts registers when all operands are where they will be", {}, True, True),
     Decision(SharedMemoryOperands, "behind the loops, whose rings are gone there", OUTSIDE_LOOPS, True, True),
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
@@ -135,6 +137,8 @@ def _pass(row: Decision, options: StageOptions) -> Pass:
     fields = row.made.options()
     given: dict[str, Any] = dict(row.options)
     given.update((field, value) for field, name in GIVEN.items() if field in fields and (value := options[name]))
+    if "warpgroups" in fields and options.opt_level == 0:
+        given["warpgroups"] = False
     if row.made is GenerateSchedule and not _schedules(options):
         given["serial"] = True
     elif row.made is GenerateSchedule and options.pipeline_strategy == "warp-specialize":

@@ -23,6 +23,8 @@ _LAZY = {
     "element_name": "atoms.choice",
     "find_mma_atoms": "atoms.choice",
     "find_scaled_mma_atom": "atoms.choice",
+    "find_warpgroup_atom": "atoms.choice",
+    "known_mma_atom": "atoms.choice",
     "mma_atom": "atoms.choice",
     "product_types": "atoms.choice",
     "scaled_mma_atom": "atoms.choice",

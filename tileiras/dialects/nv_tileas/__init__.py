@@ -35,6 +35,7 @@ from .ops import (
     CLUSTER_CTAS,
     COUNTERPARTS,
     DOTS,
+    DOTS_IN_FLIGHT,
     FIRST_CTA,
     LOOP_SCHEDULE,
     MIN_CTAS,
@@ -109,8 +110,10 @@ from .ops import (
 
 _LAZY = {
     "AgentSwitchOp": "agents",
+    "AsyncDotOp": "async_dots",
     "BulkLoadOp": "pipes",
     "BulkStoreOp": "pipes",
+    "CommitDotsOp": "async_dots",
     "ConsumeOneOp": "pipes",
     "ConsumerKindAttr": "pipes",
     "ConsumerReadOp": "pipes",
@@ -118,8 +121,12 @@ _LAZY = {
     "ConsumerTokenType": "pipes",
     "ConsumerWaitOp": "pipes",
     "CreateIteratorOp": "pipes",
+    "CreateNoneOp": "async_dots",
     "CreatePipelineOp": "pipes",
+    "FenceProxyOp": "async_dots",
+    "FutureWaitOp": "async_dots",
     "GetStageOp": "pipes",
+    "InFlightType": "async_dots",
     "IncIterOp": "pipes",
     "PipelineIteratorType": "pipes",
     "ProduceOneOp": "pipes",
@@ -128,8 +135,9 @@ _LAZY = {
     "ProducerKindAttr": "pipes",
     "ProducerTokenType": "pipes",
     "ProducerWriteOp": "pipes",
+    "ToAsyncOp": "async_dots",
 }
-"""What only text has that somebody wrote, and its file: loaded when one of them is used."""
+"""What few kernels have, and its file: loaded when one of them is used."""
 
 __getattr__ = lazy_names(__name__, globals(), _LAZY)
 
@@ -149,6 +157,7 @@ __all__ = [
     "Access",
     "Dot",
     "Load",
+    "DOTS_IN_FLIGHT",
     "VIEW_LIKE",
     "NAMED_BARRIERS",
     "RUNS_AHEAD",

@@ -312,7 +312,8 @@ class StoreTensorOp(Operation):
 
 class CopyOp(Operation):
     """The tile in one stage of a buffer, in registers; or a slice of it, `slice` of the parts of the result's extent
-    along the one dimension in which the result is smaller."""
+    along the one dimension in which the result is smaller.  A result with the buffer's own layout stays where it is,
+    for dots that read it there."""
 
     name = "nv_tileas.copy"
     traits = (MemoryRead,)
@@ -342,5 +343,8 @@ class CopyOp(Operation):
                 raise VerifyError(f"expects the number of a slice as i32, got {self.slice.type}")
             if not _parts(tile, type):
                 raise VerifyError(f"expects a part of {tile} along one dimension, got {type}")
-        if not isinstance(type.encoding, LinearLayoutAttr):
+        if isinstance(type.encoding, SharedLayoutAttr):
+            if type is not tile:
+                raise VerifyError(f"expects {tile}, which is what lies there, got {type}")
+        elif not isinstance(type.encoding, LinearLayoutAttr):
             raise VerifyError("fails to assign layout")

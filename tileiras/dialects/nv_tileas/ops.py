@@ -16,6 +16,7 @@ from tileiras.ir import (
     Pure,
     TensorType,
     TypedAttribute,
+    UnitAttr,
     VerifyError,
     attribute,
     i32,
@@ -24,6 +25,7 @@ from tileiras.ir import (
 )
 
 from .attributes import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, ScratchAttr
+from .buffers import SharedLayoutAttr
 
 COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
 """nv_tileaa operation -> the nv_tileas operation of the same name."""
@@ -37,6 +39,10 @@ LOOP_SCHEDULE = "nv_tileas.loop_schedule"
 
 RUNS_AHEAD = "nv_tileas.runs_ahead"
 """Discardable unit attribute of a load of a loop with a schedule: it is for later iterations."""
+
+DOTS_IN_FLIGHT = "nv_tileas.dots_in_flight"
+"""Discardable unit attribute of a loop with a schedule: its dots may be in flight when the next iteration begins, whose
+copies do not overwrite what they read."""
 
 NO_ROOM = "nv_tileas.no_room"
 """Discardable unit attribute of a load that could run ahead but for shared memory."""
@@ -335,6 +341,7 @@ class DotOp(aa.DotOp):
     name = "nv_tileas.dot"
     atom = attribute(MmaAtomAttr, optional=True)
     operand_layouts = attribute(ArrayAttr, optional=True)
+    exchanged = attribute(UnitAttr, "the instruction's A is the transposed B", optional=True)
 
 
 @_counterpart
@@ -351,7 +358,7 @@ DOTS = (DotOp, BlockScaledMmaOp)
 
 
 class ConvertLayoutOp(Operation):
-    """The same tensor held by other threads or registers."""
+    """The same tensor held by other threads or registers, or put into shared memory."""
 
     name = "nv_tileas.convert_layout"
     traits = (Pure, AllShapesMatch("operand", "result"))
@@ -364,7 +371,8 @@ class ConvertLayoutOp(Operation):
         if source.element_type is not target.element_type:
             raise VerifyError(f"expects one element type, but got {source.element_type} and {target.element_type}")
         for type in (source, target):
-            if not isinstance(type.encoding, LinearLayoutAttr):
+            kinds = LinearLayoutAttr if type is source else (LinearLayoutAttr, SharedLayoutAttr)
+            if not isinstance(type.encoding, kinds):
                 raise VerifyError("missing source layout" if type is source else "fails to assign layout")
 
 

@@ -69,6 +69,10 @@ _LAZY = {
     "ShflOp": "synchronization",
     "SyncWarpOp": "synchronization",
     "VoteSyncOp": "synchronization",
+    "WgmmaCommitGroupOp": "warpgroup",
+    "WgmmaFenceOp": "warpgroup",
+    "WgmmaMmaAsyncOp": "warpgroup",
+    "WgmmaWaitGroupOp": "warpgroup",
 }
 """The operations and their files, loaded when one of them is used: a kernel takes few."""
 

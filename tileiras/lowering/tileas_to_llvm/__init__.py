@@ -110,6 +110,11 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "nv_tileas.async.commit_group": "commit_group", "nv_tileas.async.wait": "wait",
         "nv_tileas.store_tensor": "store_tensor", "nv_tileas.copy": "copy",
     },
+    "warpgroup_dot": {
+        "nv_tileas.async.to_async": "to_async", "nv_tileas.async.create_none": "create_none",
+        "nv_tileas.async.dot": "async_dot", "nv_tileas.async.commit_dots": "commit_dots",
+        "nv_tileas.async.future_wait": "future_wait", "nv_tileas.fence_proxy_async": "fence_proxy_async",
+    },
 }  # fmt: skip
 """The files of rules: their operations, and the function `rule(op, args, lowering)` of the file that lowers each.
 

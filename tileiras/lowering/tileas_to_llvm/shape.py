@@ -10,7 +10,7 @@ from tileiras.dialects import llvm
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import IntegerType, Value, i32
 from tileiras.layout import LinearLayout
-from tileiras.layout.encoding import broadcast_layout, renamed_layout
+from tileiras.layout.encoding import broadcast_layout, is_in_shared, renamed_layout
 
 from .function import FunctionLowering
 from .types import points_to_half_bytes, scalar_type
@@ -63,7 +63,7 @@ def rename(op: tileas.PermuteOp | tileas.ViewOp, args: Sequence[Any], lowering: 
     """Views and permutations: the same elements under other coordinates."""
     from .convert_layout import StagedFragment, convert
 
-    if isinstance(args[0], StagedFragment):
+    if isinstance(args[0], StagedFragment) or is_in_shared(op.result.type):
         return args  # in the result's layout already
     return convert(args[0], renamed_layout(op), lowering.layout(op.result), lowering)
 

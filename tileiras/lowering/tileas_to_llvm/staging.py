@@ -12,7 +12,7 @@ from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Value, VerifyError, element_type_of, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.convert import Condition
-from tileiras.layout.encoding import layout_of, offsets_of
+from tileiras.layout.encoding import is_in_shared, layout_of, offsets_of
 from tileiras.layout.shared import SharedAccess
 from tileiras.layout.staging import in_whole, load_access, part_of, slice_columns, store_access
 from tileiras.named_tuple import NamedTuple
@@ -204,9 +204,11 @@ def store_tensor(op: tileas.StoreTensorOp, args: Sequence[Any], lowering: Functi
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
 
 
-def copy(op: tileas.CopyOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
+def copy(op: tileas.CopyOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment] | list[Place]:
     if op.buffer.type.is_of_registers:
         return _load_own(op, lowering)
+    if is_in_shared(op.result.type):
+        return [stage_place(lowering.value(op.buffer), lowering.value(op.stage), lowering)]
     layout = lowering.layout(op.result)
     tile = op.buffer.type.tile
     buffer = lowering.value(op.buffer)

@@ -43,6 +43,9 @@ ROUNDING = {
 }
 """What PTX calls the rounding modes."""
 
+IN_FLIGHT = "nv_tileas.in_flight"
+"""The type of tiles under way; few kernels load its file."""
+
 NATIVE_FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -105,7 +108,15 @@ def fragment_type(type: Type) -> Any:
         return vector_of(element, layout_of(type).registers)
     if type.name == _PIPE_ITERATOR:
         return vector_of(i32, 2)
+    if type.name == IN_FLIGHT:
+        word = in_flight_word(type.tile)
+        return vector_of(word, layout_of(type.tile).registers * type.tile.element_type.width // 32)
     return scalar_type(type)
+
+
+def in_flight_word(tile: TensorType) -> Any:
+    """The type of a register of a tile in flight: wgmma takes accumulators of f32 as such, all else as bits."""
+    return f32 if tile.element_type is f32 else i32
 
 
 def points_to_half_bytes(type: aa.PtrType | TensorType) -> bool:

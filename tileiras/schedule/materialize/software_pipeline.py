@@ -10,6 +10,9 @@ With S stages, the copies of iteration i + S - 1 start in iteration i, into the 
 
 One barrier, at the wait, both publishes what the copies brought and says that all threads have read the stage before
 it is overwritten.  A group is committed in every iteration, copies or not, so that the wait's count is a constant.
+
+Where dots may be under way when the next iteration begins, the stage that iteration i - 1 reads is not free in
+iteration i: copies start for iteration i + S - 2, into the stage that iteration i - 2 has read.
 """
 
 from __future__ import annotations
@@ -71,6 +74,10 @@ class _Pipeline:
         self.staged = staged
         self.stages = stages
         self.atom = atom
+        self.held = 2 if tileas.DOTS_IN_FLIGHT in loop.attributes else 1
+        """Iterations whose stages are not free: this one's, and that of dots under way."""
+        self.ahead = stages - self.held
+        """Iterations that copies run ahead."""
         self.outer = Builder.before(loop)
         self.outer.location = loop.location
         end_no_earlier(self.outer, loop)
@@ -116,7 +123,7 @@ class _Pipeline:
         loop, outer = self.loop, self.outer
         first = self.counter.runs(outer)
         self._start(outer, first, lambda builder: loop.lower_bound, numbers[0])
-        for s in range(1, self.stages - 1):
+        for s in range(1, self.ahead):
             more, ahead = self.counter.later(outer, loop.lower_bound, s)
             exists = binary(outer, arith.AndIOp, first, more)
 
@@ -127,27 +134,36 @@ class _Pipeline:
 
     def _head(self, new: scf.ForOp, read: Value) -> Any:
         """The wait and the copies for a later iteration, at the head of the body: what the iteration before has read,
-        the one before stage `read`, is overwritten."""
+        the one before stage `read`, is overwritten, or the one before that."""
         head = Builder.at_start(new.body.block)
         head.location = self.loop.location
-        pending = IntegerAttr(self.stages - 2, i32)
+        pending = IntegerAttr(self.ahead - 1, i32)
         wait = head.insert(tileas.AsyncWaitOp(pending=pending, result_token=aa.MemTokenType()))
+        if any(leaf.in_place for staged in self.staged for leaf in staged.leaves):
+            head.insert(tileas.FenceProxyOp())
         counter = new.induction_variable
-        exists, ahead = self.counter.later(head, counter, self.stages - 1)
-        write = self._neighbour(head, read, -1)
+        exists, ahead = self.counter.later(head, counter, self.ahead)
+        write = self._neighbour(head, read, -self.held)
         self._start(head, exists, lambda builder: binary(builder, arith.AddIOp, counter, ahead), write)
         return wait
 
     def _neighbour(self, builder: Builder, stage: Value, step: int) -> Value:
-        """The stage before or after this one, going around.  It costs an instruction or three; carried through the
-        loop beside the other, it would cost a register."""
-        last = self.stages - 1
-        if last == 1:
+        """The stage `step` behind or, of negative numbers, before this one, going around.  It costs an instruction or
+        three; carried through the loop beside the other, it would cost a register."""
+        if self.stages == 2:
             return binary(builder, arith.SubIOp, integer(builder, 1), stage)
-        end, start = (last, 0) if step > 0 else (0, last)
-        wraps = compare(builder, "eq", stage, integer(builder, end))
-        moved = binary(builder, arith.AddIOp, stage, integer(builder, step))
-        return builder.insert(arith.SelectOp(wraps, integer(builder, start), moved)).results[0]
+        last = self.stages - 1
+        forward = step % self.stages
+        if forward in (1, last):
+            end, start = (last, 0) if forward == 1 else (0, last)
+            wraps = compare(builder, "eq", stage, integer(builder, end))
+            moved = binary(builder, arith.AddIOp, stage, integer(builder, 1 if forward == 1 else -1))
+            return builder.insert(arith.SelectOp(wraps, integer(builder, start), moved)).results[0]
+        stays = compare(builder, "slt", stage, integer(builder, self.stages - forward))
+        up, down = (
+            binary(builder, arith.AddIOp, stage, integer(builder, by)) for by in (forward, forward - self.stages)
+        )
+        return builder.insert(arith.SelectOp(stays, up, down)).results[0]
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 

@@ -26,13 +26,13 @@ def element_name(type: FloatType | IntegerType, signedness: str | None = None) -
 
 
 def product_types(op: aa.DotOp) -> tuple[str, str, str]:
-    """The names of the element types of A, B and C of a dot, block-scaled or not."""
+    """The names of the element types of A, B and C of a dot, block-scaled or not, under way or not."""
+    types = [getattr(value.type, "tile", value.type).element_type for value in (op.a, op.b, op.c)]
     signs = (getattr(op, name, None) for name in ("signedness_a", "signedness_b"))
     a, b = (
-        element_name(value.type.element_type, None if sign is None else sign.value)
-        for value, sign in zip((op.a, op.b), signs)
+        element_name(type, None if sign is None else sign.value) for type, sign in zip(types, signs)
     )
-    return a, b, element_name(op.c.type.element_type)
+    return a, b, element_name(types[2])
 
 
 UNIVERSAL_FMA = "universal_fma"
@@ -55,9 +55,36 @@ def find_scaled_mma_atom(
     return None
 
 
+WARPGROUP = "wgmma_"
+"""How names of atoms begin that a warpgroup executes."""
+
+
 def mma_atom(name: str) -> MmaAtom:
     """The atom of this name; KeyError when there is none."""
-    return MMA_ATOMS[name]
+    found = known_mma_atom(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def known_mma_atom(name: str) -> MmaAtom | None:
+    """The atom of this name that multiplies without scales, None when there is none."""
+    if not name.startswith(WARPGROUP):
+        return MMA_ATOMS.get(name)
+    from .wgmma import WGMMA_ATOMS  # hundreds of rows, for kernels with such dots only
+
+    return WGMMA_ATOMS.get(name)
+
+
+def find_warpgroup_atom(
+    on: Target, a_type: str, b_type: str, c_type: str, n: int, a_in_registers: bool = False
+) -> MmaAtom | None:
+    """The target's atom of a warpgroup for these element types and `n` columns, None when it has none."""
+    if not on.has("wgmma"):
+        return None
+    from .wgmma import WGMMA_ATOMS, warpgroup_atom_name
+
+    return WGMMA_ATOMS.get(warpgroup_atom_name(a_type, b_type, c_type, n, a_in_registers))
 
 
 def find_mma_atoms(on: Target, a_type: str, b_type: str, c_type: str, m: int, n: int, k: int) -> list[MmaAtom]:
@@ -80,7 +107,7 @@ def _atoms_of(a_type: str, b_type: str, c_type: str) -> list[MmaAtom]:
     return [atom for atom in MMA_ATOMS.values() if (atom.a_type, atom.b_type, atom.c_type) == (a_type, b_type, c_type)]
 
 
-ASYNCHRONOUS = {"tcgen05": "tcgen05.mma", "wgmma": "wgmma.mma_async"}
+ASYNCHRONOUS = {"tcgen05": "tcgen05.mma"}
 """Feature -> dots that are larger than any of this table, for which there are no atoms."""
 
 ASYNCHRONOUS_ROWS = 64

@@ -81,6 +81,15 @@ def _in_shared(shape: tuple[int, int], types: _Types) -> SharedTile:
     return SharedTile(shape, types.bits, types.majors, (0, 32, 64, 128), dict.fromkeys(types.majors, 16))
 
 
+_DEPTHS = {(types.a_type, types.b_type): types.k for types in _TYPES}
+
+
+def warpgroup_atom_name(a_type: str, b_type: str, c_type: str, n: int, a_in_registers: bool) -> str:
+    """The name that a row has, or would have, if there is one."""
+    k = _DEPTHS.get((a_type, b_type), 0)
+    return f"wgmma_m64n{n}k{k}_{c_type}_{a_type}_{b_type}_{'rs' if a_in_registers else 'ss'}"
+
+
 def _row(types: _Types, c_type: str, n: int, a_in_registers: bool) -> MmaAtom:
     m, k = 64, types.k
     a = _a_in_registers(types) if a_in_registers else _in_shared((m, k), types)
@@ -91,7 +100,7 @@ def _row(types: _Types, c_type: str, n: int, a_in_registers: bool) -> MmaAtom:
     if "mn" in types.majors:
         flags += ["{trans_b}"] if a_in_registers else ["{trans_a}", "{trans_b}"]
     return MmaAtom(
-        name=f"wgmma_m{m}n{n}k{k}_{c_type}_{types.a_type}_{types.b_type}_{'rs' if a_in_registers else 'ss'}",
+        name=warpgroup_atom_name(types.a_type, types.b_type, c_type, n, a_in_registers),
         shape=(m, n, k),
         a_type=types.a_type,
         b_type=types.b_type,
@@ -107,8 +116,8 @@ def _row(types: _Types, c_type: str, n: int, a_in_registers: bool) -> MmaAtom:
         queue="wgmma group",
         before=_BEFORE,
         after=_AFTER,
+        op="nvvm.wgmma.mma_async",
         syntax=", ".join(["{d}", "{a}", "{b}", "{scale_d}", *flags]),
-        chosen=False,
     )
 
 

@@ -1,0 +1,206 @@
+"""Dots of warpgroups in the emulator, whose fragments, descriptors and orders are its own, written from the ISA: every
+type, both majors, operands in registers and in shared memory, one and more warpgroups, with several orders of warps."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.kernels.dots import Matmul, attention_like, chained, matmul
+from tests.kernels.views import Kernel, View, tile_type, whole_numbers
+from tileiras.codegen import ptxas, toolkit
+from tileiras.diagnostics import DiagnosticEngine
+from tileiras.sim import EmulationError
+
+GPU = "sm_90"
+SEEDS = (None, 0, 1)
+
+
+def instructions(ptx: str) -> set[str]:
+    """`m64n64k16.f32.f16.f16` and the like, each once."""
+    return set(re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", ptx))
+
+
+def forms(ptx: str) -> set[str]:
+    """Of each instruction, whether A is in shared memory or in registers, and the flags behind the scale of D."""
+    found = re.findall(r"wgmma\.mma_async\S+ \{[^}]*\}, (\{|\w+)[^;]*?, b, ([^;]*);", ptx)
+    return {("registers" if a == "{" else "shared") + " " + flags.partition(", ")[2] for a, flags in found}
+
+
+def check(kernel: Kernel, *shapes: str, **options) -> str:
+    """The kernel has these instructions, ptxas says nothing of them, and it is right; its PTX."""
+    artifact = kernel.compiled(GPU, **options)
+    assert instructions(artifact.text) == set(shapes)
+    assert "mma.sync" not in artifact.text
+    for seed in SEEDS:
+        kernel.emulated(artifact, seed)
+    if toolkit.find_program("ptxas") is not None:
+        engine = DiagnosticEngine()
+        ptxas.assemble(artifact.text, GPU, engine=engine)
+        # C75xx: ptxas has one instruction wait for the other, or puts in a wait of its own.
+        assert [d.message for d in engine.diagnostics] == []
+    return artifact.text
+
+
+TYPES = [
+    ("f16", "f32", "k16.f32.f16.f16", 64),
+    ("f16", "f16", "k16.f16.f16.f16", 64),
+    ("bf16", "f32", "k16.f32.bf16.bf16", 64),
+    ("f8E4M3FN", "f32", "k32.f32.e4m3.e4m3", 64),
+    ("f8E5M2", "f32", "k32.f32.e5m2.e5m2", 64),
+    ("f8E4M3FN", "f16", "k32.f16.e4m3.e4m3", 64),
+    ("i8", "i32", "k32.s32.s8.s8.satfinite", 64),
+]
+
+
+@pytest.mark.parametrize(("operand", "accumulator", "row", "k"), TYPES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("m", "n"), [(64, 64), (128, 32), (64, 256), (128, 128)])
+def test_types_and_shapes(operand, accumulator, row, k, m, n):
+    kernel = matmul((m, n, k), operand, accumulator, steps=3, b_by_columns=True)
+    columns = n if m == 128 or n == 64 else n // 2
+    check(kernel, f"m64n{columns}{row}")
+
+
+@pytest.mark.parametrize("span", [16, 32, 64, 128])
+@pytest.mark.parametrize("b_by_columns", [False, True])
+def test_every_swizzle_along_k_and_along_n(span, b_by_columns):
+    """The contiguous dimension of B has these bytes; without a swizzle 16 of them along N."""
+    if b_by_columns and span == 16:
+        pytest.skip("an instruction takes 32 bytes along K")
+    elements = span // 2
+    n, k = (32, elements) if b_by_columns else (elements, 32)
+    if n == 8:
+        # Eight columns leave the threads of four warps fewer elements than a copy has.
+        kernel = matmul((256, n, 64), "f16", steps=3, b_by_columns=b_by_columns)
+    else:
+        kernel = matmul((64, n, k), "f16", steps=3, b_by_columns=b_by_columns)
+    check(kernel, f"m64n{n}k16.f32.f16.f16")
+
+
+def by_columns(tiles, **options) -> Kernel:
+    """As `matmul`, with A stored by columns."""
+    parts = Matmul(tiles, **options)
+    m, _, k = tiles
+    rows, _, depth = parts.sizes
+    parts.a = View("a", (m, k), parts.stored, (rows, depth), by_columns=True, padding="zero", aligned=16)
+    parts.load_a = parts.a.load("a", "%zero, %i")
+    kernel = parts.kernel()
+    a, b = kernel.inputs
+    return kernel._replace(inputs=(np.ascontiguousarray(a.T), b))
+
+
+def test_a_by_columns():
+    ptx = check(by_columns((64, 64, 32), steps=3), "m64n64k16.f32.f16.f16")
+    assert forms(ptx) == {"shared 1, 1, 1, 1"}
+
+
+def test_a_and_b_by_rows_and_by_columns():
+    ptx = check(matmul((64, 64, 32), steps=3, b_by_columns=True), "m64n64k16.f32.f16.f16")
+    assert forms(ptx) == {"shared 1, 1, 0, 0"}
+    ptx = check(matmul((64, 64, 32), steps=3), "m64n64k16.f32.f16.f16")
+    assert forms(ptx) == {"shared 1, 1, 0, 1"}
+
+
+@pytest.mark.parametrize(("tiles", "shape"), [((16, 64, 64), "m64n16"), ((32, 128, 64), "m64n32")])
+@pytest.mark.parametrize("b_by_columns", [False, True])
+def test_few_rows_exchange_a_and_b(tiles, shape, b_by_columns):
+    check(matmul(tiles, steps=3, b_by_columns=b_by_columns), f"{shape}k16.f32.f16.f16")
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+@pytest.mark.parametrize(("m", "n"), [(64, 128), (128, 64), (256, 64)])
+def test_one_and_more_warpgroups(m, n, warps):
+    """Along M first, of which each has 64 rows at least, then along N."""
+    columns = n // max(1, warps // 4 // (m // 64))
+    check(matmul((m, n, 32), steps=4), f"m64n{columns}k16.f32.f16.f16", num_warps=warps)
+
+
+def converted(tiles, which: str, stored: str, operand: str, **options) -> Kernel:
+    """As `matmul`, with an operand of another element type in memory."""
+    parts = Matmul(tiles, operand, **options)
+    m, n, k = tiles
+    view = getattr(parts, which)
+    shape = (m, k) if which == "a" else (k, n)
+    other = View(which, shape, stored, view.shape, padding="zero", aligned=16)
+    where = "%zero, %i" if which == "a" else "%i, %zero"
+    load = other.load("raw", where).replace("%k_raw", f"%k_{which}")
+    text = f"{load}\n%{which} = ftof %raw : {tile_type(shape, stored)} -> {tile_type(shape, operand)}"
+    setattr(parts, which, other)
+    operands = [text, parts.load_b] if which == "a" else [parts.load_a, text]
+    kernel = parts.kernel(parts.text(operands))
+    a, b = kernel.inputs
+    inputs = (whole_numbers(a.shape, stored, 1), b) if which == "a" else (a, whole_numbers(b.shape, stored, 2))
+    return kernel._replace(inputs=inputs)
+
+
+def test_a_that_is_computed_element_by_element_stays_in_registers():
+    ptx = check(converted((64, 64, 64), "a", "f32", "f16", steps=3), "m64n64k16.f32.f16.f16")
+    assert forms(ptx) == {"registers 1, 1, 1"}
+
+
+def test_b_that_is_computed_is_stored_and_fenced():
+    ptx = check(converted((64, 64, 64), "b", "f32", "f16", steps=3), "m64n64k16.f32.f16.f16")
+    assert ptx.count("fence.proxy.async") == 1
+
+
+def test_tf32_is_multiplied_along_k_wherever_b_is_contiguous():
+    check(converted((64, 64, 32), "b", "f32", "tf32", steps=3), "m64n64k8.f32.tf32.tf32")
+
+
+def test_the_result_of_a_dot_is_the_next_ones_a():
+    ptx = check(chained((64, 64, 64, 64)), "m64n64k16.f32.f16.f16")
+    assert forms(ptx) == {"shared 1, 1, 0, 1", "registers 1, 1, 1"}
+
+
+def test_attention():
+    kernel = attention_like(1, rows=64, columns=64, depth=64, steps=4)
+    check(kernel, "m64n64k16.f32.f16.f16", num_warps=4)
+
+
+def test_an_accumulator_that_is_loaded():
+    check(matmul((64, 64, 64), steps=3, start="loaded"), "m64n64k16.f32.f16.f16")
+
+
+def test_without_a_loop():
+    check(matmul((128, 64, 64)), "m64n64k16.f32.f16.f16")
+
+
+def test_ragged_tiles():
+    check(matmul((64, 64, 64), sizes=(40, 56, 152), steps=3), "m64n64k16.f32.f16.f16")
+
+
+_ORDERS = re.compile(
+    r"wgmma\.(?:fence|commit_group|wait_group)[^;]*;|fence\.proxy\.async[^;]*;|bar\.sync[^;]*;|cp\.async\.wait_group[^;]*;"
+)
+
+MUTATED = {
+    "ring": (lambda: matmul((64, 64, 64), steps=6), {}),
+    "no loop": (lambda: matmul((64, 64, 64)), {}),
+    "A in registers": (lambda: converted((64, 64, 64), "a", "f32", "f16", steps=5), {}),
+    "B stored": (lambda: converted((64, 64, 64), "b", "f32", "f16", steps=5), {}),
+    "two stages": (lambda: matmul((64, 64, 64), steps=6), {"unspecialized_pipeline_num_stages": 2}),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MUTATED))
+def test_no_fence_group_or_wait_is_superfluous(name):
+    make, options = MUTATED[name]
+    kernel = make()
+    artifact = kernel.compiled(GPU, **options)
+    survivors = []
+    for found in _ORDERS.finditer(artifact.text):
+        mutated = artifact.text[: found.start()] + artifact.text[found.end() :]
+        if not _fails(kernel, artifact, mutated):
+            survivors.append((artifact.text.count("\n", 0, found.start()) + 1, found.group()))
+    assert not survivors
+
+
+def _fails(kernel: Kernel, artifact, ptx: str) -> bool:
+    for seed in range(4):
+        try:
+            kernel.emulated(artifact, seed, ptx)
+        except (EmulationError, AssertionError):
+            return True
+    return False

@@ -1,0 +1,48 @@
+"""Dots of a loop that may be in flight when the next iteration begins: those whose results are its accumulators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import Block, TensorType, Value
+from tileiras.layout.encoding import is_in_shared
+from tileiras.targets import mma_atom
+
+
+def is_of_warpgroups(op: Any) -> bool:
+    """Whether an operation is a dot that warpgroups execute."""
+    return isinstance(op, tileas.DotOp) and op.atom is not None and _by_warpgroup(op.atom.atom)
+
+
+def _by_warpgroup(name: str) -> bool:
+    return name.startswith("wgmma_") and mma_atom(name).executor == "warpgroup"
+
+
+def carried_in_flight(loop: Any) -> dict[int, Any]:
+    """The dots whose results nothing in the loop uses before the next iteration, by the number of the loop-carried
+    value.
+
+    A dot with A in registers has to be complete before these are written again.  It is where A is computed from another
+    dot of the iteration, whose wait comes first.
+    """
+    block = loop.body.block
+    found = {}
+    for number, value in enumerate(block.last.operands):
+        op = value.defining_op
+        if not is_of_warpgroups(op) or op.parent is not block or not value.has_one_use:
+            continue
+        if is_in_shared(op.a.type) or _needs_dot(op.a, block, set()):
+            found[number] = op
+    return found
+
+
+def _needs_dot(value: Value, block: Block, seen: set[Value]) -> bool:
+    """Whether a tile is computed from a dot of the same block."""
+    op = value.defining_op
+    if value in seen or op is None or op.parent is not block or op.regions and not isinstance(op, tileas.ReduceOp):
+        return False
+    seen.add(value)
+    if isinstance(op, tileas.DotOp):
+        return True
+    return any(_needs_dot(v, block, seen) for v in op.operands if isinstance(v.type, TensorType))

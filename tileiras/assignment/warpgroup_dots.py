@@ -1,0 +1,219 @@
+"""Which dots wgmma can execute, and where their operands lie.
+
+B lies in shared memory, and A as well, in a layout that a matrix descriptor describes.  A is in registers where it is
+computed of what a thread has: of the result of another dot, or element by element of a tile that is loaded.  The
+contiguous dimension in shared memory is that in global memory, so that copies of 16 bytes fill it; wgmma takes
+elements of other widths than 16 bits only where K is contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tileiras.analysis.divisibility import DivisibilityAnalysis
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import BlockArgument, Pure, TensorType, Value
+from tileiras.layout import LinearLayout, warpgroup_layouts
+from tileiras.layout.matrix_descriptor import Major, matrix_layout
+from tileiras.named_tuple import NamedTuple
+from tileiras.resources.limits import BESIDE_TILES
+from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types, registers_per_thread
+
+from .anchors import MemoryLayouts
+
+ROWS = 64
+"""Of an instruction (PTX ISA, "Matrix Shape" of wgmma)."""
+
+WARPS = 4
+"""Of a warpgroup."""
+
+MOST_COLUMNS, FEWEST_COLUMNS = 256, 8
+"""PTX ISA, "Matrix Shape" of wgmma."""
+
+MOST_ACCUMULATORS = 192
+"""Registers of a thread for an accumulator: ptxas serializes the instructions of a larger one (message C7511)."""
+
+LOADS = (aa.TiledLoadOp, aa.LoadOp)
+
+
+def memory_layouts(func: aa.FuncOp, num_warps: int) -> MemoryLayouts:
+    """How the accesses of a function walk memory."""
+    return MemoryLayouts(func, DivisibilityAnalysis(func), num_warps)
+
+
+class Origin(NamedTuple):
+    """Which load the elements of an operand come from.
+
+    `axis`: the operand's dimension that is contiguous in global memory; `copied`: whether they are as loaded, and not
+    computed from that element by element.
+    """
+
+    axis: int
+    copied: bool
+
+
+class WarpgroupPlan(NamedTuple):
+    """The atom of a dot, and the layouts of A, B and the accumulator; `exchanged`: the instruction's A is the transposed
+    B."""
+
+    atom: MmaAtom
+    a: LinearLayout
+    b: LinearLayout
+    c: LinearLayout
+    exchanged: bool
+
+
+class Shape(NamedTuple):
+    """Rows, columns and depth of a dot as the instruction sees them, and warpgroups along rows and columns."""
+
+    m: int
+    n: int
+    k: int
+    groups: tuple[int, int]
+
+
+def split_groups(groups: int, m: int, n: int) -> tuple[int, int] | None:
+    """Warpgroups along M, as far as there are rows for them, and along N; None when there are more than work."""
+    along_m = min(groups, max(1, m // ROWS))
+    along_n = groups // along_m
+    return (along_m, along_n) if n // along_n >= FEWEST_COLUMNS else None
+
+
+class WarpgroupDots:
+    """The plans of the dots of a function; `memory` says how its accesses walk memory."""
+
+    def __init__(self, target: Target, num_warps: int, occupancy: int, memory: Callable[[], MemoryLayouts]) -> None:
+        self._target = target
+        self._num_warps = num_warps
+        self._registers = registers_per_thread(32 * num_warps, occupancy) - BESIDE_TILES
+        self._memory = memory
+        self._found: MemoryLayouts | None = None
+
+    def plan(self, op: Any, why: list[str]) -> WarpgroupPlan | None:
+        """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
+        if not self._target.has("wgmma") or isinstance(op, aa.BlockScaledMmaOp):
+            return None
+        shape = self._shape(op, why)
+        if shape is None:
+            return None
+        exchanged = op.c.type.shape[-2] < ROWS
+        types = product_types(op)
+        atom_types = (types[1], types[0], types[2]) if exchanged else types
+        columns = min(MOST_COLUMNS, shape.n // shape.groups[1])
+        atom = find_warpgroup_atom(self._target, *atom_types, columns)
+        if atom is None:
+            why.append(f"wgmma does not multiply {types[0]} x {types[1]} + {types[2]}")
+            return None
+        if shape.k % atom.shape[2]:
+            why.append(f"K of {shape.k} is less than the {atom.shape[2]} of wgmma")
+            return None
+        bits = op.a.type.element_type.width
+        origin_a, origin_b = self.origin(op.a), self.origin(op.b)
+        in_registers = not exchanged and shape.groups[1] == 1 and self._in_registers(op, origin_a)
+        if in_registers:
+            atom = find_warpgroup_atom(self._target, *atom_types, columns, a_in_registers=True)
+            assert atom is not None, "each row stands for A in both places"
+        major_a = None if in_registers else _major(origin_a, 1, bits, "A", why)
+        major_b = _major(origin_b, 0, bits, "B", why)
+        if major_b is None or major_a is None and not in_registers:
+            return None
+        fragment, accumulator = warpgroup_layouts(atom, shape.m, shape.n, shape.k, shape.groups)
+        try:
+            b = matrix_layout(op.b.type.shape, 0, bits, major_b)
+            a = fragment if major_a is None else matrix_layout(op.a.type.shape, 1, bits, major_a)
+        except ValueError as error:
+            why.append(str(error))
+            return None
+        assert a is not None, "an operand in registers has a fragment"
+        return WarpgroupPlan(atom, a, b, accumulator.permute((1, 0)) if exchanged else accumulator, exchanged)
+
+    def _shape(self, op: Any, why: list[str]) -> Shape | None:
+        """The sizes of a dot as the instruction sees them; None when it has no such form."""
+        c, k = op.c.type, op.a.type.shape[-1]
+        if c.rank != 2:
+            why.append("wgmma is not used for batches")
+            return None
+        if self._num_warps < WARPS:
+            why.append(f"wgmma takes {WARPS} warps, the kernel has {self._num_warps}")
+            return None
+        m, n = c.shape if c.shape[0] >= ROWS else (c.shape[1], c.shape[0])
+        if m < ROWS or n < FEWEST_COLUMNS:
+            least = f"{ROWS} rows and {FEWEST_COLUMNS} columns"
+            why.append(f"wgmma has {least} at least, the dot {c.shape[0]} x {c.shape[1]}")
+            return None
+        groups = split_groups(self._num_warps // WARPS, m, n)
+        if groups is None:
+            why.append(f"a dot of {m} x {n} has no work for {self._num_warps // WARPS} warpgroups")
+            return None
+        accumulator = m * n * max(16, c.element_type.width) // (32 * 32 * self._num_warps)
+        if accumulator > min(MOST_ACCUMULATORS, self._registers):
+            why.append(f"{accumulator} registers a thread for the accumulator are more than wgmma can have")
+            return None
+        return Shape(m, n, k, groups)
+
+    @staticmethod
+    def _in_registers(op: Any, origin: Origin | None) -> bool:
+        """Whether A is computed of what a thread has."""
+        if origin is not None:
+            return not origin.copied
+        return _comes_from_dot(op.a, set())
+
+    def origin(self, value: Value) -> Origin | None:
+        """Where a tile comes from when that is one load, through operations on single elements."""
+        found = self._follow(value)
+        if found is None:
+            return None
+        position, copied = found
+        place = LinearLayout({}, value.type.shape).coordinates(position)
+        axis = next((axis for axis, at in enumerate(place) if at), len(place) - 1)
+        return Origin(axis, copied)
+
+    def _follow(self, value: Value) -> tuple[int, bool] | None:
+        """The position in a tile of the element behind the first one in memory, and whether the tile is as loaded."""
+        if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
+            return None
+        op: Any = value.defining_op
+        if isinstance(op, LOADS):
+            if self._found is None:
+                self._found = self._memory()
+            access = self._found.accesses.get(op)
+            if access is None:
+                return None
+            return 1 << LinearLayout({}, value.type.shape).dim_shift(access.order[0]), True
+        if isinstance(op, aa.ViewOp):
+            return self._follow(op.operand)
+        if isinstance(op, aa.PermuteOp):
+            inner = self._follow(op.operand)
+            if inner is None:
+                return None
+            place = LinearLayout({}, op.operand.type.shape).coordinates(inner[0])
+            moved = [place[axis] for axis in op.permutation.elements]
+            return LinearLayout({}, value.type.shape).flatten(moved), inner[1]
+        if len(op.operands) == 1 and not op.regions and op.has_trait(Pure):
+            operand = op.operands[0]
+            if isinstance(operand.type, TensorType) and operand.type.shape == value.type.shape:
+                inner = self._follow(operand)
+                return None if inner is None else (inner[0], False)
+        return None
+
+
+def _major(origin: Origin | None, k_axis: int, bits: int, which: str, why: list[str]) -> Major | None:
+    """Which dimension of an operand is contiguous in shared memory; None when wgmma has no such form."""
+    wanted: Major = "k" if origin is None or origin.axis == k_axis else "mn"
+    if bits == 16 or wanted == "k":
+        return wanted
+    if origin is not None and not origin.copied:
+        return "k"  # it goes through registers, from where its elements can go anywhere
+    why.append(f"K is not contiguous in {which}, of which wgmma takes elements of {bits} bits along K only")
+    return None
+
+
+def _comes_from_dot(value: Value, seen: set[Value]) -> bool:
+    op: Any = value.defining_op
+    if value in seen or op is None or op.regions:
+        return False
+    seen.add(value)
+    if isinstance(op, aa.DotOp):
+        return True
+    return any(_comes_from_dot(v, seen) for v in op.operands if isinstance(v.type, TensorType))

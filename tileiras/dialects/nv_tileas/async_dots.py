@@ -1,0 +1,164 @@
+"""Asynchronous dots, which warpgroups execute (wgmma), and what orders them.
+
+    %f = nv_tileas.async.to_async %c            the accumulator is in flight: no use of it before a wait
+    %g = nv_tileas.async.dot %a, %b, %f         B is read from shared memory, A too unless it is in flight itself
+    nv_tileas.async.commit_dots                 the dots since the last commit are a group
+    %d = nv_tileas.async.future_wait %g {pending = 1 : i32}
+                                                all groups but the last `pending` are complete
+
+Only asynchronous dots and waits may use a value of type `in_flight`.  A tile whose encoding is a layout of shared
+memory lies in a stage of a buffer, which its `copy` names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import (
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    Operation,
+    TensorType,
+    Type,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    result,
+    variadic_operand,
+    variadic_result,
+)
+
+from .attributes import LinearLayoutAttr, MmaAtomAttr
+from .buffers import SharedLayoutAttr
+
+
+class InFlightType(Type):
+    """A tile in registers that an asynchronous dot may read or write at any time."""
+
+    name = "nv_tileas.in_flight"
+    parameters = ("tile",)
+
+    def __new__(cls, tile: TensorType) -> "InFlightType":
+        return cls.intern((tile,))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, LinearLayoutAttr):
+            raise VerifyError("expected a tensor with a layout of registers", prefix=False)
+
+    def print_parameters(self, printer: Any) -> None:
+        printer.write("<")
+        printer.print_type(self.tile)
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Any) -> "InFlightType":
+        parser.parse_punctuation("<")
+        tile = parser.parse_type()
+        parser.parse_punctuation(">")
+        return cls(tile)
+
+
+class ToAsyncOp(Operation):
+    """Puts tiles in flight: later dots see what was written to their registers (`wgmma.fence`).  With `unused` no dot
+    takes these values: they only enter a loop that carries the tiles in flight."""
+
+    name = "nv_tileas.async.to_async"
+    traits = (MemoryRead, MemoryWrite)
+    tiles = variadic_operand(TensorType)
+    unused = attribute(UnitAttr, optional=True)
+    futures = variadic_result(InFlightType)
+    assembly_format = "$tiles attr-dict `:` functional-type($tiles, $futures)"
+
+    def verify_op(self) -> None:
+        if [v.type for v in self.tiles] != [v.type.tile for v in self.futures]:
+            raise VerifyError("expects to give the tiles that it takes")
+
+
+class CreateNoneOp(Operation):
+    """An accumulator in flight of undefined value, for a dot that overwrites it (`wgmma.fence`)."""
+
+    name = "nv_tileas.async.create_none"
+    traits = (MemoryRead, MemoryWrite)
+    result = result(InFlightType)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+class AsyncDotOp(Operation):
+    """`a @ b + c`, complete behind a wait; with `overwrites`, `a @ b`.
+
+    B lies in shared memory, A there or in registers in flight.  `exchanged`: the instruction's A is the transposed B,
+    and its B the transposed A, so that the result is transposed as well.
+    """
+
+    name = "nv_tileas.async.dot"
+    traits = (MemoryRead, MemoryWrite)
+    a = operand(doc="M x K")
+    b = operand(TensorType, "K x N")
+    c = operand(InFlightType, "M x N")
+    atom = attribute(MmaAtomAttr)
+    signedness_a = attribute(aa.SignednessAttr, "of integer elements", optional=True)
+    signedness_b = attribute(aa.SignednessAttr, "of integer elements", optional=True)
+    overwrites = attribute(UnitAttr, optional=True)
+    exchanged = attribute(UnitAttr, optional=True)
+    result = result(InFlightType)
+    assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
+
+    @property
+    def a_tile(self) -> TensorType:
+        """The type of A, wherever it is."""
+        type = self.a.type
+        return type.tile if isinstance(type, InFlightType) else type
+
+    def verify_op(self) -> None:
+        if self.c.type is not self.result.type:
+            raise VerifyError(f"expects the accumulator's type for the result, {self.c.type}, got {self.result.type}")
+        if not isinstance(self.b.type.encoding, SharedLayoutAttr):
+            raise VerifyError("expects B in shared memory")
+        a = self.a.type
+        if not isinstance(a, InFlightType) and not (
+            isinstance(a, TensorType) and isinstance(a.encoding, SharedLayoutAttr)
+        ):
+            raise VerifyError("expects A in shared memory or in flight")
+        (*_, m, k), (*_, depth, n), accumulator = self.a_tile.shape, self.b.type.shape, self.c.type.tile.shape
+        if k != depth or accumulator[-2:] != (m, n):
+            raise VerifyError(f"does not multiply {m}x{k} and {depth}x{n} into {list(accumulator)}")
+
+
+class CommitDotsOp(Operation):
+    """The dots since the last commit are a group."""
+
+    name = "nv_tileas.async.commit_dots"
+    traits = (MemoryRead, MemoryWrite)
+    assembly_format = "attr-dict"
+
+
+class FutureWaitOp(Operation):
+    """Waits until all groups of dots but the last `pending` are complete.  Futures whose dots are complete then are
+    threaded through, and become tiles in registers."""
+
+    name = "nv_tileas.async.future_wait"
+    traits = (MemoryRead, MemoryWrite)
+    futures = variadic_operand(InFlightType)
+    pending = attribute(IntegerAttr)
+    values = variadic_result(TensorType)
+    assembly_format = "$futures attr-dict `:` functional-type($futures, $values)"
+
+    def verify_op(self) -> None:
+        if self.pending.type is not i32 or not 0 <= self.pending.value <= 7:
+            raise VerifyError("expects a number of groups as i32, from 0 to 7")
+        if [v.type.tile for v in self.futures] != [v.type for v in self.values]:
+            raise VerifyError("expects to give the tiles that it takes")
+
+
+class FenceProxyOp(Operation):
+    """What this thread wrote to shared memory is seen by what reads it through the asynchronous proxy, behind a
+    barrier (PTX ISA, "Async Proxy")."""
+
+    name = "nv_tileas.fence_proxy_async"
+    traits = (MemoryRead, MemoryWrite)
+    assembly_format = "attr-dict"
+

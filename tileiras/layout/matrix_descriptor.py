@@ -1,0 +1,95 @@
+"""Operands of wgmma in shared memory: the layouts that a matrix descriptor can describe, and what it says of them.
+
+An operand is made of rows of 16, 32, 64 or 128 bytes along its contiguous dimension, the *span*; eight of these are
+one repetition of the swizzle.  Rows follow each other, and blocks of a span's width follow each other behind the last
+row (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Literal
+
+from tileiras import gf2
+from tileiras.layout.constructors import swizzled_shared
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.named_tuple import NamedTuple
+
+SPANS = (128, 64, 32, 16)
+"""Bytes, the widest first: rows in more banks, fewer of them in the same ones.  16 is without a swizzle."""
+
+ROWS = 8
+"""Rows of a repetition of the swizzle."""
+
+_CODES = {16: 0, 128: 1, 64: 2, 32: 3}
+"""PTX ISA, "Matrix Descriptor Format" of wgmma, bits 63-62."""
+
+Major = Literal["k", "mn"]
+
+
+class MatrixDescriptor(NamedTuple):
+    """What a descriptor says besides the address: byte distances, and the span of the swizzle.
+
+    `stride`: between repetitions of the swizzle; `leading`: between blocks of a span's width where the rows or columns
+    of the dot are contiguous, of no meaning where K is; without a swizzle `leading` is between groups of eight
+    rows, and `stride` between units of 16 bytes.
+    """
+
+    major: Major
+    span: int
+    leading: int
+    stride: int
+
+    @property
+    def constant(self) -> int:
+        """The descriptor of an operand at address 0."""
+        return (self.leading >> 4) << 16 | (self.stride >> 4) << 32 | _CODES[self.span] << 62
+
+    @property
+    def alignment(self) -> int:
+        """What the operand's address is a multiple of, so that the base offset of the descriptor is 0."""
+        return ROWS * self.span
+
+
+@functools.lru_cache(maxsize=256)
+def matrix_layout(shape: tuple[int, int], k_axis: int, element_bits: int, major: Major) -> LinearLayout:
+    """Where the elements of an operand of this shape, whose dimension `k_axis` is K, lie in shared memory.
+
+    Raises ValueError for an operand whose contiguous dimension is shorter than 16 bytes.
+    """
+    contiguous = k_axis if major == "k" else 1 - k_axis
+    rows, columns = shape[1 - contiguous], shape[contiguous]
+    span = next((span for span in SPANS if columns * element_bits >= 8 * span), 0)
+    if not span or rows < ROWS:
+        raise ValueError(f"{rows} rows of {columns} elements are no operand of a matrix descriptor")
+    layout = swizzled_shared((rows, columns), element_bits, span)
+    return layout if contiguous == 1 else layout.permute((1, 0))
+
+
+@functools.lru_cache(maxsize=256)
+def describe(layout: LinearLayout, k_axis: int, element_bits: int) -> MatrixDescriptor | None:
+    """The descriptor of an operand in a layout of shared memory; None when none describes it."""
+    majors: tuple[Major, ...] = ("k", "mn")
+    for major in majors:
+        try:
+            if matrix_layout(layout.shape, k_axis, element_bits, major) != layout:
+                continue
+        except ValueError:
+            continue
+        contiguous = k_axis if major == "k" else 1 - k_axis
+        rows, columns = layout.shape[1 - contiguous], layout.shape[contiguous]
+        span = next(span for span in SPANS if columns * element_bits >= 8 * span)
+        if major == "k":
+            return MatrixDescriptor(major, span, 16, ROWS * span)
+        if span == 16:
+            return MatrixDescriptor(major, span, ROWS * span, rows * span)
+        return MatrixDescriptor(major, span, rows * span, ROWS * span)
+    return None
+
+
+def byte_offset(layout: LinearLayout, place: Sequence[int], element_bits: int) -> int:
+    """The byte of an element of a tile in shared memory."""
+    inverse = gf2.right_inverse(list(layout.bases("offset")), layout.out_bits)
+    assert inverse is not None, "the layout does not hold every element"
+    return gf2.apply(inverse, layout.flatten(place)) * element_bits // 8

@@ -1,0 +1,34 @@
+"""`tileas-materialize-async`: dots of warpgroups become asynchronous, with buffers, fences, groups and waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class MaterializeAsync(FunctionPass):
+    name = "tileas-materialize-async"
+    requires = "SCHEDULED"
+    leaves = "ASYNCHRONOUS"
+    needs = "schedules; loops as they will be"
+    establishes = "`async.dot` for dots of warpgroups, buffers for what these read, proxy fences, groups and waits"
+    keeps = "values, other dots"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+
+        if any(isinstance(op, tileas.DotOp) and op.atom.atom.startswith("wgmma_") for op in func.walk()):
+            # Loaded for such kernels only.
+            from tileiras.rewrites.in_place_operands import copy_in_place
+            from tileiras.schedule.materialize.async_dots import materialize_async_dots
+            from tileiras.schedule.materialize.shared_tiles import put_into_shared
+
+            copy_in_place(func, gpu)
+            put_into_shared(func)
+            materialize_async_dots(func)

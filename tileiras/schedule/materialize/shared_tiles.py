@@ -1,0 +1,75 @@
+"""Tiles that dots read from shared memory, and that threads store there.
+
+    %a = convert_layout %x : registers -> shared        %q = alloc_tensor;  store_tensor %x into %q;  fence_proxy_async
+    ... dot %a ...                                ->    %a = copy %q[0]
+                                                        ... dot %a ...
+                                                        dealloc_tensor %q
+
+Each thread that stores fences for the asynchronous proxy, before the barrier after which dots read (PTX ISA, "Async
+Proxy").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects.arith.build import integer
+from tileiras.ir import Builder, Operation, Value
+from tileiras.layout.encoding import is_in_shared
+
+
+def put_into_shared(func: Any) -> None:
+    """Gives the tiles of a function of nv_tileas that go to shared memory buffers, in place."""
+    converts = [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type)]
+    for op in converts:
+        _put(op)
+    for op in [op for op in func.walk() if isinstance(op, tileas.FenceProxyOp)]:
+        if _is_repeated(op):
+            op.erase()
+
+
+def _put(convert: Any) -> None:
+    builder = Builder.before(convert)
+    builder.location = convert.location
+    type = convert.result.type
+    buffer = builder.insert(tileas.AllocTensorOp(result=tileas.BufferType(1, type))).results[0]
+    stage = integer(builder, 0)
+    builder.insert(tileas.StoreTensorOp(convert.operand, buffer, stage))
+    builder.insert(tileas.FenceProxyOp())
+    copy = builder.insert(tileas.CopyOp(buffer, stage, result=type))
+    last = _last_user(convert)
+    after = Builder.before(last.next)
+    after.location = last.location
+    after.insert(tileas.DeallocTensorOp(buffer))
+    convert.replace_all_uses_with(copy.results)
+    convert.erase()
+
+
+def _last_user(convert: Any) -> Operation:
+    """The last operation of a conversion's block that uses its tile, perhaps under another shape."""
+    last: Operation = convert
+    values: list[Value] = [convert.result]
+    for value in values:
+        for user in value.users:
+            if isinstance(user, tileas.VIEW_LIKE):
+                values += user.results
+            place = convert.parent.find_ancestor_op(user)
+            if last.is_before_in_block(place):
+                last = place
+    return last
+
+
+def _is_repeated(fence: Operation) -> bool:
+    """Whether another fence comes before the first dot, and a barrier between both: the dot reads what is stored before
+    the later fence."""
+    stored: set[Value] = set()
+    op = fence.next
+    while op is not None and not any(isinstance(inner, tileas.DOTS) for inner in op.walk()):
+        if isinstance(op, tileas.StoreTensorOp):
+            stored.add(op.buffer)
+        op = op.next
+    if not isinstance(op, tileas.DOTS):
+        return False
+    reads = (value.defining_op for value in (op.a, op.b))
+    return any(isinstance(read, tileas.CopyOp) and read.buffer in stored for read in reads)
