@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, TensorType, Value
+from tileiras.dialects import scf
+from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.encoding import is_in_shared
 from tileiras.targets import mma_atom
 
 
-def is_of_warpgroups(op: Any) -> bool:
+def is_of_warpgroups(op: Operation | None) -> bool:
     """Whether an operation is a dot that warpgroups execute."""
     return isinstance(op, tileas.DotOp) and op.atom is not None and _by_warpgroup(op.atom.atom)
 
@@ -19,7 +20,7 @@ def _by_warpgroup(name: str) -> bool:
     return name.startswith("wgmma_") and mma_atom(name).executor == "warpgroup"
 
 
-def carried_in_flight(loop: Any) -> dict[int, Any]:
+def carried_in_flight(loop: scf.ForOp) -> dict[int, Any]:
     """The dots whose results nothing in the loop uses before the next iteration, by the number of the loop-carried
     value.
 

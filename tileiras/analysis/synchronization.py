@@ -312,19 +312,19 @@ class Synchronization:
             each.last_written = self._time
         self._unfenced.clear()
 
-    def _async_dot(self, op: Any) -> None:
+    def _async_dot(self, op: tileas.AsyncDotOp) -> None:
         """What it reads of shared memory has to be there now, and is not free before a wait."""
         for buffer in self._read_in_place(op):
             self._before_loads(Place(op), buffer)
             self._read(buffer)
             self._under_way[buffer] = None
 
-    def _future_wait(self, op: Any) -> None:
+    def _future_wait(self, op: tileas.FutureWaitOp) -> None:
         """The dots before are complete, or some of them: their reads end here at the earliest."""
         for buffer in self._under_way:
             self._read(buffer)
 
-    def _read_in_place(self, dot: Any) -> list[_Range]:
+    def _read_in_place(self, dot: tileas.AsyncDotOp) -> list[_Range]:
         found = []
         for value in (dot.a, dot.b):
             source = value.defining_op

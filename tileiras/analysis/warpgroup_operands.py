@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import TensorType
 from tileiras.layout import LinearLayout
@@ -12,7 +10,7 @@ from tileiras.layout.matrix_descriptor import describe
 from tileiras.targets import Fragment, MmaAtom, product_types
 
 
-def dot_error(op: Any, atom: MmaAtom) -> str:
+def dot_error(op: tileas.DotOp | tileas.AsyncDotOp, atom: MmaAtom) -> str:
     """What is wrong with a dot that warpgroups execute, asynchronous or not; empty when nothing is."""
     under_way = isinstance(op, tileas.AsyncDotOp)
     a, b = (op.a_tile if under_way else op.a.type), op.b.type

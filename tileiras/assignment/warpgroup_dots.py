@@ -54,8 +54,8 @@ class Origin(NamedTuple):
 
 
 class WarpgroupPlan(NamedTuple):
-    """The atom of a dot, and the layouts of A, B and the accumulator; `exchanged`: the instruction's A is the transposed
-    B."""
+    """The atom of a dot, and the layouts of A, B and the accumulator; `exchanged`: the instruction's A is the
+    transposed B."""
 
     atom: MmaAtom
     a: LinearLayout
@@ -90,7 +90,7 @@ class WarpgroupDots:
         self._memory = memory
         self._found: MemoryLayouts | None = None
 
-    def plan(self, op: Any, why: list[str]) -> WarpgroupPlan | None:
+    def plan(self, op: aa.Dot, why: list[str]) -> WarpgroupPlan | None:
         """How warpgroups multiply a dot; None, with the reason in `why`, when they cannot or should not."""
         if not self._target.has("wgmma") or isinstance(op, aa.BlockScaledMmaOp):
             return None
@@ -128,7 +128,7 @@ class WarpgroupDots:
         assert a is not None, "an operand in registers has a fragment"
         return WarpgroupPlan(atom, a, b, accumulator.permute((1, 0)) if exchanged else accumulator, exchanged)
 
-    def _shape(self, op: Any, why: list[str]) -> Shape | None:
+    def _shape(self, op: aa.DotOp, why: list[str]) -> Shape | None:
         """The sizes of a dot as the instruction sees them; None when it has no such form."""
         c, k = op.c.type, op.a.type.shape[-1]
         if c.rank != 2:
@@ -153,7 +153,7 @@ class WarpgroupDots:
         return Shape(m, n, k, groups)
 
     @staticmethod
-    def _in_registers(op: Any, origin: Origin | None) -> bool:
+    def _in_registers(op: aa.DotOp, origin: Origin | None) -> bool:
         """Whether A is computed of what a thread has."""
         if origin is not None:
             return not origin.copied

@@ -69,28 +69,28 @@ def scratch_beside(loop: scf.ForOp, gone: Collection[Operation]) -> int:
     return residents + min(most, max(least, *map(conversion_bytes, converts), 0))
 
 
-def _is_put_there(op: Any) -> bool:
+def _is_put_there(op: Operation) -> bool:
     """Whether a tile goes to shared memory and stays there."""
     return isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type)
 
 
-def resident_bytes(loop: Any, gone: Collection[Operation] = ()) -> int:
+def resident_bytes(loop: scf.ForOp, gone: Collection[Operation] = ()) -> int:
     """Bytes of the tiles that lie in shared memory while a loop runs, without those that are `gone`: their buffers are
     yet to be made."""
-    func = loop
+    func: Operation = loop
     while func.parent_op is not None and not isinstance(func, aa.FuncOp):
         func = func.parent_op
     found = (op for op in func.walk() if _is_put_there(op) and op not in gone)
     return sum(resident_size(op) for op in found if loop.is_ancestor_of(op) or _lives_at(op, loop))
 
 
-def resident_size(op: Any) -> int:
+def resident_size(op: tileas.ConvertLayoutOp) -> int:
     """Bytes of the buffer for a tile that goes to shared memory and stays there."""
     type = op.result.type
     return aligned_to(type.num_elements * type.element_type.width // 8, ARENA_ALIGNMENT)
 
 
-def _lives_at(op: Any, loop: Any) -> bool:
+def _lives_at(op: Operation, loop: scf.ForOp) -> bool:
     place = op.parent.find_ancestor_op(loop)
     if place is None or not op.is_before_in_block(place):
         return False

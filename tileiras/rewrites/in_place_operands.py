@@ -11,8 +11,6 @@ The copies of a block are on their way together: the wait stands before the firs
 
 from __future__ import annotations
 
-from typing import Any
-
 from tileiras.analysis.copied_loads import LOADS, Leaf, copied_vector, leaves_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -28,14 +26,14 @@ from tileiras.targets import CopyAtom, Target, find_copy_atom
 class _Copied(NamedTuple):
     """A load, where its tile is read in place, the first and the last operation of its block that do."""
 
-    load: Any
+    load: tileas.Load
     leaves: tuple[Leaf, ...]
     offsets: tuple[int, ...]
     first: Operation
     last: Operation
 
 
-def copy_in_place(func: Any, target: Target) -> None:
+def copy_in_place(func: aa.FuncOp, target: Target) -> None:
     """Has copies fill shared memory with what only dots read there, in place."""
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
@@ -49,7 +47,7 @@ def copy_in_place(func: Any, target: Target) -> None:
         _rewrite(group, atom)
 
 
-def _copied(load: Any, atom: CopyAtom) -> _Copied | None:
+def _copied(load: tileas.Load, atom: CopyAtom) -> _Copied | None:
     vector = copied_vector(load, atom)
     leaves = leaves_of(load.data, load.parent) if vector is not None else []
     if vector is None or not leaves or not all(leaf.in_place for leaf in leaves):
@@ -142,7 +140,7 @@ def _wait(waiting: list[tuple[_Copied, Value]]) -> None:
         for leaf in copied.leaves:
             old = leaf.convert.results[0]
 
-            def read(layout: LinearLayout, load: Any = load, buffer: Value = buffer) -> Value:
+            def read(layout: LinearLayout, load: tileas.Load = load, buffer: Value = buffer) -> Value:
                 type = with_layout(load.data.type, layout)
                 return builder.insert(tileas.CopyOp(buffer, stage, result=type)).results[0]
 

@@ -204,7 +204,9 @@ def store_tensor(op: tileas.StoreTensorOp, args: Sequence[Any], lowering: Functi
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
 
 
-def copy(op: tileas.CopyOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment] | list[Place]:
+def copy(
+    op: tileas.CopyOp, args: Sequence[Any], lowering: FunctionLowering
+) -> Value | list[StagedFragment] | list[Place]:
     if op.buffer.type.is_of_registers:
         return _load_own(op, lowering)
     if is_in_shared(op.result.type):

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tileiras.dialects import llvm, nvvm
-from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, Value, VerifyError, i32
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.ir import DenseArrayAttr, IntegerAttr, StringAttr, UnitAttr, Value, VerifyError, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import is_in_shared, layout_of
 from tileiras.layout.matrix_descriptor import MatrixDescriptor, byte_offset, describe
@@ -30,14 +31,14 @@ WARP_BITS = 2
 # ---- registers in flight --------------------------------------------------------------------------------------------
 
 
-def _words(value: Value, type: Any, lowering: FunctionLowering) -> list[Value]:
+def _words(value: Value, type: tileas.InFlightType, lowering: FunctionLowering) -> list[Value]:
     """A tile of this type as the words that instructions take."""
     emit, word = lowering.emit, in_flight_word(type.tile)
     packed = value if element_of(value.type) is word else emit.pack(value, word)
     return [emit.extract(packed, i) for i in range(count_of(packed.type))]
 
 
-def _tile(words: Sequence[Value], type: Any, lowering: FunctionLowering) -> Value:
+def _tile(words: Sequence[Value], type: tileas.InFlightType, lowering: FunctionLowering) -> Value:
     """The tile of these words."""
     emit, element = lowering.emit, scalar_type(type.tile.element_type)
     vector = emit.build(words)
@@ -46,7 +47,9 @@ def _tile(words: Sequence[Value], type: Any, lowering: FunctionLowering) -> Valu
     return emit.unpack(vector, vector_of(element, layout_of(type.tile).registers))
 
 
-def _threaded(op: Any, words: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
+def _threaded(
+    op: nvvm.WgmmaFenceOp | nvvm.WgmmaWaitGroupOp, words: Sequence[Value], lowering: FunctionLowering
+) -> list[Value]:
     """What an operation gives back of the words that it takes."""
     made = lowering.emit.insert(op)
     return [lowering.emit.member(made, i) for i in range(len(words))] if len(words) > 1 else [made] * len(words)
@@ -63,7 +66,7 @@ def _split(words: Sequence[Value], sizes: Sequence[int]) -> list[Sequence[Value]
     return [words[end - size : end] for end, size in zip(ends, sizes)]
 
 
-def to_async(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
+def to_async(op: tileas.ToAsyncOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     types = [future.type for future in op.futures]
     parts = [_words(value, type, lowering) for value, type in zip(args, types)]
     words = [word for part in parts for word in part]
@@ -74,7 +77,7 @@ def to_async(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> list
     return [lowering.emit.build(part) for part in _split(fenced, list(map(len, parts)))]
 
 
-def create_none(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def create_none(op: tileas.CreateNoneOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     tile = op.result.type.tile
     word = in_flight_word(tile)
     count = layout_of(tile).registers * tile.element_type.width // 32
@@ -82,7 +85,7 @@ def create_none(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> V
     return lowering.emit.build([lowering.emit.member(made, i) for i in range(count)] if count > 1 else [made])
 
 
-def future_wait(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
+def future_wait(op: tileas.FutureWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Value]:
     emit = lowering.emit
     parts = [[emit.extract(value, i) for i in range(count_of(value.type))] for value in args]
     words = [word for part in parts for word in part]
@@ -94,11 +97,11 @@ def future_wait(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> l
     return [_tile(tile, value.type, lowering) for tile, value in zip(tiles, op.futures)]
 
 
-def commit_dots(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> None:
+def commit_dots(op: tileas.CommitDotsOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     lowering.emit.insert(nvvm.WgmmaCommitGroupOp())
 
 
-def fence_proxy_async(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> None:
+def fence_proxy_async(op: tileas.FenceProxyOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
     lowering.emit.insert(nvvm.FenceProxyAsyncOp())
 
 
@@ -179,7 +182,7 @@ def _pieces(layout: LinearLayout, elements: int) -> tuple[tuple[int, ...], ...]:
     return tuple(layout.coordinates(layout.apply(register=r)) for r in range(0, layout.registers, elements))
 
 
-def async_dot(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def async_dot(op: tileas.AsyncDotOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     """A series of instructions along K for each part of the warpgroup's share of the result."""
     emit = lowering.emit
     atom = mma_atom(op.atom.atom)
@@ -213,7 +216,7 @@ class _Operand(NamedTuple):
     transposed: int = 0
 
 
-def _operand(side: Any, mn: int, steps: range) -> _Operand:
+def _operand(side: _Shared | _Registers, mn: int, steps: range) -> _Operand:
     if isinstance(side, _Registers):
         return _Operand([word for k in steps for word in side.at(mn, k)], None)
     return _Operand([side.word()], [side.step(mn, k) for k in steps], side.high, side.transposed)
@@ -237,7 +240,12 @@ class _Registers:
 
 
 def _series(
-    atom: MmaAtom, accumulator: list[Value], a: _Operand, b: _Operand, overwrites: Any, lowering: FunctionLowering
+    atom: MmaAtom,
+    accumulator: list[Value],
+    a: _Operand,
+    b: _Operand,
+    overwrites: UnitAttr | None,
+    lowering: FunctionLowering,
 ) -> list[Value]:
     emit = lowering.emit
     op = nvvm.WgmmaMmaAsyncOp(

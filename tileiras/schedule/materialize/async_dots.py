@@ -18,6 +18,7 @@ from typing import Any
 
 from tileiras.analysis.copied_loads import is_zero
 from tileiras.analysis.dots_in_flight import carried_in_flight, is_of_warpgroups
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects import scf
 from tileiras.ir import Block, Builder, IntegerAttr, Operation, UnitAttr, Value, i32
@@ -30,7 +31,7 @@ MOST_PENDING = 7
 _FILLS = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
 
 
-def materialize_async_dots(func: Any) -> None:
+def materialize_async_dots(func: aa.FuncOp) -> None:
     """Rewrites the dots of warpgroups of a function of nv_tileas, in place.  Tiles that they read in shared memory are
     in buffers."""
     dots = [op for op in func.walk() if is_of_warpgroups(op)]
@@ -85,7 +86,7 @@ class _Rewriting:
 
     # -- dots ----------------------------------------------------------------------------------------------------------
 
-    def _start(self, dot: Any) -> None:
+    def _start(self, dot: tileas.DotOp) -> None:
         """Inserts the asynchronous dot; the old one stays until its uses have a wait."""
         builder = Builder.before(dot)
         builder.location = dot.location
@@ -107,7 +108,7 @@ class _Rewriting:
         self._futures[dot] = builder.insert(started).results[0]
         builder.insert(tileas.CommitDotsOp())
 
-    def _accumulator_in_flight(self, dot: Any) -> Value | None:
+    def _accumulator_in_flight(self, dot: tileas.DotOp) -> Value | None:
         """The accumulator of a dot when it is in flight already."""
         c = dot.c
         if isinstance(c.type, tileas.InFlightType):
@@ -121,8 +122,8 @@ class _Rewriting:
     # -- waits ---------------------------------------------------------------------------------------------------------
 
     def _wait(self, block: Block) -> None:
-        """The waits of a block, each before the first operation that uses a tile, or frees what its dot reads; none where
-        an earlier wait suffices."""
+        """The waits of a block, each before the first operation that uses a tile or frees what its dot reads; none
+        where an earlier wait suffices."""
         operations = list(block.operations)
         places = {op: n for n, op in enumerate(operations)}
         committed = list(accumulate((isinstance(op, tileas.CommitDotsOp) for op in operations), initial=0))
@@ -200,7 +201,7 @@ def _to_async(builder: Builder, tiles: list[Value], unused: UnitAttr | None = No
     return list(builder.insert(tileas.ToAsyncOp.create(tiles, types, attributes)).results)
 
 
-def _carry(loop: Any, numbers: list[int]) -> None:
+def _carry(loop: scf.ForOp, numbers: list[int]) -> None:
     """Has a loop carry values in flight."""
     builder = Builder.before(loop)
     builder.location = loop.location
@@ -236,7 +237,7 @@ def _blocks_around(op: Operation) -> Iterator[Block]:
 # ---- what dots read -------------------------------------------------------------------------------------------------
 
 
-def _buffers(dot: Any) -> list[Value]:
+def _buffers(dot: tileas.DotOp) -> list[Value]:
     """The buffers in which a dot reads its operands."""
     found = []
     for value in (dot.a, dot.b):
@@ -248,7 +249,7 @@ def _buffers(dot: Any) -> list[Value]:
     return found
 
 
-def _ends(dot: Any, block: Block, places: dict[Operation, int]) -> list[int]:
+def _ends(dot: tileas.DotOp, block: Block, places: dict[Operation, int]) -> list[int]:
     """Where the buffers that a dot reads end, in a block around it."""
     ends = (user for buffer in _buffers(dot) for user in buffer.users if isinstance(user, tileas.DeallocTensorOp))
     return [places[end] for end in ends if end.parent is block]
@@ -259,7 +260,7 @@ def _fills(buffer: Value, loop: Operation) -> list[Operation]:
     return [user for user in buffer.users if isinstance(user, _FILLS) and loop.is_ancestor_of(user)]
 
 
-def _is_left_alone(dot: Any, loop: Any) -> bool:
+def _is_left_alone(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
     """Whether the next iteration writes to nothing that a dot reads before the dot is complete."""
     for buffer in _buffers(dot):
         if loop.is_ancestor_of(buffer.defining_op):
@@ -272,6 +273,6 @@ def _is_left_alone(dot: Any, loop: Any) -> bool:
     return True
 
 
-def _reads_ring(dot: Any, loop: Any) -> bool:
+def _reads_ring(dot: tileas.DotOp, loop: scf.ForOp) -> bool:
     """Whether a dot reads what copies of the loop write to."""
     return any(_fills(buffer, loop) for buffer in _buffers(dot))

@@ -11,15 +11,14 @@ Proxy").
 
 from __future__ import annotations
 
-from typing import Any
-
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.arith.build import integer
 from tileiras.ir import Builder, Operation, Value
 from tileiras.layout.encoding import is_in_shared
 
 
-def put_into_shared(func: Any) -> None:
+def put_into_shared(func: aa.FuncOp) -> None:
     """Gives the tiles of a function of nv_tileas that go to shared memory buffers, in place."""
     converts = [op for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and is_in_shared(op.result.type)]
     for op in converts:
@@ -29,7 +28,7 @@ def put_into_shared(func: Any) -> None:
             op.erase()
 
 
-def _put(convert: Any) -> None:
+def _put(convert: tileas.ConvertLayoutOp) -> None:
     builder = Builder.before(convert)
     builder.location = convert.location
     type = convert.result.type
@@ -46,7 +45,7 @@ def _put(convert: Any) -> None:
     convert.erase()
 
 
-def _last_user(convert: Any) -> Operation:
+def _last_user(convert: tileas.ConvertLayoutOp) -> Operation:
     """The last operation of a conversion's block that uses its tile, perhaps under another shape."""
     last: Operation = convert
     values: list[Value] = [convert.result]
