@@ -8,7 +8,7 @@ import pytest
 from goldens import HERE, artifact, cases, path
 
 
-@pytest.mark.parametrize(("name", "stage"), cases())
+@pytest.mark.parametrize(("name", "stage"), list(cases()))
 def test_an_artifact_is_as_it_is_shown(name, stage):
     shown, found = path(name, stage).read_text(encoding="utf-8"), artifact(name, stage)
     if found != shown:

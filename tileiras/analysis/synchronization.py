@@ -208,7 +208,7 @@ class Synchronization:
             self._wait(place)
 
     def _exchange(self, op: Operation) -> None:
-        """An operation that hands elements on, through one area after the other."""
+        """An operation that exchanges elements between threads, through one area after the other."""
         areas = tileas.scratch_areas(op)
         self.exchanging.append(op)
         group: list[_Range] = []
@@ -365,7 +365,7 @@ class Synchronization:
         """
         if self._by_one_thread(first) and self._by_one_thread(second):
             return False
-        # What one thread's acquire has seen, and what its release hands on, is all threads' business.
+        # What one thread's acquire has seen, and what its release publishes, concerns all threads.
         if first.mem_semantic.value in ("acquire", "acq_rel") or second.mem_semantic.value in ("release", "acq_rel"):
             return True
         if not (first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)):

@@ -321,7 +321,7 @@ def _step(
 
 
 def _erase_unused(value: Value) -> None:
-    """Erases what made an operand, when nobody else uses it."""
+    """Erases the operations that defined an operand and have no other use."""
     op = value.defining_op
     if value.has_uses or not isinstance(op, (*MAKERS, tileas.CopyOp)):
         return

@@ -27,6 +27,7 @@ from tileiras.ir import (
     StringAttr,
     SymbolRefAttr,
     TensorType,
+    Type,
     UnitAttr,
     Value,
     VerifyError,
@@ -295,22 +296,22 @@ class FunctionLowering:
         count = max(count_of(a.type) for a in args)
         return [a if count_of(a.type) == count else self.emit.splat(a, count) for a in args]
 
-    def like(self, value: Value, type: Any) -> Any:
+    def like(self, value: Value, type: Type) -> Any:
         """The LLVM type with the elements of `type` (a type of nv_tileas) and as many of them as `value` has."""
         element = scalar_type(type.element_type if isinstance(type, TensorType) else type)
         return vector_of(element, count_of(value.type))
 
-    def library_call(self, name: str, args: Sequence[Value], result: Any) -> Value:
+    def library_call(self, name: str, args: Sequence[Value], result: FloatType) -> Value:
         """A call of a libdevice function on scalars."""
         self._declare(name, args, result)
         return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), no_memory=UnitAttr(), res=result))
 
-    def external_call(self, name: str, args: Sequence[Value], result: Any) -> Any:
+    def external_call(self, name: str, args: Sequence[Value], result: IntegerType | llvm.LLVMPointerType | None) -> Any:
         """A call of a function of the driver; its result, if it has one."""
         self._declare(name, args, result)
         return self.emit.insert(llvm.CallOp(list(args), callee=SymbolRefAttr(name), res=result))
 
-    def _declare(self, name: str, args: Sequence[Value], result: Any) -> None:
+    def _declare(self, name: str, args: Sequence[Value], result: Type | None) -> None:
         if name not in self.declared:
             types = [a.type for a in args]
             declared = llvm.LLVMFuncOp.declare(name, types, llvm.void if result is None else result)
@@ -411,11 +412,11 @@ class FunctionLowering:
         return block
 
 
-def has_no_value(type: Any) -> bool:
+def has_no_value(type: Type) -> bool:
     """Whether values of the type exist at compile time only."""
     return isinstance(type, _NO_VALUE)
 
 
-def source_type(type: Any) -> str:
+def source_type(type: Type) -> str:
     """A parameter's type as a kernel's description names it: `ptr<f32>`, `i32`."""
     return f"ptr<{source_type(type.pointee)}>" if isinstance(type, aa.PtrType) else str(type)
