@@ -6,7 +6,7 @@ import pytest
 from project import SCONSTRUCT, Project, axpy, module
 
 from tileiras.build.display import Display
-from tileiras.build.execute import Report, Step
+from tileiras.build.step import Report, Step
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage
 

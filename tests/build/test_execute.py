@@ -4,7 +4,8 @@ import pytest
 import warning_stage
 
 from tileiras import pipeline
-from tileiras.build.execute import Session, Step, render
+from tileiras.build.execute import Session
+from tileiras.build.step import Step, render
 from tileiras.build.store import ArtifactStore
 from tileiras.options import CompileOptions
 

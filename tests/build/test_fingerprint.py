@@ -15,7 +15,8 @@ BUILD = ("tileiras.build", "tileiras.pipeline", "tileiras.options", "tileiras.fi
 
 PERFORM = """
 import sys
-from tileiras.build.execute import Session, Step
+from tileiras.build.execute import Session
+from tileiras.build.step import Step
 from tileiras.build.store import OFF, ArtifactStore
 from tileiras.options import CompileOptions
 from tileiras.pipeline import stage

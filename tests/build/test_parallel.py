@@ -7,7 +7,8 @@ import pytest
 from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import worker
-from tileiras.build.execute import Session, Step
+from tileiras.build.execute import Session
+from tileiras.build.step import Step
 from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.build.worker import Place, Pool, Request, WorkerDied, perform_chain
 from tileiras.options import CompileOptions

@@ -6,7 +6,8 @@ Nothing that the lowerings make does that, so the kernels come in at the llvm le
 import pytest
 
 from tileiras import api
-from tileiras.build.execute import Session, Step
+from tileiras.build.execute import Session
+from tileiras.build.step import Step
 from tileiras.build.store import OFF, READ_WRITE, SIZE_LIMIT, ArtifactStore
 from tileiras.build.worker import Place, Pool, Request, perform_chain
 from tileiras.cli import tileiras as command

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tileiras import extras, locations
-from tileiras.build.execute import Report, Session, Step, report
+from tileiras.build.execute import Session
 from tileiras.build.fingerprint import stage_roots, tree_state
 from tileiras.build.produce import location_table, produce
+from tileiras.build.step import Report, Step, report
 from tileiras.build.store import OFF, ArtifactStore, Record
 from tileiras.build.variables import scheduler_address
 from tileiras.diagnostics import CompileError, ExitCode

@@ -13,10 +13,11 @@ import SCons.Script
 
 from tileiras import extras, units
 from tileiras.build import discover, gating, plan, remark_files, standing, tidying
-from tileiras.build.execute import Session, Step
+from tileiras.build.execute import Session
 from tileiras.build.places import absolute_path, from_top, named_from_top, source_name, variant_folder
 from tileiras.build.sessions import builds_nothing, session
 from tileiras.build.stage_action import BUILDERS, declared_steps, display, is_done
+from tileiras.build.step import Step
 from tileiras.diagnostics import CompileError
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions

@@ -10,7 +10,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from tileiras.build.execute import Report, Session, Step, lie_there, perform_here, report
+from tileiras.build.execute import Session, perform_here
+from tileiras.build.step import Report, Step, lie_there, report
 
 if TYPE_CHECKING:
     from tileiras.build.worker import Pool

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.build.execute import Report, Step
 from tileiras.build.remark_files import remark_text
+from tileiras.build.step import Report, Step
 from tileiras.diagnostics import ExitCode, counted
 
 EVERY = 0.1

@@ -13,9 +13,10 @@ from typing import Any
 
 from tileiras import api, pipeline, units
 from tileiras.api import Artifact, Kernel
-from tileiras.build.execute import KEY_FORMAT, Session, Step
+from tileiras.build.execute import KEY_FORMAT, Session
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import key_of
+from tileiras.build.step import Step
 from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
 from tileiras.options import CompileOptions
@@ -97,7 +98,7 @@ def compile_with(
 def default_session() -> Session:
     """The session of the working directory's store, as the environment has it now; raises CompileError (code 2)."""
     directory = directory_for(os.getcwd())
-    from tileiras.build.execute import warn_on_stderr
+    from tileiras.build.step import warn_on_stderr
 
     try:
         mode, limit = default_mode(), size_limit()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tileiras import pipeline, units
 from tileiras.build import discover
-from tileiras.build.execute import Step
+from tileiras.build.step import Step
 from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 

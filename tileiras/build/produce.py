@@ -15,7 +15,7 @@ from tileiras.remarks import Remark, remarks_json
 from tileiras.stages import ByteStore, StageContext
 
 if TYPE_CHECKING:
-    from tileiras.build.execute import Step
+    from tileiras.build.step import Step
 
 _compiling = threading.Lock()
 """Held while a stage works on IR: types and attributes are interned in tables that threads must not race for."""

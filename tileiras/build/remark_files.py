@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
-from tileiras.build.execute import Step, render
+from tileiras.build.step import Step, render
 from tileiras.files import read_if_there
 from tileiras.remarks import Remark, read_remarks, remarks_of
 

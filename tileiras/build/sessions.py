@@ -8,11 +8,12 @@ from typing import Any
 import SCons.Errors
 import SCons.Script
 
-from tileiras.build.execute import Session, warn_on_stderr
+from tileiras.build.execute import Session
 from tileiras.build.fingerprint import CodeBase
 from tileiras.build.history import History
 from tileiras.build.lock import BuildLock, lock_of
 from tileiras.build.places import build_folder, from_top
+from tileiras.build.step import warn_on_stderr
 from tileiras.build.store import OFF, READ_ONLY, ArtifactStore, default_mode, size_limit
 from tileiras.build.variables import scheduler_address
 

@@ -13,10 +13,11 @@ import SCons.Util
 from tileiras import pipeline
 from tileiras.build import discover, dispatch, gating, standing
 from tileiras.build.display import Display
-from tileiras.build.execute import Session, Step, warn_on_stderr
+from tileiras.build.execute import Session
 from tileiras.build.history import SAME_KEY
 from tileiras.build.places import source_name
 from tileiras.build.sessions import session
+from tileiras.build.step import Step, warn_on_stderr
 from tileiras.build.variables import OWN_NAMES, BadVariable, words
 from tileiras.diagnostics import ExitCode
 from tileiras.files import digest_if_there

@@ -9,7 +9,8 @@ from typing import Any
 import SCons.Script
 
 from tileiras.build.display import Display
-from tileiras.build.execute import Session, Step
+from tileiras.build.execute import Session
+from tileiras.build.step import Step
 from tileiras.named_tuple import NamedTuple
 
 MAY_RUN = "(may run)"

@@ -11,18 +11,19 @@ import contextlib
 import os
 import queue
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tileiras import pipeline
 from tileiras.build import discover, dispatch, plan, remark_files
-from tileiras.build.execute import Report, Session, Step, perform_here
+from tileiras.build.execute import Session, perform_here
 from tileiras.build.fingerprint import tree_state
 from tileiras.build.follow import Follower
 from tileiras.build.leftovers import Evaluated, Leftovers, Removed
 from tileiras.build.lock import turn
+from tileiras.build.observing import POLL, folders_in, observed, outermost
+from tileiras.build.step import Report, Step
 from tileiras.diagnostics import CompileError, counted
 from tileiras.files import content_digest
 from tileiras.named_tuple import NamedTuple
@@ -38,9 +39,6 @@ AT_MOST = 0.250
 
 SWEEP = 2.0
 """Seconds after which files are looked at without any event: some systems lose events, some file systems have none."""
-
-POLL = 0.5
-"""The same where there are no events at all."""
 
 TOGETHER = 4
 """Kernels that changed at once from which on they are built in worker processes; below, starting those takes longer."""
@@ -147,14 +145,14 @@ class Watch:
             return set()
         folders = {os.path.dirname(path) for path in self._scripts}
         for folder in list(folders):
-            folders.update(_folders_in(folder))
+            folders.update(folders_in(folder))
         for item in self._watched:
             if isinstance(item, Tree):
                 below = [item.directory]
                 while below:
                     folder = below.pop()
                     folders.add(folder)
-                    below += _folders_in(folder)
+                    below += folders_in(folder)
         return {path for folder in folders if os.path.isfile(path := os.path.join(folder, "SConscript"))}
 
     def _listed(self) -> Iterator[Single]:
@@ -303,9 +301,9 @@ class Watch:
         """Builds what there is, then whatever changes, until it is interrupted; raises Restart."""
         events: queue.SimpleQueue[float] = queue.SimpleQueue()
         folders = [item.directory if isinstance(item, Tree) else os.path.dirname(item.path) for item in self._watched]
-        folders = _outermost([*folders, self._package])
+        folders = outermost([*folders, self._package])
         scripts = {os.path.realpath(os.path.dirname(path)) for path in self._scripts}
-        with _observed(folders, sorted(scripts), events, self._error, poll) as observing:
+        with observed(folders, sorted(scripts), events, self._error, poll) as observing:
             with turn(self._builds, self._out):
                 changed, _ = self.scan()
                 self._expect_leftovers()
@@ -445,75 +443,3 @@ def _kernel_files(directory: str) -> list[str]:
         return discover.kernel_files(directory)
     except OSError:
         return []  # between one branch and another the folder may not be there
-
-
-def _folders_in(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.path for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
-
-
-def _outermost(folders: Sequence[str]) -> list[str]:
-    """The folders without those inside another; a folder that is not there is left out."""
-    kept: list[str] = []
-    for folder in sorted({os.path.realpath(folder or os.curdir) for folder in folders}):
-        if os.path.isdir(folder) and not any(folder.startswith(outer + os.sep) for outer in kept):
-            kept.append(folder)
-    return kept
-
-
-@contextlib.contextmanager
-def _observed(
-    trees: Sequence[str],
-    folders: Sequence[str],
-    events: queue.SimpleQueue[float],
-    error: Callable[[str], None],
-    poll: bool,
-) -> Iterator[bool]:
-    """Has every change below `trees` and in `folders` put the time into `events`; False where that is not to be had.
-
-    Folders, never files: what an editor renames over a file is another one.
-    """
-    if poll:
-        yield False
-        return
-    import logging
-
-    from watchdog.events import FileSystemEventHandler
-    from watchdog.observers import Observer
-
-    # It complains of its own threads that are stopped soon after their start.
-    logging.getLogger("watchdog").addHandler(logging.NullHandler())
-
-    class Handler(FileSystemEventHandler):
-        def on_any_event(self, event: Any) -> None:
-            if event.event_type not in ("opened", "closed_no_write"):
-                events.put(time.monotonic())
-
-    observer = Observer()
-    try:
-        for tree in trees:
-            observer.schedule(Handler(), tree, recursive=True)
-        for folder in folders:
-            if folder not in trees:
-                observer.schedule(Handler(), folder, recursive=False)
-        observer.start()
-        # Of folders further down, watchdog keeps to itself that there was no watch left for them.
-        with tempfile.TemporaryDirectory() as folder:
-            observer.unschedule(observer.schedule(FileSystemEventHandler(), folder))
-    except OSError as failure:
-        observer.unschedule_all()
-        observer.stop()
-        error(
-            f"warning: the system gives no more watches ({failure.strerror}); looking every {POLL} s instead. "
-            "On Linux, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
-        )
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        observer.stop()
-        observer.join()

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tileiras.build.execute import Report, Session, Step, report
+from tileiras.build.execute import Session
 from tileiras.build.history import History
 from tileiras.build.lock import working
 from tileiras.build.remote import DRAIN_SECONDS
+from tileiras.build.step import Report, Step, report
 from tileiras.build.store import ArtifactStore
 from tileiras.codegen import isolation
 from tileiras.files import read_if_there

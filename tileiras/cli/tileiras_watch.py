@@ -62,8 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _watch(folders: Sequence[str], variables: dict, build: str, jobs: int):
     from tileiras import pipeline
-    from tileiras.build.execute import Session, warn_on_stderr
+    from tileiras.build.execute import Session
     from tileiras.build.history import History
+    from tileiras.build.step import warn_on_stderr
     from tileiras.build.store import ArtifactStore, default_mode, directory_for, size_limit
     from tileiras.build.watch import Tree, Watch
     from tileiras.options import CompileOptions

@@ -10,11 +10,12 @@ from operator import attrgetter
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Sequence
 
 from . import registry
-from .attributes import Attribute, DenseArrayAttr, EnumAttr, StringAttr, UnitAttr, VerifyError
+from .attributes import Attribute, DenseArrayAttr, VerifyError
 from .blocks import Block, Region
-from .fields import Field, all_required, describe, satisfies, segments
+from .fields import Field, describe, satisfies, segments
 from .location import UNKNOWN_LOC, Location
-from .traits import AllTypesMatch, AttrSizedOperandSegments, AttrSizedResultSegments, SameOperandsAndResultType, Trait
+from .signatures import Signature, accessor_of, as_attribute, gather, sizes_of, typed_as
+from .traits import Trait
 from .types import i32
 from .values import OpResult, Value
 
@@ -45,7 +46,7 @@ class Operation:
     trait_instances: ClassVar[tuple[Trait, ...]] = ()
     # The classes of the traits and their bases; found when first asked for.
     _trait_classes: ClassVar[frozenset[type] | None] = None
-    _signature: ClassVar[_Signature | None] = None
+    _signature: ClassVar[Signature | None] = None
 
     __slots__ = ("_operands", "_results", "attributes", "_regions", "_successors", "location", "parent", "prev",
                  "next", "_order")  # fmt: skip
@@ -90,7 +91,7 @@ class Operation:
         """Puts the property that reads a field into its place in the class that declares it; most are never read."""
         declaring = [base for base in cls.__mro__ if field in getattr(base, "fields", ())][-1]
         of_kind = getattr(declaring, f"{field.kind}_fields")
-        read = _accessor(field, of_kind.index(field), of_kind)
+        read = accessor_of(field, of_kind.index(field), of_kind)
         for name in (field.accessor, field.name):
             if isinstance(declaring.__dict__.get(name), Field):
                 setattr(declaring, name, read)
@@ -107,16 +108,16 @@ class Operation:
         unit attribute.
         """
         cls = type(self)
-        signature = cls._signature or _Signature.of(cls)
+        signature = cls._signature or Signature.of(cls, _infers(cls))
         flat: Any = operands
         sizes = signature.ones
         if len(operands) != signature.operands or None in operands:
-            flat, sizes = _gather(cls, cls.operand_fields, operands, named)
+            flat, sizes = gather(cls, cls.operand_fields, operands, named)
         attributes: dict[str, Attribute] = {}
         for accessor, name, field in signature.attributes:
             value = named.pop(accessor, None)
             if value is not None:
-                value = value if isinstance(value, Attribute) else _as_attribute(field, value)
+                value = value if isinstance(value, Attribute) else as_attribute(field, value)
             if value is not None:
                 if not satisfies(field.constraint, value):
                     wanted = describe(field.constraint)
@@ -141,7 +142,7 @@ class Operation:
         if result is not None:
             types: Any = (result,)
         elif named and any(accessor in named for accessor in signature.results):
-            types, result_sizes = _gather(cls, cls.result_fields, (), named)
+            types, result_sizes = gather(cls, cls.result_fields, (), named)
             if signature.sized_results:
                 attributes[RESULT_SEGMENTS] = DenseArrayAttr(i32, result_sizes)
         elif signature.typed_as is not None and signature.typed_as < len(flat):
@@ -223,7 +224,7 @@ class Operation:
         """Types of the results, for operations where they follow from the operands and attributes."""
         if not cls.result_fields:
             return []
-        position = _typed_as(cls)
+        position = typed_as(cls)
         if position is not None and position < len(operands):
             return [operands[position].type for _ in cls.result_fields]
         raise TypeError(f"{cls.__name__} needs its result types: they do not follow from its operands")
@@ -281,10 +282,10 @@ class Operation:
 
     def operand_spans(self) -> tuple[tuple[int, int], ...] | None:
         """(start, end) per operand field; None when the operand count does not fit the declaration."""
-        return segments(self.operand_fields, len(self._operands), _sizes(self.attributes.get(OPERAND_SEGMENTS)))
+        return segments(self.operand_fields, len(self._operands), sizes_of(self.attributes.get(OPERAND_SEGMENTS)))
 
     def result_spans(self) -> tuple[tuple[int, int], ...] | None:
-        return segments(self.result_fields, len(self._results), _sizes(self.attributes.get(RESULT_SEGMENTS)))
+        return segments(self.result_fields, len(self._results), sizes_of(self.attributes.get(RESULT_SEGMENTS)))
 
     # ---- hooks -------------------------------------------------------------------------------------------------------
 
@@ -398,127 +399,5 @@ class Operation:
         return f"<{self.name} at {self.location!r}>"
 
 
-# ---- set-up of operation classes -------------------------------------------------------------------------------------
-
-
-class _Signature:
-    """What the constructor asks of a class each time, found when the first of its operations is made."""
-
-    __slots__ = (
-        "operands", "ones", "attributes", "results", "result", "typed_as", "sized_operands", "sized_results", "built",
-    )  # fmt: skip
-
-    built: set[tuple]
-    """The types of operands and results, and how many each field takes, with which one was built before."""
-
-    @classmethod
-    def of(cls, op: type[Operation]) -> _Signature:
-        self = op._signature = cls()
-        self.built = set()
-        # A number that no list of operands has stands for operands that are optional or several.
-        self.operands = len(op.operand_fields) if all_required(op.operand_fields) else -1
-        self.ones = [1] * len(op.operand_fields)
-        self.attributes = [(field.accessor, field.name, field) for field in op.attribute_fields]
-        self.results = [field.accessor for field in op.result_fields]
-        # The name of the only result, where there is always just one; no field has an empty one.
-        self.result = self.results[0] if len(self.results) == 1 and all_required(op.result_fields) else ""
-        self.sized_operands = op.has_trait(AttrSizedOperandSegments)
-        self.sized_results = op.has_trait(AttrSizedResultSegments)
-        # The operand whose type all results have.
-        self.typed_as = None
-        if op.infer_result_types.__func__ is Operation.infer_result_types.__func__:  # type: ignore[attr-defined]
-            self.typed_as = _typed_as(op)
-        return self
-
-
-def _typed_as(op: type[Operation]) -> int | None:
-    for trait in op.trait_instances if op.result_fields else ():
-        if isinstance(trait, SameOperandsAndResultType):
-            return 0
-        if isinstance(trait, AllTypesMatch) and all(field.name in trait.fields for field in op.result_fields):
-            for position, field in enumerate(op.operand_fields):
-                if field.name in trait.fields:
-                    return position
-    return None
-
-
-def _accessor(field: Field, position: int, of_kind: tuple[Field, ...]) -> property:
-    """How `op.<field>` reads the operation's lists."""
-    kind, name = field.kind, field.name
-    if kind == "attribute":
-        default = field.default
-        if callable(default):
-            # `in` and not `or`: an empty array is false.
-            return property(lambda op: op.attributes[name] if name in op.attributes else default(op), doc=field.doc)
-        return property(lambda op: op.attributes.get(name, default), doc=field.doc)
-    if kind == "region":
-        if field.variadic:
-            return property(lambda op: op._regions[position:], doc=field.doc)
-        return property(lambda op: op._regions[position] if position < len(op._regions) else None, doc=field.doc)
-    if kind == "successor":
-        if field.variadic:
-            return property(lambda op: op._successors[position:], doc=field.doc)
-        return property(lambda op: op._successors[position], doc=field.doc)
-    flexible = [p for p, f in enumerate(of_kind) if f.arity != "one"]
-    slot = "_operands" if kind == "operand" else "_results"
-    if field.arity == "one" and all(position < p for p in flexible):
-        if kind == "operand":
-            return property(lambda op: op._operands[position], doc=field.doc)
-        return property(lambda op: op._results[position], doc=field.doc)
-    spans = Operation.operand_spans if kind == "operand" else Operation.result_spans
-
-    def read(op: Operation) -> Any:
-        found = spans(op)
-        if found is None:
-            raise ValueError(f"'{op.name}' does not have the {kind}s that it declares")
-        start, end = found[position]
-        values = getattr(op, slot)[start:end]
-        if field.variadic:
-            return values
-        return values[0] if values else None
-
-    return property(read, doc=field.doc)
-
-
-def _sizes(value: Attribute | None) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    return value.elements if isinstance(value, DenseArrayAttr) and value.element_type is i32 else None
-
-
-def _gather(cls: type[Operation], fields: tuple[Field, ...], given: tuple, named: dict[str, Any]) -> tuple[list, list]:
-    """A flat list of the values given for `fields`, and how many each took."""
-    if len(given) > len(fields):
-        raise TypeError(f"{cls.__name__} takes {len(fields)} operands, got {len(given)}")
-    if len(given) == len(fields) and all_required(fields) and None not in given:
-        return list(given), [1] * len(given)
-    flat: list[Any] = []
-    sizes: list[int] = []
-    for position, field in enumerate(fields):
-        value = given[position] if position < len(given) else named.pop(field.accessor, None)
-        if field.variadic:
-            values = tuple(value) if value is not None else ()
-        elif value is None:
-            if field.arity == "one":
-                raise TypeError(f"{cls.__name__} needs {field.kind} '{field.accessor}'")
-            values = ()
-        else:
-            values = (value,)
-        flat += values
-        sizes.append(len(values))
-    return flat, sizes
-
-
-def _as_attribute(field: Field, value: object) -> Attribute | None:
-    if value is None or isinstance(value, Attribute):
-        return value
-    if value is False:
-        return None
-    if value is True:
-        return UnitAttr()
-    if isinstance(value, str):
-        constraint = field.constraint
-        if isinstance(constraint, type) and issubclass(constraint, EnumAttr):
-            return constraint(value)
-        return StringAttr(value)
-    raise TypeError(f"attribute '{field.name}' takes an attribute, got {value!r}")
+def _infers(cls: type[Operation]) -> bool:
+    return cls.infer_result_types.__func__ is not Operation.infer_result_types.__func__  # type: ignore[attr-defined]
