@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.running import SEEDS, check, ptx, run, sites, survives
 from tests.kernels import agents as kernels
-from tileiras.sim import EmulationError
+from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target
 from tileiras.targets.pipe_protocol import PIPE_PROTOCOLS
 
@@ -226,3 +226,24 @@ def test_registers_that_nobody_gives_up_are_waited_for():
     for _, broken in found:
         with pytest.raises(EmulationError, match="deadlock|setmaxnreg"):
             run(broken, 0)
+
+
+@pytest.mark.parametrize("released_first", [False, True])
+@pytest.mark.parametrize("kind", ["cp_async", "bulk_load"])
+def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
+    """A step at a time while the stage is held, at once where it is released before the dot."""
+    code = ptx(kernels.matmul(kind, 2, "sm_90", released_first))
+    assert not assemble(code, "sm_90").spill_stores
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 256), (256, 16)))
+    expected = a[:, :160].astype(np.float32) @ b[:160].astype(np.float32)
+
+    def judge(code, seed):
+        c = np.zeros((32, 16), np.float32)
+        assert emulate(code, "k", 1, [a.copy(), b.copy(), c, 5], seed=seed).searched_races
+        np.testing.assert_array_equal(c, expected)
+
+    assert survives(code, judge)
+    if not released_first:
+        found = [site for site in sites(code) if not site[0].startswith("setmaxnreg")]
+        assert [line for line, broken in found if survives(broken, judge, (None, 0))] == []

@@ -412,3 +412,109 @@ def before_and_after(gpu: str) -> str:
     after = f"{load('%zero', 4, '%again', '%vc')}\n    %v = nv_tileas.addf %again, %again : {tile(4)}"
     after += f"\n    {store('%v', '%zero', 4, '%vc', '%t_again')}"
     return kernel([(2, copies), (2, writes)], 1, gpu=gpu, before=before, after=after)
+
+
+ROWS, COLUMNS, DEPTH = 32, 16, 32
+
+
+def matmul(kind: str, stages: int, gpu: str, released_first: bool, block_warps: int = 8) -> str:
+    """C = A B over %n steps of K, one pipe for both operands; `released_first`: before the dot reads its operands."""
+    layouts = """
+#sum = #nv_tileas.linear<register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]],
+  warp = [[16, 0], [0, 8]]>
+#rows = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [8, 0], [16, 0]],
+  lane = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]], warp = []>
+#columns = #nv_tileas.linear<register = [[0, 1], [0, 2], [0, 4], [16, 0]],
+  lane = [[0, 8], [1, 0], [2, 0], [4, 0], [8, 0]], warp = []>
+#left = #nv_tileas.linear<register = [[0, 1], [8, 0], [0, 8], [0, 16]],
+  lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [0, 0]]>
+#right = #nv_tileas.linear<register = [[1, 0], [8, 0], [16, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]],
+  warp = [[0, 0], [0, 8]]>
+#shared_a = #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [1, 0], [8, 0], [16, 0], [2, 8],
+  [4, 16]]>
+#shared_b = #nv_tileas.shared<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [1, 0], [2, 0], [8, 0], [16, 0], [4, 8]]>
+"""
+    if kind == "bulk_load":
+        # A run of bytes lies in shared memory as it does in global memory.
+        plain = ", ".join(f"[0, {1 << bit}]" for bit in range(5)), ", ".join(f"[{1 << bit}, 0]" for bit in range(5))
+        layouts = layouts[: layouts.index("#shared_a")]
+        layouts += f"#shared_a = #nv_tileas.shared<offset = [{plain[0]}, {plain[1]}]>\n"
+        layouts += f"#shared_b = #nv_tileas.shared<offset = [{plain[0][:-9]}, {plain[1]}]>\n"
+    half, single, iterator = "!nv_tileaa.ptr<f16>", "!nv_tileaa.ptr<f32>", "!nv_tileas.pipeline_iterator"
+    memrefs = {name: f"!nv_tileaa.memref<{shape}, strides = [{strides}]>" for name, shape, strides in (
+        ("a", f"{ROWS}x?xf16", "256, 1"), ("b", f"?x{COLUMNS}xf16", "16, 1"), ("c", f"{ROWS}x{COLUMNS}xf32", "16, 1"),
+    )}  # fmt: skip
+    views = {name: f"!nv_tileaa.tiled_view<[{tile}], {memrefs[name]}>" for name, tile in (
+        ("a", f"{ROWS}, {DEPTH}"), ("b", f"{DEPTH}, {COLUMNS}"), ("c", f"{ROWS}, {COLUMNS}"))}  # fmt: skip
+    rings = {name: f"!nv_tileas.buffer<{stages}, tensor<{shape}xf16, #shared_{name}>>" for name, shape in (
+        ("a", f"{ROWS}x{DEPTH}"), ("b", f"{DEPTH}x{COLUMNS}"))}  # fmt: skip
+    inside = "nv_tileaa.inbounds = array<i1: true, true>"
+    if kind == "cp_async":
+        atom = "atom = #nv_tileas.copy_atom<cp_async, 8>"
+        loads = f"""
+        %s = {PIPE}.get_stage %i : i32
+        nv_tileas.async.tiled_load %va[%zero, %k] into %ra[%s : i32] {{{atom}, layout = #rows, {inside}}}
+          : {views["a"]}, (i32, i32), {rings["a"]}
+        nv_tileas.async.tiled_load %vb[%k, %zero] into %rb[%s : i32] {{{atom}, layout = #columns, {inside}}}
+          : {views["b"]}, (i32, i32), {rings["b"]}"""
+    else:
+        loads = f"""
+        nv_tileas.async.bulk_load %va[%zero, %k] into %q {{{inside}}} : {views["a"]}, (i32, i32)
+        nv_tileas.async.bulk_load %vb[%k, %zero] into %q buffer = 1 {{{inside}}} : {views["b"]}, (i32, i32)"""
+    total = f"tensor<{ROWS}x{COLUMNS}xf32, #sum>"
+    left, right = f"tensor<{ROWS}x{DEPTH}xf16, #left>", f"tensor<{DEPTH}x{COLUMNS}xf16, #right>"
+    release = f"%r = {PIPE}.consumer_release %q"
+    loop = "scf.for %k = %zero to %n step %one iter_args"
+    return f"""{layouts}
+module {{
+  nv_tileaa.func @k(%pa: {half}, %pb: {half}, %pc: {single}, %n: i32) attributes {{
+      kernel_spec = #nv_tileaa.kernel_spec<numWarps = 4, numCtas = 1>, nv_tileas.block_warps = {block_warps} : i32,
+      target_spec = "{gpu}"}} {{
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %size = arith.constant 256 : i32
+    %a = nv_tileas.assume #nv_tileaa.div_by<16>, %pa : {half}
+    %b = nv_tileas.assume #nv_tileaa.div_by<16>, %pb : {half}
+    %ma = nv_tileas.make_memref %a, sizes = [%size], strides = [] : {half}, (i32), () -> {memrefs["a"]}
+    %mb = nv_tileas.make_memref %b, sizes = [%size], strides = [] : {half}, (i32), () -> {memrefs["b"]}
+    %mc = nv_tileas.make_memref %pc, sizes = [], strides = [] : {single}, (), () -> {memrefs["c"]}
+    %va = nv_tileas.block_tile %ma : {views["a"]}
+    %vb = nv_tileas.block_tile %mb : {views["b"]}
+    %vc = nv_tileas.block_tile %mc : {views["c"]}
+    %ra = nv_tileas.alloc_tensor : {rings["a"]}
+    %rb = nv_tileas.alloc_tensor : {rings["b"]}
+    %p, %c = {PIPE}.create_pipeline %ra, %rb stages {stages} producer = {kind} : {rings["a"]}, {rings["b"]}
+    {PIPE}.agent_switch num_agents_per_group = [1, 1] num_warps = [4, 1] max_regs = [224, 40] {{
+      %start = arith.constant dense<0.0> : tensor<{ROWS}x{COLUMNS}xf32> as {total}
+      %i0 = {PIPE}.create_iterator %c : !nv_tileas.consumer_token
+      %last, %sum = {loop}(%i = %i0, %acc = %start) -> ({iterator}, {total}) : i32 {{
+        %q = {PIPE}.consumer_wait %c, %i
+        %x = {PIPE}.consumer_read %q : {left}
+        %y = {PIPE}.consumer_read %q buffer = 1 : {right}
+        {release if released_first else ""}
+        %d = nv_tileas.dot %x, %y, %acc {{atom = #nv_tileas.mma_atom<"mma_m16n8k16_f32_f16_f16">}}
+          : {left}, {right} -> {total}
+        {"" if released_first else release}
+        %j = {PIPE}.inc_iter %i
+        scf.yield %j, %d : {iterator}, {total}
+      }}
+      %t = nv_tileas.tiled_store %sum, %vc[%zero, %zero] {{atom = #nv_tileas.copy_atom<st_global, 1>}}
+        : {total}, {views["c"]}, (i32, i32) -> {TOKEN}
+      {PIPE}.yield
+    }}, {{
+      %i0 = {PIPE}.create_iterator %p : !nv_tileas.producer_token
+      %last = {loop}(%i = %i0) -> ({iterator}) : i32 {{
+        %q = {PIPE}.producer_acquire %p, %i
+        {loads}
+        %r = {PIPE}.producer_commit %q
+        %j = {PIPE}.inc_iter %i
+        scf.yield %j : {iterator}
+      }}
+      {PIPE}.yield
+    }}
+    nv_tileas.dealloc_tensor %ra : {rings["a"]}
+    nv_tileas.dealloc_tensor %rb : {rings["b"]}
+    nv_tileaa.return
+  }}
+}}
+"""

@@ -91,6 +91,18 @@ def agent_of(op: Operation) -> Region | None:
     return None
 
 
+def is_held_by_dots(read: Operation) -> bool:
+    """Whether no stage is released between a read and the last dot behind it in its block."""
+    released = False
+    current = read.next
+    while current is not None:
+        if released and isinstance(current, tileas.DOTS):
+            return False
+        released = released or isinstance(current, ConsumerReleaseOp)
+        current = current.next
+    return True
+
+
 def protocol_of(pipe: CreatePipelineOp) -> PipeProtocol:
     return PIPE_PROTOCOLS[pipe.kinds]
 

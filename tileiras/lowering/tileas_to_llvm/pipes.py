@@ -24,10 +24,10 @@ from tileiras.targets.pipe_protocol import EXPECT, NOINC, PIPE_PROTOCOLS, PipePr
 from .access import as_data, from_memory, store_vector
 from .agents import elected
 from .bulk_copies import Run, runs
-from .convert_layout import read_shared, shared_addresses
+from .convert_layout import Place, StagedFragment, read_shared, shared_addresses
 from .emitter import FULL_WARP
 from .function import FunctionLowering
-from .staging import stage_place
+from .staging import reads_steps, stage_place
 from .types import element_of, memory_type, scalar_type
 
 BYTES = CreatePipelineOp.MBARRIER_BYTES
@@ -260,17 +260,26 @@ def _write(pipe: Pipe, number: int, stage: Value, tensor: Value, lowering: Funct
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
 
 
-def consumer_read(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
-    return _read(_pipe(op, lowering), _number(op), args[0], op.result.type, lowering)
+def consumer_read(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
+    pipe, number = _pipe(op, lowering), _number(op)
+    if reads_steps(op, pipe.op.buffers[number]):
+        access, place, element = _access(pipe, number, args[0], op.result.type, lowering)
+        return [StagedFragment(access, place, element, lowering)]
+    return _read(pipe, number, args[0], op.result.type, lowering)
+
+
+def _access(pipe: Pipe, number: int, stage: Value, type: Any, lowering: FunctionLowering) -> tuple[Any, Place, Any]:
+    """How threads load the tile in a stage of a buffer, where it is, and the type of its elements in memory."""
+    buffer = pipe.op.buffers[number]
+    element, layout = memory_type(type.element_type), layout_of(type)
+    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width))
+    return access, stage_place(lowering.value(buffer), stage, lowering), element
 
 
 def _read(pipe: Pipe, number: int, stage: Value, type: Any, lowering: FunctionLowering) -> Value:
     """Each thread loads its elements of the tile in a stage of a buffer."""
-    buffer = pipe.op.buffers[number]
-    element, layout = memory_type(type.element_type), layout_of(type)
-    access = _checked(lambda: load_access(layout, offsets_of(buffer.type.tile), element.width))
-    place = stage_place(lowering.value(buffer), stage, lowering)
-    value = read_shared(access, element, place, layout.registers, lowering)
+    access, place, element = _access(pipe, number, stage, type, lowering)
+    value = read_shared(access, element, place, layout_of(type).registers, lowering)
     return from_memory(value, scalar_type(type.element_type), lowering)
 
 

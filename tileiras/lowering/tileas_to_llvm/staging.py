@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras import gf2
 from tileiras.analysis.dots import feeds_dots
@@ -31,6 +31,9 @@ from .function import FunctionLowering, alignment_of
 from .masked_vectors import MaskedVectors
 from .types import element_of, memory_type, scalar_type, vector_of
 from .views import TileAddresses
+
+if TYPE_CHECKING:
+    from tileiras.dialects.nv_tileas.pipes import ConsumerReadOp
 
 CREATE_PIPELINE = "nv_tileas.async.pipeline.create_pipeline"
 """By name: kernels without pipes do without the file that has them."""
@@ -204,6 +207,17 @@ def store_tensor(op: tileas.StoreTensorOp, args: Sequence[Any], lowering: Functi
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
 
 
+def reads_steps(op: tileas.CopyOp | ConsumerReadOp, buffer: Value) -> bool:
+    """Whether dots read the tile of a buffer when they want it: not where a pipe's stage is released meanwhile."""
+    if not feeds_dots(op.result, op.parent):
+        return False
+    if not any(user.name == CREATE_PIPELINE for user in buffer.users):
+        return True
+    from tileiras.analysis.pipes import is_held_by_dots
+
+    return is_held_by_dots(op)
+
+
 def copy(
     op: tileas.CopyOp, args: Sequence[Any], lowering: FunctionLowering
 ) -> Value | list[StagedFragment] | list[Place]:
@@ -225,7 +239,7 @@ def copy(
     except ValueError as error:
         raise VerifyError(str(error)) from None
     with lowering.thread_again():
-        if feeds_dots(op.result, op.parent):
+        if reads_steps(op, op.buffer):
             return [StagedFragment(access, place, element, lowering)]
         value = read_shared(access, element, place, layout.registers, lowering)
     return from_memory(value, scalar_type(tile.element_type), lowering)
