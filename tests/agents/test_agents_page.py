@@ -1,10 +1,15 @@
 """docs/agents.md: its example runs, its table is the protocol's."""
 
+import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 
+import tileiras
 from tests.agents.running import SEEDS, ptx
 from tileiras.requirements import spelled
 from tileiras.sim import emulate
@@ -22,6 +27,29 @@ def test_the_example_runs(assemble):
         doubled = np.zeros_like(given)
         emulate(code, "double", 1, [given, doubled, given.size, 5], seed=seed)
         np.testing.assert_array_equal(doubled, 2 * given)
+
+
+def test_the_commands_compile_the_example(tmp_path, monkeypatch):
+    """NAME.json describes the launch of all warps, with which the emulator runs the kernel."""
+    (text,) = re.findall(r"```mlir\n(.*?)```", PAGE, re.DOTALL)
+    (commands,) = re.findall(r"```\n(tileiras-opt .*?)```", PAGE, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("double.mlir").write_text(text, encoding="utf-8")
+    for command in commands.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(command)
+        done = subprocess.run([Path(sys.executable).with_name(program), *arguments], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+    artifact = tileiras.compile("double.tileas.mlir", gpu_name="sm_80")
+    assert artifact.text == Path("double.ptx").read_text(encoding="utf-8")
+    (kernel,) = artifact.kernels
+    metadata = json.loads(kernel.artifacts[".json"])
+    (described,) = metadata["kernels"]
+    assert described["block"] == [160, 1, 1]
+    # Two stages of 256 numbers, and an mbarrier at each end of each.
+    assert described["shared_memory"] == 2 * 1024 + 4 * 8
+    given, doubled = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
+    emulate(artifact.text, "double", 1, [given, doubled, 512, 2], metadata=metadata, seed=0)
+    np.testing.assert_array_equal(doubled, 2 * given)
 
 
 def row(protocol: PipeProtocol) -> str:
