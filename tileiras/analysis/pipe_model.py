@@ -19,6 +19,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
 from tileiras.ir import Block, BlockArgument, Operation
@@ -32,6 +33,7 @@ from .pipe_programs import (
     Key,
     Run,
     TooLong,
+    Where,
     candidates,
     groups,
     has_events,
@@ -45,7 +47,7 @@ MOST_STATES = 50_000
 MOST_ASSUMPTIONS = 27
 
 
-def order_errors(func: Operation, uses: PipeUses) -> Iterator[Finding]:
+def order_errors(func: aa.FuncOp, uses: PipeUses) -> Iterator[Finding]:
     """The first state that is wrong, as the operation of an agent and what is wrong with it."""
     if not uses.pipes:
         return
@@ -128,7 +130,7 @@ class _Counts:
                 self._needed[event.where] = _needed(event, uses)
             self._made.append(made)
 
-    def phases(self, where: Any, state: tuple[int, ...]) -> int:
+    def phases(self, where: Where, state: tuple[int, ...]) -> int:
         """Completed phases."""
         arrived = sum(made[where][at] for made, at in zip(self._made, state) if where in made)
         return arrived // self._needed[where]

@@ -26,7 +26,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerAcquireOp,
     ProducerCommitOp,
 )
-from tileiras.ir import Block, BlockArgument, IntegerType, Operation, Value
+from tileiras.ir import Attribute, Block, BlockArgument, IntegerType, Operation, Value
 from tileiras.named_tuple import NamedTuple
 from tileiras.targets.sm import WARP_SIZE
 
@@ -39,10 +39,18 @@ Side = Literal["full", "empty"]
 Key = Any
 """What a number is computed of: a value, or the operation and the keys of its operands."""
 
+Where = Any
+"""An mbarrier as (pipe, stage, side), a named barrier as (number, threads)."""
+
 Assumption = Mapping[Key, int]
 
 MOST_EVENTS = 4096
 """Of one agent."""
+
+
+Choice = scf.ForOp | scf.WhileOp | scf.IfOp
+Opening = ProducerAcquireOp | ConsumerWaitOp | ProduceOneOp | ConsumeOneOp
+Closing = ProducerCommitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp
 
 
 class Event(NamedTuple):
@@ -52,7 +60,7 @@ class Event(NamedTuple):
 
     op: Operation
     what: Literal["wait", "arrive"]
-    where: Any
+    where: Where
     parity: int = 0
     turn: int = 0
     weight: int = 1
@@ -127,9 +135,9 @@ def _constant(value: Value) -> int | None:
     return op.value.value if isinstance(op, arith.ConstantOp) and hasattr(op.value, "value") else None
 
 
-def _compute(op: Any, number: Callable[[Value], int]) -> int:
+def _compute(op: Operation, number: Callable[[Value], int]) -> int:
     if isinstance(op, arith.ConstantOp):
-        return op.value.value
+        return op.value.value  # type: ignore[attr-defined]
     arguments = [number(value) for value in op.operands]
     if isinstance(op, arith.CmpIOp):
         return int(_COMPARED[op.predicate.value](*arguments))
@@ -142,12 +150,12 @@ def _compute(op: Any, number: Callable[[Value], int]) -> int:
         raise Impossible from None
 
 
-def _check_assumed(predicate: Any, number: int) -> None:
+def _check_assumed(predicate: Attribute, number: int) -> None:
     if isinstance(predicate, aa.BoundedAttr):
-        lower, upper = predicate.lower, predicate.upper
+        lower, upper = predicate.lower, predicate.upper  # type: ignore[attr-defined]
         if lower is not None and number < lower or upper is not None and number > upper:
             raise Impossible
-    if isinstance(predicate, aa.DivByAttr) and number % predicate.divisor:
+    if isinstance(predicate, aa.DivByAttr) and number % predicate.divisor:  # type: ignore[attr-defined]
         raise Impossible
 
 
@@ -192,7 +200,7 @@ class Decisive:
             self.unknown[key_of(value)] = value
             return []
         if isinstance(op, aa.AssumeOp) and isinstance(op.predicate, aa.DivByAttr):
-            self._scale_by(op.predicate.divisor)
+            self._scale_by(op.predicate.divisor)  # type: ignore[attr-defined]
         if isinstance(op, arith.ConstantOp) and not isinstance(value.type, IntegerType):
             self.unknown[key_of(value)] = value
         return list(op.operands)
@@ -212,7 +220,7 @@ class Decisive:
                     self._scale_by(_constant(user.operands[1]))
 
 
-def _controls(op: Any) -> list[Value]:
+def _controls(op: Choice) -> list[Value]:
     if isinstance(op, scf.ForOp):
         return [op.lower_bound, op.upper_bound, op.step]
     return [op.condition] if isinstance(op, scf.IfOp) else []
@@ -254,9 +262,12 @@ class Run:
         found = self._values.get(value)
         if found is None:
             op = value.defining_op
-            known = op is not None and _computes(op)
-            found = _compute(op, self._number) if known else self._assumption[key_of(value)]
-            if agent_of(op) is None if op is not None else True:
+            if op is not None and _computes(op):
+                found = _compute(op, self._number)
+            else:
+                found = self._assumption[key_of(value)]
+            # What stands outside of agents is computed once; what is inside may be another number in each iteration.
+            if op is None or agent_of(op) is None:
                 self._values[value] = found
         return found
 
@@ -271,7 +282,7 @@ class Run:
             self._operation(op)
         return []
 
-    def _operation(self, op: Any) -> None:
+    def _operation(self, op: Operation) -> None:
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
@@ -281,7 +292,7 @@ class Run:
     def _bind(self, targets: Iterable[Value], values: Iterable[Any]) -> None:
         self._values.update((target, value) for target, value in zip(targets, values) if value is not None)
 
-    def _loop(self, op: Any) -> None:
+    def _loop(self, op: scf.ForOp) -> None:
         carried = self._carried(op.init_args)
         if has_events(op):
             at, end, step = (self._number(value) for value in (op.lower_bound, op.upper_bound, op.step))
@@ -294,7 +305,7 @@ class Run:
                 at += step
         self._bind(op.results, carried)
 
-    def _while(self, op: Any) -> None:
+    def _while(self, op: scf.WhileOp) -> None:
         carried = self._carried(op.inits)
         trips = self._assumption.get(("while", op), 0) if has_events(op) else 0
         for last in [False] * trips + [True]:
@@ -309,7 +320,7 @@ class Run:
             self._bind(op.after.block.arguments, passed)
             carried = self._block(op.after.block)
 
-    def _branch(self, op: Any) -> None:
+    def _branch(self, op: scf.IfOp) -> None:
         if has_events(op):
             region = op.then_region if self._number(op.condition) else op.else_region
             self._bind(op.results, self._block(region.blocks[0]) if region.blocks else [])
@@ -332,7 +343,7 @@ class Run:
         self._turns[key] = turn + 1
         return turn
 
-    def _wait(self, op: Any) -> int:
+    def _wait(self, op: Opening) -> int:
         """An agent waits for the stage that its iterator is at."""
         pipe: Any = pipe_of(op.token)
         at = self._values[op.iterator]
@@ -345,10 +356,10 @@ class Run:
         self._held.setdefault((pipe, side), []).append(at.stage)
         return at.stage
 
-    def _open(self, op: Any) -> None:
+    def _open(self, op: ProducerAcquireOp | ConsumerWaitOp) -> None:
         self._values[op.result] = self._wait(op)
 
-    def _arrive(self, op: Any, stage: int | None) -> None:
+    def _arrive(self, op: Closing, stage: int | None) -> None:
         pipe: Any = pipe_of(op.token)
         produces = isinstance(op, (ProducerCommitOp, ProduceOneOp))
         held = self._held.get((pipe, "empty" if produces else "full"), [])
@@ -359,10 +370,10 @@ class Run:
         held.remove(stage)
         self._emit(Event(op, "arrive", (pipe, stage, "full" if produces else "empty")))
 
-    def _close(self, op: Any) -> None:
+    def _close(self, op: ProducerCommitOp | ConsumerReleaseOp) -> None:
         self._arrive(op, self._values.get(op.token))
 
-    def _whole(self, op: Any) -> None:
+    def _whole(self, op: ProduceOneOp | ConsumeOneOp) -> None:
         stage = self._wait(op)
         self._block(op.body.block)
         self._arrive(op, stage)
@@ -380,7 +391,7 @@ class Run:
             self._emit(Event(op, "wait", where, turn=self._turn(where)))
 
 
-_RULES: dict[type[Operation], Callable[[Run, Any], None]] = {
+_RULES: dict[type[Operation], Callable[..., None]] = {
     CreateIteratorOp: Run._create_iterator, IncIterOp: Run._inc_iter,
     ProducerAcquireOp: Run._open, ConsumerWaitOp: Run._open,
     ProducerCommitOp: Run._close, ConsumerReleaseOp: Run._close,
@@ -399,7 +410,7 @@ def _warps(program: Block) -> int:
     return switch.warps(func.kernel_spec.num_warps)[list(switch.regions).index(program.parent)]
 
 
-def groups(func: Any) -> Iterator[list[Block]]:
+def groups(func: aa.FuncOp) -> Iterator[list[Block]]:
     """The programs that run beside each other: those of a switch, or the function's own."""
     for switch in [op for op in func.walk() if isinstance(op, AgentSwitchOp)]:
         yield [region.block for region in switch.regions]

@@ -23,11 +23,14 @@ from tileiras.dialects.nv_tileas.pipes import (
     CreateIteratorOp,
     CreatePipelineOp,
     IncIterOp,
+    OnBuffer,
+    OnToken,
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
     ProducerTokenType,
     ProducerWriteOp,
+    StageAccess,
 )
 from tileiras.ir import Operation, Region, TensorType, Terminator, Value
 from tileiras.requirements import spelled
@@ -205,9 +208,11 @@ def warpgroup_errors(pipe: CreatePipelineOp, agent: int, first: int, count: int)
         yield pipe, f"is drained by warpgroups, in agent {agent} of {count} warps from warp {first} on"
 
 
-_OPENED = {ProducerAcquireOp: (ProducerCommitOp, "acquires a stage that it never commits"),
-           ConsumerWaitOp: (ConsumerReleaseOp, "waits for a stage that it never releases")}  # fmt: skip
-_ON_STAGE = {
+_OPENED: dict[type[Operation], tuple[type[Operation] | None, str]] = {
+    ProducerAcquireOp: (ProducerCommitOp, "acquires a stage that it never commits"),
+    ConsumerWaitOp: (ConsumerReleaseOp, "waits for a stage that it never releases"),
+}
+_ON_STAGE: dict[type[Operation], tuple[type[Operation] | None, str]] = {
     ProducerCommitOp: (ProducerAcquireOp, "commits a stage that it has not acquired"),
     ProducerWriteOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
     BulkLoadOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
@@ -217,10 +222,10 @@ _ON_STAGE = {
 }
 
 
-def _unpaired(op: Any) -> str:
+def _unpaired(op: OnToken) -> str:
     closing, text = _OPENED.get(type(op), (None, ""))
     if closing is not None:
-        return "" if any(isinstance(user, closing) for user in _users(op.result)) else text
+        return "" if any(isinstance(user, closing) for user in _users(op.results[0])) else text
     opening, text = _ON_STAGE.get(type(op), (None, ""))
     return "" if opening is None or any(isinstance(source, opening) for source in sources(op.token)) else text
 
@@ -236,21 +241,21 @@ def _users(token: Value) -> Iterator[Operation]:
             if isinstance(user, ON_TOKENS):
                 continue
             around = user.parent_op if user.has_trait(Terminator) else user
-            for value in _carried(around):
+            for value in _carried(around) if around is not None else ():
                 carried = incoming(value)
                 if value not in seen and carried and any(each.value is current for each in carried):
                     seen.add(value)
                     pending.append(value)
 
 
-def _carried(op: Any) -> list[Value]:
+def _carried(op: Operation) -> list[Value]:
     """What a loop or branch makes of the tokens that it is given."""
     blocks = [block for region in op.regions for block in region.blocks]
     values = [*op.results, *(argument for block in blocks for argument in block.arguments)]
     return [value for value in values if isinstance(value.type, (ProducerTokenType, ConsumerTokenType))]
 
 
-def _iterator_error(op: Any, pipe: CreatePipelineOp) -> str:
+def _iterator_error(op: OnToken, pipe: CreatePipelineOp) -> str:
     iterator = getattr(op, "iterator", None)
     if iterator is None:
         return ""
@@ -274,7 +279,7 @@ def _beginnings(iterator: Value) -> list[CreateIteratorOp]:
     return list(found)
 
 
-def _tile_error(op: Any, pipe: CreatePipelineOp) -> str:
+def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
     """Whether an operation moves the tile that the stage has in its buffer."""
     if isinstance(op, (ProduceOneOp, ConsumeOneOp)):
         types = list(op.producer_types if isinstance(op, ProduceOneOp) else op.consumer_types)
@@ -297,13 +302,13 @@ def _tile_error(op: Any, pipe: CreatePipelineOp) -> str:
     return ""
 
 
-def _moved(op: Any) -> Value:
+def _moved(op: OnBuffer) -> Value:
     if isinstance(op, ProducerWriteOp):
         return op.tensor
     return op.result if isinstance(op, ConsumerReadOp) else op.view
 
 
-def _outside_error(op: Any, uses: PipeUses) -> str:
+def _outside_error(op: StageAccess, uses: PipeUses) -> str:
     """Whether an agent touches the buffer of a pipe whose stages it neither acquires nor waits for."""
     pipe = uses.buffers[op.buffer]
     writes = isinstance(op, _WRITES)

@@ -399,3 +399,14 @@ STAGE_ATOMS: dict[type[Operation], str] = {
     CopyOp: "ld_shared", ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store",
 }  # fmt: skip
 """How operations fill and drain the stages that they touch: the kind of producer or consumer that they are of."""
+
+OnBuffer = ProducerWriteOp | ConsumerReadOp | BulkLoadOp | BulkStoreOp
+"""Operations on a tile in a stage, which name a buffer of the pipe."""
+
+OnToken = (
+    ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp | ProduceOneOp | ConsumeOneOp | OnBuffer
+)
+"""Operations on a stage of a pipe."""
+
+StageAccess = StoreTensorOp | AsyncTiledLoadOp | AsyncLoadOp | CopyOp
+"""Operations on buffers, those of pipes or not, that name a stage by its number."""

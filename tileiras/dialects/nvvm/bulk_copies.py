@@ -16,7 +16,7 @@ UNIT = 16
 """Bytes that a copy and its addresses are multiples of."""
 
 
-def _check(op: Any, **spaces: int) -> None:
+def _check(op: CpAsyncBulkLoadOp | CpAsyncBulkStoreOp, **spaces: int) -> None:
     for name, space in spaces.items():
         type = getattr(op, name).type
         if type is not LLVMPointerType(space):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.ir import DYNAMIC, TensorType, Value, VerifyError
 from tileiras.layout import LinearLayout
@@ -13,6 +13,9 @@ from tileiras.named_tuple import NamedTuple
 from .function import FunctionLowering
 from .types import memory_type
 from .views import TileAddresses
+
+if TYPE_CHECKING:
+    from tileiras.dialects.nv_tileas.pipes import BulkLoadOp, BulkStoreOp
 
 UNIT = 16
 """Bytes that a bulk copy and its addresses are multiples of (PTX ISA, "cp.async.bulk")."""
@@ -26,7 +29,7 @@ class Run(NamedTuple):
     bytes: int
 
 
-def runs(op: Any, tile: TensorType, lowering: FunctionLowering) -> list[Run]:
+def runs(op: BulkLoadOp | BulkStoreOp, tile: TensorType, lowering: FunctionLowering) -> list[Run]:
     """The runs of the tile of a view in a stage of a buffer of such tiles; the addresses are emitted here.
 
     Raises VerifyError where bulk copies cannot move the tile.
@@ -65,7 +68,12 @@ def _together(layout: LinearLayout, strides: list[int]) -> int:
 
 
 def _check_alignment(
-    addresses: TileAddresses, op: Any, size: int, strides: list[int], tile: TensorType, lowering: FunctionLowering
+    addresses: TileAddresses,
+    op: BulkLoadOp | BulkStoreOp,
+    size: int,
+    strides: list[int],
+    tile: TensorType,
+    lowering: FunctionLowering,
 ) -> None:
     """Whether every run begins at a multiple of 16 bytes."""
     facts = lowering.facts

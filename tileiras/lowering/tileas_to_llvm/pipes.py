@@ -14,8 +14,25 @@ from tileiras.analysis.agents import agent_warps
 from tileiras.analysis.pipes import DRAINS, FILLS, ON_TOKENS, PipeUses, agent_of, pipe_of, protocol_of
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
-from tileiras.dialects.nv_tileas.pipes import CreatePipelineOp
-from tileiras.ir import IntegerAttr, Operation, UnitAttr, Value, VerifyError, i32
+from tileiras.dialects.nv_tileas.pipes import (
+    BulkLoadOp,
+    BulkStoreOp,
+    ConsumeOneOp,
+    ConsumerReadOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateIteratorOp,
+    CreatePipelineOp,
+    GetStageOp,
+    IncIterOp,
+    OnBuffer,
+    OnToken,
+    ProduceOneOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ProducerWriteOp,
+)
+from tileiras.ir import IntegerAttr, Operation, TensorType, UnitAttr, Value, VerifyError, i32
 from tileiras.layout.encoding import layout_of, offsets_of
 from tileiras.layout.staging import load_access, store_access
 from tileiras.named_tuple import NamedTuple
@@ -96,12 +113,12 @@ def _is_last(op: Operation) -> bool:
 # ---- iterators -------------------------------------------------------------------------------------------------------
 
 
-def create_iterator(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+def create_iterator(op: CreateIteratorOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     return emit.build([emit.integer(0), emit.integer(0)])
 
 
-def inc_iter(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def inc_iter(op: IncIterOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     emit = lowering.emit
     pipe = pipe_of(op.iterator)
     if pipe is None:
@@ -114,7 +131,7 @@ def inc_iter(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Valu
     return emit.build([first, turned])
 
 
-def get_stage(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def get_stage(op: GetStageOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return _stage(args[0], lowering)
 
 
@@ -129,7 +146,7 @@ def _parity(iterator: Value, lowering: FunctionLowering) -> Value:
 # ---- waiting and arriving --------------------------------------------------------------------------------------------
 
 
-def _pipe(op: Any, lowering: FunctionLowering) -> Pipe:
+def _pipe(op: OnToken, lowering: FunctionLowering) -> Pipe:
     found = lowering.pipes.get(pipe_of(op.token))
     if found is None:
         raise VerifyError("expects an end of one pipe, which is known here")
@@ -170,7 +187,7 @@ def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
         lowering.emit.insert(nvvm.FenceProxyAsyncOp())
 
 
-def producer_acquire(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pipe = _pipe(op, lowering)
     return _acquire(pipe, args[1], lowering)
 
@@ -190,7 +207,7 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     return stage
 
 
-def producer_commit(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     _commit(_pipe(op, lowering), args[0], lowering)
     return lowering.emit.integer(0)
 
@@ -206,7 +223,7 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     _by_warps(pipe.full(stage, lowering), lowering)
 
 
-def consumer_wait(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     return _wait(_pipe(op, lowering), args[1], lowering)
 
 
@@ -218,7 +235,7 @@ def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     return stage
 
 
-def consumer_release(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     _release(_pipe(op, lowering), args[0], lowering)
     return lowering.emit.integer(0)
 
@@ -239,11 +256,11 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
 # ---- tiles -----------------------------------------------------------------------------------------------------------
 
 
-def producer_write(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def producer_write(op: ProducerWriteOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     _write(_pipe(op, lowering), _number(op), args[1], op.tensor, lowering)
 
 
-def _number(op: Any) -> int:
+def _number(op: OnBuffer) -> int:
     return 0 if op.buffer is None else op.buffer.value
 
 
@@ -260,7 +277,7 @@ def _write(pipe: Pipe, number: int, stage: Value, tensor: Value, lowering: Funct
         store_vector(lowering, pointer, offset, emit.shuffle(data, group), holder)
 
 
-def consumer_read(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
+def consumer_read(op: ConsumerReadOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
     pipe, number = _pipe(op, lowering), _number(op)
     if reads_steps(op, pipe.op.buffers[number]):
         access, place, element = _access(pipe, number, args[0], op.result.type, lowering)
@@ -268,7 +285,9 @@ def consumer_read(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> V
     return _read(pipe, number, args[0], op.result.type, lowering)
 
 
-def _access(pipe: Pipe, number: int, stage: Value, type: Any, lowering: FunctionLowering) -> tuple[Any, Place, Any]:
+def _access(
+    pipe: Pipe, number: int, stage: Value, type: TensorType, lowering: FunctionLowering
+) -> tuple[Any, Place, Any]:
     """How threads load the tile in a stage of a buffer, where it is, and the type of its elements in memory."""
     buffer = pipe.op.buffers[number]
     element, layout = memory_type(type.element_type), layout_of(type)
@@ -276,7 +295,7 @@ def _access(pipe: Pipe, number: int, stage: Value, type: Any, lowering: Function
     return access, stage_place(lowering.value(buffer), stage, lowering), element
 
 
-def _read(pipe: Pipe, number: int, stage: Value, type: Any, lowering: FunctionLowering) -> Value:
+def _read(pipe: Pipe, number: int, stage: Value, type: TensorType, lowering: FunctionLowering) -> Value:
     """Each thread loads its elements of the tile in a stage of a buffer."""
     access, place, element = _access(pipe, number, stage, type, lowering)
     value = read_shared(access, element, place, layout_of(type).registers, lowering)
@@ -290,7 +309,7 @@ def _checked(make: Callable[[], Any]) -> Any:
         raise VerifyError(str(error)) from None
 
 
-def bulk_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pipe, stage = _pipe(op, lowering), lowering.value(op.token)
     with elected(lowering, _first_thread(lowering)):
         mbarrier = pipe.full(stage, lowering)
@@ -299,14 +318,16 @@ def bulk_load(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
             lowering.emit.insert(nvvm.CpAsyncBulkLoadOp(shared, run.pointer, mbarrier, size=size))
 
 
-def bulk_store(op: Any, args: Sequence[Any], lowering: FunctionLowering) -> None:
+def bulk_store(op: BulkStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
     pipe, stage = _pipe(op, lowering), lowering.value(op.token)
     with elected(lowering, _first_thread(lowering)):
         for run, shared in _runs(op, pipe, stage, lowering):
             lowering.emit.insert(nvvm.CpAsyncBulkStoreOp(run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
 
 
-def _runs(op: Any, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> list[tuple[Run, Value]]:
+def _runs(
+    op: BulkLoadOp | BulkStoreOp, pipe: Pipe, stage: Value, lowering: FunctionLowering
+) -> list[tuple[Run, Value]]:
     """The runs of bytes of a tile, each with its place in the stage."""
     buffer = pipe.op.buffers[_number(op)]
     place = stage_place(lowering.value(buffer), stage, lowering)
@@ -317,7 +338,7 @@ def _runs(op: Any, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> list
 # ---- a stage from beginning to end -----------------------------------------------------------------------------------
 
 
-def produce_one(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> Value:
+def produce_one(op: ProduceOneOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     pipe = _pipe(op, lowering)
     stage = _acquire(pipe, args[1], lowering)
     _bind(op, pipe, stage, lowering)
@@ -327,7 +348,7 @@ def produce_one(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> V
     return lowering.emit.integer(0)
 
 
-def consume_one(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
+def consume_one(op: ConsumeOneOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
     pipe = _pipe(op, lowering)
     stage = _wait(pipe, args[1], lowering)
     _bind(op, pipe, stage, lowering)
@@ -336,13 +357,13 @@ def consume_one(op: Any, args: Sequence[Value], lowering: FunctionLowering) -> l
     return [lowering.emit.integer(0), *values]
 
 
-def _bind(op: Any, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
+def _bind(op: ProduceOneOp | ConsumeOneOp, pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     for number, argument in enumerate(op.body.block.arguments):
         if argument.users:
             lowering.values[argument] = _read(pipe, number, stage, argument.type, lowering)
 
 
-def _body(op: Any, lowering: FunctionLowering) -> Sequence[Value]:
+def _body(op: ProduceOneOp | ConsumeOneOp, lowering: FunctionLowering) -> Sequence[Value]:
     block = op.body.block
     for inner in block.operations:
         if inner is not block.last:
