@@ -195,6 +195,29 @@ def test_what_a_barrier_of_the_cluster_passes_on(kernel, relaxed, seed):
         assert out.tolist() == [6, 6]
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("arrivals", [32, 31])
+def test_lanes_of_a_warp_meet_at_a_transaction_barrier(kernel, arrivals, seed):
+    """Each reads what another lane wrote; where lane 0 does not arrive, nothing orders what it wrote."""
+    body = """
+        .shared .align 4 .b8 cells[128]; .shared .align 8 .b8 full[8];
+        mov.u32 %r1, %tid.x; mov.u32 %r2, cells; mov.u32 %r3, full; setp.eq.u32 %p1, %r1, 0;
+        @%p1 mbarrier.init.shared.b64 [%r3], ARRIVALS; bar.warp.sync -1;
+        mad.lo.u32 %r4, %r1, 4, %r2; st.shared.u32 [%r4], %r1; setp.ge.u32 %p2, %r1, FIRST;
+        @%p2 mbarrier.arrive.shared.b64 _, [%r3];
+        WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3], 0; @!%p3 bra WAIT;
+        xor.b32 %r5, %r1, 1; mad.lo.u32 %r5, %r5, 4, %r2; ld.shared.u32 %r6, [%r5];
+        mad.wide.u32 %q1, %r1, 4, %a0; st.global.u32 [%q1], %r6;
+    """.replace("ARRIVALS", str(arrivals)).replace("FIRST", str(32 - arrivals))
+    ptx, out = kernel(body, threads=32), np.zeros(32, np.uint32)
+    if arrivals == 32:
+        emulate(ptx, "k", 1, [out], seed=seed)
+        assert (out == np.arange(32) ^ 1).all()
+    else:
+        with pytest.raises(EmulationError, match="another lane of the warp"):
+            emulate(ptx, "k", 1, [out], seed=seed)
+
+
 def test_a_barrier_that_is_not_initialised(kernel):
     body = ".shared .align 8 .b8 full[8]; mov.u32 %r1, full; mbarrier.arrive.shared.b64 %q1, [%r1];"
     with pytest.raises(EmulationError, match="not initialised"):

@@ -73,6 +73,19 @@ def test_scales(kernel, seed, change, expected):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("wait", ["", "wgmma.wait_group.sync.aligned 0;"])
+def test_accumulators_that_are_moved_in_flight(kernel, wait, seed):
+    """As loops of the vendor's do that name them anew in each turn; ptxas has them stay where they are."""
+    *given, product = simple()
+    there = " ".join(f"mov.b32 %r{40 + each}, %r{30 + each};" for each in range(4))
+    renamed = PRODUCT.replace("%r3", "%r4")
+    back = " ".join(f"mov.b32 %r{30 + each}, %r{40 + each};" for each in range(4))
+    body = f"{START} {PRODUCT} wgmma.commit_group.sync.aligned; {there} {wait} {renamed} {END}"
+    body = body.replace("mad.wide.u32 %q5", f"{back} mad.wide.u32 %q5")
+    assert (decode(run(kernel, body, *given, seed), "f32") == product * 2 + 1).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_another_warpgroup_may_write_registers_of_that_name(kernel, seed):
     """While one warpgroup's accumulators are in flight, the other's are its own, in lock step as well."""
     image, a_bits, b_bits, product = simple()

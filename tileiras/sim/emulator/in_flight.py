@@ -17,19 +17,18 @@ _ROWS = 16
 
 
 class Accumulators:
-    """The registers ``slots`` of a group that products are to write, kept as ``tiles``, (warps, 16, n) bits of D.
+    """Registers of a group that products are to write, kept as ``tiles``, (warps, 16, n) bits of D.
 
     ``count`` has for each warp how many products are to write them, the last of which is ``item``; whatever looks at
-    the registers of such a warp is told ``message``.  Each of the group's slots holds an `InFlight` until no product is
-    left.
+    the registers of such a warp is told ``message``.  The group's slots hold the ``registers`` until no product is
+    left, and so do slots that they were moved to meanwhile.
     """
 
-    __slots__ = ("_values", "count", "group", "item", "message", "registers", "slots", "tiles", "type")
+    __slots__ = ("_values", "count", "group", "item", "message", "registers", "tiles", "type")
 
     def __init__(self, group: WarpGroup, item: Instruction, slots: list[int], type: str, message: str) -> None:
         self.group = group
         self.item = item
-        self.slots = slots
         self.type = type
         self.message = message
         self.count = np.zeros(group.n // 32, np.int32)
@@ -45,15 +44,21 @@ class Accumulators:
         self.item = item
         self.count[warps] += 1
 
-    def land(self, warps: np.ndarray, tiles: np.ndarray) -> bool:
-        """A product has made ``tiles`` for ``warps``.  True when none is left: the slots hold values again."""
+    def are_in(self, slots: list[int]) -> bool:
+        R = self.group.R
+        return len(slots) == len(self.registers) and all(R[at] is own for at, own in zip(slots, self.registers))
+
+    def land(self, warps: np.ndarray, tiles: np.ndarray, slots: list[int]) -> bool:
+        """A product has made ``tiles`` for ``warps``.  True when none is left: ``slots`` hold values again."""
         self.tiles[warps] = tiles
         self._values = None
         self.count[warps] -= 1
         if self.count.any():
             return False
-        for slot, value in zip(self.slots, self.values()):
-            self.group.R[slot] = value
+        R = self.group.R
+        for slot, register, value in zip(slots, self.registers, self.values()):
+            if R[slot] is register:
+                R[slot] = value
         return True
 
     def values(self) -> list[np.ndarray]:

@@ -247,8 +247,7 @@ class Knowledge:
         return range(warp * 32, warp * 32 + min(32, self.threads - warp % self.per_block * 32))
 
     def _known_by(self, thread: int, other: int) -> int:
-        warp, earlier = (number >> 5 if number >= 0 else -2 - number for number in (thread, other))
-        keys = [earlier] * (earlier != warp) + [~other] * (other >= 0)
+        keys = [other >> 5, ~other] if other >= 0 else [-2 - other]
         known = 0
         for vector in self._vectors(thread):
             reach = vector.reach or self._reach(vector)

@@ -60,8 +60,8 @@ class SharedCells(Cells):
     """
 
     __slots__ = (
-        "pending", "pending_reads", "per_block", "read", "read_clock", "read_code", "read_lane", "unfenced_reads", "width",
-        "written",
+        "pending", "pending_reads", "per_block", "read", "read_clock", "read_code", "read_lane", "unfenced_reads",
+        "width", "written",
     )  # fmt: skip
 
     #: Bytes per granule, besides those per warp.

@@ -115,7 +115,8 @@ class Product:
         group, form = self.group, self.form
         value = group.R[form.d[0]]
         known = value.accumulators if isinstance(value, InFlight) else None
-        if known is None or known.slots is not form.d and known.slots != form.d or not _hold(group, known):
+        # Registers that were moved to others while in flight are the same under another name.
+        if known is None or not known.count.any() or not known.are_in(form.d):
             known = Accumulators(group, form.item, form.d, form.types[0], _EARLY)
         known.issue(form.item, self.warps)
         return known
@@ -142,11 +143,11 @@ class Product:
             products = [self._product(at, None if from_registers is None else from_registers[int(self.warps[at])])
                         for at in rows.tolist()]  # fmt: skip
             tiles = self._accumulate(np.stack(products), tiles, rows)
-        if not _hold(group, accumulators):
+        if not all(isinstance(group.R[slot], InFlight) for slot in form.d):
             group.fault("an accumulator of this product was written before wgmma.wait_group", form.item,
                         int(warps[0]) * 32)  # fmt: skip
         registers = group.warpgroup.registers
-        if accumulators.land(warps, tiles) and registers:
+        if accumulators.land(warps, tiles, form.d) and registers:
             for slot in form.d:
                 registers[slot] = group.R[slot]
 
@@ -206,12 +207,6 @@ class Product:
             return rounding.encode(products, d_type)
         before = rounding.decode(tiles, d_type)
         return rounding.encode(products + (before if added.all() else np.where(added, before, 0.0)), d_type)
-
-
-def _hold(group: WarpGroup, accumulators: Accumulators) -> bool:
-    """Whether the group's slots hold the accumulators still."""
-    R = group.R
-    return all(R[slot] is register for slot, register in zip(accumulators.slots, accumulators.registers))
 
 
 def _check_alike(group: WarpGroup, item: Instruction, warps: np.ndarray, done: Sequence[Hashable]) -> None:
