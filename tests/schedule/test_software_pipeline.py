@@ -8,7 +8,7 @@ from tests.kernels.views import names
 from tests.tileas_stage import LAYOUTS, pipelined, ptx, through
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import parse_module
-from tileiras.schedule.materialize.software_pipeline import materialize_loops
+from tileiras.schedule.materialize.loops import materialize_loops
 from tileiras.schedule.plain import generate_schedule
 from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target

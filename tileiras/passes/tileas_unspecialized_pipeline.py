@@ -24,6 +24,6 @@ class UnspecializedPipeline(FunctionPass):
         from tileiras.dialects import nv_tileas as tileas
 
         if any(tileas.RUNS_AHEAD in op.attributes for op in func.walk()):
-            from tileiras.schedule.materialize.software_pipeline import materialize_loops
+            from tileiras.schedule.materialize.loops import materialize_loops
 
             materialize_loops(func, gpu, context.engine)

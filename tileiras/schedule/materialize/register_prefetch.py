@@ -13,7 +13,7 @@ barrier that ends the reading of the tile before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.analysis.copied_loads import LOADS, feeds_dot, leaves_of
 from tileiras.dialects import arith, scf
@@ -24,6 +24,9 @@ from tileiras.named_tuple import NamedTuple
 from tileiras.resources.registers import exceeds, words
 from tileiras.schedule.induction_variable import LoopCounter
 from tileiras.schedule.staging import addresses_follow, joined, rematerialized, tokens_from_outside
+
+if TYPE_CHECKING:
+    from tileiras.targets import CopyAtom
 
 
 class Prefetched(NamedTuple):
@@ -53,18 +56,22 @@ def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
     return [each for each in found if each in fitting]
 
 
-def prefetched(loop: scf.ForOp, loads: Sequence[Any]) -> list[Prefetched] | None:
-    """These loads of a loop with what they are ordered after; None when one of them cannot run ahead."""
+def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
+    """Has the loads of a loop run one iteration ahead in registers, in place; False, and nothing done, where one cannot.
+
+    It takes no atom, and the stages are two: the tile that is computed and the next one.
+    """
     found = []
     for load in loads:
         tokens = tokens_from_outside(load.token, loop) if addresses_follow(load, loop) else None
         if tokens is None:
-            return None
+            return False
         found.append(Prefetched(load, tokens))
-    return found
+    _prefetch(loop, found)
+    return True
 
 
-def prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
+def _prefetch(loop: scf.ForOp, loads: Sequence[Prefetched]) -> None:
     """Rewrites a loop, in place."""
     counter = LoopCounter(loop)
     block = loop.body.block

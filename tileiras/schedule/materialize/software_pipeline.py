@@ -17,11 +17,9 @@ iteration i: copies start for iteration i + S - 2, into the stage that iteration
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tileiras.analysis.copied_loads import loads_of
-from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -29,40 +27,20 @@ from tileiras.dialects.arith.build import binary, compare, integer
 from tileiras.ir import Block, Builder, IntegerAttr, Region, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
-from tileiras.schedule.induction_variable import LoopCounter, can_look_ahead, end_no_earlier
+from tileiras.schedule.induction_variable import LoopCounter, end_no_earlier
 from tileiras.schedule.staging import StagedLoad, erase_unused, joined, read_in, rematerialized, staged_load, start_copy
-from tileiras.targets import CopyAtom, Target, find_copy_atom
-
-from .register_prefetch import prefetch, prefetched
+from tileiras.targets import CopyAtom
 
 
-def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
-    """Rewrites the loops of a function of nv_tileas, in place, as the schedules that they carry say.
-
-    A loop that cannot be rewritten so stays as it is, with a remark.
-    """
-    atom = find_copy_atom(target, "global", "shared", asynchronous=True)
-    for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
-        loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.RUNS_AHEAD, None) is not None]
-        if loads and not _materialize(loop, loads, atom):
-            loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
-            if engine is not None:
-                engine.remark(loop.location, "Failed to pipeline loop: its loads cannot run ahead as its schedule says")
-
-
-def _materialize(loop: scf.ForOp, loads: list[Any], atom: CopyAtom | None) -> bool:
-    schedule = loop.attributes[tileas.LOOP_SCHEDULE]
-    if not can_look_ahead(loop):
+def pipeline(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
+    """Has the loads of a loop run ahead through rings of `stages`, in place; False, and nothing done, where `atom`
+    cannot copy one of them."""
+    if atom is None:
         return False
-    if schedule.kind == tileas.PREFETCH:
-        found = prefetched(loop, loads)
-        if found is not None:
-            prefetch(loop, found)
-        return found is not None
-    staged = [] if atom is None else [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
-    if atom is None or len(staged) < len(loads):
+    staged = [found for each in loads if (found := staged_load(each, loop, atom)) is not None]
+    if len(staged) < len(loads):
         return False
-    _Pipeline(loop, staged, schedule.stages, atom).run()
+    _Pipeline(loop, staged, stages, atom).run()
     return True
 
 
