@@ -57,7 +57,7 @@ def prefetched_loads(loop: scf.ForOp, func: aa.FuncOp) -> list[Prefetched]:
 
 
 def prefetch_loads(loop: scf.ForOp, loads: Sequence[tileas.Load], stages: int, atom: CopyAtom | None) -> bool:
-    """Has the loads of a loop run one iteration ahead in registers, in place; False, and nothing done, where one cannot.
+    """Has the loads of a loop run one iteration ahead in registers, in place; where one cannot, False and nothing done.
 
     It takes no atom, and the stages are two: the tile that is computed and the next one.
     """
