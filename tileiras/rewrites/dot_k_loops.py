@@ -149,7 +149,7 @@ def _step_of(op: tileas.DotOp, target: Target) -> int:
     return step if apart and not shared_out else depth
 
 
-def _dot(op: tileas.DotOp, target: Target) -> Dot | None:
+def dot_of(op: tileas.DotOp, target: Target) -> Dot | None:
     """How a dot is cut; None for one that is small, or whose operands cannot be cut."""
     if not is_large(op, target) or accumulates_wider(op):
         return None
