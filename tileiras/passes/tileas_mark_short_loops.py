@@ -1,7 +1,7 @@
 """`tileas-mark-short-loops`: which loops have too few registers to keep parts of addresses and conditions beside their
-tiles, so that these are rematerialized in every iteration.
+tiles.
 
-What is decided stands on the loop as `nv_tileas.short_of_registers`.
+What is decided stands on the loop as `nv_tileas.short_of_registers`, until `tileas-rematerialize` says what follows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class MarkShortLoops(FunctionPass):
     name = "tileas-mark-short-loops"
     requires = "LAYOUTS"
     needs = "layouts and atoms"
-    establishes = "`nv_tileas.short_of_registers` on loops that rematerialize what depends on the thread"
+    establishes = "`nv_tileas.short_of_registers` on loops"
     keeps = "operations"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:

@@ -32,6 +32,7 @@ from tileiras.passes.tileas_materialize_async import MaterializeAsync
 from tileiras.passes.tileas_materialize_convert_layout import MaterializeConvertLayout
 from tileiras.passes.tileas_optimize_alloc_tensor import OptimizeAllocTensor
 from tileiras.passes.tileas_plan_cta import PlanCta
+from tileiras.passes.tileas_rematerialize import Rematerialize
 from tileiras.passes.tileas_remove_layout_conversions import RemoveLayoutConversions
 from tileiras.passes.tileas_roll_mma_dot import RollMmaDot
 from tileiras.passes.tileas_sink_loads import SinkLoads
@@ -95,6 +96,7 @@ DECISIONS: tuple[Decision, ...] = (
     # What stands where, once operations are what they will be.
     Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),
     Decision(OptimizeAllocTensor, "behind all that makes a buffer, or a conversion that needs scratch memory"),
+    Decision(Rematerialize, "marks the operations that there are in the end, in loops marked above", {}, True, True),
     Decision(InsertBarriers, "places that are used again say where threads have to wait"),
     Decision(AssignLaunchBounds, "counts registers a last time, and the shared memory of all rows above"),
 )

@@ -33,6 +33,13 @@ COUNTERPARTS: dict[type[Operation], type[Operation]] = {}
 SHORT_OF_REGISTERS = "nv_tileas.short_of_registers"
 """Discardable unit attribute of a loop whose tiles take about all the registers that a thread has."""
 
+REMATERIALIZE = "nv_tileas.rematerialize"
+"""Discardable attribute of an operation in a loop: what it needs of the thread's number, and of values from outside of
+the loop, is computed again in each iteration.  The number is how many loops are between the operation and that loop."""
+
+REMATERIALIZE_BEHIND = "nv_tileas.rematerialize_behind"
+"""Discardable unit attribute of a loop: what depends on the thread's number is computed again behind it, not held
+through it."""
 
 LOOP_SCHEDULE = "nv_tileas.loop_schedule"
 """Discardable attribute of a loop: the schedule chosen for it, a `#nv_tileas.loop_schedule`."""

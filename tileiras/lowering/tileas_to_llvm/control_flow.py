@@ -82,19 +82,17 @@ def lower_for(op: scf.ForOp, args: Sequence[Any], lowering: FunctionLowering) ->
     _conditional(emit.icmp("ult" if op.unsignedCmp is not None else "slt", counter, upper), body, done, lowering)
     emit.block = body
     lowering.values[op.induction_variable] = counter
-    short, outer = tileas.SHORT_OF_REGISTERS in op.attributes, lowering.turn
-    if short:
-        lowering.turn = counter
+    lowering.counters.append(counter)
     end = _body(op.body.block, lowering)
-    lowering.turn = outer
+    lowering.counters.pop()
     emit.location = op.location
     following = emit.insert(llvm.AddOp(counter, step))
     annotation = llvm.LoopAnnotationAttr(True) if tileas.NO_UNROLL in op.attributes else None
     back = llvm.BrOp([following, *_values(end.operands, lowering)], dest=header, loop_annotation=annotation)
     emit.insert(back)
     emit.block = done
-    if short:
-        lowering.leave_short_loop(counter)
+    if tileas.REMATERIALIZE_BEHIND in op.attributes:
+        lowering.rematerialize_behind(counter)
     return [lowering.values.get(v) for v in op.iter_args]
 
 

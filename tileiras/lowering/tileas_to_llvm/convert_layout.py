@@ -144,7 +144,7 @@ def shared_addresses(
             return emit.gep(make(), place.start)
 
         key = ("shared address", access.lane_map, access.warp_map, mixed, size, place.base)
-        return emit.gep(lowering.pinned_pointer(emit.by_thread(key, make)), place.start)
+        return emit.gep(lowering.opaque_pointer(emit.by_thread(key, make)), place.start)
 
     for offset in access.offsets:
         mixed, plain = offset & shared_bits, offset & ~shared_bits
@@ -408,7 +408,7 @@ def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: 
             _remark(each, plan, lowering)
         area, registers = lowering.area(each), lowering.layout(each.result).registers
         exchange = _Exchange(lowering.value(each.operand), plan, area, registers, lowering)
-        with lowering.thread_again():
+        with lowering.rematerialized():
             exchange.store()
         exchanges.append((each, exchange))
     lowering.before_loads(area)
@@ -418,7 +418,7 @@ def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: 
         next_is_product = (
             current is not None and follower.result.users == [current] and is_operand(current, follower.result)
         )
-        with lowering.thread_again():
+        with lowering.rematerialized():
             lowering.prepared[follower] = exchange.steps() if next_is_product else exchange.load()
     return [lowering.prepared.pop(op)]
 

@@ -1,7 +1,7 @@
 """Builds llvm operations: arithmetic that folds what is known, calls, and the thread's own numbers.
 
-Where registers are short, what depends on the thread's position is rematerialized nearer to its use, of the thread's
-number as `thread_again` and `from_here` are given it.
+What depends on the thread's position is computed once, of its number, unless `of_thread` or `from_here` give another
+value for that number: then it is computed again.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class Emitter(FragmentBuilder):
         return found
 
     @contextmanager
-    def thread_again(self, thread: Value):
+    def of_thread(self, thread: Value):
         """Inside, what depends on the thread's number is made of `thread`, at the current place.
 
         Nothing inside may go on to another block.

@@ -8,7 +8,7 @@ memrefs and tokens have no LLVM value and are read from their defining operation
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from tileiras.analysis.divisibility import DivisibilityAnalysis
@@ -113,8 +113,10 @@ class FunctionLowering:
         """What the heap gave for the result of an `alloca`, as an integer."""
         self._areas: list[tileas.ScratchAttr] = []
         """The scratch areas that are left to the operation that is being lowered."""
-        self.turn: Value | None = None
-        """The counter of the loop around the current place when that is short of registers."""
+        self.counters: list[Value] = []
+        """Those of the loops around the current place, the innermost last."""
+        self._loops_out: int | None = None
+        """Which of them the current operation rematerializes in; None where it does not."""
         self._heads: list[tuple[Block, Block]] = []
         """What is to come to the beginning of blocks, and these."""
         self._zeros = 0
@@ -203,6 +205,7 @@ class FunctionLowering:
         if pattern is None:
             raise self.failure(op, f"failed to legalize operation '{op.name}'")
         self.emit.location = op.location
+        outer, self._loops_out = self._loops_out, tileas.number_of(op, tileas.REMATERIALIZE)
         exchanges = tileas.SCRATCH in op.attributes
         if exchanges:
             self._areas = list(tileas.scratch_areas(op))
@@ -211,6 +214,7 @@ class FunctionLowering:
             new = pattern(op, args, self)
         except VerifyError as error:
             raise self.failure(op, f"'{op.name}' op {error.message}" if error.prefix else error.message) from None
+        self._loops_out = outer
         if exchanges:
             self._areas = []
         results = op.results
@@ -227,41 +231,47 @@ class FunctionLowering:
         self.engine.error(op.location, FAILURE)
         return CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
 
-    def pinned(self, value: Value) -> Value:
-        """`value`, of which LLVM sees no more than that it is made here, where registers are short.
+    # -- rematerialization --------------------------------------------------------------------------------------------
+
+    @property
+    def _iteration(self) -> Value | None:
+        """The counter of the loop in whose iterations the current operation rematerializes; None where it does not."""
+        return None if self._loops_out is None else self.counters[-1 - self._loops_out]
+
+    def opaque(self, value: Value) -> Value:
+        """`value`, of which LLVM sees no more than that it is made here, where that is rematerialized.
 
         It moves what is computed of values from outside a loop to before the loop, and has as many registers hold it
-        there; one pinned value is one register.
+        there; one opaque value is one register.
         """
-        if self.turn is None or self.emit.number(value) is not None:
+        if self._iteration is None or self.emit.number(value) is not None:
             return value
         constraint = "l" if value.type.width == 64 else "r"
         return self.emit.assembly("", f"={constraint},0", [value], value.type)
 
-    def pinned_pointer(self, pointer: Value) -> Value:
+    def opaque_pointer(self, pointer: Value) -> Value:
         """Likewise for a pointer into shared memory."""
-        if self.turn is None:
+        if self._iteration is None:
             return pointer
         address = self.emit.insert(llvm.PtrToIntOp(pointer, res=i32))
-        return self.emit.insert(llvm.IntToPtrOp(self.pinned(address), res=pointer.type))
+        return self.emit.insert(llvm.IntToPtrOp(self.opaque(address), res=pointer.type))
 
-    def thread_again(self) -> Any:
-        """Where registers are short, what depends on the thread's number is rematerialized inside of this context."""
-        return nullcontext() if self.turn is None else self.emit.thread_again(self._tied_thread(self.turn))
+    def rematerialized(self) -> AbstractContextManager[Any]:
+        """Inside, what depends on the thread's number is computed again where the operation says so."""
+        counter = self._iteration
+        return nullcontext() if counter is None else self.emit.of_thread(self._thread_of_iteration(counter))
 
-    def leave_short_loop(self, counter: Value) -> None:
-        """The current block is the one behind a loop that is short of registers.
-
-        What was made of the thread's number before the loop need not be held through it.
-        """
+    def rematerialize_behind(self, counter: Value) -> None:
+        """From the current block on, the one behind a loop, what depends on the thread's number is computed again: it
+        need not be held through the loop."""
         head, block = Block(), self.emit.block
         self._heads.append((head, block))
         self.emit.block = head
-        thread = self._tied_thread(counter)
+        thread = self._thread_of_iteration(counter)
         self.emit.block = block
         self.emit.from_here(head, thread)
 
-    def _tied_thread(self, counter: Value) -> Value:
+    def _thread_of_iteration(self, counter: Value) -> Value:
         """The thread's number plus a zero that depends on a loop's counter, which neither LLVM nor ptxas looks through:
         n * (n + k) is even for every odd k.
 

@@ -55,7 +55,7 @@ def coordinate(layout: LinearLayout, axis: int, type: IntegerType, lowering: Fun
 
 
 def make_range(op: tileas.MakeRangeOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    with lowering.thread_again():
+    with lowering.rematerialized():
         return coordinate(lowering.layout(op.result), 0, scalar_type(op.result.type.element_type), lowering)
 
 

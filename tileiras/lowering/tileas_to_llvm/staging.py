@@ -102,7 +102,7 @@ def async_tiled_load(op: tileas.AsyncTiledLoadOp, args: Sequence[Any], lowering:
     addresses = TileAddresses(op, layout, lowering)
     axis = addresses.fastest() if addresses.rank else 0
     emit = lowering.emit
-    with lowering.thread_again():
+    with lowering.rematerialized():
         holder, targets = _targets(op, layout, lowering)
         for group, target, target_offset in targets:
             pointer, offset = addresses.address(group[0])
@@ -167,14 +167,14 @@ def _own_places(
 def _store_own(op: tileas.StoreTensorOp, lowering: FunctionLowering) -> None:
     """No other thread reads what a thread stores to its own place: no barrier is needed."""
     words = lowering.emit.pack(as_data(lowering.value(op.tensor), lowering), i32)
-    with lowering.thread_again():
+    with lowering.rematerialized():
         for run, pointer in _own_places(op, lowering):
             store_vector(lowering, pointer, 0, lowering.emit.shuffle(words, run))
 
 
 def _load_own(op: tileas.CopyOp, lowering: FunctionLowering) -> Value:
     emit = lowering.emit
-    with lowering.thread_again():
+    with lowering.rematerialized():
         runs = [load_vector(lowering, p, 0, vector_of(i32, len(run))) for run, p in _own_places(op, lowering)]
     type = op.result.type
     return emit.unpack(emit.concat(runs), vector_of(scalar_type(type.element_type), layout_of(type).registers))
@@ -238,7 +238,7 @@ def copy(
             place = place._replace(moved=moved, moved_bits=gf2.support(columns))
     except ValueError as error:
         raise VerifyError(str(error)) from None
-    with lowering.thread_again():
+    with lowering.rematerialized():
         if reads_steps(op, op.buffer):
             return [StagedFragment(access, place, element, lowering)]
         value = read_shared(access, element, place, layout.registers, lowering)

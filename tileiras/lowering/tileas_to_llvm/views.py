@@ -88,7 +88,7 @@ class TileAddresses:
     def _extent(self, extent: Value | int) -> Number:
         if isinstance(extent, int):
             return extent
-        return self._wide(extent, self._lowering.pinned(self._lowering.value(extent)))
+        return self._wide(extent, self._lowering.opaque(self._lowering.value(extent)))
 
     def _wide(self, old: Value, value: Number | None = None) -> Number:
         """A number of the function as an i64; `value` is what stands for it, unless that is its LLVM value."""

@@ -1,0 +1,30 @@
+"""`tileas-rematerialize`: which operations of a loop that is short of registers compute again, in every iteration, what
+does not change in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class Rematerialize(FunctionPass):
+    name = "tileas-rematerialize"
+    requires = "ALLOCATED"
+    needs = "loops that `tileas-mark-short-loops` has marked; operations and scratch areas as they will be"
+    establishes = "`nv_tileas.rematerialize` on operations, `nv_tileas.rematerialize_behind` on the loops"
+    keeps = "operations"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        from tileiras.dialects import nv_tileas as tileas
+
+        if any(tileas.SHORT_OF_REGISTERS in op.attributes for op in func.walk()):
+            # Loaded for such kernels only.
+            from tileiras.rewrites.rematerialize import rematerialize
+
+            rematerialize(func)
