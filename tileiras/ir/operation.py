@@ -370,11 +370,14 @@ class Operation:
         yield self
         for region in self._regions:
             for block in region.blocks:
-                for op in block.operations:
+                op = block.first
+                while op is not None:
+                    following = op.next
                     if op._regions:
                         yield from op.walk()
                     else:
                         yield op
+                    op = following
 
     def is_before_in_block(self, other: Operation) -> bool:
         block = self.parent

@@ -66,16 +66,30 @@ def offsets_of(type: TensorType) -> tuple[int, ...]:
 
 def renamed_layout(op: Any) -> LinearLayout:
     """The layout of the operand of a view or permutation, with the result's coordinates."""
-    layout = layout_of(op.operand.type)
     if isinstance(op, PermuteOp):
-        return layout.permute(op.permutation.elements)
-    return layout.reshape(op.result.type.shape)
+        return _permuted(op.operand.type, op.permutation.elements)
+    return _reshaped(op.operand.type, op.result.type.shape)
+
+
+@lru_cache(maxsize=1024)
+def _permuted(type: TensorType, permutation: tuple[int, ...]) -> LinearLayout:
+    return layout_of(type).permute(permutation)
+
+
+@lru_cache(maxsize=1024)
+def _reshaped(type: TensorType, shape: tuple[int, ...]) -> LinearLayout:
+    return layout_of(type).reshape(shape)
 
 
 def broadcast_layout(op: Any) -> LinearLayout:
     """The layout of the operand of a `broadcast` in which each thread has what its part of the result repeats."""
-    source, target = layout_of(op.operand.type), layout_of(op.result.type)
-    narrow = op.operand.type.shape
+    return _narrowed(op.operand.type, op.result.type)
+
+
+@lru_cache(maxsize=1024)
+def _narrowed(operand: TensorType, result: TensorType) -> LinearLayout:
+    source, target = layout_of(operand), layout_of(result)
+    narrow = operand.shape
 
     def project(flat: int) -> int:
         return source.flatten([c if n > 1 else 0 for c, n in zip(target.coordinates(flat), narrow)])

@@ -9,7 +9,7 @@ What plans conversions is loaded for operations that convert something.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -142,16 +142,16 @@ class Warps(NamedTuple):
         """The layout of a tensor or a scalar."""
         return held_layout(value.type, self.count)
 
-    def converted(self, source: LinearLayout, target: LinearLayout, type: Any) -> Iterator[Conversion]:
+    def converted(self, source: LinearLayout, target: LinearLayout, type: Any) -> tuple[Conversion, ...]:
         """What a conversion of layout needs, which is nothing where elements stay in their warp."""
         if source == target:
-            return
+            return ()
         from tileiras.layout.convert import plan_conversion
         from tileiras.layout.shared import SharedPlan
 
         bits = stored_bits(element_type_of(type))
-        if isinstance(plan_conversion(source, target, bits, self.store_matrices), SharedPlan):
-            yield Conversion(source, target, bits)
+        through_memory = isinstance(plan_conversion(source, target, bits, self.store_matrices), SharedPlan)
+        return (Conversion(source, target, bits),) if through_memory else ()
 
     def spread(self, layout: LinearLayout, bits: int) -> Iterator[Conversion]:
         """What it takes to give an element that one thread has to all threads that hold it."""
@@ -181,18 +181,19 @@ def stores_matrices(gpu: str) -> bool:
 # ---- by operation ----------------------------------------------------------------------------------------------------
 
 
-def _convert_layout(op: Any, warps: Warps) -> Iterator[Exchange]:
-    if not is_in_shared(op.result.type):
-        yield from warps.converted(layout_of(op.operand.type), layout_of(op.result.type), op.result.type)
-
-
-def _rename(op: Any, warps: Warps) -> Iterator[Exchange]:
+def _convert_layout(op: Any, warps: Warps) -> Sequence[Exchange]:
     if is_in_shared(op.result.type):
-        return iter(())
+        return ()
+    return warps.converted(layout_of(op.operand.type), layout_of(op.result.type), op.result.type)
+
+
+def _rename(op: Any, warps: Warps) -> Sequence[Exchange]:
+    if is_in_shared(op.result.type):
+        return ()
     return warps.converted(renamed_layout(op), layout_of(op.result.type), op.result.type)
 
 
-def _broadcast(op: Any, warps: Warps) -> Iterator[Exchange]:
+def _broadcast(op: Any, warps: Warps) -> Sequence[Exchange]:
     return warps.converted(layout_of(op.operand.type), broadcast_layout(op), op.result.type)
 
 
@@ -262,7 +263,7 @@ def _print(op: Any, warps: Warps) -> Iterator[Exchange]:
             yield Printed(type.num_elements, stored_bits(type.element_type) // 8)
 
 
-EXCHANGING: Mapping[type[Operation], Callable[[Any, Warps], Iterator[Exchange]]] = {
+EXCHANGING: Mapping[type[Operation], Callable[[Any, Warps], Iterable[Exchange]]] = {
     tileas.ConvertLayoutOp: _convert_layout,
     tileas.ViewOp: _rename,
     tileas.PermuteOp: _rename,

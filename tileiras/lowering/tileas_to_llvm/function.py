@@ -205,10 +205,11 @@ class FunctionLowering:
         if pattern is None:
             raise self.failure(op, f"failed to legalize operation '{op.name}'")
         self.emit.location = op.location
-        outer, self._loops_out = self._loops_out, tileas.number_of(op, tileas.REMATERIALIZE)
-        exchanges = tileas.SCRATCH in op.attributes
+        outer, exchanges = self._loops_out, tileas.SCRATCH in op.attributes
         if exchanges:
             self._areas = list(tileas.scratch_areas(op))
+        if tileas.REMATERIALIZE in op.attributes:
+            self._loops_out = tileas.number_of(op, tileas.REMATERIALIZE)
         try:
             args = [self.values.get(v) for v in op.operands]
             new = pattern(op, args, self)
