@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tileiras import gf2
-from tileiras.analysis.places import Places, launch_error
+from tileiras.analysis.places import PLACED, Places, launch_error
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.dialects.nv_tileas import CopyAtomAttr, LinearLayoutAttr, MmaAtomAttr, SharedLayoutAttr
 from tileiras.ir import Operation, TensorType, Value, element_type_of
@@ -86,7 +86,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         if not wrong:
             rule = _RULES.get(type(op)) or (_product_error if op.name == ASYNC_DOT else None)
             wrong = rule(op) if rule is not None else ""
-        if not wrong:
+        if not wrong and type(op) in PLACED:
             wrong = places.error(op, here)
         if wrong:
             yield op, wrong

@@ -13,6 +13,11 @@ from tileiras.layout.scratch import EXCHANGING, Exchange, Warps, exchanges
 from tileiras.targets import Target
 from tileiras.targets.sm import MAX_THREADS_PER_CTA, WARP_SIZE
 
+PLACED = frozenset(
+    (*EXCHANGING, tileas.AllocTensorOp, tileas.DeallocTensorOp, tileas.DeallocOp, tileas.BarrierOp)
+)  # fmt: skip
+"""Operations that have a place in shared memory, end one, or wait for other threads."""
+
 
 class Places:
     """The places of a function, looked at one operation after the other."""

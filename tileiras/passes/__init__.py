@@ -85,7 +85,9 @@ def functions_of(op: Operation) -> Iterator[aa.FuncOp]:
         return
     for region in op.regions:
         for inner in region.operations:
-            if inner.regions:
+            if isinstance(inner, FuncOp):
+                yield inner
+            elif inner.regions:
                 yield from functions_of(inner)
 
 
