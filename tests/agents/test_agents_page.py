@@ -54,7 +54,7 @@ def test_the_commands_compile_the_example(tmp_path, monkeypatch):
 
 def row(protocol: PipeProtocol) -> str:
     def arrivals(signal: str, warps: str) -> str:
-        return {"thread": f"32 {warps}", "warp": warps, "agent": "1"}[signal]
+        return {"thread": f"32 {warps}", "agent": "1"}.get(signal, warps)
 
     cells = (
         f"`{protocol.producer}`", f"`{protocol.consumer}`",

@@ -247,3 +247,24 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
     if not released_first:
         found = [site for site in sites(code) if not site[0].startswith("setmaxnreg")]
         assert [line for line, broken in found if survives(broken, judge, (None, 0))] == []
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("kind", ["cp_async", "st_shared"])
+def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
+    """Behind a fence between the proxies, which whoever sees the stage written runs; ptxas serialises no product."""
+    code = ptx(kernels.warpgroup_matmul(kind, 2, groups))
+    assert not assemble(code, "sm_90").spill_stores
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 256), (256, 16)))
+    expected = a[:, :192].astype(np.float32) @ b[:192].astype(np.float32)
+
+    def judge(code, seed):
+        results = [np.zeros((64, 16), np.float32) for _ in range(2)]
+        assert emulate(code, "k", 1, [a.copy(), b.copy(), *results, 3], seed=seed).searched_races
+        for result in results[:groups]:
+            np.testing.assert_array_equal(result, expected)
+
+    assert survives(code, judge)
+    if groups == 1:
+        assert [line for line, broken in sites(code) if survives(broken, judge, (None, 0))] == []

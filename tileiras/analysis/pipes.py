@@ -33,6 +33,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     StageAccess,
 )
 from tileiras.ir import Operation, Region, TensorType, Terminator, Value
+from tileiras.layout.encoding import is_in_shared
 from tileiras.requirements import spelled
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PIPE_PROTOCOLS, PipeProtocol
@@ -184,7 +185,7 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
     if protocol.counts_bytes and pipe.stage_bytes > MOST_TRANSACTION_BYTES:
         yield pipe, f"moves {pipe.stage_bytes} bytes a stage, of which an mbarrier counts {MOST_TRANSACTION_BYTES}"
     for op in operations:
-        kind = STAGE_ATOMS.get(type(op))
+        kind = _kind_of(op)
         wanted = producer if isinstance(op.token.type, ProducerTokenType) else consumer
         if kind is not None and kind != wanted:
             yield op, _other_kind(kind, wanted)
@@ -198,7 +199,14 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
                 )
 
 
-def _other_kind(kind: str, wanted: str) -> str:
+def _kind_of(op: Operation) -> str | None:
+    """How an operation fills or drains a stage, None for one that does neither."""
+    if isinstance(op, tileas.CopyOp) and is_in_shared(op.result.type):
+        return "wgmma"
+    return STAGE_ATOMS.get(type(op))
+
+
+def _other_kind(kind: str | None, wanted: str) -> str:
     return f"is of kind '{kind}', on a pipe of '{wanted}'"
 
 
@@ -312,7 +320,7 @@ def _outside_error(op: StageAccess, uses: PipeUses) -> str:
     """Whether an agent touches the buffer of a pipe whose stages it neither acquires nor waits for."""
     pipe = uses.buffers[op.buffer]
     writes = isinstance(op, _WRITES)
-    kind, wanted = STAGE_ATOMS[type(op)], pipe.kinds[0 if writes else 1]
+    kind, wanted = _kind_of(op), pipe.kinds[0 if writes else 1]
     if kind != wanted:
         return _other_kind(kind, wanted)
     if agent_of(op) in (uses.filling(pipe) if writes else uses.draining(pipe)):

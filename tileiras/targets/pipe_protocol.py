@@ -17,8 +17,9 @@ from tileiras.named_tuple import NamedTuple
 
 from .sm import WARP_SIZE
 
-Signal = Literal["thread", "warp", "agent"]
-"""Who arrives once: every thread; the first lane of a warp, behind `bar.warp.sync`; the first thread of an agent."""
+Signal = Literal["thread", "warp", "converged warp", "agent"]
+"""Who arrives once: every thread; the first lane of a warp, behind `bar.warp.sync` or, where an instruction of the whole
+warp has done the same, without; the first thread of an agent."""
 
 Fence = Literal["", "before commit", "behind wait", "before release"]
 """Where `fence.proxy.async.shared::cta` stands, which every thread that writes or reads the stage executes."""
@@ -56,25 +57,26 @@ class PipeProtocol(NamedTuple):
 
 
 def _arrivals(signal: Signal, warps: int) -> int:
-    return {"thread": WARP_SIZE * warps, "warp": warps, "agent": 1}[signal]
+    return {"thread": WARP_SIZE * warps, "warp": warps, "converged warp": warps, "agent": 1}[signal]
 
 
 ARRIVE, NOINC, EXPECT = "mbarrier.arrive", "cp.async.mbarrier.arrive.noinc", "mbarrier.arrive.expect_tx"
 STORED = "cp.async.bulk.wait_group.read 0, then mbarrier.arrive"
 
+# Those that multiply release a stage behind `wgmma.wait_group.sync.aligned`, which a warp executes as a whole.
 PIPE_PROTOCOLS: dict[tuple[str, str], PipeProtocol] = {
     (row.producer, row.consumer): row
     for row in (
         PipeProtocol("st_shared", "ld_shared", "warp", ARRIVE, "warp", ARRIVE, "", "80"),
-        PipeProtocol("st_shared", "wgmma", "warp", ARRIVE, "warp", ARRIVE, "before commit", "=90a"),
+        PipeProtocol("st_shared", "wgmma", "warp", ARRIVE, "converged warp", ARRIVE, "before commit", "=90a"),
         PipeProtocol("st_shared", "bulk_store", "warp", ARRIVE, "agent", STORED, "before commit", "90"),
         # The copies land after the threads that started them have gone on: those that see them land run the fence.
         PipeProtocol("cp_async", "ld_shared", "thread", NOINC, "warp", ARRIVE, "", "80"),
-        PipeProtocol("cp_async", "wgmma", "thread", NOINC, "warp", ARRIVE, "behind wait", "=90a"),
+        PipeProtocol("cp_async", "wgmma", "thread", NOINC, "converged warp", ARRIVE, "behind wait", "=90a"),
         PipeProtocol("cp_async", "bulk_store", "thread", NOINC, "agent", STORED, "behind wait", "90"),
         # The next copy overwrites what threads have read by the generic proxy.
         PipeProtocol("bulk_load", "ld_shared", "agent", EXPECT, "warp", ARRIVE, "before release", "90"),
-        PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "warp", ARRIVE, "", "=90a"),
+        PipeProtocol("bulk_load", "wgmma", "agent", EXPECT, "converged warp", ARRIVE, "", "=90a"),
         PipeProtocol("bulk_load", "bulk_store", "agent", EXPECT, "agent", STORED, "", "90"),
     )
 }

@@ -170,10 +170,11 @@ def _arrive(mbarrier: Value, lowering: FunctionLowering) -> None:
     lowering.emit.insert(nvvm.MBarrierArriveSharedOp(mbarrier))
 
 
-def _by_warps(mbarrier: Value, lowering: FunctionLowering) -> None:
+def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering) -> None:
     """One arrival for each warp, once all of its threads are here."""
     emit = lowering.emit
-    emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
+    if signal == "warp":
+        emit.insert(nvvm.SyncWarpOp(emit.integer(FULL_WARP)))
     with elected(lowering, emit.thread_is_elected(31, 0)):
         _arrive(mbarrier, lowering)
 
@@ -220,7 +221,7 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
         lowering.emit.insert(nvvm.CpAsyncMBarrierArriveOp(pipe.full(stage, lowering)))
         return
     _fence("before commit", pipe, lowering)
-    _by_warps(pipe.full(stage, lowering), lowering)
+    _by_warps(pipe.full(stage, lowering), pipe.protocol.full, lowering)
 
 
 def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
@@ -250,7 +251,7 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
             _arrive(mbarrier, lowering)
         return
     _fence("before release", pipe, lowering)
-    _by_warps(mbarrier, lowering)
+    _by_warps(mbarrier, pipe.protocol.empty, lowering)
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------------
