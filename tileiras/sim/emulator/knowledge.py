@@ -19,6 +19,8 @@ import numpy as np
 _BUDGET = 1 << 23
 #: Sets of chains whose content is remembered.
 _REACHES = 4096
+#: Questions that are answered one by one rather than sorted.
+_FEW = 64
 
 
 class Vector:
@@ -176,12 +178,22 @@ class Knowledge:
     def _limits(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """How far each of ``threads`` has seen each of ``others``, beyond what its warp knows together; from the clock
         that is ``asked`` for on, so far at least."""
-        pairs = threads.astype(np.int64) << 32 | others.astype(np.int64) & 0xFFFFFFFF
-        distinct, inverse = (pairs, np.zeros(1, np.int64)) if pairs.size == 1 else np.unique(pairs, return_inverse=True)
-        latest = np.zeros(distinct.size, np.int64)
-        np.maximum.at(latest, inverse, asked)
-        numbers = zip((distinct >> 32).tolist(), distinct.astype(np.int32).tolist(), latest.tolist())
-        return np.array([self._known_of(*each) for each in numbers])[inverse]
+        if threads.size > _FEW:
+            pairs = threads.astype(np.int64) << 32 | others.astype(np.int64) & 0xFFFFFFFF
+            distinct, inverse = np.unique(pairs, return_inverse=True)
+            latest = np.zeros(distinct.size, np.int64)
+            np.maximum.at(latest, inverse, asked)
+            return self._limits_of(distinct >> 32, distinct.astype(np.int32), latest)[inverse]
+        return self._limits_of(threads, others, asked)
+
+    def _limits_of(self, threads: np.ndarray, others: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        found: dict[tuple[int, int], int] = {}
+        limits = []
+        for thread, other, clock in zip(threads.tolist(), others.tolist(), asked.tolist()):
+            if found.get((thread, other), -1) < clock:
+                found[thread, other] = self._known_of(thread, other, clock)
+            limits.append(found[thread, other])
+        return np.array(limits)
 
     def one_knows(self, threads: list[int], others: list[int], clock: int) -> bool:
         """Whether one of ``threads``, of one warp, has seen one of ``others``, of another warp, as it was at ``clock``;
