@@ -1,8 +1,9 @@
 """python -m bench validation --samples CHECKOUT [--gpus B200,...] [--kernels PART,...] [--jobs N]
 
 Published times of the reference compiler's own images beside their estimates, as a Markdown table, with the mean and
-the worst error, and the pairs of variants of one kernel whose order is wrong.  CHECKOUT is one of cuTile Python, in
-which the kernels are; needs the reference compiler, ptxas and nvdisasm.
+the worst error, and the pairs of variants of one kernel whose order is wrong; behind them kernels that stand for
+published ones, for their order.  CHECKOUT is one of cuTile Python, in which the kernels are; needs the reference
+compiler, ptxas and nvdisasm.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import estimates, real_sizes
+from bench import estimates, real_sizes, stand_ins
 from bench.published import SOURCE, Published, published
 from tileiras.targets import rates
 
@@ -123,6 +124,8 @@ def main(arguments: Sequence[str] = ()) -> int:
             rows.append(row)
             print(line(row), flush=True)
     print("", f"Published: {SOURCE}.", *summary(rows), sep="\n")
+    if not parts:
+        print(*stand_ins.report(), sep="\n")
     return 0
 
 
