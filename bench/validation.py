@@ -99,11 +99,15 @@ def line(row: Row) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def _words(row: Published) -> str:
+    return f"{row.kernel} {' '.join(map(str, row.config.values()))}"
+
+
 def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="validation", description=__doc__.partition("\n\n")[2])
     parser.add_argument("--samples", type=Path, required=True, help="a checkout of cuTile Python")
     parser.add_argument("--gpus", default="")
-    parser.add_argument("--kernels", default="", help="only those whose names have one of these parts")
+    parser.add_argument("--kernels", default="", help="only those of whose names and configurations a part is given")
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args(arguments)
     if missing := estimates.missing_tools():
@@ -114,7 +118,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parts = [part for part in given.kernels.split(",") if part]
     chosen = [
         row for row in published()
-        if (not gpus or row.gpu in gpus) and (not parts or any(part in row.kernel for part in parts))
+        if (not gpus or row.gpu in gpus) and (not parts or any(part in _words(row) for part in parts))
     ]  # fmt: skip
     print(HEAD, flush=True)
     rows = []
