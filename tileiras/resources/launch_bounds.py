@@ -10,7 +10,7 @@ from tileiras.dialects import scf
 from tileiras.ir import IntegerAttr, TensorType, UnitAttr, i32
 from tileiras.targets import Target, registers_per_thread
 
-from .limits import BESIDE_TILES, threads_of
+from .limits import RESERVE, threads_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
@@ -51,8 +51,10 @@ def least_ctas(func: aa.FuncOp) -> int | None:
     spec = func.kernel_spec
     if spec.occupancy:
         return None
-    if any(op.name == AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
-           for op in func.body.blocks[0].operations):
+    if any(
+        op.name == AGENT_SWITCH and any(op.max_regs.elements if op.max_regs is not None else ())
+        for op in func.body.blocks[0].operations
+    ):
         return 1
     threads = threads_of(func)
     most, of_two = registers_per_thread(threads), registers_per_thread(threads, 2)
@@ -74,7 +76,7 @@ def least_ctas(func: aa.FuncOp) -> int | None:
     # An operand that goes through shared memory in rounds is all in registers before the dot reads it.
     in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
     needed = max(tiles, max(map(words, in_rounds), default=0))
-    return 1 if needed + BESIDE_TILES > most else None
+    return 1 if needed + RESERVE > most else None
 
 
 def fills_half(shared_bytes: int, target: Target) -> bool:

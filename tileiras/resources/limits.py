@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
-BESIDE_SLICES = 32
-"""Left for addresses, masks and counters, beside tiles whose layouts are not chosen yet."""
+RESERVE = 40
+"""Left beside tiles for addresses, masks, counters, and fragments on their way from shared memory to a dot."""
 
-BESIDE_TILES = 40
-"""Left for addresses, masks, counters and what is on its way from shared memory to a matrix instruction."""
-
-BESIDE_REMATERIALIZED = 20
+LEAST_RESERVE = 20
 """The same once everything rematerializable is rematerialized: then ptxas spills a few at most."""
 
 WHOLE_LIMIT = 128

@@ -14,7 +14,9 @@ from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import DenseElementsAttr, FloatType, Operation, Pure, TensorType, Value
-from tileiras.layout.encoding import layout_of
+from tileiras.layout.encoding import is_in_shared, layout_of
+
+IN_FLIGHT = "nv_tileas.in_flight"
 
 REMATERIALIZED_WORDS = 8
 """Registers of one rematerializable tile at most: its elements are made a few at a time."""
@@ -39,9 +41,21 @@ def width_of(type: Any) -> int:
     return 64 if isinstance(element, aa.PtrType) else getattr(element, "width", 64)
 
 
+def register_tile(value: Value) -> TensorType | None:
+    """The tile of which each thread holds a fragment in registers; None for scalars, and for tiles that lie in shared
+    memory or have no layout yet.  Accumulators in flight are in their registers."""
+    type = value.type
+    if getattr(type, "name", "") == IN_FLIGHT:
+        type = type.tile
+    if not isinstance(type, TensorType) or type.encoding is None or is_in_shared(type):
+        return None
+    return type
+
+
 def fragment_words(value: Value) -> int:
     """32-bit registers of a thread's whole fragment of a tensor."""
-    return -(-layout_of(value.type).registers * width_of(value.type) // 32)
+    type = register_tile(value)
+    return 0 if type is None else -(-layout_of(type).registers * width_of(type) // 32)
 
 
 def is_elementwise(op: Operation | None) -> bool:
@@ -62,7 +76,7 @@ class LiveValues:
 
     def __init__(self) -> None:
         self._terms: dict[Value, tuple[str, int] | None] = {}
-        self._at_use: dict[tuple[Value, int], bool] = {}
+        self._at_use: dict[Value, bool] = {}
 
     def term(self, value: Value) -> tuple[str, int] | None:
         """The term of the model that a live value counts for, and how much; None for what takes no register."""
@@ -80,14 +94,12 @@ class LiveValues:
         return term is not None and term[0] in ("words", "packed", "unpacked", "narrow_loads")
 
     def _found(self, value: Value) -> tuple[str, int] | None:
-        type = value.type
-        if isinstance(type, _NO_REGISTERS) or width_of(type) == 1:
+        if isinstance(value.type, _NO_REGISTERS) or width_of(value.type) == 1:
             return None
-        if not isinstance(type, TensorType):
-            kind = scalar_kind(value)
-            return None if kind is None else (kind, -(-width_of(type) // 32))
-        if type.encoding is None:
-            return None
+        type = register_tile(value)
+        if type is None:
+            kind = None if isinstance(value.type, TensorType) else scalar_kind(value)
+            return None if kind is None else (kind, -(-width_of(value.type) // 32))
         if self.is_made_at_use(value):
             return self._made_at_use(value)
         registers, width = layout_of(type).registers, width_of(type)
@@ -117,23 +129,23 @@ class LiveValues:
             return None
         return "rematerialized", min(REMATERIALIZED_WORDS, fragment_words(value))
 
-    def is_made_at_use(self, value: Value, depth: int = _DEPTH) -> bool:
-        """Whether a tile's elements are made one by one of fewer registers, cheaply, so that they are made where they
-        are used."""
-        found = self._at_use.get((value, depth))
-        if found is None:
-            found = self._at_use[value, depth] = self._is_made(value, depth)
-        return found
+    def is_made_at_use(self, value: Value) -> bool:
+        if value not in self._at_use:
+            self._at_use[value] = is_made_at_use(value)
+        return self._at_use[value]
 
-    def _is_made(self, value: Value, depth: int) -> bool:
-        op = value.defining_op
-        if isinstance(op, (tileas.BroadcastOp, arith.ConstantOp, tileas.SplatOp, tileas.MakeRangeOp)):
-            return True
-        if op is None or op.regions or not depth or isinstance(op, _EXCHANGES) or is_function(op):
-            return False
-        if not op.has_trait(Pure):
-            return False
-        return all(self.is_made_at_use(v, depth - 1) for v in op.operands if isinstance(v.type, TensorType))
+
+def is_made_at_use(value: Value, depth: int = _DEPTH) -> bool:
+    """Whether a tile's elements are made one by one of fewer registers, cheaply: LLVM and ptxas do so where they are
+    used."""
+    op = value.defining_op
+    if isinstance(op, (tileas.BroadcastOp, arith.ConstantOp, tileas.SplatOp, tileas.MakeRangeOp)):
+        return True
+    if op is None or op.regions or not depth or isinstance(op, _EXCHANGES) or is_function(op):
+        return False
+    if not op.has_trait(Pure):
+        return False
+    return all(is_made_at_use(v, depth - 1) for v in op.operands if isinstance(v.type, TensorType))
 
 
 def unfolded(value: Value) -> Value:

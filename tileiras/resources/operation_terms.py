@@ -14,7 +14,7 @@ from tileiras.layout.convert import WarpShuffle, plan_conversion
 from tileiras.layout.encoding import layout_of
 from tileiras.layout.shared import SharedPlan
 from tileiras.named_tuple import NamedTuple
-from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, known_mma_atom
 
 from .live_values import LiveValues, depends_on_broadcast, fragment_words, is_elementwise, width_of
 
@@ -119,7 +119,7 @@ def _atomic(op: Any) -> Terms:
 
 
 def _dot(op: Any) -> Terms:
-    atom = MMA_ATOMS.get(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
+    atom = known_mma_atom(op.atom.atom) or SCALED_MMA_ATOMS.get(op.atom.atom)
     depth = op.a.type.shape[-1]
     if atom is None:
         operands = sum(layout_of(v.type).registers for v in (op.a, op.b))

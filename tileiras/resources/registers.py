@@ -1,4 +1,7 @@
-"""How many registers of a thread the tiles of a loop take, from their layouts."""
+"""How many registers of a thread the tiles of a kernel or of a loop take at least: what a plan is rejected by.
+
+What ptxas is likely to take altogether, to choose by, is `expected_registers`.  Both go by `live_values`.
+"""
 
 from __future__ import annotations
 
@@ -7,71 +10,27 @@ from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS, copied_vector
 from tileiras.diagnostics import DiagnosticEngine
-from tileiras.dialects import arith, scf
 from tileiras.dialects import nv_tileas as tileas
-from tileiras.ir import Block, Operation, Pure, TensorType, Value
-from tileiras.layout.encoding import is_in_shared, layout_of
-from tileiras.targets import (
-    MMA_ATOMS,
-    SCALED_MMA_ATOMS,
-    Target,
-    find_copy_atom,
-    known_mma_atom,
-    registers_per_thread,
-)
+from tileiras.dialects import scf
+from tileiras.ir import Block, Operation, TensorType, Value
+from tileiras.layout.encoding import layout_of
+from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, known_mma_atom, registers_per_thread
 
-from .limits import BESIDE_REMATERIALIZED, BESIDE_TILES, threads_of
+from .limits import LEAST_RESERVE, RESERVE, threads_of
+from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
-_MOVED = (*tileas.DOTS, tileas.ConvertLayoutOp, tileas.ReduceOp, tileas.ScanOp)
-
-IN_FLIGHT = "nv_tileas.in_flight"
-
-_UNIFORM = (arith.ConstantOp, tileas.SplatOp, tileas.BroadcastOp, tileas.MakeRangeOp)
-"""Made of fewer registers than elements."""
-
 
 def words(value: Value) -> int:
-    """32-bit registers of a thread's fragment of a tensor; 0 for scalars, truth values and what takes few."""
-    type = getattr(value.type, "tile", value.type) if getattr(value.type, "name", "") == IN_FLIGHT else value.type
-    if not isinstance(type, TensorType) or type.encoding is None or is_in_shared(type):
+    """32-bit registers of a thread's fragment of a tensor; 0 for scalars, truth values and what is made at its use."""
+    type = register_tile(value)
+    if type is None:
         return 0
-    width = getattr(type.element_type, "width", 64)
-    count = layout_of(type).registers
-    if width == 1 or count > 1 and _is_made_at_use(value):
+    if width_of(type) == 1 or layout_of(type).registers > 1 and is_made_at_use(value):
         return 0
-    return -(-count * width // 32)
-
-
-def _is_made_at_use(value: Value, depth: int = 6) -> bool:
-    """Whether elements of a tile are made, one by one, of what takes fewer registers: ptxas does so where they are
-    used.  Of long computations, more than `depth` operations, that is not believed."""
-    op = value.defining_op
-    if isinstance(op, _UNIFORM):
-        return True
-    if op is None or op.regions or not depth or not op.has_trait(Pure) or isinstance(op, _MOVED):
-        return False
-    return all(not isinstance(v.type, TensorType) or _is_made_at_use(v, depth - 1) for v in op.operands)
-
-
-def is_read_in_steps(value: Value) -> bool:
-    """Whether a tile from shared memory only goes into dots, which read a part of it at a time."""
-    source = value.defining_op
-    while isinstance(source, tileas.VIEW_LIKE):
-        source = source.operand.defining_op
-    return isinstance(source, (tileas.CopyOp, tileas.ConvertLayoutOp)) and _feeds_dots(value)
-
-
-def _feeds_dots(value: Value) -> bool:
-    for user in value.users:
-        if isinstance(user, tileas.DOTS):
-            if user.operands[2] is value:
-                return False
-        elif not isinstance(user, tileas.VIEW_LIKE) or not _feeds_dots(user.results[0]):
-            return False
-    return True
+    return fragment_words(value)
 
 
 def loop_registers(loop: scf.ForOp) -> int:
@@ -117,7 +76,7 @@ def _most_live(block: Block, words: Callable[[Value], int] = words) -> int:
 
 def _available(func: aa.FuncOp) -> int:
     spec = func.kernel_spec
-    return registers_per_thread(threads_of(func), spec.occupancy or 1) - BESIDE_TILES
+    return registers_per_thread(threads_of(func), spec.occupancy or 1) - RESERVE
 
 
 def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
@@ -137,7 +96,7 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
             return words(value)
         return 0 if _goes_to_dots(source) else words(value)
 
-    needed = _most_live(func.body.blocks[0], held) + BESIDE_REMATERIALIZED
+    needed = _most_live(func.body.blocks[0], held) + LEAST_RESERVE
     ctas = asked
     while ctas > 1 and registers_per_thread(threads, ctas) < needed:
         ctas -= 1

@@ -441,7 +441,9 @@ def _is_dot_operand(value: Value) -> bool:
     while isinstance(source, SHAPES) or source is not None and len(source.operands) == 1 and is_elementwise(source):
         source = source.operands[0].defining_op
     return isinstance(source, ACCESSES) and all(
-        isinstance(user, DOTS) and value is not user.c
-        or (isinstance(user, SHAPES) or is_elementwise(user)) and all(map(_is_dot_operand, user.results))
+        isinstance(user, DOTS)
+        and value is not user.c
+        or (isinstance(user, SHAPES) or is_elementwise(user))
+        and all(map(_is_dot_operand, user.results))
         for user in value.users
     )

@@ -18,7 +18,7 @@ from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
-from tileiras.resources.limits import BESIDE_SLICES, WHOLE_LIMIT
+from tileiras.resources.limits import RESERVE, WHOLE_LIMIT
 from tileiras.targets import registers_per_thread
 
 from .dimensions import STORES, RematerializedValues, Unsliceable
@@ -122,9 +122,9 @@ class _Slicing:
         Of dots only the accumulators count: loading operands twice costs more than a few registers that are spilled,
         and more than having an SM to itself.
         """
-        left = max(1, self._available - BESIDE_SLICES)
+        left = max(1, self._available - RESERVE)
         if group.dots:
-            left = max(1, self._alone - BESIDE_SLICES)
+            left = max(1, self._alone - RESERVE)
             return max(map(self._accumulators, group.dots)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 
