@@ -31,6 +31,8 @@ from tileiras.targets import (
     product_types,
 )
 
+from .residence import residence_error, residence_of
+
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.targets.atoms.rows import Fragment
@@ -61,7 +63,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
     # Types and attributes are interned: most operations ask again for what has been looked at.
     accepted: set[Any] = set()
     accepted_of: dict[int, set[Any]] = {warps: accepted}
-    specialized = piped = False
+    specialized = piped = elsewhere = False
     wrong = launch_error(func, gpu)
     if wrong:
         yield func, wrong
@@ -73,6 +75,7 @@ def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
             specialized = True
         elif op.name == CREATE_PIPELINE:
             piped = True
+        elsewhere = elsewhere or any(residence_of(result.type) != "register" for result in op.results)
         here = agent_warps(op, func) if specialized else warps
         wrong = _types_error(op, here, accepted_of.setdefault(here, set()) if specialized else accepted)
         if not wrong:
@@ -86,6 +89,8 @@ def ops_errors(func: aa.FuncOp, gpu: Target) -> Iterator[Finding]:
         if not wrong:
             rule = _RULES.get(type(op)) or (_product_error if op.name == ASYNC_DOT else None)
             wrong = rule(op) if rule is not None else ""
+        if not wrong and elsewhere:
+            wrong = residence_error(op)
         if not wrong and type(op) in PLACED:
             wrong = places.error(op, here)
         if wrong:

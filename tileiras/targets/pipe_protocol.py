@@ -18,8 +18,8 @@ from tileiras.named_tuple import NamedTuple
 from .sm import WARP_SIZE
 
 Signal = Literal["thread", "warp", "converged warp", "agent"]
-"""Who arrives once: every thread; the first lane of a warp, behind `bar.warp.sync` or, where an instruction of the whole
-warp has done the same, without; the first thread of an agent."""
+"""Who arrives once: every thread; the first lane of a warp, behind `bar.warp.sync` or, where an instruction of the
+whole warp has done the same, without; the first thread of an agent."""
 
 Fence = Literal["", "before commit", "behind wait", "before release"]
 """Where `fence.proxy.async.shared::cta` stands, which every thread that writes or reads the stage executes."""

@@ -1,0 +1,49 @@
+"""Where tiles are, and which operations take those that are not in registers.
+
+A tile is in registers, spread over threads by its layout; in shared memory, where its encoding says which element lies
+where, swizzle included; or in flight, in registers that an asynchronous dot may read or write.  The stages of a buffer
+are no tiles: `copy` and `consumer_read` give the tile of one.  Nothing of nv_tileas is in tensor memory yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tileiras.dialects.nv_tileas import SharedLayoutAttr
+from tileiras.ir import Operation, TensorType, Type
+from tileiras.targets.atoms.rows import Residence
+
+IN_FLIGHT = "nv_tileas.in_flight"
+"""By name, as operations below: kernels without asynchronous dots do without the file that has them."""
+
+_DOT_OPERANDS = frozenset((0, 1))
+_ANY = frozenset(range(64))
+
+TAKES: Mapping[str, Mapping[str, frozenset[int]]] = {
+    "nv_tileas.dot": {"shared": _DOT_OPERANDS},
+    "nv_tileas.async.dot": {"shared": _DOT_OPERANDS, "in flight": frozenset((0, 2))},
+    "nv_tileas.async.future_wait": {"in flight": _ANY},
+    "nv_tileas.view": {"shared": _ANY},
+    "nv_tileas.permute": {"shared": _ANY},
+    "scf.for": {"in flight": _ANY},
+    "scf.yield": {"in flight": _ANY},
+    "scf.if": {"in flight": _ANY},
+}
+"""Operation -> residences other than registers -> the operands that may have them."""
+
+
+def residence_of(type: Type) -> Residence | str:
+    """Where values of a type are: register, shared, or in flight; register for what is no tile as well."""
+    if isinstance(type, TensorType):
+        return "shared" if isinstance(type.encoding, SharedLayoutAttr) else "register"
+    return "in flight" if type.name == IN_FLIGHT else "register"
+
+
+def residence_error(op: Operation) -> str:
+    """What is wrong with where the operands of an operation are; empty when nothing is."""
+    for number, value in enumerate(op.operands):
+        where = residence_of(value.type)
+        if where != "register" and number not in TAKES.get(op.name, {}).get(where, ()):
+            place = "in flight" if where == "in flight" else f"in {where} memory"
+            return f"takes tiles in registers, not one that is {place}: {value.type}"
+    return ""
