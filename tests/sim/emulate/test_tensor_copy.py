@@ -6,6 +6,7 @@ from tensor_maps import described
 
 from tileiras.sim import EmulationError, emulate
 from tileiras.sim.emulator import tensor_map
+from tileiras.sim.emulator.errors import UnsupportedInstruction
 from tileiras.sim.emulator.tensor_map import TensorMap
 
 ROWS, COLUMNS = 40, 72
@@ -235,3 +236,14 @@ def test_a_swizzle_may_keep_32_bytes_together(kernel):
             assert (found[row, number ^ row % 4 * 2] == unit).all()
     with pytest.raises(ValueError, match="atoms of 32 bytes"):
         described(TENSOR, (32, 16), swizzle=64, atom=32)
+
+
+def test_im2col_is_refused_with_its_line(kernel):
+    body = """
+        .shared .align 1024 .b8 tile[4096]; .shared .align 8 .b8 full[8]; mov.u32 %r2, tile; mov.u32 %r3, full;
+        mov.b32 %r10, 0; mov.b16 %h1, 0;
+        cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes
+            [%r2], [%a0, {%r10, %r10, %r10}], [%r3], {%h1};
+    """
+    with pytest.raises(UnsupportedInstruction, match=r"ptx:\d+: unsupported instruction.*\n.*im2col"):
+        emulate(kernel(body), "k", 1, [np.zeros(128, np.uint8)])

@@ -43,6 +43,8 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
     rank = modifiers.take(*(f"{count}d" for count in range(1, 6)))
     order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
     modifiers.names = [name for name in modifiers.names if name not in order]
+    if modifiers.take("im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"):
+        raise decoder.unsupported()  # the maps that these take are not documented
     rows = modifiers.take("tile::gather4", "tile::scatter4")
     modifiers.take("tile")
     pair = modifiers.take("cta_group::1", "cta_group::2") == "cta_group::2"
