@@ -94,8 +94,8 @@ def compile(
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
-    signature: Sequence[int | str] | None = None,
-    **options: bool | str,
+    signature: object = None,
+    **options: object,
 ) -> Artifact:
     """Compiles one source for one GPU.
 
@@ -119,7 +119,7 @@ def compile(
 
 
 def compile_any(
-    compile_with: Callable[..., Artifact], source: Any, signature: Any, options: CompileOptions, emit: str,
+    compile_with: Callable[..., Artifact], source: Any, signature: object, options: CompileOptions, emit: str,
     entry: str | None, source_name: str | None,
 ) -> Artifact:  # fmt: skip
     """`compile_with` of whatever `compile` takes.  A function is exported each time: nothing says whether it changed.

@@ -37,8 +37,8 @@ def compile(
     entry: str | None = None,
     source_name: str | None = None,
     handlers: Sequence[Handler] = (),
-    signature: Any = None,
-    **options: int | str,
+    signature: object = None,
+    **options: object,
 ) -> Artifact:
     """`tileiras.api.compile`, with what it makes kept in the artifact store and looked up there first.
 

@@ -99,7 +99,9 @@ class Operation:
 
     # ---- construction ------------------------------------------------------------------------------------------------
 
-    def __init__(self, *operands: Value | Sequence[Value], location: Location = UNKNOWN_LOC, **named: object) -> None:
+    def __init__(
+        self, *operands: Value | Sequence[Value] | None, location: Location = UNKNOWN_LOC, **named: object
+    ) -> None:
         """Builds from fields: operands in declaration order or by name, everything else by name.  Raises TypeError for
         fields that there are not or too few, VerifyError for types and attributes that the declaration does not have.
 

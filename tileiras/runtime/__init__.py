@@ -152,7 +152,7 @@ class _Arrays:
                         break
 
 
-def dimensions(sizes: float | int | str | Sequence[int]) -> tuple[int, int, int]:
+def dimensions(sizes: int | Sequence[int]) -> tuple[int, int, int]:
     """One integer, or a sequence of up to three, filled up with ones; ArgumentError for anything else."""
     try:
         given = tuple(map(operator.index, sizes)) if hasattr(sizes, "__iter__") else (operator.index(sizes),)
@@ -164,7 +164,7 @@ def dimensions(sizes: float | int | str | Sequence[int]) -> tuple[int, int, int]
     return x, y, z
 
 
-def stream_handle(stream: int | str | None) -> int:
+def stream_handle(stream: object) -> int:
     """A stream's number: an int, an object with the `__cuda_stream__` protocol, or a stream of PyTorch or CuPy.
 
     Raises ArgumentError for anything else.
@@ -187,11 +187,11 @@ _modules: dict[tuple[int, bytes], Module] = {}
 
 
 def launch(
-    image: Artifact | bytes | str,
+    image: Artifact | bytes | bytearray | memoryview | str,
     entry: str,
     grid: int | Sequence[int],
     args: Sequence[Any],
-    stream: int | str | None = None,
+    stream: object = None,
     *,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
@@ -277,14 +277,14 @@ class _Context:
             self._cuda.call("cuCtxPopCurrent_v2", c_void_p())
 
 
-def image_bytes(image: Artifact | bytes | str) -> bytes:
+def image_bytes(image: Artifact | bytes | bytearray | memoryview | str) -> bytes:
     """The bytes of an Artifact, of text, or of bytes."""
     data = getattr(image, "data", image) if hasattr(image, "kernels") else image
     return data.encode() if isinstance(data, str) else bytes(data)
 
 
 def descriptions(
-    image: Artifact | bytes | str, metadata: Mapping[str, Any] | None = None
+    image: Artifact | bytes | bytearray | memoryview | str, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, Mapping[str, Any]]:
     """The launch descriptions of an image's kernels by name."""
     if hasattr(image, "kernels"):

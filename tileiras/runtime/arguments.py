@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from tileiras.codegen.tensor_map import TensorMap
 
 
@@ -66,7 +64,7 @@ def _extent(interface: Mapping[str, Any]) -> tuple[int, int]:
     return address + sum(r for r in reach if r < 0), address + sum(r for r in reach if r > 0) + item
 
 
-def host_memory(value: bytearray | float | memoryview | np.ndarray) -> HostMemory | None:
+def host_memory(value: object) -> HostMemory | None:
     """The memory behind a NumPy array (its whole base array) or a buffer (of a memoryview: that which it shows a part
     of); None for anything else."""
     interface = getattr(value, "__array_interface__", None)
@@ -149,7 +147,7 @@ def device_address(value: Any, placement: Placement) -> int:
     return placement.place(memory)
 
 
-def _exported_address(value: bytearray | float | int | memoryview, placement: Placement) -> int | None:
+def _exported_address(value: Any, placement: Placement) -> int | None:
     """Where an object says that its memory on the device is; None for one that has none there."""
     device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else None
     if device in (DL_CUDA, DL_CUDA_MANAGED):
@@ -171,7 +169,7 @@ def _exported_address(value: bytearray | float | int | memoryview, placement: Pl
     return address
 
 
-def _number(value: bytearray | float | int | memoryview) -> int | None:
+def _number(value: Any) -> int | None:
     """An address; None for what is no integer, or a tensor of the host with one."""
     if hasattr(value, "__dlpack_device__"):
         return None
@@ -184,7 +182,7 @@ def _number(value: bytearray | float | int | memoryview) -> int | None:
     return number
 
 
-def _on_host(value: bytearray | float | memoryview) -> Any:
+def _on_host(value: Any) -> Any:
     """A tensor of the host as its NumPy view, with which it shares its memory; anything else as it is."""
     return value.numpy() if hasattr(value, "__dlpack_device__") and hasattr(value, "numpy") else value
 

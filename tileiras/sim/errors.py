@@ -14,7 +14,7 @@ class ArgumentMismatch(SimulationError, TypeError, ValueError):
     """Entry, grid or arguments of a run do not fit the kernel."""
 
 
-def sizes_of(given: float | int | str | Sequence[int]) -> tuple[int, ...]:
+def sizes_of(given: int | Sequence[int]) -> tuple[int, ...]:
     """One number or a sequence of them, as they give a grid; empty for what is neither."""
     try:
         return tuple(map(operator.index, given)) if hasattr(given, "__iter__") else (operator.index(given),)

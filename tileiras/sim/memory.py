@@ -204,7 +204,7 @@ class Memory:
                     return allocation
         return None
 
-    def view(self, address: int, dtype, count: int | None = None) -> np.ndarray:
+    def view(self, address: int, dtype: np.dtype | type, count: int | None = None) -> np.ndarray:
         """``count`` elements (all that fit when None) from ``address`` on, as a live array over the memory."""
         dtype = np.dtype(dtype)
         allocation = self.find(address, dtype.itemsize if count is None else max(1, count * dtype.itemsize))
@@ -263,7 +263,11 @@ class Memory:
 
     # -- accessing -------------------------------------------------------------------------------------------------
 
-    def load(self, addresses, dtype, *, mask=None, fill=None, alignment: int | None = None) -> np.ndarray:
+    def load(
+        self, addresses: int | np.ndarray, dtype: np.dtype | type, *, mask: np.ndarray | None = None,
+        fill: int | None = None,
+        alignment: int | None = None,
+    ) -> np.ndarray:  # fmt: skip
         """Elements of ``dtype`` at ``addresses`` (any shape).
 
         Where ``mask`` is false nothing is read and the element is ``fill`` (uninitialised bytes when None).  Every
@@ -282,7 +286,10 @@ class Memory:
             flat[where] = view[offsets]
         return result
 
-    def store(self, addresses, values, *, mask=None, alignment: int | None = None) -> None:
+    def store(
+        self, addresses: int | np.ndarray, values: float | int | np.ndarray, *, mask: np.ndarray | None = None,
+        alignment: int | None = None,
+    ) -> None:  # fmt: skip
         """Write ``values`` (broadcast to ``addresses``' shape) where ``mask`` is true.
 
         Of several elements for one address the last in flattened order stays.  Nothing is written when any of the
@@ -295,7 +302,10 @@ class Memory:
         for view, offsets, where in plan:
             view[offsets] = flat[where]
 
-    def accesses(self, addresses, dtype, mask, alignment, write=False):
+    def accesses(
+        self, addresses: np.ndarray, dtype: np.dtype, mask: np.ndarray | None, alignment: int | None,
+        write: bool = False,
+    ):  # fmt: skip
         """Yield (typed array over an allocation, element offsets into it, positions in the flattened addresses)."""
         flat = addresses.reshape(-1)
         chosen = None
@@ -335,7 +345,7 @@ class Memory:
             yield allocation.data[shift : shift + count * size].view(dtype), (offsets - shift) // size, where
 
     @staticmethod
-    def _unaligned(allocation, dtype, offsets, where, total, chosen):
+    def _unaligned(allocation: Allocation, dtype: np.dtype, offsets: np.ndarray, where: slice, total: int, chosen):
         size = dtype.itemsize
         if isinstance(where, slice):
             where = np.arange(total)

@@ -194,7 +194,7 @@ def _chosen(blocks: Sequence[int] | None, shapes: tuple[tuple[int, int, int], ..
     return blocks
 
 
-def _shape(given: float | int | str | Sequence[int], what: str, entry: str) -> tuple[int, int, int]:
+def _shape(given: int | Sequence[int], what: str, entry: str) -> tuple[int, int, int]:
     if given is None:
         raise ArgumentMismatch(f"the {what} shape of '{entry}' is not in the PTX: give {what}= or metadata")
     sizes = sizes_of(given)

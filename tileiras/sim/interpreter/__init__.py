@@ -34,13 +34,18 @@ from .values import elements_of, width_of
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from tileiras.dialects import cuda_tile
+
 __all__ = ["MEANINGS", "ArgumentMismatch", "InterpreterError", "check_arguments", "interpret", "load_module"]
 
 _FAMILIES = (arith, atomics, control_flow, conversion, debug, math, memory, mma, reduce, shape, views)
 _MAGIC = b"\x7fTileIR\0"
 
+Source = str | bytes | os.PathLike | Operation
+"""A path, text, bytecode, or a module."""
 
-def load_module(source: str, filename: str | None = None) -> Operation:
+
+def load_module(source: Source, filename: str | None = None) -> Operation:
     """The module that ``source`` holds: bytecode or MLIR text as bytes, text, a path, or a module already read.
 
     Raises CompileError (code 3) when it does not parse or verify, OSError when a path cannot be read.
@@ -117,7 +122,9 @@ def _is_text(source: str) -> bool:
     return "\n" in source or "{" in source and not source.endswith((".mlir", ".tileirbc"))
 
 
-def check_arguments(source: Any, entry: str | None, args: Sequence[Any], names: Sequence[str] = ()) -> None:
+def check_arguments(
+    source: Source, entry: str | None, args: Sequence[Any], names: Sequence[str] = ()
+) -> None:
     """Raise ArgumentMismatch unless ``args`` fit the parameters of an entry: count, element types, ranges.
 
     For launches that do not know the parameters' types, such as the emulator's.  ``names`` is what messages call the
@@ -128,7 +135,7 @@ def check_arguments(source: Any, entry: str | None, args: Sequence[Any], names: 
 
 
 def interpret(
-    source: str, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
+    source: Source, entry: str | None, grid: int | Sequence[int], args: Sequence[Any], *,
     memory: Memory | None = None, output: TextIO | None = None, random_runs: int = 1, names: Sequence[str] = (),
 ) -> dict[int, np.ndarray]:
     """Run ``entry`` of a cuda_tile module on ``grid`` tile blocks; arrays among ``args`` are updated in place.
