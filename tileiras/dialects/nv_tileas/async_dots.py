@@ -12,7 +12,7 @@ memory lies in a stage of a buffer, which its `copy` names.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import (
@@ -35,6 +35,9 @@ from tileiras.ir import (
 from .attributes import LinearLayoutAttr, MmaAtomAttr
 from .buffers import SharedLayoutAttr
 
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
 
 class InFlightType(Type):
     """A tile in registers that an asynchronous dot may read or write at any time."""
@@ -49,13 +52,13 @@ class InFlightType(Type):
         if not isinstance(self.tile, TensorType) or not isinstance(self.tile.encoding, LinearLayoutAttr):
             raise VerifyError("expected a tensor with a layout of registers", prefix=False)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         printer.write("<")
         printer.print_type(self.tile)
         printer.write(">")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "InFlightType":
+    def parse_parameters(cls, parser: Parser) -> "InFlightType":
         parser.parse_punctuation("<")
         tile = parser.parse_type()
         parser.parse_punctuation(">")

@@ -177,7 +177,7 @@ class ScratchAttr(Attribute):
         """The same area, with its barrier."""
         return ScratchAttr(self.offset, self.bytes, self.rounds, self.joins, waits, number, threads)
 
-    def print_parameters(self, printer: Any) -> None:
+    def print_parameters(self, printer: Printer) -> None:
         parts = [f"offset = {self.offset}", f"bytes = {self.bytes}"]
         if self.rounds > 1:
             parts.append(f"rounds = {self.rounds}")
@@ -186,7 +186,7 @@ class ScratchAttr(Attribute):
         printer.write(f"<{', '.join(parts)}>")
 
     @classmethod
-    def parse_parameters(cls, parser: Any) -> "ScratchAttr":
+    def parse_parameters(cls, parser: Parser) -> "ScratchAttr":
         numbers = dict.fromkeys(("offset", "bytes", "rounds", "barrier", "threads"), parser.parse_integer)
         flags = dict.fromkeys(("joins", "waits"), lambda: parser.parse_any_keyword() == "true")
         start = parser.pos
