@@ -16,7 +16,7 @@ from tileiras.targets import CopyAtom, MmaAtom, ScaledMmaAtom, find_copy_atom, m
 
 from .function import FunctionLowering
 
-# ---- products -------------------------------------------------------------------------------------------------------
+# ---- dots -----------------------------------------------------------------------------------------------------------
 
 _PTX_TYPES = {"i32": "s32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
 
@@ -26,12 +26,12 @@ def _ptx_type(name: str) -> nvvm.MMATypeAttr:
 
 
 def _mma_sync(atom: MmaAtom, operands: Sequence[list[Value]], result: llvm.LLVMStructType) -> Any:
-    rows, columns, sums = operands
+    rows, columns, acc = operands
     saturating = nvvm.MMAIntOverflowAttr("satfinite") if atom.c_type == "i32" else None
     return nvvm.MmaOp(
         rows,
         columns,
-        sums,
+        acc,
         shape=atom.shape,
         res=result,
         multiplicandAPtxType=_ptx_type(atom.a_type),
@@ -42,11 +42,11 @@ def _mma_sync(atom: MmaAtom, operands: Sequence[list[Value]], result: llvm.LLVMS
 
 
 def _mma_block_scale(atom: ScaledMmaAtom, operands: Sequence[list[Value]], result: llvm.LLVMStructType) -> Any:
-    rows, columns, sums, (left,), (right,) = operands
+    rows, columns, acc, (left,), (right,) = operands
     return nvvm.MmaBlockScaleOp(
         rows,
         columns,
-        sums,
+        acc,
         left,
         right,
         shape=atom.shape,
@@ -63,10 +63,10 @@ DOTS: dict[str, Callable[[Any, Sequence[list[Value]], Any], Any]] = {
     "nvvm.mma.sync": _mma_sync,
     "nvvm.mma.block_scale": _mma_block_scale,
 }
-"""Operation -> how it is made of an atom, the registers of its operands (A, B, the sums, scales), and its type."""
+"""Operation -> how it is made of an atom, the registers of its operands (A, B, C, scales), and its type."""
 
 _MADE: dict[str, tuple[Any, dict[str, Attribute], Any]] = {}
-"""Class, attributes and result type of the operation that executes an atom, by the atom's name: a product executes it
+"""Class, attributes and result type of the operation that executes an atom, by the atom's name: a dot executes it
 hundreds of times."""
 
 
@@ -74,10 +74,10 @@ def _in_halves(atom: MmaAtom | ScaledMmaAtom, lowering: FunctionLowering) -> boo
     return bool(getattr(atom, "halves", "")) and not lowering.target.has("fp8_products")
 
 
-def factor_operands(
+def atom_operands(
     atom: MmaAtom | ScaledMmaAtom, type: str, words: list[Value], lowering: FunctionLowering
 ) -> list[Value]:
-    """What multiply() takes for a fragment of a factor, elements of `type` in words: these, or what two halves of the
+    """What multiply() takes for a fragment of an operand, elements of `type` in words: these, or what two halves of the
     atom take one after the other."""
     if not _in_halves(atom, lowering):
         return words
@@ -89,29 +89,29 @@ def factor_operands(
 def multiply(
     atom: MmaAtom | ScaledMmaAtom, operands: Sequence[list[Value]], lowering: FunctionLowering
 ) -> list[Value]:
-    """The sums, which are the third operand, after one execution of an atom.
+    """The accumulator, which is the third operand, after one execution of an atom.
 
-    Elements of the factors that meet along K are in the same half of their words, so that halves can be multiplied one
+    Elements of A and B that meet along K are in the same half of their words, so that halves can be multiplied one
     by one.
     """
-    sums = operands[2]
+    acc = operands[2]
     if _in_halves(atom, lowering):
         half = mma_atom(atom.halves)  # type: ignore[union-attr]
         rows, columns = operands[:2]
         for part in (0, 1):
             mine = (side[part * len(side) // 2 : (part + 1) * len(side) // 2] for side in (rows, columns))
-            sums = multiply(half, (*mine, sums), lowering)
-        return sums
+            acc = multiply(half, (*mine, acc), lowering)
+        return acc
     made = _MADE.get(atom.name)
     if made is None:
-        result = llvm.LLVMStructType([v.type for v in sums])
+        result = llvm.LLVMStructType([v.type for v in acc])
         op = DOTS[atom.op](atom, operands, result)
         _MADE[atom.name] = type(op), dict(op.attributes), result
     else:
         kind, attributes, result = made
         op = kind.create([value for operand in operands for value in operand], (result,), dict(attributes))
     out = lowering.emit.insert(op)
-    return [lowering.emit.member(out, i) for i in range(len(sums))]
+    return [lowering.emit.member(out, i) for i in range(len(acc))]
 
 
 # ---- movements ------------------------------------------------------------------------------------------------------

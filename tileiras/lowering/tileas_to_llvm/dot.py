@@ -12,7 +12,7 @@ from tileiras.ir import FloatType, IntegerType, Value, element_type_of, f8E8M0FN
 from tileiras.layout import LinearLayout
 from tileiras.targets import MMA_ATOMS, UNIVERSAL_FMA, Fragment, MmaAtom, ScaledMmaAtom, mma_atom, scaled_mma_atom
 
-from .atoms import factor_operands
+from .atoms import atom_operands
 from .atoms import multiply as execute
 from .conversions import from_f32, to_f32
 from .function import FunctionLowering
@@ -39,13 +39,13 @@ def _positions(layout: LinearLayout) -> dict[tuple[int, ...], int]:
 
 
 class _Steps(Protocol):
-    """A factor that is read step by step."""
+    """An operand that is read step by step."""
 
     def take(self, registers: Sequence[int]) -> Value: ...
 
 
 def _taken(value: Value | _Steps, registers: Sequence[int], lowering: FunctionLowering) -> Value:
-    """The elements of a factor, or of its scales, in these registers."""
+    """The elements of an operand, or of its scales, in these registers."""
     return lowering.emit.shuffle(value, registers) if isinstance(value, Value) else value.take(registers)
 
 
@@ -55,7 +55,7 @@ def _taken(value: Value | _Steps, registers: Sequence[int], lowering: FunctionLo
 def _multiply_add(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
     """One vector multiply-add for each k: every accumulator with its row of A and its column of B.
 
-    Of a block-scaled product, the sum over each run of K is scaled, then added.
+    Of a block-scaled dot, the sum over each run of K is scaled, then added.
     """
     emit = lowering.emit
     a, b, acc = args[:3]
@@ -69,7 +69,7 @@ def _multiply_add(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLow
         acc = to_f32(element, acc, lowering)
 
     def spread(value: Value | _Steps, old: Value, signedness: aa.SignednessAttr | None, registers: list[int]) -> Value:
-        """A factor's elements in these registers, in the accumulator's type."""
+        """An operand's elements in these registers, in the accumulator's type."""
         wanted = list(dict.fromkeys(registers))
         part = _taken(value, wanted, lowering)
         part = _as_accumulator(part, old, signedness, op.c, lowering)
@@ -89,8 +89,8 @@ def _multiply_add(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLow
             partial = emit.zeros(acc.type)
             for k in range(start, start + scales.run):
                 partial = multiplied(k, partial)
-            factors = zip(*(scales.factors(cell, start) for cell in cells))
-            acc = _scaled_sum(partial, *map(emit.build, factors), acc, lowering)
+            pairs = zip(*(scales.pair(cell, start) for cell in cells))
+            acc = _scaled_sum(partial, *map(emit.build, pairs), acc, lowering)
         return acc
     for k in range(depth):
         acc = multiplied(k, acc)
@@ -100,7 +100,7 @@ def _multiply_add(op: tileas.DotOp, args: Sequence[Value], lowering: FunctionLow
 def _as_accumulator(
     value: Value, old: Value, signedness: aa.SignednessAttr | None, c: Value, lowering: FunctionLowering
 ) -> Value:
-    """A factor's elements in the accumulator's type, exactly."""
+    """An operand's elements in the accumulator's type, exactly."""
     emit = lowering.emit
     source, target = element_type_of(old.type), element_type_of(c.type)
     count = count_of(value.type)
@@ -121,8 +121,8 @@ def _as_accumulator(
 # ---- matrix instructions --------------------------------------------------------------------------------------------
 
 
-class _Factor:
-    """Fragments of a factor, or of its scales, each made once."""
+class _Operand:
+    """Fragments of an operand, or of its scales, each made once."""
 
     def __init__(
         self,
@@ -152,17 +152,17 @@ class _Factor:
 
 
 Multiply = Callable[[tuple[int, ...], int, list[Value]], list[Value]]
-"""Multiplies the pieces of the factors at (corner of the result, k) and adds them to sums."""
+"""Multiplies the pieces of the operands at (corner of the result, k) and adds them to the accumulator's registers."""
 
 
 def _multiplier(op: tileas.Dot, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Multiply:
-    a = _Factor(op.a, args[0], atom.a, lowering, lambda words: factor_operands(atom, atom.a_type, words, lowering))
-    b = _Factor(op.b, args[1], atom.b, lowering, lambda words: factor_operands(atom, atom.b_type, words, lowering))
+    a = _Operand(op.a, args[0], atom.a, lowering, lambda words: atom_operands(atom, atom.a_type, words, lowering))
+    b = _Operand(op.b, args[1], atom.b, lowering, lambda words: atom_operands(atom, atom.b_type, words, lowering))
 
-    def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
+    def multiply(piece: tuple[int, ...], k: int, acc: list[Value]) -> list[Value]:
         *lead, m, n = piece
         rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
-        return execute(atom, (rows, columns, sums), lowering)
+        return execute(atom, (rows, columns, acc), lowering)
 
     return multiply
 
@@ -172,7 +172,7 @@ def _matrix(op: tileas.DotOp, args: Sequence[Value], atom: MmaAtom, lowering: Fu
 
 
 def _run_by_run(op: tileas.BlockScaledMmaOp, args: Sequence[Value], atom: MmaAtom, lowering: FunctionLowering) -> Value:
-    """A block-scaled product by a plain instruction: the sum over each run of K is scaled, then added."""
+    """A block-scaled dot by a plain instruction: the sum over each run of K is scaled, then added."""
     emit = lowering.emit
     plain = _multiplier(op, args, atom, lowering)
     scales = _Scales(op, args, lowering)
@@ -180,13 +180,13 @@ def _run_by_run(op: tileas.BlockScaledMmaOp, args: Sequence[Value], atom: MmaAto
     elements = _elements(atom.c)
     zero = emit.floating(0.0, element_of(args[2].type))
 
-    def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
-        partial = [zero] * len(sums)
+    def multiply(piece: tuple[int, ...], k: int, acc: list[Value]) -> list[Value]:
+        partial = [zero] * len(acc)
         for depth in range(k, k + scales.run, atom.shape[2]):
             partial = plain(piece, depth, partial)
         return [
-            _scaled_sum(value, *scales.factors(_moved(piece, basis, shape), k), old, lowering)
-            for value, old, basis in zip(partial, sums, elements)
+            _scaled_sum(value, *scales.pair(_moved(piece, basis, shape), k), old, lowering)
+            for value, old, basis in zip(partial, acc, elements)
         ]
 
     return _accumulate(op, args[2], atom, multiply, lowering, scales.run)
@@ -197,7 +197,7 @@ def _scaled_sum(value: Value, first: Value, second: Value, old: Value, lowering:
 
 
 class _Scales:
-    """The scales of a block-scaled product of which a run of K at a time is multiplied."""
+    """The scales of a block-scaled dot of which a run of K at a time is multiplied."""
 
     def __init__(self, op: tileas.BlockScaledMmaOp, args: Sequence[Value], lowering: FunctionLowering) -> None:
         self.run = op.block
@@ -206,7 +206,7 @@ class _Scales:
         self._are_exponents = element_type_of(op.scale_a.type) is f8E8M0FNU
         self._made: dict[tuple[int, int], tuple[Value, ...]] = {}
 
-    def factors(self, cell: tuple[int, ...], k: int) -> tuple[Value, Value]:
+    def pair(self, cell: tuple[int, ...], k: int) -> tuple[Value, Value]:
         """The two numbers by which the sum over the run at k is multiplied for an element of the result.
 
         One after the other they must not leave the range of f32 unless both together do.  So each is about the root of
@@ -246,16 +246,16 @@ def block_scaled(op: tileas.BlockScaledMmaOp, args: Sequence[Value], lowering: F
     if op.atom.atom in MMA_ATOMS:
         return _run_by_run(op, args, mma_atom(op.atom.atom), lowering)
     atom = scaled_mma_atom(op.atom.atom)
-    a = _Factor(op.a, args[0], atom.a, lowering)
-    b = _Factor(op.b, args[1], atom.b, lowering)
-    scale_a = _Factor(op.scale_a, args[3], atom.scale_a, lowering)
-    scale_b = _Factor(op.scale_b, args[4], atom.scale_b, lowering)
+    a = _Operand(op.a, args[0], atom.a, lowering)
+    b = _Operand(op.b, args[1], atom.b, lowering)
+    scale_a = _Operand(op.scale_a, args[3], atom.scale_a, lowering)
+    scale_b = _Operand(op.scale_b, args[4], atom.scale_b, lowering)
 
-    def multiply(piece: tuple[int, ...], k: int, sums: list[Value]) -> list[Value]:
+    def multiply(piece: tuple[int, ...], k: int, acc: list[Value]) -> list[Value]:
         *lead, m, n = piece
         rows, columns = a.at(*lead, m, k), b.at(*lead, k, n)
         left, right = scale_a.at(*lead, m, k // atom.block), scale_b.at(*lead, k // atom.block, n)
-        return execute(atom, (rows, columns, sums, left, right), lowering)
+        return execute(atom, (rows, columns, acc, left, right), lowering)
 
     return _accumulate(op, args[2], atom, multiply, lowering)
 
@@ -278,8 +278,8 @@ def _accumulate(
         registers = [where[_moved(piece, basis, layout.shape)] for basis in elements]
         accumulators[piece] = _operands(c, registers, atom.c, lowering)
     for k in range(0, op.a.type.shape[-1], step or atom.shape[2]):
-        for piece, sums in accumulators.items():
-            accumulators[piece] = multiply(piece, k, sums)
+        for piece, acc in accumulators.items():
+            accumulators[piece] = multiply(piece, k, acc)
     return _gather(accumulators, where, atom.c, layout, lowering)
 
 
@@ -306,7 +306,7 @@ def _pieces(layout: LinearLayout, fragment: Fragment) -> list[tuple[int, ...]]:
 
 
 def in_order(places: list[tuple[int, ...]], atom: MmaAtom | ScaledMmaAtom) -> list[tuple[int, ...]]:
-    """Rows after rows or columns after columns, so that fewer registers hold the factors' fragments: those of the inner
+    """Rows after rows or columns after columns, so that fewer registers hold fragments of operands: those of the inner
     dimension are wanted again and again, those of the outer one once."""
     rows, columns = (len({place[axis] for place in places}) for axis in (-2, -1))
     outer, inner = (-2, -1) if columns * atom.b.operands <= rows * atom.a.operands else (-1, -2)
