@@ -56,6 +56,11 @@ class Attribute:
     _registry: ClassVar[dict[str, type["Attribute"]]] = registry.ATTRIBUTES
     _instances: ClassVar[dict[tuple, "Attribute"]] = {}
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The parameters, which a subclass names in `parameters`."""
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls._instances = {}

@@ -19,7 +19,7 @@ from .types import PtxType
 if TYPE_CHECKING:
     from .warps import WarpGroup
 
-Step = Callable[["object"], None]
+Step = Callable[["WarpGroup"], None]
 """Takes a group of warps."""
 
 #: First shared-memory offset given to variables: offset 0 stays free, so that a null shared pointer faults.
@@ -35,7 +35,7 @@ class Block:
         self.index = index
         self.steps: list[Step] = []
         self.instructions: list[Instruction] = []
-        self.terminator: Callable[[object], None] | None = None
+        self.terminator: Step | None = None
         self.collective: Collective | None = None
 
 
