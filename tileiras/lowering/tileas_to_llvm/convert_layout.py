@@ -374,8 +374,8 @@ def _remark(op: tileas.ConvertLayoutOp, plan: Plan, lowering: FunctionLowering) 
 
 
 _USERS = {
-    tileas.DotOp: "the product",
-    tileas.BlockScaledMmaOp: "the product",
+    tileas.DotOp: "the dot",
+    tileas.BlockScaledMmaOp: "the dot",
     tileas.TiledStoreOp: "the store",
     tileas.StoreOp: "the store",
     tileas.TiledAtomicRMWOp: "the update",
@@ -415,11 +415,11 @@ def convert_layout(op: tileas.ConvertLayoutOp, args: Sequence[Value], lowering: 
     current = group[-1].next
     for follower, exchange in exchanges:
         # Where the dot that takes the operands comes next, it reads them step by step.
-        next_is_product = (
+        next_is_dot = (
             current is not None and follower.result.users == [current] and is_operand(current, follower.result)
         )
         with lowering.rematerialized():
-            lowering.prepared[follower] = exchange.steps() if next_is_product else exchange.load()
+            lowering.prepared[follower] = exchange.steps() if next_is_dot else exchange.load()
     return [lowering.prepared.pop(op)]
 
 
