@@ -59,8 +59,8 @@ class Tuned(NamedTuple):
     def ties(self) -> list[dict[str, Any]]:
         """Options that the model cannot tell from the best: those of less than a tenth more time."""
         limit = self.estimate.microseconds * (1 + RESOLUTION)
-        kept = [each for each in self.candidates if each.estimate is not None]
-        return [each.options for each in kept if each.estimate.microseconds <= limit]
+        return [each.options for each in self.candidates if each.microseconds is not None
+                and each.microseconds <= limit]  # fmt: skip
 
 
 def tune(

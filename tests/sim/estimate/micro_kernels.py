@@ -134,12 +134,12 @@ def chained_wgmma(columns: int = 256, trips: int = 60, in_registers: bool = Fals
     )  # fmt: skip
 
 
-def chained_tcgen05(rows: int = 128, columns: int = 256, trips: int = 60) -> str:
-    """Products of one CTA on one accumulator, four to a commit, of which each is waited for."""
+def chained_tcgen05(rows: int = 128, columns: int = 256, trips: int = 60, each: int = 16) -> str:
+    """Products of one CTA on one accumulator, ``each`` to a commit, of which every one is waited for."""
     word = 1 << 4 | columns // 8 << 17 | rows // 16 << 24  # f16 to f32
     product = "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r10], %q3, %q4, %r20, %p2;\n"
     body = loop(
-        product * 4 + """@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r21];
+        product * each + """@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r21];
         LOOK:
         mbarrier.try_wait.parity.shared.b64 %p4, [%r21], %r22;
         @!%p4 bra LOOK;

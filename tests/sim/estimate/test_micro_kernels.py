@@ -87,9 +87,10 @@ def test_chained_wgmma_takes_half_its_columns_in_cycles(columns):
 
 @pytest.mark.parametrize("rows, columns, cycles", [(128, 256, 128), (128, 128, 64), (64, 256, 64)])
 def test_chained_tcgen05(rows, columns, cycles):
-    """Work by rate, and what a commit and a wait take."""
+    """Work by rate; and 12 cycles of latency, 52 for a commit and a wait, and the loop, which begins anew for each."""
     found = estimate(chained_tcgen05(rows, columns), [OUT], on="B200")
-    assert 4 * cycles <= per_iteration(found) <= 4 * cycles + 12 + 52 + OVERHEAD
+    assert 16 * cycles <= per_iteration(found) <= 16 * cycles + 12 + 52 + 3 * OVERHEAD
+    assert found.bound in ("tensor", "shared memory")  # operands of the smaller ones take all of the port
     assert next(iter(found.by_reason())) == "mbarrier"
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from . import rounding
 from .decoder import Decoder, Instruction, Modifiers, instruction
 from .ptx_module import Group
-from .recording import Multiply, each_warp
+from .recording import Multiply
 from .types import B32, F64, TYPES, U16
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def decode_mma(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> Non
     def step(group: WarpGroup) -> None:
         group.check_whole_warps(item)
         if group.launch.recorder is not None:
-            each_warp(group, item, told)
+            group.launch.recorder.product(item, told)
         if not group.launch.multiply:
             for slot, source in zip(d_slots, c):
                 group.write(slot, group.R[source])

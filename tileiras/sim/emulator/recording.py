@@ -47,7 +47,8 @@ class Copy(NamedTuple):
 
 
 class Multiply(NamedTuple):
-    """A product of tensor cores, m x n x k, of elements of a type; ``kind``: `mma`, `wgmma` or `tcgen05`.
+    """A product of tensor cores, m x n x k, of elements of a type; ``kind``: `mma` (see `Recorder.product`), `wgmma` or
+    `tcgen05`.
 
     ``a_bytes`` and ``b_bytes`` are what it reads of the shared memory of each block that takes part.  A `wgmma` is told
     of once a warp, with the shape that its whole warpgroup computes; ``blocks`` is 2 where a pair of blocks computes.
@@ -144,10 +145,12 @@ class Recorder(Protocol):
         """The active warps begin a basic block; what follows of them belongs to it until their next one."""
 
     def access(self, group: WarpGroup, item: Instruction, space: str, addresses: np.ndarray, size: int,
-    threads, write: bool,
-               atomic: bool = False) -> None:  # fmt: skip
-        """Threads (None: all of the group) access ``size`` bytes each at ``addresses``, of ``space`` (generic ones of
+               threads: np.ndarray, write: bool, atomic: bool = False) -> None:  # fmt: skip
+        """Threads access ``size`` bytes each at ``addresses``, of ``space`` (generic ones of
         any)."""
+
+    def product(self, item: Instruction, product: Multiply) -> None:
+        """The active warps execute an `mma`, which is the same each time."""
 
     def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
         """The warp of a thread has done something; where several threads of a warp do, they are told of one by one

@@ -9,7 +9,7 @@ own.  Everything is a function of its inputs: events at one time are taken in th
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tileiras.named_tuple import NamedTuple
 from tileiras.sim.emulator.recording import (
@@ -172,7 +172,12 @@ class Outcome(NamedTuple):
 class Simulation:
     """Clusters on the SMs that one cluster needs: ``slots`` of them at a time, the others one by one as these end."""
 
-    def __init__(self, machine: Machine, gpu: Gpu, shares: Shares, members: int, cache_bytes: int) -> None:
+    def __init__(
+        self, machine: Machine, gpu: Gpu, shares: Shares, members: int, cache_bytes: int,
+        products: Mapping[int, Multiply] | None = None,
+    ) -> None:  # fmt: skip
+        """``products``: PTX line -> the `mma` there."""
+        self.products = products or {}
         self.machine = machine
         self.gpu = gpu
         self.members = members
@@ -351,6 +356,8 @@ class Simulation:
         issued = end - max(1, instruction.stall)
         done, reason, cause = issued, "", None
         blocked = False
+        if segment.tensor:
+            done, reason, cause = self._mma(warp, index, issued)
         if warp.event < len(step.events) and step.events[warp.event][0] == segment.position:
             for event in step.events[warp.event][1]:
                 if blocked and type(event.what) in _MEETINGS:
@@ -361,7 +368,7 @@ class Simulation:
                 elif found[0] > done or not reason:
                     done, reason, cause = found
             warp.event += 1
-        elif instruction.write_scoreboard is not None:
+        elif instruction.write_scoreboard is not None and not segment.tensor:
             done, reason = self._untold(warp, segment, issued)
         if instruction.write_scoreboard is not None:
             self._hold(warp, instruction.write_scoreboard, done, reason, cause)
@@ -541,15 +548,6 @@ class Simulation:
         work = 2.0 * multiply.m * multiply.n * multiply.k
         latency = self.gpu.latency
         sm = warp.sm
-        if multiply.kind == "mma":
-            cycles = work * SUB_CORES / rate
-            start = sm.take("tensor", warp.sub_core, at, cycles)
-            cause = Cause("tensor", warp.number, index, at, start, start + cycles)
-            instruction = self.machine.instructions[index]
-            if instruction.write_scoreboard is not None:
-                return start + max(cycles, latency["mma_sync"]), "tensor core result", cause
-            # Stall counts cover the latency; the warp issues nothing before its tensor core has taken the product.
-            return start + max(1, instruction.stall), "tensor pipe", cause
         if multiply.kind == "wgmma":
             # Each of the four warps multiplies 16 rows on its own sub-core; B is read once for all of them.
             cycles = work / rate
@@ -569,6 +567,23 @@ class Simulation:
                 self._span(warp, "tensor", f"wgmma m{multiply.m}n{multiply.n}k{multiply.k}", start, done, index)
             return at + 1, "tensor core", cause
         return self._tcgen05(warp, multiply, work / rate, index, at)
+
+    def _mma(self, warp: Warp, index: int, at: float) -> tuple[float, str, Cause | None]:
+        """A machine instruction of an `mma`, or a part of one that the machine does in several."""
+        instruction = self.machine.instructions[index]
+        multiply = self.products.get(instruction.ptx_line)
+        if multiply is None:  # the line is that of something beside it
+            multiply = next(iter(self.products.values()), None)
+            if multiply is None:
+                return at, "", None
+        work = 2.0 * multiply.m * multiply.n * multiply.k * self.machine.parts[index]
+        cycles = work * SUB_CORES / self.tensor_rate(multiply)
+        start = warp.sm.take("tensor", warp.sub_core, at, cycles)
+        cause = Cause("tensor", warp.number, index, at, start, start + cycles)
+        if instruction.write_scoreboard is not None:
+            return start + max(cycles, self.gpu.latency["mma_sync"]), "tensor core result", cause
+        # Stall counts cover the latency; the warp issues nothing before its tensor core has taken the product.
+        return start + max(1, instruction.stall), "tensor pipe", cause
 
     def _tcgen05(
         self, warp: Warp, multiply: Multiply, cycles: float, index: int, at: float

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from tileiras.named_tuple import NamedTuple
-from tileiras.sim.emulator.recording import Operation
+from tileiras.sim.emulator.recording import Multiply, Operation
 
 SECTOR = 32
 """Bytes that L2 gives at once (CUDA C++ Programming Guide, "Global Memory")."""
@@ -92,6 +92,8 @@ class PtxBlock(NamedTuple):
 
     number: int
     lines: tuple[int, ...]
+    branch: int
+    """Line of the branch that ends it, 0 for one that runs into the next."""
 
 
 class WarpTrace:
@@ -139,3 +141,5 @@ class Recording(NamedTuple):
     allocations: tuple[Allocation, ...]
     steps: int
     """Instructions that the emulator executed, of all warps."""
+    products: dict[int, Multiply]
+    """PTX line -> the `mma` there."""

@@ -59,6 +59,8 @@ class Segment(NamedTuple):
     last: Instruction
     position: int
     """Of the last one in its block."""
+    tensor: bool
+    """Whether the last one is an `mma`."""
     acts: bool
     """Whether the last one writes or reads behind a scoreboard, branches, or may have been told of by the emulator."""
 
@@ -68,6 +70,8 @@ class Machine(NamedTuple):
 
     segments: tuple[tuple[Segment, ...], ...]
     instructions: tuple[Instruction, ...]
+    parts: dict[int, float]
+    """Instruction of `mma` -> which part of the PTX's product it computes."""
 
 
 def pipe_cycles(pipe: str, gpu: Gpu) -> float:
@@ -101,7 +105,20 @@ def compile_blocks(blocks: list[MachineBlock], gpu: Gpu) -> Machine:
                 start = position + 1
         every += block.instructions
         found.append(tuple(segments))
-    return Machine(tuple(found), tuple(every))
+    return Machine(tuple(found), tuple(every), _parts(blocks))
+
+
+def _parts(blocks: list[MachineBlock]) -> dict[int, float]:
+    """Several instructions of one line in a block are parts of one product, but for those of unrolled iterations."""
+    found: dict[int, float] = {}
+    first = 0
+    for block in blocks:
+        for (_, family), positions in block.places.items():
+            if family == "mma":
+                part = min(1.0, block.copies / len(positions))
+                found.update((first + position, part) for position in positions)
+        first += len(block.instructions)
+    return found
 
 
 def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool, gpu: Gpu) -> Segment:
@@ -115,5 +132,6 @@ def _segment(run: tuple[Instruction, ...], first: int, position: int, acts: bool
             busy[pipe] = busy.get(pipe, 0.0) + cycles
             one[pipe] = cycles
     pipes = tuple((pipe, total, one[pipe]) for pipe, total in busy.items())
+    tensor = PIPE_OF.get(run[-1].opcode) == "tensor"
     spent = sum(max(1, instruction.stall) for instruction in run)
-    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, acts)
+    return Segment(run[0].wait_mask, len(run), spent, pipes, first, run[-1], position, tensor, acts)

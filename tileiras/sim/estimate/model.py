@@ -33,6 +33,7 @@ BOUND = 0.6
 """Share of what a unit can do from which on it is what bounds the kernel; below, waiting is."""
 _AGREE = 0.01
 """By how much two stretches of a steady state may differ in length."""
+_DOUBTFUL = 0.05
 _FIRST_KEPT = 8
 _STRETCH = 4
 _SIMULATED_AT_ONCE = 150_000
@@ -149,7 +150,9 @@ class Model:
                     WarpWork(each.rank, each.warp, self.walker.follow(each)) for each in cluster.warps
                 ]
             works.append(known[id(cluster)])
-        simulation = Simulation(self.machine, self.gpu, self.shares(active), self.members, self.cache)
+        simulation = Simulation(
+            self.machine, self.gpu, self.shares(active), self.members, self.cache, self.recording.products
+        )
         return simulation.run(works, slots)
 
     def run(self, cluster: ClusterTrace, count: int, slots: int, active: int | None = None) -> Run:
@@ -274,6 +277,9 @@ class Model:
 
     def estimate(self) -> Estimate:
         cycles, run = self.grid()
+        if self.walker.doubtful > _DOUBTFUL:
+            self.note(f"the path through the machine code is in doubt: {self.walker.doubtful:.0%} of what warps did is "
+                      "joined with other executions of its instructions")  # fmt: skip
         gpu = self.gpu
         outcome = run.outcome
         utilization = _utilization(run.busy, run.cycles, outcome)

@@ -72,6 +72,7 @@ def family_of(event: Event) -> str:
 _FAR = 1 << 60
 _ALWAYS = ("", "PT", "UPT")
 _LOOKED_AT = 8
+_LOOKED_THROUGH = 24
 _MOST_REPEATS = 64
 """How often a block may follow without the trace moving on, before the two are said not to belong together."""
 
@@ -90,6 +91,8 @@ class MachineBlock(NamedTuple):
     """All PTX lines of it that the walk asks for."""
     copies: int
     """How many iterations of the PTX's loop it stands for."""
+    loops: bool
+    """Whether it goes back to its own beginning."""
     places: dict[tuple[int, str], tuple[int, ...]]
     """(PTX line, family) -> positions of the instructions that are made of it."""
     families: dict[str, tuple[int, ...]]
@@ -108,8 +111,8 @@ class NoPath(SimulationError):
     """The machine code cannot have taken the path of the PTX."""
 
 
-def prepare(code: MachineCode, known: set[int]) -> list[MachineBlock]:
-    """The blocks of an entry; ``known`` are the lines of the PTX that traces have."""
+def prepare(code: MachineCode, known: set[int], branches: set[int]) -> list[MachineBlock]:
+    """The blocks of an entry; ``known`` are the lines of the PTX that traces have, ``branches`` those that branch."""
     numbers = {block.start: number for number, block in enumerate(code.blocks)}
     found = []
     for block in code.blocks:
@@ -125,17 +128,20 @@ def prepare(code: MachineCode, known: set[int]) -> list[MachineBlock]:
                 places.setdefault((line, family), []).append(position)
             if line not in known:
                 continue
-            # A branch is there whether it is taken or not.
-            if opcode in BRANCHES or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
+            # A branch is there whether it is taken or not.  ptxas puts some on the line behind the PTX's branch.
+            branches_here = opcode in BRANCHES and line in branches
+            if branches_here or opcode in _EFFECTS and instruction.predicate in _ALWAYS:
                 anchors[line] = None
             elif opcode in _EFFECTS or opcode in _LOADS:
                 guarded[line] = None
         for line in anchors:
             guarded.pop(line, None)
-        lines = dict.fromkeys(each.ptx_line for each in instructions if each.ptx_line in known)
+        plain = (each.ptx_line for each in instructions if each.opcode not in BRANCHES)
+        lines = dict.fromkeys((*anchors, *(line for line in plain if line in known)))
         found.append(MachineBlock(
             instructions, tuple(numbers[start] for start in block.successors), tuple(anchors), tuple(guarded),
-            tuple(lines), _copies(instructions, known), {key: tuple(at) for key, at in places.items()},
+            tuple(lines), _copies(instructions, known),
+            block.start in block.successors, {key: tuple(at) for key, at in places.items()},
             {key: tuple(at) for key, at in families.items()},
         ))  # fmt: skip
     asked = {line for block in found for line in (block.anchors or block.guarded or block.lines)}
@@ -187,6 +193,8 @@ class _Trace:
         reached = self.cursor
         anchors = block.anchors
         if not anchors:
+            if not block.loops:
+                return reached  # its instructions may be from anywhere
             found = sorted(at for line in block.lines if (at := self.following(line)) < _FAR)
             limit = found[(len(found) - 1) // 2] if found else self.cursor
             anchors = tuple(line for line in block.lines if self.following(line) <= limit)
@@ -218,9 +226,11 @@ class Walker:
 
     def __init__(self, code: MachineCode, ptx: dict[int, PtxBlock]) -> None:
         self.ptx = ptx
-        self.blocks = prepare(code, {line for block in ptx.values() for line in block.lines})
+        known = {line for block in ptx.values() for line in block.lines}
+        self.blocks = prepare(code, known, {block.branch for block in ptx.values()})
         self.known = {key for block in self.blocks for key in block.places}
         self._walks: dict[tuple[int, ...], Walk] = {}
+        self.told = self.crowded = 0
 
     def follow(self, trace: WarpTrace) -> list[Step]:
         """The blocks of the machine code that the warp executed, with what their instructions did.
@@ -234,10 +244,18 @@ class Walker:
         events = _Events(trace, self.ptx, self.known)
         taken = [events.take(self.blocks[number], at) for number, at in zip(walk.blocks, walk.reached)]
         events.give_rest(walk, self.blocks, taken)
+        self.told += events.told
+        self.crowded += events.crowded
         return [
             Step(number, tuple((position, tuple(told[position])) for position in sorted(told)))
             for number, told in zip(walk.blocks, taken)
         ]
+
+    @property
+    def doubtful(self) -> float:
+        """Share of what was told that went to an execution of its instruction that had some already: more than a few
+        hundredths mean that the walk has gone another way than the warps."""
+        return self.crowded / self.told if self.told else 0.0
 
     def _walk(self, trace: WarpTrace) -> Walk:
         blocks = self.blocks
@@ -278,15 +296,29 @@ class Walker:
         best, order = min(choices, key=lambda choice: (choice[0], -choice[1]))
         return None if best == _FAR and leaves else block.successors[order]
 
-    def _first(self, number: int, view: _Trace, depth: int = 6) -> int:
-        """Where in the trace a block takes up: at its first instruction with effects, else at those behind it."""
+    def _first(self, number: int, view: _Trace) -> int:
+        """Where in the trace a block takes up: at its first instruction with effects, else at those of the blocks it
+        leads to; at any of its instructions where there are none, and for a loop of its own."""
         block = self.blocks[number]
         if block.anchors:
             return min(view.following(line) for line in block.anchors[:_LOOKED_AT])
-        found = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
-        if depth and block.successors and found == _FAR:
-            found = min(self._first(successor, view, depth - 1) for successor in block.successors)
-        return found
+        own = min((view.following(line) for line in (block.guarded or block.lines)[:_LOOKED_AT]), default=_FAR)
+        if block.loops:
+            return own
+        found, seen, waiting = _FAR, {number}, list(block.successors)
+        anchored = False
+        while waiting and len(seen) < _LOOKED_THROUGH:
+            at = waiting.pop(0)
+            if at in seen:
+                continue
+            seen.add(at)
+            following = self.blocks[at]
+            if following.anchors:
+                anchored = True
+                found = min(found, *(view.following(line) for line in following.anchors[:_LOOKED_AT]))
+            else:
+                waiting += following.successors
+        return found if anchored else own
 
 
 class _Events:
@@ -294,6 +326,7 @@ class _Events:
 
     def __init__(self, trace: WarpTrace, ptx: dict[int, PtxBlock], known: set[tuple[int, str]]) -> None:
         self.queues: dict[tuple[int, str], list[tuple[int, list[Event]]]] = {}
+        self.told = self.crowded = 0
         self.lost: list[tuple[int, Event]] = []  # whose line no instruction of their family has
         for at in sorted(trace.events):
             lines = ptx[trace.visits[at]].lines
@@ -323,6 +356,8 @@ class _Events:
             due: list[list[Event]] = []
             while queue and queue[-1][0] <= reached:
                 due.append(queue.pop()[1])
+            self.told += len(due)
+            self.crowded += max(0, len(due) - len(positions))
             # Several instructions may be made of one, and one of several that ptxas has merged.
             for index, events in enumerate(due):
                 merged.setdefault(positions[index * len(positions) // len(due)], []).extend(events)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tileiras.sim.emulator.accesses import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_END
-from tileiras.sim.emulator.recording import Commit, Copy
+from tileiras.sim.emulator.recording import Commit, Copy, Multiply
 from tileiras.sim.estimate.events import Access, Allocation, ClusterTrace, Event, PtxBlock, Recording, WarpTrace
 
 if TYPE_CHECKING:
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from tileiras.sim.emulator.warps import WarpGroup
 
 
+_BRANCHES = ("bra", "brx", "ret", "exit", "call")
+
+
 class TraceRecorder:
     """A `sim.emulator.recording.Recorder` that keeps what it is told by warp."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, PtxBlock] = {}
         self.clusters: list[ClusterTrace] = []
+        self.products: dict[int, Multiply] = {}
         self._groups: dict[int, list[WarpTrace]] = {}
         self._batches: dict[int, dict[tuple[int, int], WarpTrace]] = {}
         self._seen: list[object] = []  # keeps groups and batches alive, so that their ids stay theirs
@@ -33,7 +37,9 @@ class TraceRecorder:
         traces = self._groups.get(id(group)) or self._begin(group)
         number = block.index
         if number not in self.blocks:
-            self.blocks[number] = PtxBlock(number, tuple(item.line for item in block.instructions))
+            lines = tuple(item.line for item in block.instructions)
+            ends = bool(lines) and block.instructions[-1].opcode in _BRANCHES
+            self.blocks[number] = PtxBlock(number, lines, lines[-1] if ends else 0)
         mask = group.mask
         if mask is None:
             for trace in traces:
@@ -64,6 +70,9 @@ class TraceRecorder:
                     self._add(trace, item, Access(where, at[chosen] - base, lanes[chosen], size, write, atomic))
             else:
                 self._add(trace, item, Access(space, at, lanes, size, write, atomic))
+
+    def product(self, item: Instruction, product: Multiply) -> None:
+        self.products[item.line] = product
 
     def operation(self, group: WarpGroup, item: Instruction, thread: int, operation: Operation) -> None:
         trace = self._groups[id(group)][thread // 32]
@@ -105,7 +114,7 @@ class TraceRecorder:
         launch = self._launch
         allocations = tuple(Allocation(each.name, each.address, each.size) for each in launch.memory.allocations)
         return Recording(self.blocks, tuple(self.clusters), launch.members, launch.threads, launch.shared_bytes,
-                         allocations, steps)  # fmt: skip
+                         allocations, steps, self.products)  # fmt: skip
 
 
 def _same(one: object, other: Copy | Commit) -> bool:

@@ -1,0 +1,127 @@
+"""The path of a warp through the PTX, carried over to the machine code."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from micro_kernels import OUT, STORE, chained_tcgen05, kernel, loop, ring
+
+from tileiras.codegen import toolkit
+from tileiras.sim.estimate.images import load
+from tileiras.sim.estimate.paths import Walker
+from tileiras.sim.estimate.recorder import record
+from tileiras.targets.rates import gpu
+
+sys.path.append(str(Path(__file__).parent.parent / "emulate"))
+import handwritten_matmul  # noqa: E402
+import warp_specialised  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
+)
+
+UNROLLED = kernel(
+    "mov.f32 %f0, 0f3F800000;\nmov.f32 %f1, 0f3F000000;\n"
+    + loop("fma.rn.f32 %f0, %f0, %f1, %f1;", 40).replace('.pragma "nounroll";\n', "") + STORE
+)  # fmt: skip
+
+#: Warps that take either side of a branch, one that ptxas may predicate, and a loop of more trips for the second.
+BRANCHES = kernel(
+    f"""cvt.rn.f32.u32 %f0, %r1;
+    shr.u32 %r2, %r1, 5;
+    setp.eq.u32 %p1, %r2, 1;
+    @%p1 bra ODD;
+    ex2.approx.f32 %f0, %f0;
+    bar.sync 1, 64;
+    bra JOIN;
+    ODD:
+    lg2.approx.f32 %f0, %f0;
+    bar.sync 1, 64;
+    JOIN:
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 bra LAST;
+    add.f32 %f0, %f0, %f0;
+    LAST:
+    mov.u32 %r3, 0;
+    AGAIN:
+    .pragma "nounroll";
+    sin.approx.f32 %f0, %f0;
+    add.u32 %r3, %r3, 1;
+    setp.le.u32 %p3, %r3, %r2;
+    @%p3 bra AGAIN;
+    {STORE}""",
+    64,
+)
+
+
+def walked(ptx: str, args: list, on: str = "H200", grid=1):
+    """(recording, walker, steps by warp) of the first CTA."""
+    image = load(ptx, "k", gpu(on))
+    recording = record(ptx, "k", grid, args, blocks=[0])
+    walker = Walker(image.code, recording.blocks)
+    return recording, walker, [walker.follow(trace) for trace in recording.clusters[0].warps]
+
+
+def executed(walker: Walker, steps: list) -> Counter:
+    """Opcode -> how often a warp executed it."""
+    return Counter(each.opcode for step in steps for each in walker.blocks[step.block].instructions)
+
+
+def everything_is_given_once_and_in_order(recording, walker, steps) -> bool:
+    for trace, path in zip(recording.clusters[0].warps, steps):
+        told = [id(event) for at in sorted(trace.events) for event in trace.events[at]]
+        given = [id(event) for step in path for _, events in step.events for event in events]
+        if sorted(told) != sorted(given):
+            return False
+        for line in {event.line for events in trace.events.values() for event in events}:
+            first = [id(event) for at in sorted(trace.events) for event in trace.events[at] if event.line == line]
+            then = [id(event) for step in path for _, events in step.events for event in events if event.line == line]
+            if first != then:
+                return False
+    return walker.doubtful == 0
+
+
+def test_products_and_copies_of_a_pipelined_loop():
+    size, columns = 256, 128
+    a, b = np.zeros((128, size), np.float16), np.zeros((columns, size), np.float16)
+    args = [a, b, np.zeros((128, columns), np.float32)]
+    found = walked(handwritten_matmul.matmul_ptx(size, columns), args, "A100", (2, 2))
+    assert everything_is_given_once_and_in_order(*found)
+    recording, walker, steps = found
+    for trace, path in zip(recording.clusters[0].warps, steps):
+        visits = sum(line in recording.products for at in trace.visits for line in recording.blocks[at].lines)
+        assert executed(walker, path)["HMMA"] == visits == 16 * size // 32
+
+
+def test_roles_of_warps():
+    given, _, _memory = warp_specialised.arguments()
+    found = walked(warp_specialised.matmul_ptx(), given)
+    assert everything_is_given_once_and_in_order(*found)
+    _, walker, steps = found
+    trips = warp_specialised.STEPS
+    assert [executed(walker, path)["HGMMA"] for path in steps] == [trips] * 4 + [0] * 4
+    assert [executed(walker, path)["UTMALDG"] for path in steps] == [0] * 4 + [2 * trips] + [0] * 3
+
+
+@pytest.mark.parametrize("ptx, on", [(ring(4, 8), "H200"), (chained_tcgen05(trips=12), "B200")])
+def test_waits_and_arrivals(ptx, on):
+    assert everything_is_given_once_and_in_order(*walked(ptx, [OUT], on))
+
+
+def test_an_unrolled_loop_is_gone_through_as_often_as_the_machine_code_does():
+    _, walker, (path,) = walked(UNROLLED, [OUT])
+    assert executed(walker, path)["FFMA"] == 40
+
+
+def test_warps_that_part():
+    recording, walker, steps = walked(BRANCHES, [OUT])
+    assert everything_is_given_once_and_in_order(recording, walker, steps)
+    even, odd = (
+        Counter(".".join(each.modifiers[:1]) for step in path for each in walker.blocks[step.block].instructions
+                if each.opcode == "MUFU")
+        for path in steps
+    )  # fmt: skip
+    assert even["SIN"] == 1 and odd["SIN"] == 2
+    assert even["EX2"] == 1 and odd["LG2"] == 1 and not even["LG2"] and not odd["EX2"]
