@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
 from tileiras.ir import Operation
-from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to, stored_bits
-from tileiras.layout.convert import plan_conversion
-from tileiras.layout.encoding import is_in_shared, layout_of
-from tileiras.layout.reduce import plan_reduction
-from tileiras.layout.shared import SharedPlan, plan_shared
+from tileiras.layout.arena import ARENA_ALIGNMENT, SCRATCH_LIMIT, aligned, aligned_to
+from tileiras.layout.encoding import is_in_shared
+from tileiras.layout.scratch import Warps, exchanges
 from tileiras.targets import Target
 
 if TYPE_CHECKING:
@@ -77,10 +75,7 @@ def _is_put_there(op: Operation) -> bool:
 def resident_bytes(loop: scf.ForOp, gone: Collection[Operation] = ()) -> int:
     """Bytes of the tiles that lie in shared memory while a loop runs, without those that are `gone`: their buffers are
     yet to be made."""
-    func: Operation = loop
-    while func.parent_op is not None and not isinstance(func, aa.FuncOp):
-        func = func.parent_op
-    found = (op for op in func.walk() if _is_put_there(op) and op not in gone)
+    found = (op for op in _function_around(loop).walk() if _is_put_there(op) and op not in gone)
     return sum(resident_size(op) for op in found if loop.is_ancestor_of(op) or _lives_at(op, loop))
 
 
@@ -102,10 +97,20 @@ def conversion_bytes(op: tileas.ConvertLayoutOp) -> int:
     """What a conversion of layout takes of shared memory when it is made at once."""
     if _is_put_there(op):
         return resident_size(op)
-    element = op.result.type.element_type
-    layouts = (layout_of(v.type) for v in (op.operand, op.result))
-    plan = plan_conversion(*layouts, stored_bits(element))
-    return plan.bytes if isinstance(plan, SharedPlan) else 0
+    return sum(exchange.bytes for exchange in exchanges(op, _warps_around(op)))
+
+
+def _warps_around(op: Operation) -> Warps:
+    """Those of the function around an operation, on the GPU that it is for."""
+    func = _function_around(op)
+    gpu = func.target_spec
+    return Warps.of(func, "" if gpu is None else gpu.value)
+
+
+def _function_around(op: Operation) -> aa.FuncOp:
+    while op.parent_op is not None and not isinstance(op, aa.FuncOp):
+        op = op.parent_op
+    return op  # type: ignore[return-value]
 
 
 def takes_rounds(op: tileas.ConvertLayoutOp) -> bool:
@@ -119,11 +124,7 @@ def scratch_bytes(op: Operation, budget: int) -> int:
     if isinstance(op, tileas.ConvertLayoutOp):
         return min(conversion_bytes(op), most, budget // 4)
     if isinstance(op, tileas.ReduceOp):
-        stage = plan_reduction(layout_of(op.inputs[0].type), op.dim.value).shared
-        if stage is None:
-            return 0
-        plans = (plan_shared(stage.source, stage.target, stored_bits(v.type.element_type)) for v in op.inputs)
-        return sum(aligned(plan.bytes) for plan in plans)
+        return sum(aligned(exchange.bytes) for exchange in exchanges(op, _warps_around(op)))
     if isinstance(op, (tileas.LoadOp, tileas.TiledLoadOp)) and op.mem_semantic.value == "weak":
         return 0
     return least if isinstance(op, SCRATCH_USERS) else 0
