@@ -175,3 +175,18 @@ def test_every_check_of_operations_looks_at_the_order_of_agents():
         module = parse_module(text)
         with pytest.raises(CompileError, match=said):
             PassManager([run_pass], verify_each=True).run(module, PassContext(None))
+
+
+def test_iterators_from_outside_of_the_agents():
+    """They begin for each agent where they stand."""
+    begin = f"%begin = {PIPE}.create_iterator %p : !nv_tileas.producer_token"
+    inside = f"%i0 = {PIPE}.create_iterator %p : !nv_tileas.producer_token"
+    text = ring(fills(), drains())
+    assert inside in text
+    outside = text.replace(inside, "").replace("%i = %i0", "%i = %begin", 2)
+    outside = outside.replace("%i = %begin", "%i = %i0", 1)
+    verify(outside.replace(f"{PIPE}.agent_switch", f"{begin}\n    {PIPE}.agent_switch"))
+    ahead = f"{begin}\n    %next = {PIPE}.inc_iter %begin\n    {PIPE}.agent_switch"
+    wrong = outside.replace(f"{PIPE}.agent_switch", ahead).replace("%i = %begin", "%i = %next")
+    with pytest.raises(CompileError, match="waits for ever|goes on before"):
+        verify(wrong)

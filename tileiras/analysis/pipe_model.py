@@ -10,7 +10,7 @@ for has to be the current or the preceding one; an earlier or a later one of the
 
 Bounds: a number that is not known, such as the trip count that an argument gives, is each of a few ones, up to one that
 has every stage used twice; of several, as many combinations as `MOST_ASSUMPTIONS`.  Copies land some time, so arrivals
-count at once.
+count at once.  Programs of more than `MOST_EVENTS` events are not looked at.
 """
 
 from __future__ import annotations

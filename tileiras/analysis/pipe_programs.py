@@ -22,6 +22,7 @@ from tileiras.dialects.nv_tileas.pipes import (
     CreateIteratorOp,
     CreatePipelineOp,
     IncIterOp,
+    PipelineIteratorType,
     ProduceOneOp,
     ProducerAcquireOp,
     ProducerCommitOp,
@@ -272,7 +273,15 @@ class Run:
         return found
 
     def _carried(self, values: Iterable[Value]) -> list[Any]:
-        return [self._number(value) if value in self._decisive else self._values.get(value) for value in values]
+        return [self._held_by(value) for value in values]
+
+    def _held_by(self, value: Value) -> int | PipeIterator | None:
+        """A number that decides something, an iterator, the stage of a token; None for what does not matter."""
+        if value in self._decisive:
+            return self._number(value)
+        if isinstance(value.type, PipelineIteratorType):
+            return self._iterator(value)
+        return self._values.get(value)
 
     def _block(self, block: Block) -> list[Any]:
         """Runs a block; the operands of its terminator."""
@@ -329,9 +338,24 @@ class Run:
         self._values[op.result] = PipeIterator(0, 0)
 
     def _inc_iter(self, op: IncIterOp) -> None:
-        at, pipe = self._values[op.iterator], pipe_of(op.iterator)
+        self._values[op.result] = self._following(op)
+
+    def _following(self, op: IncIterOp) -> PipeIterator:
+        at, pipe = self._iterator(op.iterator), pipe_of(op.iterator)
         last = at.stage + 1 == pipe.num_stages.value  # type: ignore[union-attr]
-        self._values[op.result] = PipeIterator(0, at.parity ^ 1) if last else PipeIterator(at.stage + 1, at.parity)
+        return PipeIterator(0, at.parity ^ 1) if last else PipeIterator(at.stage + 1, at.parity)
+
+    def _iterator(self, value: Value) -> PipeIterator:
+        """What an iterator holds, which may come from outside of the agents."""
+        found = self._values.get(value)
+        if found is not None:
+            return found
+        op = value.defining_op
+        if isinstance(op, CreateIteratorOp):
+            return PipeIterator(0, 0)
+        if isinstance(op, IncIterOp):
+            return self._following(op)
+        raise Impossible
 
     def _emit(self, event: Event) -> None:
         if len(self.events) >= MOST_EVENTS:
@@ -346,7 +370,7 @@ class Run:
     def _wait(self, op: Opening) -> int:
         """An agent waits for the stage that its iterator is at."""
         pipe: Any = pipe_of(op.token)
-        at = self._values[op.iterator]
+        at = self._iterator(op.iterator)
         produces = isinstance(op, (ProducerAcquireOp, ProduceOneOp))
         side: Side = "empty" if produces else "full"
         where = pipe, at.stage, side

@@ -95,6 +95,18 @@ def agent_of(op: Operation) -> Region | None:
     return None
 
 
+def is_last_pipe(op: Operation) -> bool:
+    """Whether no other pipe is created before one is used."""
+    current = op.next
+    while current is not None and not isinstance(current, (AgentSwitchOp, *ON_TOKENS)):
+        if isinstance(current, CreatePipelineOp):
+            return False
+        if current.regions:
+            return True
+        current = current.next
+    return True
+
+
 def is_held_by_dots(read: Operation) -> bool:
     """Whether no stage is released between a read and the last dot behind it in its block."""
     released = False

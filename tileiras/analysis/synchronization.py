@@ -137,10 +137,12 @@ class Synchronization:
 
     def _pipeline(self, op: Any) -> None:
         """An operation of agents or pipes.  Mbarriers order what agents do in the stages of a pipe."""
+        from tileiras.analysis.pipes import is_last_pipe
+
         kind = op.name.removeprefix(_PIPELINE)
         if kind == "agent_switch":
             self._agent_switch(op)
-        elif kind == "create_pipeline" and _is_last_pipe(op):
+        elif kind == "create_pipeline" and is_last_pipe(op):
             # It shows the mbarriers, which one thread has initialised, to the others.
             self._wait(Place(op.next), op)
         for region in op.regions if kind in ("produce_one", "consume_one") else ():
@@ -553,18 +555,6 @@ def _collect(token: Value, found: dict[Operation, bool], seen: set[tuple[Value, 
     for operand in op.operands:
         if isinstance(operand.type, aa.MemTokenType):
             _collect(operand, found, seen, carried)
-
-
-def _is_last_pipe(op: Operation) -> bool:
-    """Whether no other pipe is created before one is used."""
-    from tileiras.analysis.pipes import ON_TOKENS
-
-    current = op.next
-    while current is not None and not current.regions and not isinstance(current, ON_TOKENS):
-        if type(current) is type(op):
-            return False
-        current = current.next
-    return True
 
 
 def _is_followed(op: Operation) -> bool:

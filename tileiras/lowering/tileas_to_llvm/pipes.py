@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tileiras.analysis.agents import agent_warps
-from tileiras.analysis.pipes import DRAINS, FILLS, ON_TOKENS, PipeUses, agent_of, pipe_of, protocol_of
+from tileiras.analysis.pipes import DRAINS, FILLS, PipeUses, agent_of, is_last_pipe, pipe_of, protocol_of
 from tileiras.dialects import llvm, nvvm
-from tileiras.dialects.nv_tileas.agents import AgentSwitchOp
 from tileiras.dialects.nv_tileas.pipes import (
     BulkLoadOp,
     BulkStoreOp,
@@ -75,11 +74,11 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     full = protocol.full_count(filler)
     empty = sum(protocol.empty_count(warps) for warps in _warps(uses, op, DRAINS, lowering))
     lowering.pipes[op] = Pipe(base, stages, protocol, op)
-    with elected(lowering, emit.thread_is_elected(*lowering.thread_masks)):
+    with elected(lowering, _first_thread(lowering)):
         for count, start in ((full, 0), (empty, BYTES * stages)):
             for stage in range(stages):
                 emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
-        if _is_last(op):
+        if is_last_pipe(op):
             if any(PIPE_PROTOCOLS[pipe.kinds].counts_bytes for pipe in uses.pipes):
                 # The asynchronous proxy, which counts bytes on them, sees them initialised.
                 emit.insert(nvvm.FenceMbarrierInitOp())
@@ -96,18 +95,6 @@ def _warps(
     first = {agent: next(op for op in uses.pipes[pipe] if isinstance(op, kinds) and agent_of(op) is agent)
              for agent in agents}  # fmt: skip
     return [agent_warps(op, lowering.func) for op in first.values()]
-
-
-def _is_last(op: Operation) -> bool:
-    """Whether no other pipe is created before one is used."""
-    current = op.next
-    while current is not None and not isinstance(current, (AgentSwitchOp, *ON_TOKENS)):
-        if isinstance(current, CreatePipelineOp):
-            return False
-        if current.regions:
-            return True
-        current = current.next
-    return True
 
 
 # ---- iterators -------------------------------------------------------------------------------------------------------
