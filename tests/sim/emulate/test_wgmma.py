@@ -86,6 +86,24 @@ def test_accumulators_that_are_moved_in_flight(kernel, wait, seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_blocks_part_while_accumulators_are_moved(kernel, seed):
+    """Two blocks, each of which renames its own on a path of its own."""
+    image, a_bits, b_bits, product = simple()
+    there = " ".join(f"mov.b32 %r{40 + each}, %r{30 + each};" for each in range(4))
+    body = START.replace("A_BITS", f"{a_bits:#x}").replace("B_BITS", f"{b_bits:#x}") + f"""
+        mov.u32 %r6, %ctaid.x; setp.ne.u32 %p3, %r6, 0; {PRODUCT} wgmma.commit_group.sync.aligned; @%p3 bra OTHER;
+        {there} bra JOIN; OTHER: {there}
+        JOIN: wgmma.wait_group.sync.aligned 0; mad.lo.u32 %r7, %r6, 128, %r1;
+        mad.wide.u32 %q5, %r7, 16, %a1; st.global.v4.u32 [%q5], {{%r40, %r41, %r42, %r43}};
+    """
+    out = np.zeros((2, 128, 4), np.uint32)
+    emulate(kernel(body, (".u64", ".u64"), threads=128, cpu="sm_90a"), "k", 2, [image, out], seed=seed)
+    expected = product.reshape(4, 16, 8)[:, :8, :2] + 1
+    for block in range(2):
+        assert (decode(out[block, ::4, :2].reshape(4, 8, 2), "f32") == expected).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_another_warpgroup_may_write_registers_of_that_name(kernel, seed):
     """While one warpgroup's accumulators are in flight, the other's are its own, in lock step as well."""
     image, a_bits, b_bits, product = simple()

@@ -100,7 +100,7 @@ class InFlight:
 
     def __array_function__(self, function, types, arguments, options):
         """Where other warps of the group write the register, those in flight stay so."""
-        if function is np.where and arguments[2:] == (self,):
+        if function is np.where and len(arguments) == 3 and arguments[2] is self:
             self.accumulators.write(self.number, *arguments[:2])
             return self
         return function(*map(_settled, arguments), **options)

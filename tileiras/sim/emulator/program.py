@@ -70,6 +70,7 @@ class Program:
         self.shared_variables: dict[str, int] = {}
         self.register_requests: list[int] = []  # what `setmaxnreg.inc` asks for
         self.cancels = False  # whether it asks for work of clusters that have not started
+        self.moves_in_flight = False  # whether registers may be moved while asynchronous products are to write them
         self.bulk_copies = False  # whether there are any: only these bring the asynchronous proxy to some places
         self.granule = 16  # bytes of the smallest access of shared memory in the entry, at most 16
         self.global_granule = 16  # of global memory

@@ -1,8 +1,9 @@
 """Launching: the argument list, batches of thread blocks, barriers, and the order in which groups of warps advance.
 
-Thread blocks run in batches.  Within a batch a group holds the warps of one number in all its blocks (one group of all
-warps without a seed), and the scheduler advances groups in an order drawn from the seed, each until it blocks or for a
-number of instructions drawn too.  Every such order is one that the hardware may take.
+Thread blocks run in batches.  Within a batch a group holds the warps of one number in all its blocks, without a seed
+all warps; with `wgmma` a warp of one block, without a seed a warpgroup.  The scheduler advances groups in an order drawn
+from the seed, each until it blocks or for a number of instructions drawn too.  Every such order is one that the
+hardware may take.
 """
 
 from __future__ import annotations
@@ -182,10 +183,11 @@ class Batch:
             self.block_memory = launch.memory.allocate(self.count * launch.block_memory, name="per-CTA memory")
         warps = -(-launch.threads // 32)
         every = np.stack([np.tile(np.arange(self.count), warps), np.repeat(np.arange(warps), self.count)], axis=1)
-        if launch.random is None:
-            self.groups = [WarpGroup(self, every)]
-        else:
-            self.groups = [WarpGroup(self, every[every[:, 1] == warp]) for warp in range(warps)]
+        # Warps that part while a warpgroup's accumulators are in flight may rename these by moves, each for itself.
+        apart = every[:, 0] if launch.program.moves_in_flight else np.zeros(len(every), np.int64)
+        together = every[:, 1] if launch.random is not None else every[:, 1] // 4 * launch.program.moves_in_flight
+        names = together * self.count + apart
+        self.groups = [WarpGroup(self, every[names == name]) for name in np.unique(names).tolist()]
         self.live_threads = np.full(self.count, launch.threads)
         self.barriers = Barriers(self)
         self.cluster_barriers = ClusterBarriers(self)

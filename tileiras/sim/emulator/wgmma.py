@@ -285,6 +285,7 @@ def _decode_product(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         raise decoder.unsupported()
     if len(item.operands) < 4 or not isinstance(item.operands[0], Group):
         raise decoder.error("expected D, A, B and scale-d")
+    decoder.program.moves_in_flight = True
     d, a, b, scale, *constants = item.operands
     if len(d.items) != n // (4 if d_type == "f16" else 2):
         raise decoder.error(f"{shape} does not have {len(d.items)} registers of D")
