@@ -1,8 +1,8 @@
 """Launching: the argument list, batches of thread blocks, barriers, and the order in which groups of warps advance.
 
 Thread blocks run in batches.  Within a batch a group holds the warps of one number in all its blocks, without a seed
-all warps; with `wgmma` a warp of one block, without a seed a warpgroup.  The scheduler advances groups in an order drawn
-from the seed, each until it blocks or for a number of instructions drawn too.  Every such order is one that the
+all warps; with `wgmma` a warp of one block, without a seed a warpgroup.  The scheduler advances groups in an order
+drawn from the seed, each until it blocks or for a number of instructions drawn too.  Every such order is one that the
 hardware may take.
 """
 
