@@ -327,6 +327,7 @@ class _Events:
     def __init__(self, trace: WarpTrace, ptx: dict[int, PtxBlock], known: set[tuple[int, str]]) -> None:
         self.queues: dict[tuple[int, str], list[tuple[int, list[Event]]]] = {}
         self.told = self.crowded = 0
+        self.visits = trace.visits
         self.lost: list[tuple[int, Event]] = []  # whose line no instruction of their family has
         for at in sorted(trace.events):
             lines = ptx[trace.visits[at]].lines
@@ -354,10 +355,14 @@ class _Events:
             if not queue or queue[-1][0] > reached:
                 continue
             due: list[list[Event]] = []
+            again: set[int] = set()
             while queue and queue[-1][0] <= reached:
-                due.append(queue.pop()[1])
+                at, events = queue.pop()
+                due.append(events)
+                again.add(self.visits[at])
             self.told += len(due)
-            self.crowded += max(0, len(due) - len(positions))
+            # One line may have several statements, each in a block of its own.
+            self.crowded += max(0, len(due) - len(again) + 1 - len(positions))
             # Several instructions may be made of one, and one of several that ptxas has merged.
             for index, events in enumerate(due):
                 merged.setdefault(positions[index * len(positions) // len(due)], []).extend(events)
