@@ -8,7 +8,7 @@ import pytest
 
 from tileiras.layout import LinearLayout
 from tileiras.layout.matrix_descriptor import byte_offset, describe, matrix_layout
-from tileiras.sim.emulator.matrix_descriptor import Operand, decode_descriptor
+from tileiras.sim.emulator.matrix_descriptor import Operand, _addresses, decode_descriptor
 
 PTX_TYPES = {8: "s8", 16: "f16", 32: "tf32"}
 
@@ -39,7 +39,8 @@ def test_a_descriptor_finds_every_element(bits, major, rows, k, k_axis):
             corner = (step, first) if k_axis == 0 else (first, step)
             word = found.constant + (byte_offset(layout, corner, bits) >> 4)
             operand = Operand(PTX_TYPES[bits], height, depth, major == "mn")
-            units = operand.units(decode_descriptor(word))
+            lines = depth if operand.transposed else height
+            units = _addresses(operand, decode_descriptor(word)).astype(np.int64).reshape(lines, -1)
             # Elements of each unit of 16 bytes, along the contiguous dimension.
             elements = (units[..., None] * 8 // bits + np.arange(128 // bits)).reshape(units.shape[0], -1)
             part = places[tuple(slice(at, at + n) for at, n in zip(corner, _extent(k_axis, depth, height)))]

@@ -10,9 +10,9 @@ from tests.kernels.dots import matmul
 from tests.kernels.views import Kernel, buffers
 
 
-def repeated(depth: int, steps: int, ctas: int) -> Kernel:
-    """C = A B_0 + ... + A B_n with A of 64 x `depth`, which asks for `ctas` on an SM."""
-    return matmul((64, 64, depth), steps=steps, a_outside=True, hints=f"sm_80 = {{occupancy = {ctas}}}")
+def repeated(depth: int, steps: int, ctas: int, rows: int = 64) -> Kernel:
+    """C = A B_0 + ... + A B_n with A of `rows` x `depth`, which asks for `ctas` on an SM."""
+    return matmul((rows, 64, depth), steps=steps, a_outside=True, hints=f"sm_80 = {{occupancy = {ctas}}}")
 
 
 def ctas_of(kernel: Kernel, **options) -> int:
@@ -29,8 +29,8 @@ def test_tiles_get_the_registers_that_they_need(asked, given):
 
 
 def test_loads_that_run_ahead_get_the_shared_memory_that_they_need():
-    # Two stages of B are 64 KiB; three CTAs leave 53 each.
-    kernel = repeated(256, 3, 3)
+    # Two stages of B are 64 KiB; three CTAs leave 53 each.  A is small, and stays in registers.
+    kernel = repeated(256, 3, 3, rows=16)
     assert ctas_of(kernel, num_warps=4) == 2
     assert ((256, 64), 2) in buffers(kernel.tileas("sm_80", num_warps=4))
 
