@@ -40,9 +40,14 @@ def test_aligned_accesses_are_16_bytes_wide(source, loads):
     assert len(re.findall(r"ld\.global[.\w]*\.v4\.(?:b|u|f)32", text)) == loads
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "sm_120"])
-def test_half_precision_product_runs_on_tensor_cores(target):
-    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in product("matmul_f16.py", "ptx", target)
+WARPS, WARPGROUPS = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "k16.f32.f16.f16 {"
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction"), [("sm_80", WARPS), ("sm_90", WARPGROUPS), ("sm_100", WARPS), ("sm_120", WARPS)]
+)
+def test_half_precision_product_runs_on_tensor_cores(target, instruction):
+    assert instruction in product("matmul_f16.py", "ptx", target)
 
 
 def test_single_precision_product_is_made_of_fused_multiply_adds():
