@@ -181,8 +181,12 @@ def _with_lines_of_products(instructions: list[Instruction], statements: list[tu
     products = [n for n, each in enumerate(instructions) if each.opcode in WARPGROUP_PRODUCTS]
     if [instructions[n].modifiers[0] for n in products] != [shape for _, shape in statements]:
         return instructions
-    moved = {n: line for n, (line, _) in zip(products, statements)}
-    return [each._replace(ptx_line=moved.get(n, each.ptx_line)) for n, each in enumerate(instructions)]
+    sources = {each.ptx_line: each.source for each in reversed(instructions)}
+    moved = list(instructions)
+    for n, (line, _) in zip(products, statements):
+        source = sources.get(line, instructions[n].source)
+        moved[n] = instructions[n]._replace(ptx_line=line, source=source)
+    return moved
 
 
 def _operands(text: str) -> list[str]:

@@ -45,7 +45,7 @@ def first_lines(ptx: str) -> list[int]:
 
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
-_PRODUCT = re.compile(r"^[^/\n]*\bwgmma\.mma_async\.[\w.]*?\.m(\d+)n(\d+)k(\d+)\b", re.MULTILINE)
+_PRODUCT = re.compile(r"\bwgmma\.mma_async\.[\w.]*?\.m(\d+)n(\d+)k(\d+)\b")
 
 
 def warpgroup_products(ptx: str, entry: str) -> list[tuple[int, str]]:
