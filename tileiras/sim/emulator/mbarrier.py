@@ -52,11 +52,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
         _decode_wait(decoder, item, modifiers)
         return
     if operation == "pending_count":
-        modifiers.take("b64")
-        target, token = decoder.operands(2)
-        state_slot = decoder.src(token, U64)
-        decoder.put(target, U32, lambda R: (R[state_slot] >> np.uint64(1) & np.uint64(COUNT)).astype(np.uint32),
-                    raw=True)  # fmt: skip
+        _decode_pending_count(decoder, modifiers)
         return
     expect = modifiers.take("expect_tx") or operation == "expect_tx"
     open_ended = modifiers.take("noComplete")
@@ -71,21 +67,6 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
     slot = decoder.dst(result, U64)
     address = address_slot(decoder, operands[0], space)
     amount = decoder.src(operands[1] if len(operands) > 1 else Immediate(1), U32)
-
-    def change(state: State | None, value: int) -> State:
-        if operation == "init":
-            state = State(value << 1 | value << 21 | TX_BIAS << 41)
-        elif operation == "complete_tx":
-            state.transactions -= value
-        elif operation == "expect_tx":
-            state.transactions += value
-        else:
-            if expect:
-                state.transactions += value
-            if operation == "arrive_drop":
-                state.expected -= 1
-            state.pending -= 1 if expect else value
-        return state
 
     def tell(group: WarpGroup, elements: list[int], threads: list[int], amounts: np.ndarray) -> None:
         recorder = group.launch.recorder
@@ -124,7 +105,7 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
                 tokens[thread] = int(cells[element]) & (1 << 21) - 1  # parity and pending arrivals
                 if open_ended and state.pending <= int(amounts[thread]) and not state.transactions:
                     group.fault("an arrival with .noComplete completes the phase of the barrier", item, thread)
-            put_state(group, item, cells, element, thread, change(state, int(amounts[thread])))
+            put_state(group, item, cells, element, thread, _changed(state, operation, expect, int(amounts[thread])))
         if operation == "inval":
             cells[elements] = 0
         group.launch.fruitless_waits = 0
@@ -132,6 +113,31 @@ def decode_mbarrier(decoder: Decoder, item: Instruction, modifiers: Modifiers) -
             group.write(slot, tokens)
 
     decoder.emit(step)
+
+
+def _changed(state: State | None, operation: str, expect: bool, value: int) -> State:
+    """The state of a barrier after an operation with the operand `value`; `expect`: `arrive.expect_tx` and its like."""
+    if state is None:
+        return State(value << 1 | value << 21 | TX_BIAS << 41)  # init
+    if operation == "complete_tx":
+        state.transactions -= value
+    elif operation == "expect_tx":
+        state.transactions += value
+    else:
+        if expect:
+            state.transactions += value
+        if operation == "arrive_drop":
+            state.expected -= 1
+        state.pending -= 1 if expect else value
+    return state
+
+
+def _decode_pending_count(decoder: Decoder, modifiers: Modifiers) -> None:
+    modifiers.take("b64")
+    target, token = decoder.operands(2)
+    state_slot = decoder.src(token, U64)
+    decoder.put(target, U32, lambda R: (R[state_slot] >> np.uint64(1) & np.uint64(COUNT)).astype(np.uint32),
+                raw=True)  # fmt: skip
 
 
 def _decode_wait(decoder: Decoder, item: Instruction, modifiers: Modifiers) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,22 @@ _ROWS = 4
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
-def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
+class _Form(NamedTuple):
+    """What the modifiers of a tensor copy say."""
+
+    rank: int
+    rows: str | None
+    """`tile::gather4` or `tile::scatter4`, whose rows have coordinates of their own."""
+    pair: bool
+    """Whether the barrier may be in the other block of the pair."""
+    reduction: str | None
+    loads: bool
+    """Loads complete on a transaction barrier, stores in a bulk group."""
+    multicast: bool
+    hinted: bool
+
+
+def _form(decoder: Decoder, modifiers: Modifiers, reduces: bool) -> _Form:
     rank = modifiers.take(*(f"{count}d" for count in range(1, 6)))
     order = [name for name in modifiers.names if name in ("global", "shared::cta", "shared::cluster")]
     modifiers.names = [name for name in modifiers.names if name not in order]
@@ -59,19 +74,24 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
         raise decoder.unsupported()
     if rows is not None and (rank != "2d" or loads != (rows == "tile::gather4") or reduces):
         raise decoder.unsupported()
+    return _Form(int(rank[0]), rows, pair, reduction, loads, multicast, hinted)
+
+
+def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, reduces: bool = False) -> None:
+    rank, rows, pair, reduction, loads, multicast, hinted = _form(decoder, modifiers, reduces)
     operands = list(item.operands)
-    if len(operands) != 2 + on_barrier + multicast + hinted:
+    if len(operands) != 2 + loads + multicast + hinted:
         raise decoder.error("the number of operands does not fit")
     tensor, box = (operands[1], operands[0]) if loads else (operands[0], operands[1])
     if not isinstance(tensor, Group) or len(tensor.items) != 2:
         raise decoder.error("expected a tensor map and coordinates")
     where = tensor.items[1].items if isinstance(tensor.items[1], Group) else [tensor.items[1]]
-    if len(where) != (int(rank[0]) if rows is None else 1 + _ROWS):
-        raise decoder.error(f"expected {rank[0] if rows is None else 1 + _ROWS} coordinates")
+    if len(where) != (rank if rows is None else 1 + _ROWS):
+        raise decoder.error(f"expected {rank if rows is None else 1 + _ROWS} coordinates")
     described = address_slot(decoder, tensor.items[0], "generic")
     coordinates = [decoder.src(each, S32) for each in where]
     shared = address_slot(decoder, box, "shared")
-    barrier = address_slot(decoder, operands[2], "shared") if on_barrier else None
+    barrier = address_slot(decoder, operands[2], "shared") if loads else None
     mask = decoder.src(operands[3], U16) if multicast else None
     if hinted:
         decoder.src(operands[-1], U64)
@@ -82,7 +102,7 @@ def decode_tensor(decoder: Decoder, item: Instruction, modifiers: Modifiers, red
         """(thread, shared address, and `_box`'s) for the active threads."""
         for thread in group.active().tolist():
             made = map_at(group, item, int(group.full(described)[thread]), thread)
-            if len(made.dims) != int(rank[0]):
+            if len(made.dims) != rank:
                 group.fault(f"the tensor map has {len(made.dims)} dimensions", item, thread)
             at = [int(group.full(slot)[thread].astype(np.int32)) for slot in coordinates]
             base = int(group.full(shared)[thread])
