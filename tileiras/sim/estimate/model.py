@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,14 @@ class Model:
     def _steady(
         self, cluster: ClusterTrace, count: int, slots: int, active: int | None, state: steady_state.SteadyState
     ) -> Run | None:
-        period = state.period
+        # ptxas runs several iterations in one of the machine's: whole ones of these are left out.
+        first_line, last_line = state.lines
+        copies = (
+            block.copies
+            for block in self.walker.blocks
+            if any(first_line <= line <= last_line for line in block.anchors or block.lines)
+        )
+        period = lcm(state.period, *copies)
         where = f"the loop at PTX lines {state.lines[0]} to {state.lines[1]}"
         stretch = -(-_STRETCH // period) * period
         kept = state.trips - state.most // period * period
@@ -189,7 +197,7 @@ class Model:
                 self.note(f"{where} was simulated whole: without some of its iterations warps wait forever")
                 return None
             first, second = outcomes[1].cycles - outcomes[0].cycles, outcomes[2].cycles - outcomes[1].cycles
-            if abs(second - first) <= _AGREE * second + 1:
+            if second >= stretch and abs(second - first) <= _AGREE * second + 1:
                 times = (state.trips - kept - 2 * stretch) / stretch
                 self.note(
                     f"of {state.trips} iterations of {where} {kept + 2 * stretch} were simulated: its iterations "
