@@ -237,7 +237,7 @@ def test_our_passes_of_the_rows_are_those_of_the_pipeline():
 def test_snapshots_for_line_information_have_locations(capsys, source):
     for stage, banner, op in (
         ("frontend", "// *** IR Dump After convert-cudatile-to-tileaa ***", "nv_tileaa.tiled_load"),
-        ("tileas", "// *** IR Dump Before convert-tileas-to-llvm ***", "nv_tileas.tiled_load"),
+        ("tileas", "// *** IR Dump Before convert-tileas-to-llvm ***", "nv_tileas.tiled_store"),
     ):
         _, _, errors = opt(capsys, source, f"--tileir=compute-capability=sm_90 emit-line-info={stage}")
         assert errors.count("IR Dump") == 1

@@ -123,7 +123,8 @@ ROWS: tuple[Row, ...] = (
     Row(3, "unspecialized-pipeline", (
         "tileas-lower-occupancy", "tileas-sink-loads", "tileas-mark-short-loops", "tileas-smem-operands",
         "tileas-generate-schedule", "tileas-unspecialized-pipeline", "tileas-spill-loop-carried", "cse",
-        "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "tileas-rematerialize"), "on nv_tileas, from level 2 on"),
+        "tileas-roll-mma-dot", "tileas-legalize-fma-dot", "tileas-materialize-async", "tileas-rematerialize"),
+        "on nv_tileas, from level 2 on"),
     Row(3, "test-convert-to-llvm", (), "a test pass"),
     Row(3, "tileir-legalize-llvm-kernel", (), "convert-tileas-to-llvm makes entries with their final parameters"),
     Row(3, "tileir-finalize-llvm-kernel", (), "as the row before"),

@@ -27,7 +27,8 @@ from tileiras.codegen import toolkit
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.estimate.images import load
 from tileiras.sim.estimate.model import Model
-from tileiras.targets.rates import gpu
+from tileiras.sim.estimate.units import L1_AND_SHARED
+from tileiras.targets.rates import gpu, names
 
 pytestmark = pytest.mark.skipif(
     toolkit.find_program("nvdisasm") is None or toolkit.find_program("ptxas") is None, reason="needs ptxas and nvdisasm"
@@ -252,3 +253,7 @@ def test_all_of_it_is_json():
     found = estimate(fma_chain(16), [OUT]).to_json(trace=True)
     assert json.loads(json.dumps(found)) == found
     assert set(found) >= {"microseconds", "bound", "bounds", "utilization", "stalls", "occupancy", "steady", "phases"}
+
+
+def test_every_gpu_has_a_size_of_l1():
+    assert {gpu(name).target.name for name in names()} <= set(L1_AND_SHARED)

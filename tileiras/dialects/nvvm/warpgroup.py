@@ -134,7 +134,7 @@ class WgmmaMmaAsyncOp(NVVMOp):
     transposed = attribute(DenseArrayAttr, "1 for A and for B where K is not contiguous")
     overwrites = attribute(UnitAttr, optional=True)
     res = optional_result(llvm_type)
-    assembly_format = "$accumulator `,` $a `,` $b attr-dict `:` functional-type(operands, $res)"
+    assembly_format = "`[` $accumulator `]` `,` `[` $a `]` `,` `[` $b `]` attr-dict `:` functional-type(operands, $res)"
 
     def target(self) -> Assembly:
         members, steps = _members(self), len(self.b_steps.elements)

@@ -95,7 +95,7 @@ class Model:
         self.machine: Machine = compile_blocks(self.walker.blocks, gpu)
         self.active = min(gpu.sms, self.clusters * self.members)
         self.miss = miss_shares(self.moved)
-        whole = L1_AND_SHARED.get(gpu.target.name, 128) << 10
+        whole = L1_AND_SHARED[gpu.target.name] << 10
         self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
 
     def shares(self, active: int) -> Shares:
