@@ -145,7 +145,7 @@ class Program(RandomKernel):
         mapped = "" if places == sorted(places) else f", dim_map={places}"
         view = f"partition_view<tile=({'x'.join(map(str, shape))}), {tensor}{mapped}>"
         self.lines += [
-            f"%t{n} = make_tensor_view %{memory}_p, shape = {sizes}, strides = {strides} : {tensor}",
+            f"%t{n} = make_tensor_view %p_{memory}, shape = {sizes}, strides = {strides} : {tensor}",
             f"%p{n} = make_partition_view %t{n} : {view}",
         ]
         return f"%p{n}", view
@@ -200,7 +200,7 @@ class Program(RandomKernel):
             source = f"w{n}"
         self.lines += [
             f"%n{n} = andi %{source}, %{most} : {whole}",
-            f"%b{n} = reshape %{memory}_p : tile<ptr<{element}>> -> {ones}",
+            f"%b{n} = reshape %p_{memory} : tile<ptr<{element}>> -> {ones}",
             f"%d{n} = broadcast %b{n} : {ones} -> {pointers}",
             f"%q{n} = offset %d{n}, %n{n} : {pointers}, {whole} -> {pointers}",
         ]
