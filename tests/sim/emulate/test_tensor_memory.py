@@ -174,6 +174,8 @@ BARE = """
          "given up its permit"),
         (FIRST + f"{ALLOC} ld.shared.u32 %r2, [base]; {FREE.replace('COUNT', '64')} X:".replace("COUNT", "32"),
          "no allocation of tensor memory"),
+        (FIRST + f"{ALLOC} X: bar.sync 0; ld.shared.u32 %r2, [base]; {FREE}".replace("COUNT", "32"),
+         "from 0x1.0 on are (being freed by warp . already|no allocation of tensor memory)"),
         (FIRST + f"{ALLOC} ld.shared.u32 %r2, [base]; {FREE} {FREE} X:".replace("COUNT", "32"),
          "no allocation of tensor memory"),
         (FIRST + f"{ALLOC} {ALLOC} X:".replace("COUNT", "512"),

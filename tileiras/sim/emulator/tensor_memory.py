@@ -157,7 +157,10 @@ class TensorMemory:
     def request(self, group: WarpGroup, item: Instruction, thread: int, kind: str, first: int, count: int) -> None:
         """The warp of ``thread`` begins to wait for an allocation or for a release."""
         key = (int(group.cta[thread]), int(group.thread[thread]) // 32)
-        for (block, _), request in self.requests.items():
+        for (block, warp), request in self.requests.items():
+            if block == key[0] and kind == request.kind == "dealloc" and first == request.first:
+                text = f"{count} columns of tensor memory from {first:#x} on are being freed by warp {warp} already"
+                group.fault(text, item, thread)
             if group.program.cta_group == 2 and block == self.peer(key[0]) and request.kind == kind:
                 if request != Request(kind, first, count):
                     group.fault(f"the blocks of a pair {kind} {request.count} and {count} columns", item, thread)
