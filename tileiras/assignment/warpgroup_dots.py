@@ -17,8 +17,8 @@ from tileiras.ir import BlockArgument, Pure, TensorType, Value
 from tileiras.layout import LinearLayout, warpgroup_layouts
 from tileiras.layout.matrix_descriptor import Major, matrix_layout
 from tileiras.named_tuple import NamedTuple
-from tileiras.resources.limits import RESERVE
-from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types, registers_per_thread
+from tileiras.resources.limits import registers_for_tiles
+from tileiras.targets import MmaAtom, Target, find_warpgroup_atom, product_types
 
 from .anchors import MemoryLayouts
 
@@ -86,7 +86,7 @@ class WarpgroupDots:
     def __init__(self, target: Target, num_warps: int, occupancy: int, memory: Callable[[], MemoryLayouts]) -> None:
         self._target = target
         self._num_warps = num_warps
-        self._registers = registers_per_thread(32 * num_warps, occupancy) - RESERVE
+        self._registers = registers_for_tiles(32 * num_warps, occupancy)
         self._memory = memory
         self._found: MemoryLayouts | None = None
 

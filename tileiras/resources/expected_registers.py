@@ -33,7 +33,7 @@ FEWEST = 8
 """What ptxas gives the smallest kernels, and the unit in which an SM hands registers out."""
 
 UNROLLED_TRIPS = 8
-"""ptxas unrolls loops of a known number of iterations, up to about so many."""
+"""The largest known trip count, about, of a loop that ptxas unrolls."""
 
 UNROLLED_BODY = 10
 """Operations of a loop that ptxas runs four times in a row though it does not know how often it is run."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.targets import registers_per_thread
+
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
 
@@ -26,3 +28,8 @@ instructions and of the registers, and loads while it multiplies."""
 def threads_of(func: aa.FuncOp) -> int:
     """Threads of a CTA that compute a tile together."""
     return 32 * func.kernel_spec.num_warps
+
+
+def registers_for_tiles(threads: int, ctas: int = 1) -> int:
+    """Registers of each of a CTA's `threads` threads that tiles may take when an SM is to hold `ctas` CTAs."""
+    return registers_per_thread(threads, ctas) - RESERVE

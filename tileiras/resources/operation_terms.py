@@ -63,7 +63,7 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
 elements a thread, apply the function and store them, less the same with an addition."""
 
 NARROW_DIVISIONS = {16: Function(3), 8: Function(1)}
-"""Integers of so many bits, which are divided as floats."""
+"""By the width in bits of integers, which are divided as floats."""
 
 
 def own_terms(op: Any, values: LiveValues) -> Terms:

@@ -16,7 +16,7 @@ from tileiras.ir import Block, Operation, TensorType, Value
 from tileiras.layout.encoding import layout_of
 from tileiras.targets import MMA_ATOMS, SCALED_MMA_ATOMS, Target, find_copy_atom, known_mma_atom, registers_per_thread
 
-from .limits import LEAST_RESERVE, RESERVE, threads_of
+from .limits import LEAST_RESERVE, registers_for_tiles, threads_of
 from .live_values import fragment_words, is_made_at_use, is_read_in_steps, register_tile, width_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _most_live(block: Block, words: Callable[[Value], int] = words) -> int:
 
 def _available(func: aa.FuncOp) -> int:
     spec = func.kernel_spec
-    return registers_per_thread(threads_of(func), spec.occupancy or 1) - RESERVE
+    return registers_for_tiles(threads_of(func), spec.occupancy or 1)
 
 
 def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:

@@ -20,7 +20,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
 from tileiras.ir import Operation, Value
 from tileiras.layout.arena import SCRATCH_LIMIT
-from tileiras.resources.limits import RESERVE, WHOLE_LIMIT
+from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 from tileiras.resources.shared_memory import shared_budget
 from tileiras.rewrites.large_dots import UNROLLED, accumulates_wider
 from tileiras.targets import (
@@ -29,7 +29,6 @@ from tileiras.targets import (
     Target,
     find_copy_atom,
     known_mma_atom,
-    registers_per_thread,
 )
 
 from .dimensions import DOTS, SHAPES, RematerializedValues, Unsliceable, is_elementwise, k_dims
@@ -56,7 +55,7 @@ def slice_dots(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnost
     """Cuts the dots of a function of nv_tileaa that take too many registers, in place; a remark says which."""
     sizes = _Sizes(32 * num_warps, dots)
     shared = _shared_bytes(func, dots.target)
-    available = registers_per_thread(32 * num_warps, func.kernel_spec.occupancy or 1) - RESERVE
+    available = registers_for_tiles(32 * num_warps, func.kernel_spec.occupancy or 1)
     aliases, rematerialized = AliasAnalysis(), RematerializedValues()
     for op in [op for op in func.walk() if isinstance(op, DOTS)]:
         # A dot may have been cut together with another one that has the same operand.

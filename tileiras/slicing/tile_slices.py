@@ -18,8 +18,7 @@ from tileiras.assignment.dot_plans import DotPlans
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
-from tileiras.resources.limits import RESERVE, WHOLE_LIMIT
-from tileiras.targets import registers_per_thread
+from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 
 from .dimensions import STORES, RematerializedValues, Unsliceable
 from .groups import Group, words
@@ -65,8 +64,8 @@ class _Slicing:
     def __init__(self, threads: int, ctas: int, dots: DotPlans) -> None:
         self.threads = threads
         self._dots = dots
-        self._available = registers_per_thread(threads, ctas)
-        self._alone = registers_per_thread(threads)
+        self._available = max(1, registers_for_tiles(threads, ctas))
+        self._alone = max(1, registers_for_tiles(threads))
         self._aliases, self._rematerialized = AliasAnalysis(), RematerializedValues()
 
     def seed(self, op: Operation) -> Value | None:
@@ -122,9 +121,9 @@ class _Slicing:
         Of dots only the accumulators count: loading operands twice costs more than a few registers that are spilled,
         and more than having an SM to itself.
         """
-        left = max(1, self._available - RESERVE)
+        left = self._available
         if group.dots:
-            left = max(1, self._alone - RESERVE)
+            left = self._alone
             return max(map(self._accumulators, group.dots)), left, left
         return group.registers(self.threads), min(WHOLE_LIMIT, left), min(SLICED_LIMIT, left)
 

@@ -289,7 +289,7 @@ def _product(
 
 
 def _bus(bits: int) -> Figure:
-    """L2 goes with the memory bus: so many bytes a cycle where the RTX 4090, with 384 bits, has 1708."""
+    """Bytes a cycle of L2, in proportion to the width of the memory bus: the RTX 4090, with 384 bits, has 1708."""
     return Figure(1708 * bits / 384, f"the RTX 4090's by the width of the memory bus, {LUO}", "derived")
 
 

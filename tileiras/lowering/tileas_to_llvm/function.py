@@ -337,7 +337,7 @@ class FunctionLowering:
     # -- shared memory and barriers -----------------------------------------------------------------------------------
 
     def barrier(self, number: int = 0, threads: int | None = None) -> None:
-        """All threads of the CTA arrive, or so many, and see what any of them wrote to shared or global memory.
+        """All threads of the CTA arrive, or `threads` of them, and see what any wrote to shared or global memory.
 
         The threads of one warp need none of the CTA's barriers for that.
         """

@@ -99,7 +99,7 @@ class Model:
         self.cache = max(0, whole - self.slots * (image.shared + gpu.target.shared_reserved))
 
     def shares(self, active: int) -> Shares:
-        """What each of so many SMs gets of the memories."""
+        """What each of `active` SMs gets of the memories."""
         l2 = min(L2_PORT, self.gpu.l2_bytes_per_cycle / active)
         return Shares(l2, min(l2, self.gpu.dram_bytes_per_cycle / active), self.miss)
 

@@ -34,7 +34,7 @@ class Traffic(NamedTuple):
 
 
 def traffic(recording: Recording, clusters: int) -> list[Traffic]:
-    """What a grid of so many clusters moves, by allocation, from those that were recorded."""
+    """What a grid of `clusters` clusters moves, by allocation, from those that were recorded."""
     bases = [each.address for each in recording.allocations]
     requested = [0.0] * len(bases)
     unique = [0.0] * len(bases)

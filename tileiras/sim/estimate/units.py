@@ -105,7 +105,7 @@ class Multiprocessor:
         """Until when tensor cores read operands of shared memory, and which share of its port they take."""
 
     def take(self, unit: str, instance: int, at: float, cycles: float) -> float:
-        """Give a unit work that takes it so many cycles; when it begins with it."""
+        """Give a unit work of `cycles` cycles; when it begins with it."""
         free = self.free[unit]
         if instance >= len(free):
             instance = 0
