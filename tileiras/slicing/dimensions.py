@@ -9,9 +9,11 @@ from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, Pure, TensorType, Value
 
-Access = aa.TiledLoadOp | aa.TiledStoreOp | aa.LoadOp | aa.StoreOp
-ACCESSES = (aa.TiledLoadOp, aa.TiledStoreOp, aa.LoadOp, aa.StoreOp)
+Access = aa.TiledLoadOp | aa.TiledStoreOp | aa.LoadOp | aa.StoreOp | aa.TiledAtomicRMWOp | aa.AtomicRMWOp
 STORES = (aa.TiledStoreOp, aa.StoreOp)
+UPDATES = (aa.TiledAtomicRMWOp, aa.AtomicRMWOp)
+WRITES = (*STORES, *UPDATES)
+ACCESSES = (aa.TiledLoadOp, aa.LoadOp, *WRITES)
 _MAKERS = (aa.SplatOp, aa.MakeRangeOp)
 SHAPES = (aa.BroadcastOp, aa.ViewOp, aa.PermuteOp)
 Collective = aa.ReduceOp | aa.ScanOp

@@ -1,12 +1,13 @@
 """Which operations are cut together, and in which loops they are executed.
 
-A *group* is operations connected by tensors sliced along one dimension: loads, stores, element-wise operations,
-reductions and scans along other dimensions, rows or columns of dots, loops that carry such tensors.  A reduction along
-the dimension itself ends a *phase*: its result exists after its loop, and consumers of both the result and the tile
-recompute the tile in the loop of a later phase.  So does a dot whose operands are cut along K, which is done only where
-that is asked for.  A scan along the dimension continues from the slice before, so that all scans of a group have one
-direction, which is that of its loops.  Constants, ranges and what is computed of them belong to no group: they are
-rematerialized in each slice, as is what else is in one of its loops.
+A *group* is operations connected by tensors sliced along one dimension: loads, stores, atomic updates, element-wise
+operations, reductions and scans along other dimensions, rows or columns of dots, loops that carry such tensors.  A
+reduction along the dimension itself ends a *phase*: its result exists after its loop, and consumers of both the result
+and the tile recompute the tile in the loop of a later phase.  So does a dot whose operands are cut along K, which is
+done only where that is asked for.  An atomic update is in one phase only.  A scan along the dimension continues from
+the slice before, so that all scans of a group have one direction, which is that of its loops.  Constants, ranges and
+what is computed of them belong to no group: they are rematerialized in each slice, as is what else is in one of its
+loops.
 
 Tokens order whole tiles.  Cutting two accesses that one token orders is right if they cannot meet, if their loops come
 one after the other, or if each element of the one meets the same element of the other.
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileiras.analysis.alias import AliasAnalysis, address_of, data_of
+from tileiras.analysis.alias import AliasAnalysis, address_of
 from tileiras.analysis.incoming import incoming
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import scf
@@ -38,7 +39,8 @@ from .dimensions import (
     COLLECTIVES,
     DOTS,
     SHAPES,
-    STORES,
+    UPDATES,
+    WRITES,
     Access,
     RematerializedValues,
     Unsliceable,
@@ -55,9 +57,13 @@ NEVER = 1 << 30
 class Group:
     """The operations that are cut together when `seed` is cut along `dim` into `parts`.
 
-    `dims` has the dimension of each tensor that is cut and `loops` the loops around some of them; `ops` are the
-    operations of the seed's block that are or contain some, `phases` the loop in which each is completed and `runs` all
-    in which it is executed.  With `along_k` all dots are cut along K, without it none.  Raises Unsliceable.
+    A seed that can be rematerialized belongs to no group itself: `consumer`, a store or reduction of it, is then what
+    the group begins with.
+
+    `dims` has the dimension of each tensor that is cut, `accesses` that of the tile of each access, and `loops` the
+    loops around some of them; `ops` are the operations of the seed's block that are or contain some, `phases` the loop
+    in which each is completed and `runs` all in which it is executed.  With `along_k` all dots are cut along K, without
+    it none.  Raises Unsliceable.
     """
 
     def __init__(
@@ -68,13 +74,17 @@ class Group:
         aliases: AliasAnalysis,
         rematerialized: RematerializedValues,
         along_k: bool = False,
+        consumer: Operation | None = None,
     ) -> None:
-        assert seed.defining_op is not None and seed.defining_op.parent is not None
-        self.block: Block = seed.defining_op.parent
+        begin = consumer if seed in rematerialized else seed.defining_op
+        assert begin is not None and begin.parent is not None
+        self.block: Block = begin.parent
+        self.seed = seed
         self.parts = parts
         self.rematerialized = rematerialized
         self.along_k = along_k
         self.dims: dict[Value, int] = {}
+        self.accesses: dict[Operation, int] = {}
         self.loops: dict[Any, None] = {}
         self.roots: set[Operation] = set()
         self.dots: list[Any] = []
@@ -84,8 +94,12 @@ class Group:
         self._checked: set[tuple[Value, int]] = set()
         self._aliases = aliases
         self._found: set[Operation] = set()
-        self._pending = [seed]
-        self._cut(seed, dim)
+        self._pending: list[Value] = []
+        if seed in rematerialized:
+            self._check_rematerialized(seed, dim)
+            self._add(begin, seed, dim)
+        else:
+            self._cut(seed, dim)
         while self._pending:
             self._follow(self._pending.pop())
             if not self._pending:
@@ -104,6 +118,8 @@ class Group:
         for phase in range(self.phase_count):
             for op in self._needed(phase):
                 self.runs[op].append(phase)
+        if any(len(self.runs[self._unit(op)]) > 1 for op in self.accesses if isinstance(op, UPDATES)):
+            raise Unsliceable  # a loop of a later phase would update memory again
         self._check_order()
 
     def is_reduced(self, op: Operation) -> bool:
@@ -158,14 +174,14 @@ class Group:
         elif isinstance(value.defining_op, scf.ForOp):
             self._carry(value.defining_op, value.index, dim)  # type: ignore[attr-defined]
         else:
-            self._add(value.defining_op, value)
+            self._add(value.defining_op, value, dim)
         for user in value.users:
             if isinstance(user, scf.ForOp):
                 self._carry_all(user, user.init_args, value)
             elif isinstance(user, scf.YieldOp) and isinstance(user.parent_op, scf.ForOp):
                 self._carry_all(user.parent_op, user.operands, value)
             else:
-                self._add(user, value)
+                self._add(user, value, dim)
 
     def _carry_all(self, loop: scf.ForOp, carried: Sequence[Value], value: Value) -> None:
         for number, other in enumerate(carried):
@@ -187,8 +203,9 @@ class Group:
                 if result not in self.dims and result.has_uses and getattr(result.type, "shape", None) in alike:
                     self._cut(result, alike[result.type.shape])
 
-    def _add(self, op: Operation, value: Value) -> None:
-        """Adds an operation that defines or uses `value`, which is cut, and cuts its other tensors."""
+    def _add(self, op: Operation, value: Value, along: int) -> None:
+        """Adds an operation that defines or uses `value`, which is cut `along` a dimension, and cuts its other
+        tensors."""
         if op in self._found:
             return
         self._found.add(op)
@@ -199,9 +216,9 @@ class Group:
             self.dots.append(op)
         elif not (isinstance(op, (*SHAPES, *COLLECTIVES)) or is_elementwise(op)):
             raise Unsliceable
-        dim: int | None = self.dims[value]
+        dim: int | None = along
         if value.defining_op is not op:
-            dim = result_dim(op, value, self.dims[value], self.parts)
+            dim = result_dim(op, value, along, self.parts)
         if isinstance(op, DOTS) and self.along_k != (dim is None):
             raise Unsliceable
         dims: list[int | None]
@@ -215,7 +232,9 @@ class Group:
                 _check_combiner(op)
                 dims = [op.dim.value] * len(op.operands)
         else:
-            if isinstance(op, STORES):
+            if isinstance(op, ACCESSES):
+                self.accesses[op] = dim
+            if isinstance(op, WRITES):
                 self.roots.add(self._unit(op))
             if isinstance(op, aa.ScanOp) and dim == op.dim.value:
                 self._go_on(op)
@@ -260,7 +279,7 @@ class Group:
             for inner in op.walk():
                 if isinstance(inner, ACCESSES):
                     _check_access(inner)
-                    harmless = not isinstance(inner, STORES)
+                    harmless = not isinstance(inner, WRITES)
                 else:
                     harmless = inner.has_trait(NoMemoryEffect) and not inner.has_trait(Convergent)
                 if not harmless and not isinstance(inner, (scf.ForOp, scf.IfOp)):
@@ -332,7 +351,7 @@ class Group:
 
     def _same_place(self, first: Access, second: Access) -> bool:
         """Whether two accesses that are cut alike touch the same address for the same element."""
-        cuts = {self.dims.get(data_of(op)) for op in (first, second)}
+        cuts = {self.accesses.get(op) for op in (first, second)}
         if len(cuts) != 1 or None in cuts or first.parent is not self.block or second.parent is not self.block:
             return False
         if hasattr(first, "pointer") and hasattr(second, "pointer"):
@@ -342,8 +361,12 @@ class Group:
     # -- registers -----------------------------------------------------------------------------------------------------
 
     def registers(self, threads: int) -> int:
-        """32-bit registers of a thread for the tiles that are there at a time, executed in order."""
-        return self._most(self.ops, threads)
+        """32-bit registers of a thread for the tiles that are there at a time, executed in order.
+
+        A seed that is rematerialized counts as if it were held: it takes as many instructions.
+        """
+        rematerialized = words(self.seed, threads) if self.seed not in self.dims else 0
+        return max(rematerialized, self._most(self.ops, threads))
 
     def _most(self, ops: list[Operation], threads: int) -> int:
         last: dict[Value, Operation] = {}
@@ -408,9 +431,11 @@ def tile_alike(first: aa.TiledLoadOp, second: aa.TiledStoreOp) -> bool:
 
 def _check_access(op: Access) -> None:
     """Raises Unsliceable for accesses with an order, and for those whose addresses are not known by their place."""
-    if op.mem_semantic.value != "weak" or getattr(op, "reduction", None) or getattr(op, "multicast", None):
+    # The updates of a tile are not ordered among each other, so slices may be made one after the other.
+    order = "relaxed" if isinstance(op, UPDATES) else "weak"
+    if op.mem_semantic.value != order or getattr(op, "reduction", None) or getattr(op, "multicast", None):
         raise Unsliceable
-    if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp)):
+    if isinstance(op, (aa.TiledLoadOp, aa.TiledStoreOp, aa.TiledAtomicRMWOp)):
         if op.view.type.sparse_dim is not None or not isinstance(op.view.defining_op, aa.BlockTileOp):
             raise Unsliceable
         if not isinstance(op.view.defining_op.source.defining_op, aa.MakeMemRefOp):

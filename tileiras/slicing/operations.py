@@ -19,7 +19,7 @@ from tileiras.ir import (
     i64,
 )
 
-from .dimensions import ACCESSES, Access, operand_dims
+from .dimensions import Access, operand_dims
 
 if TYPE_CHECKING:
     from .groups import Group
@@ -53,15 +53,15 @@ class SlicedOperations:
         """An operation of the group, or of one of its loops, on a slice."""
         self.inner.location = op.location
         dims = self.group.dims
-        cut = [dims[v] for v in (*op.results, *op.operands) if v in dims]
+        cut = any(v in dims for v in (*op.results, *op.operands))
         if op in self.group.loops:
             self._loop_again(op)
             return
-        if not cut:
+        if op in self.group.accesses:
+            operands = self._access_operands(op, self.group.accesses[op])
+        elif not cut:
             self.inner.insert(op.clone(self.values))
             return
-        if isinstance(op, ACCESSES):
-            operands = self._access_operands(op, cut[0])
         else:
             wanted = operand_dims(op, dims[op.results[0]], self.group.parts)
             operands = [self._slice(v, dim) for v, dim in zip(op.operands, wanted)]

@@ -122,10 +122,10 @@ def _group(
     data = data_of(store)
     if not isinstance(data.type, TensorType):
         raise Indivisible(store, "a scalar is stored once")
-    if data.defining_op is not None and data.defining_op.parent is store.parent:
+    if data in rematerialized or data.defining_op is not None and data.defining_op.parent is store.parent:
         for dim in range(data.type.rank):
             try:
-                group = Group(data, dim, parts, aliases, rematerialized)
+                group = Group(data, dim, parts, aliases, rematerialized, consumer=store)
             except Unsliceable:
                 continue
             if group.phase_count == 1 and not any(map(group.is_reduced, group.roots)):
@@ -139,17 +139,17 @@ def _group(
 def _check_order(func: aa.FuncOp, groups: Iterable[Group]) -> None:
     """Raises Indivisible when a CTA would have to wait for another."""
     aliases = AliasAnalysis()
-    dims: dict[Value, int] = {}
+    cuts: dict[Operation, int] = {}
     for group in groups:
-        dims.update(group.dims)
+        cuts.update(group.accesses)
     for second in func.walk():
         if not isinstance(second, ACCESSES):
             continue
         for first in accesses_before(second, func):
             writes = first.has_trait(MemoryWrite) or second.has_trait(MemoryWrite)
             if writes and aliases.may_alias(address_of(first), address_of(second)):
-                cuts = {dims.get(data_of(op)) for op in (first, second)}
-                if len(cuts) > 1 or not _have_one_owner(first, second, cuts.pop(), func):
+                dims = {cuts.get(op) for op in (first, second)}
+                if len(dims) > 1 or not _have_one_owner(first, second, dims.pop(), func):
                     raise Indivisible(second, "it may meet what another CTA accesses before")
 
 

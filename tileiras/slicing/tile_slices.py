@@ -20,7 +20,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir import Operation, TensorType, Value
 from tileiras.resources.limits import WHOLE_LIMIT, registers_for_tiles
 
-from .dimensions import STORES, RematerializedValues, Unsliceable
+from .dimensions import WRITES, RematerializedValues, Unsliceable
 from .groups import Group, words
 from .loops import SlicedLoops
 from .sizes import SMALL_TILE
@@ -43,7 +43,7 @@ def slice_tiles(func: aa.FuncOp, num_warps: int, dots: DotPlans, engine: Diagnos
         met: set[Operation] = set()
         for op in list(block.operations):
             seed = slicing.seed(op) if op not in met else None
-            group = None if seed is None else slicing.choose(seed)
+            group = None if seed is None else slicing.choose(seed, op)
             if seed is None or group is None:
                 continue
             met.update(group.ops)
@@ -70,26 +70,24 @@ class _Slicing:
 
     def seed(self, op: Operation) -> Value | None:
         """The large tensor that an operation consumes."""
-        if not isinstance(op, (*STORES, aa.ReduceOp)):
+        if not isinstance(op, (*WRITES, aa.ReduceOp)):
             return None
         value = op.inputs[0] if isinstance(op, aa.ReduceOp) else data_of(op)
         type = value.type
-        if (
-            not isinstance(type, TensorType)
-            or type.num_elements <= SMALL_TILE * self.threads
-            or value in self._rematerialized
-        ):
+        if not isinstance(type, TensorType) or type.num_elements <= SMALL_TILE * self.threads:
             return None
+        if value in self._rematerialized:
+            return value
         return value if value.defining_op is not None and value.defining_op.parent is op.parent else None
 
-    def choose(self, seed: Value) -> Group | None:
+    def choose(self, seed: Value, consumer: Operation) -> Group | None:
         """The group around a tensor, cut so that its slices fit; None when it fits as it is or cannot be cut.
 
         Along a slow dimension slices are whole rows, so of equal ways the first is taken.
         """
         found: list[Group] = []
         for dim in range(seed.type.rank):
-            group = self._group(seed, dim, 2)
+            group = self._group(seed, consumer, dim, 2)
             if group is None:
                 continue
             taken, most, aim = self._registers(group)
@@ -99,7 +97,7 @@ class _Slicing:
             if dim == seed.type.rank - 1 and not group.dots:
                 extent //= MIN_RUN
             parts = min(1 << (-(-taken // aim) - 1).bit_length(), extent)
-            while parts > 2 and (finer := self._group(seed, dim, parts)) is None:
+            while parts > 2 and (finer := self._group(seed, consumer, dim, parts)) is None:
                 parts //= 2
             if parts > 1:
                 found.append(finer if parts > 2 else group)  # type: ignore[arg-type]
@@ -109,9 +107,9 @@ class _Slicing:
         """Registers of a thread for the tiles of a group."""
         return self._registers(group)[0]
 
-    def _group(self, seed: Value, dim: int, parts: int) -> Group | None:
+    def _group(self, seed: Value, consumer: Operation, dim: int, parts: int) -> Group | None:
         try:
-            return Group(seed, dim, parts, self._aliases, self._rematerialized)
+            return Group(seed, dim, parts, self._aliases, self._rematerialized, consumer=consumer)
         except Unsliceable:
             return None
 
