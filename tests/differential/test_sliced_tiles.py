@@ -12,6 +12,7 @@ from tests.kernels.tiles import Tile, assert_same
 from tests.kernels.views import reduced, whole_numbers
 from tileiras.sim import emulate, interpret
 
+
 @pytest.mark.parametrize("shape", [(N,), (64, 128), (2, 4096), (1, N), (4, 16, 128)])
 def test_elements(shape):
     t = f"tile<{'x'.join(map(str, shape))}xf32>"
