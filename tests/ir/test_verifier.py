@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import random
+import textwrap
 
 import pytest
 
 from tileiras.diagnostics import CompileError, DiagnosticEngine
-from tileiras.ir import DominanceInfo, i32, parse_module, verify
+from tileiras.dialects import arith
+from tileiras.ir import DominanceInfo, IntegerAttr, Operation, i32, i64, parse_module, registry, verify
 
 HEAD = 'attributes {kernel_spec = #nv_tileaa.kernel_spec<numCtas = 1>, target_spec = "sm_90"}'
 
@@ -162,3 +167,54 @@ def test_every_use_of_any_value_is_judged_as_dominance_has_it(text: str, seed: i
         assert len(engine.diagnostics) == wrong
         assert all(diagnostic.message.endswith("does not dominate this use") for diagnostic in engine.diagnostics)
         choose(sums).set_operand(choose((0, 1)), choose(values))
+
+
+DIALECTS = (
+    "arith", "builtin", "cuda_tile", "debuginfo", "gpu", "llvm", "math", "nv_tileaa", "nv_tileas", "nvvm", "scf",
+)  # fmt: skip
+
+AROUND = {
+    "parent", "parent_op", "parent_block", "prev", "next", "defining_op", "owner", "users", "uses", "regions", "walk",
+    "successors", "location",
+}  # fmt: skip
+"""What leads from an operation to others."""
+
+
+def test_local_rules_look_at_nothing_around_an_operation() -> None:
+    for dialect in DIALECTS:
+        importlib.import_module(f"tileiras.dialects.{dialect}")
+    local = [cls for cls in registry.OPERATIONS.values() if cls.verifies_locally]
+    assert len(local) > 100
+    for cls in local:
+        if cls.region_fields or cls.successor_fields:
+            continue  # looked at every time
+        for base in cls.__mro__[: cls.__mro__.index(Operation)]:
+            for name in {"verify_op", "target"} & base.__dict__.keys():
+                tree = ast.parse(textwrap.dedent(inspect.getsource(base.__dict__[name])))
+                read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+                assert not read & AROUND, (cls.name, read & AROUND)
+
+
+def messages(op: Operation) -> list[str]:
+    engine = DiagnosticEngine()
+    verify(op, engine)
+    return [diagnostic.message for diagnostic in engine.diagnostics]
+
+
+def test_an_operation_that_has_changed_is_looked_at_again() -> None:
+    op = arith.ConstantOp(IntegerAttr(1, i32), i32)
+    for _ in range(2):
+        assert messages(op) == []
+    op.attributes["value"] = IntegerAttr(1, i64)
+    for _ in range(2):
+        assert "result and attribute have the same type" in messages(op)[0]
+    op.attributes["value"] = IntegerAttr(1, i32)
+    assert messages(op) == []
+
+
+def test_what_stands_around_an_operation_is_looked_at_every_time() -> None:
+    """A return that fits one function does not fit the next."""
+    text = "llvm.func @%s() -> %s {\n  %%0 = llvm.mlir.constant(0 : i32) : i32\n  llvm.return %%0 : i32\n}\n"
+    assert messages(parse_module(text % ("f", "i32"))) == []
+    both = parse_module(text % ("f", "i32") + text % ("g", "i64"))
+    assert messages(both) == ["'llvm.return' op expected 'i64' to be returned, got 'i32'"]

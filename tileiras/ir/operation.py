@@ -35,6 +35,8 @@ class Operation:
     assembly_format: ClassVar[str | None] = None
     # Dialect whose prefix the text may leave out in this operation's regions.
     default_dialect: ClassVar[str] = ""
+    # Whether `verify_op` looks at nothing but the types of operands and results, and attributes.
+    verifies_locally: ClassVar[bool] = False
 
     # Set up by __init_subclass__ from the declarations, in order of declaration, bases first.
     fields: ClassVar[tuple[Field, ...]] = ()

@@ -6,7 +6,7 @@ trait may check the operation (`verify`) and may imply others by inheriting from
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .attributes import StringAttr, VerifyError
 from .types import TensorType, Type, element_type_of
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 class Trait:
     __slots__ = ()
+
+    verifies_locally: ClassVar[bool] = False
+    """Whether `verify` looks at nothing but the types of operands and results, and attributes."""
 
     def verify(self, op: "Operation") -> None:
         """Raises VerifyError when `op` breaks the rule."""
@@ -233,6 +236,8 @@ class TypeTrait(Trait):
     """A rule about the types of operands and results alone: it holds or not when an operation is built."""
 
     __slots__ = ()
+
+    verifies_locally = True
 
 
 class AllTypesMatch(TypeTrait):

@@ -7,6 +7,7 @@ operation's location.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from tileiras.diagnostics import Diagnostic, DiagnosticEngine, ExitCode, Severity
 
@@ -18,6 +19,11 @@ from .location import Location
 from .operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, Operation
 from .traits import IsolatedFromAbove, NoTerminator, SingleBlock, Terminator, Trait, TypeTrait
 from .values import Value
+
+_TYPE = attrgetter("type")
+
+MAX_ACCEPTED = 1 << 14
+"""Operations of a class, by types and attributes, that are remembered as verified."""
 
 
 def verify(op: Operation, engine: DiagnosticEngine | None = None, code: int = ExitCode.INVALID_INPUT) -> None:
@@ -42,7 +48,13 @@ def diagnose(op: Operation, error: VerifyError) -> Diagnostic:
 class _Rules:
     """What the verifier looks at of a class, found when it meets the first of its operations."""
 
-    __slots__ = ("operands", "results", "attributes", "requires", "shaped", "traits", "own", "warns", "isolated")
+    __slots__ = (
+        "operands", "results", "attributes", "requires", "shaped", "traits", "own", "warns", "isolated", "accepted",
+    )  # fmt: skip
+
+    accepted: set[tuple] | None
+    """Types of operands and results, and attributes, of operations that passed: as far as the rules go others with the
+    same ones pass as well.  None where a rule looks at more of an operation, or an operation may have inner ones."""
 
     _of_class: dict[type[Operation], _Rules] = {}
 
@@ -60,6 +72,8 @@ class _Rules:
         self.own = cls.verify_op is not Operation.verify_op
         self.warns = cls.warnings is not None
         self.isolated = cls.has_trait(IsolatedFromAbove)
+        local = all(trait.verifies_locally for trait in self.traits) and (cls.verifies_locally or not self.own)
+        self.accepted = set() if local and not self.shaped and not self.warns else None
         self._of_class[cls] = self
 
 
@@ -83,6 +97,12 @@ class _Verification:
         # not asked for more, since its own rules may rely on its declared shape.
         cls = type(op)
         rules = _Rules._of_class.get(cls) or _Rules(cls)
+        accepted, built = rules.accepted, None
+        if accepted is not None and not op._regions and not op._successors:
+            # Nearly all operations of a module are like one before.
+            built = (*map(_TYPE, op._operands), None, *map(_TYPE, op._results), *op.attributes.items())
+            if built in accepted:
+                return
         try:
             _verify_structure(op, rules)
             for trait in rules.traits:
@@ -99,6 +119,10 @@ class _Verification:
             for message in error.also:
                 self.engine.error(op.location, f"'{op.name}' op {message}")
             return
+        if built is not None and accepted is not None:
+            if len(accepted) >= MAX_ACCEPTED:
+                accepted.clear()
+            accepted.add(built)
         if op._regions:
             self.regions(op, rules.isolated)
 
@@ -112,11 +136,13 @@ class _Verification:
                 self.above = set()
                 # What is defined before the operation in its block, where most operands are from.
                 defined: set[Value] = set(block.arguments)
-                for inner in block.operations:
+                inner = block.first
+                while inner is not None:
                     if not defined.issuperset(inner._operands):
                         self.operands(inner)
                     self.tree(inner)
                     defined.update(inner._results)
+                    inner = inner.next
             self.open.discard(region)
         self.above = above
         if isolated:

@@ -90,6 +90,8 @@ class ConstantOp(Operation):
             return cls(splat_elements(value, type), type, location)
         return cls(value, type, location)
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         type = getattr(self.value, "type", None)
         if type is None:
@@ -329,6 +331,8 @@ class _Cast(Operation):
     operand = operand()
     result = result()
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         source, target = self.operand.type, self.result.type

@@ -19,6 +19,8 @@ class ComparesOperands:
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [operands[0].type.with_element_type(i1)]
 
+    verifies_locally = True
+
     def verify_op(self: Any) -> None:
         if self.results[0].type is not self.operands[0].type.with_element_type(i1):
             raise VerifyError("failed to verify that Result type has i1 element type and same shape as operands")

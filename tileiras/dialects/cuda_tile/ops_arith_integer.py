@@ -78,6 +78,8 @@ class NegIOp(IntUnary):
     overflow = attribute(IntegerOverflowAttr, OVERFLOW, default=_NO_PROMISE, since="13.2")
     assembly_format = "$source (`overflow` `` $overflow^)? " + _TAIL
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         # The operand is signed, so that a promise about unsigned wrap-around says nothing.
         if self.overflow.value == "no_unsigned_wrap":
@@ -142,6 +144,8 @@ class DivIOp(TileOp):
     rounding = attribute(RoundingModeAttr, "`zero`, `negative_inf` or `positive_inf`", default=RoundingModeAttr("zero"))
     result = result(IntTile, "the quotients")
     assembly_format = "$lhs `,` $rhs custom<Signedness>($signedness) (`rounding` `` $rounding^)? " + _TAIL
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         mode = self.rounding.value

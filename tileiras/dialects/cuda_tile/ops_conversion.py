@@ -57,6 +57,8 @@ class BitcastOp(_Conversion):
     source = operand(NumberTile, "the input")
     result = result(NumberTile, "its bits, read as another type")
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         source, target = self.source.type, self.result.type
         widths = bit_width(source.element_type), bit_width(target.element_type)
@@ -108,6 +110,8 @@ class ExtIOp(_NumberConversion):
     to = result(Int4Tile, "the wider integers")
     assembly_format = "$from custom<Signedness>($signedness) attr-dict " + _FROM
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.to.type.element_type.width <= self.source.type.element_type.width:
             raise VerifyError("extending to smaller or identical integer")
@@ -125,6 +129,8 @@ class TruncIOp(_NumberConversion):
     )
     to = result(Int4Tile, "the narrower integers")
     assembly_format = "$from (`overflow` `` $overflow^)? attr-dict " + _FROM
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         if self.to.type.element_type.width >= self.source.type.element_type.width:
@@ -145,6 +151,8 @@ class IToFOp(_NumberConversion):
         "$from custom<Signedness>($signedness) custom<IEEERoundingMode>($rounding_mode) attr-dict " + _FROM
     )
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.to.type.element_type is f8E8M0FNU:
             raise VerifyError(
@@ -164,6 +172,8 @@ class FToFOp(_NumberConversion):
     rounding_mode = attribute(RoundingModeAttr, ROUNDING, default=RoundingModeAttr("nearest_even"))
     to = result(FloatTile, "the converted numbers")
     assembly_format = "$from custom<IEEERoundingMode>($rounding_mode) attr-dict " + _FROM
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         if self.source.type is self.to.type:
@@ -226,6 +236,8 @@ class FToIOp(_NumberConversion):
         "$from custom<Signedness>($signedness) custom<IntegerRoundingMode>($rounding_mode)"
         " (`saturating` $saturating^)? attr-dict " + _FROM
     )
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         if self.rounding_mode.value != "nearest_int_to_zero":

@@ -65,6 +65,8 @@ class ConstantOp(TileOp):
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         return [attributes["value"].type]
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.value.type is not self.result.type:
             raise VerifyError("failed to verify that all of {value, result} have same type")
@@ -131,6 +133,8 @@ class IotaOp(TileOp):
     result = result(IntTile, "the numbers")
     assembly_format = "attr-dict `:` custom<CudaTileType>(type($result))"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         type = self.result.type
         if type.rank != 1:
@@ -153,6 +157,8 @@ class ReshapeOp(TileOp):
     result = result(TileType, "the same elements")
     assembly_format = "$source " + _SOURCE
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.source.type.num_elements != self.result.type.num_elements:
             raise VerifyError("expected source tile and result tile to have the same number of elements")
@@ -171,6 +177,8 @@ class BroadcastOp(TileOp):
     source = operand(TileType, "the input")
     result = result(TileType, "the repeated elements")
     assembly_format = "$source " + _SOURCE
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         source, target = self.source.type.shape, self.result.type.shape
@@ -200,6 +208,8 @@ class PermuteOp(TileOp):
     def infer_result_types(cls, operands: Sequence[Any], attributes: dict[str, Attribute]) -> list[Any]:
         source = operands[0].type
         return [source.with_shape(source.shape[dim] for dim in attributes["permutation"])]
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         source, target, permutation = self.source.type.shape, self.result.type.shape, self.permutation.elements
@@ -343,6 +353,8 @@ class SelectOp(TileOp):
         "$cond `,` $val_if_true `,` $val_if_false attr-dict `:` custom<CudaTileType>(type($cond)) `,`"
         " custom<CudaTileType>(type($result))"
     )
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         if element_type_of(self.result.type) is f4E2M1FN:

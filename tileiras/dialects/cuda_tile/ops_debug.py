@@ -39,6 +39,8 @@ class AssumeOp(TileOp):
     result = result(any_type, "the same value")
     assembly_format = "custom<AssumePredicate>($predicate) `,` $value attr-dict `:` custom<CudaTileType>(type($value))"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         self.predicate.verify_assume(self)
 

@@ -39,6 +39,8 @@ class LLVMOp(Operation):
 
     __slots__ = ()
 
+    verifies_locally = True
+
     # `overflow<nsw, nuw>`, nothing without the attribute.
     @classmethod
     def parse_OverflowFlags(cls, parser: Parser) -> Any:

@@ -228,6 +228,7 @@ class ReturnOp(LLVMOp):
     traits = (ReturnLike, HasParent("llvm.func"))
     arg = optional_operand(llvm_type)
     assembly_format = "attr-dict ($arg^ `:` type($arg))?"
+    verifies_locally = False
 
     def verify_op(self) -> None:
         function = self.parent_op

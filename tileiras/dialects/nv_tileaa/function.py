@@ -190,6 +190,8 @@ class AssumeOp(Operation):
     result = result()
     assembly_format = "$predicate `,` $operand attr-dict `:` type($result)"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if not isinstance(self.predicate, (BoundedAttr, DivByAttr, SameElementsAttr)):
             raise VerifyError(f"expects div_by, bounded or same_elements, got {self.predicate}")

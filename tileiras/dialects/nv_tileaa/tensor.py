@@ -48,6 +48,8 @@ class SplatOp(Operation):
     result = result(TensorType)
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.result.type.element_type is not self.operand.type:
             raise VerifyError(f"expects elements of type {self.operand.type}, but got {self.result.type.element_type}")
@@ -69,6 +71,8 @@ class UnsplatOp(Operation):
     result = result()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         if self.operand.type.num_elements != 1:
             raise VerifyError(f"expects a tensor of one element, but got {self.operand.type}")
@@ -83,6 +87,8 @@ class MakeRangeOp(Operation):
     result = result(TensorType)
     assembly_format = "attr-dict `:` type($result)"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         type = self.result.type
         if type.rank != 1 or not isinstance(type.element_type, IntegerType):
@@ -95,6 +101,8 @@ class _Shape(Operation):
     result = result(TensorType)
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
+
+    verifies_locally = True
 
     def verify_op(self) -> None:
         _expect_elements(self.operand.type, self.result.type)

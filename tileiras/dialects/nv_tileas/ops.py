@@ -373,6 +373,8 @@ class ConvertLayoutOp(Operation):
     result = result(TensorType)
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
+    verifies_locally = True
+
     def verify_op(self) -> None:
         source, target = self.operand.type, self.result.type
         if source.element_type is not target.element_type:
