@@ -33,8 +33,7 @@ class MarkShortLoops(FunctionPass):
         # Elsewhere loads go through registers, which are counted only when they run ahead.
         if not loops or find_copy_atom(gpu, "global", "shared", asynchronous=True) is None:
             return
-        from tileiras.resources.registers import is_short
+        from tileiras.resources.registers import short_loops
 
-        for loop in loops:
-            if is_short(loop, func):
-                loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()
+        for loop in short_loops(func):
+            loop.attributes[tileas.SHORT_OF_REGISTERS] = UnitAttr()

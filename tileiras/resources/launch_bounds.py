@@ -61,7 +61,7 @@ def least_ctas(func: aa.FuncOp) -> int | None:
     if _elements(func) <= of_two * threads:
         return None
     # Several modules, for kernels with large tiles only.
-    from .registers import loop_registers, tile_registers, words
+    from .registers import LiveRegisters
     from .shared_memory import takes_rounds
 
     # Accumulators of dots stay in registers, whereas ptxas rematerializes some of what goes into other tiles.
@@ -70,12 +70,13 @@ def least_ctas(func: aa.FuncOp) -> int | None:
         for op in func.walk()
         if isinstance(op, scf.ForOp) and any(isinstance(inner, tileas.DOTS) for inner in op.walk())
     )
-    tiles = tile_registers(func)
-    if tiles > of_two * 9 // 8 or any(loop_registers(loop) > of_two for loop in loops):
+    live = LiveRegisters()
+    tiles = live.of_block(func.body.blocks[0])
+    if tiles > of_two * 9 // 8 or any(live.of_loop(loop) > of_two for loop in loops):
         return 1
     # An operand that goes through shared memory in rounds is all in registers before the dot reads it.
     in_rounds = (op.result for op in func.walk() if isinstance(op, tileas.ConvertLayoutOp) and takes_rounds(op))
-    needed = max(tiles, max(map(words, in_rounds), default=0))
+    needed = max(tiles, max(map(live.words, in_rounds), default=0))
     return 1 if needed + RESERVE > most else None
 
 

@@ -5,7 +5,7 @@ What ptxas is likely to take altogether, to choose by, is `expected_registers`. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tileiras.analysis.copied_loads import LOADS, copied_vector
@@ -33,45 +33,100 @@ def words(value: Value) -> int:
     return fragment_words(value)
 
 
+class LiveRegisters:
+    """Registers that the tiles of blocks take at a time; what is found of a value or an operation is kept, for as long
+    as nobody changes the function."""
+
+    __slots__ = ("_count", "_words", "_held", "_inside")
+
+    def __init__(self, count: Callable[[Value], int] = words) -> None:
+        """`count(value)` is what one value takes."""
+        self._count = count
+        self._words: dict[Value, int] = {}
+        self._held: dict[Value, int] = {}
+        self._inside: dict[Operation, dict[Value, None]] = {}
+
+    def words(self, value: Value) -> int:
+        """What a value takes where all of it is there at once."""
+        found = self._words.get(value)
+        if found is None:
+            found = self._words[value] = self._count(value)
+        return found
+
+    def held(self, value: Value) -> int:
+        """What a value takes from its operation to its last use."""
+        found = self._held.get(value)
+        if found is None:
+            found = self.words(value)
+            if found and is_read_in_steps(value):
+                found = 0
+            self._held[value] = found
+        return found
+
+    def used_inside(self, op: Operation) -> dict[Value, None]:
+        """The values that the operations in an operation's regions use."""
+        found = self._inside.get(op)
+        if found is None:
+            found = self._inside[op] = {}
+            for region in op.regions:
+                for inner in region.operations:
+                    found.update(dict.fromkeys(inner.operands))
+                    if inner.regions:
+                        found.update(self.used_inside(inner))
+        return found
+
+    def of_block(self, block: Block) -> int:
+        """Most registers that the tiles of a block take at a time, those of the blocks in it included."""
+        last: dict[Value, Operation] = {}
+        for op in block.operations:
+            last.update(dict.fromkeys(op.operands, op))
+            if op.regions:
+                last.update(dict.fromkeys(self.used_inside(op), op))
+        ending: dict[Operation, list[Value]] = {}
+        for value, op in last.items():
+            if value.parent_block is block and self.words(value):
+                ending.setdefault(op, []).append(value)
+        most = live = sum(self.words(v) for v in block.arguments if v in last)
+        for op in block.operations:
+            gone = ending.get(op, ())
+            if op.regions and isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
+                nested = max((self.of_block(b) for region in op.regions for b in region.blocks), default=0)
+                inside = self.used_inside(op)
+                handed_over = sum(self.words(v) for v in gone if v not in inside)
+                most = max(most, live - handed_over + nested)
+            for value in gone:
+                live -= self.held(value)
+            for value in op.results:
+                live += self.held(value)
+            if live > most:
+                most = live
+        return most
+
+    def of_loop(self, loop: scf.ForOp) -> int:
+        """Most registers that tiles take at a time while a loop runs, those included that wait for its end."""
+        own = set(_blocks(loop))
+        through = (v for v in self.used_inside(loop) if v.parent_block not in own)
+        return sum(map(self.words, through)) + self.of_block(loop.body.block)
+
+
 def loop_registers(loop: scf.ForOp) -> int:
     """Most registers that tiles take at a time while the loop runs, those included that wait for its end."""
-    inside = {id(op) for op in loop.walk()}
-    used = (v for op in loop.body.block.operations for inner in op.walk() for v in inner.operands)
-    through = {v for v in used if _from_outside(v, inside)}
-    return sum(map(words, through)) + _most_live(loop.body.block)
+    return LiveRegisters().of_loop(loop)
 
 
 def tile_registers(func: aa.FuncOp) -> int:
     """Most registers of a thread that the tiles of a kernel take at a time."""
-    return _most_live(func.body.blocks[0])
+    return LiveRegisters().of_block(func.body.blocks[0])
 
 
-def _from_outside(value: Value, inside: set[int]) -> bool:
-    owner = value.owner
-    op = owner.parent_op if isinstance(owner, Block) else owner
-    return id(op) not in inside
-
-
-def _most_live(block: Block, words: Callable[[Value], int] = words) -> int:
-    """Most registers that tiles of a block take at a time; `words(value)` those of one."""
-    last: dict[Value, Operation] = {}
-    for op in block.operations:
-        for inner in op.walk():
-            for value in inner.operands:
-                last[value] = op
-    live = sum(words(v) for v in block.arguments if v in last)
-    most = live
-    for op in block.operations:
-        ending = {v for inner in op.walk() for v in inner.operands if last[v] is op and v.parent_block is block}
-        nested = max((_most_live(b, words) for region in op.regions for b in region.blocks), default=0)
-        if isinstance(op, (scf.ForOp, scf.IfOp, scf.WhileOp)):
-            inside = {v for inner in op.walk() if inner is not op for v in inner.operands}
-            handed_over = sum(words(v) for v in ending if v not in inside)
-            most = max(most, live - handed_over + nested)
-        live -= sum(0 if is_read_in_steps(v) else words(v) for v in ending)
-        live += sum(0 if is_read_in_steps(v) else words(v) for v in op.results)
-        most = max(most, live)
-    return most
+def _blocks(op: Operation) -> Iterator[Block]:
+    """The blocks in an operation, and in those in it."""
+    for region in op.regions:
+        for block in region.blocks:
+            yield block
+            for inner in block.operations:
+                if inner.regions:
+                    yield from _blocks(inner)
 
 
 def _available(func: aa.FuncOp) -> int:
@@ -96,7 +151,7 @@ def lower_occupancy(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | 
             return words(value)
         return 0 if _goes_to_dots(source) else words(value)
 
-    needed = _most_live(func.body.blocks[0], held) + LEAST_RESERVE
+    needed = LiveRegisters(held).of_block(func.body.blocks[0]) + LEAST_RESERVE
     ctas = asked
     while ctas > 1 and registers_per_thread(threads, ctas) < needed:
         ctas -= 1
@@ -128,7 +183,7 @@ def lacks(func: aa.FuncOp, more: int) -> bool:
 
 def lacks_registers(func: aa.FuncOp) -> bool:
     """Whether the tiles of a kernel may take more registers at a time than a thread has."""
-    return _most_live(func.body.blocks[0], _apart) > _available(func)
+    return LiveRegisters(_apart).of_block(func.body.blocks[0]) > _available(func)
 
 
 def _apart(value: Value) -> int:
@@ -138,20 +193,28 @@ def _apart(value: Value) -> int:
     return layout_of(value.type).registers if apart else taken
 
 
-def exceeds(loop: scf.ForOp, func: aa.FuncOp) -> int:
+def exceeds(loop: scf.ForOp, func: aa.FuncOp, live: LiveRegisters | None = None) -> int:
     """By how many registers a loop is above what a thread has; negative when some are left."""
-    return loop_registers(loop) - _available(func)
+    return (live or LiveRegisters()).of_loop(loop) - _available(func)
 
 
-def is_short(loop: scf.ForOp, func: aa.FuncOp) -> bool:
-    """Whether registers are too few for what could be kept through a loop beside its tiles: parts of addresses and
-    conditions of its loads.  Where an inner loop has too few, there are none for what an outer one could keep."""
-    own = list(loop.body.block.operations)
-    if any(is_short(op, func) for op in own if isinstance(op, scf.ForOp)):
-        return True
-    kept = sum(map(_unchanging, own))
-    beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.DOTS)), default=0)
-    return loop_registers(loop) + kept + beside > _available(func)
+def short_loops(func: aa.FuncOp) -> list[scf.ForOp]:
+    """The loops with too few registers for what could be kept through them beside their tiles: parts of addresses and
+    conditions of their loads.  Where an inner loop has too few, there are none for what an outer one could keep."""
+    live, available = LiveRegisters(), _available(func)
+    short: set[Operation | None] = set()
+    loops = [op for op in func.walk() if isinstance(op, scf.ForOp)]
+    for loop in reversed(loops):  # inner ones first
+        if loop not in short:
+            own = list(loop.body.block.operations)
+            kept = sum(map(_unchanging, own))
+            beside = max((_beside_tiles(op) for op in own if isinstance(op, tileas.DOTS)), default=0)
+            if live.of_loop(loop) + kept + beside <= available:
+                continue
+        short.add(loop)
+        if isinstance(loop.parent_op, scf.ForOp):
+            short.add(loop.parent_op)
+    return [loop for loop in loops if loop in short]
 
 
 def _unchanging(op: Operation) -> int:

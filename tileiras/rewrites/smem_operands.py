@@ -22,7 +22,7 @@ from tileiras.ir import Block, Builder, IntegerAttr, Operation, Value, i32
 from tileiras.layout import LinearLayout
 from tileiras.layout.encoding import layout_of, with_layout
 from tileiras.named_tuple import NamedTuple
-from tileiras.resources.registers import exceeds, lacks, words
+from tileiras.resources.registers import LiveRegisters, exceeds, lacks, words
 from tileiras.resources.shared_memory import (
     buffer_bytes,
     ring_bytes,
@@ -52,7 +52,8 @@ def keep_loop_invariant(func: aa.FuncOp, target: Target, engine: DiagnosticEngin
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     if atom is None:
         return
-    short = {op: None for op in func.walk() if isinstance(op, scf.ForOp) and exceeds(op, func) > 0}
+    live = LiveRegisters()
+    short = {op: None for op in func.walk() if isinstance(op, scf.ForOp) and exceeds(op, func, live) > 0}
     if not short:
         return
     left = shared_budget(func, target) // 2
