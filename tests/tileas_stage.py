@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.codegen import admission, llvm_pipeline
+from tileiras.codegen import admission, kernel_metadata, llvm_pipeline
+from tileiras.codegen import ptx as ptx_text
 from tileiras.codegen.target_machine import processor
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.ir import Operation, parse_module, print_op, verify
@@ -60,7 +61,17 @@ def llvm_text(text: str, gpu: str = "sm_90") -> str:
 
 def ptx(text: str, gpu: str = "sm_90", **options: Any) -> str:
     """PTX for a module whose functions need no libdevice."""
+    return _assembled(translate_module(lower(text, gpu, **options), gpu), gpu)
+
+
+def described(text: str, gpu: str = "sm_90", **options: Any) -> tuple[str, dict[str, Any]]:
+    """The same, and the content of its NAME.json."""
     ir = translate_module(lower(text, gpu, **options), gpu)
+    code = _assembled(ir, gpu)
+    return code, kernel_metadata.describe(ptx_text.parse(code), kernel_metadata.from_ir(ir))
+
+
+def _assembled(ir: str, gpu: str) -> str:
     needs = admission.check(ir, processor(gpu))
     row = processor(gpu if gpu[-1] in "af" else gpu + needs.letter)
     return llvm_pipeline.compile_to_ptx(ir, row, opt_level=3, required_ptx=needs.ptx).text

@@ -28,6 +28,12 @@ def ptx(text: str, gpu: str = "sm_90") -> str:
     return tileas_stage.ptx(text, gpu)
 
 
+def described(text: str, gpu: str = "sm_90") -> tuple[str, dict[str, Any]]:
+    """PTX, and what a launch is told besides."""
+    verify(text, gpu)
+    return tileas_stage.described(text, gpu)
+
+
 def values(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-50, 50, 64 * TILE).astype(np.float32)
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.agents.running import SEEDS, check, ptx, run, sites, survives
+from tests.agents.running import SEEDS, check, described, ptx, run, sites, survives
 from tests.kernels import agents as kernels
 from tileiras.sim import EmulationError, emulate
 from tileiras.targets import target
@@ -250,10 +250,11 @@ def test_a_dot_reads_its_operands_from_a_stage(kind, released_first, assemble):
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("kind", ["cp_async", "st_shared"])
+@pytest.mark.parametrize("kind", ["cp_async", "st_shared", "tma"])
 def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
-    """Behind a fence between the proxies, which whoever sees the stage written runs; ptxas serialises no product."""
-    code = ptx(kernels.warpgroup_matmul(kind, 2, groups))
+    """Behind a fence between the proxies, which whoever sees the stage written runs, unless boxes of tensors fill it;
+    ptxas serialises no product."""
+    code, metadata = described(kernels.warpgroup_matmul(kind, 2, groups))
     assert not assemble(code, "sm_90").spill_stores
     random = np.random.default_rng(0)
     a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 256), (256, 16)))
@@ -261,7 +262,8 @@ def test_warpgroups_multiply_what_lies_in_a_stage(kind, groups, assemble):
 
     def judge(code, seed):
         results = [np.zeros((64, 16), np.float32) for _ in range(2)]
-        assert emulate(code, "k", 1, [a.copy(), b.copy(), *results, 3], seed=seed).searched_races
+        arguments = [a.copy(), b.copy(), *results, 3]
+        assert emulate(code, "k", 1, arguments, metadata, seed=seed).searched_races
         for result in results[:groups]:
             np.testing.assert_array_equal(result, expected)
 

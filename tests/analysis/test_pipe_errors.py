@@ -11,6 +11,7 @@ from tileiras.diagnostics import CompileError
 
 COPY = kernels.copy_kernel("cp_async", "ld_shared", 2, "sm_90")
 STORED = kernels.copy_kernel("st_shared", "ld_shared", 2, "sm_90")
+BOXES = kernels.warpgroup_matmul("tma", 2)
 BULK = kernels.copy_kernel("bulk_load", "ld_shared", 2, "sm_90")
 OTHER = f"%p1, %c1 = {PIPE}.create_pipeline stages 2\n    {PIPE}.agent_switch"
 
@@ -35,6 +36,13 @@ WRONG = {
         "consumer_read' op is of kind 'ld_shared', on a pipe of 'bulk_store'"),
     "bulk copies are missing": (swapped(BULK, "nv_tileas.async.bulk_load", "// "),
         "expects one bulk copy into the stage for each of 1 buffers, whose bytes the consumer waits for, but got 0"),
+    "boxes that the stage does not have": (BOXES.replace("box = [64, 16], order = [1, 0], swizzle = 32",
+        "box = [64, 16], order = [1, 0], swizzle = 128"),
+        r"tma_load.* expects a descriptor of box = .64, 16., order = .1, 0., swizzle = 32 for tensor<64x16xf16"),
+    "boxes of another buffer": (swapped(BOXES, "into %q buffer = 1", "into %q buffer = 0"),
+        "tma_load' op expects a tile like tensor<64x64xf16|expects one bulk copy"),
+    "boxes before the stage is acquired": (swapped(BOXES, "into %q buffer = 1", "into %p buffer = 1"),
+        "writes to a stage that it has not acquired|expects one bulk copy"),
     "no such buffer": (swapped(STORED, "producer_write %x into %q", "producer_write %x into %q buffer = 1"),
         "producer_write' op names buffer 1, on a pipe of 1"),
     "an iterator of the other end": (swapped(STORED, "create_iterator %p : !nv_tileas.producer_token",

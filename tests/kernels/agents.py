@@ -536,7 +536,16 @@ def warpgroup_matmul(kind: str, stages: int, groups: int = 1) -> str:
     ring = {name: f"!nv_tileas.buffer<{stages}, {tile[name]}>" for name in "ab"}
     held = {"a": "tensor<64x64xf16, #rows>", "b": "tensor<64x16xf16, #columns>"}
 
+    desc = {"a": f"!nv_tileas.tma_desc<{view['a']}, box = [64, 64], order = [1, 0], swizzle = 128>",
+            "b": f"!nv_tileas.tma_desc<{view['b']}, box = [64, 16], order = [1, 0], swizzle = 32>"}  # fmt: skip
+
+    def descriptor(name: str) -> str:
+        return f"%d{name} = nv_tileas.make_tma_desc %v{name} : {view[name]} -> {desc[name]}" if kind == "tma" else ""
+
     def load(name: str, number: int, layout: str) -> str:
+        if kind == "tma":
+            coords = f"{desc[name]}, (i32, i32)"
+            return f"nv_tileas.async.tma_load %d{name}[{place[name]}] into %q buffer = {number} : {coords}"
         if kind == "cp_async":
             atom = f"atom = #nv_tileas.copy_atom<cp_async, 8>, layout = {layout}"
             return (
@@ -574,6 +583,7 @@ def warpgroup_matmul(kind: str, stages: int, groups: int = 1) -> str:
       {PIPE}.yield
     }}"""
 
+    producer = "bulk_load" if kind == "tma" else kind
     regions = ", ".join(consumer(out) for out in ("%vc", "%vd")[:groups])
     counts, ones = ", ".join(["4"] * groups + ["1"]), ", ".join(["1"] * (groups + 1))
     return f"""
@@ -602,9 +612,11 @@ module {{
     %vb = nv_tileas.block_tile %mb : {view["b"]}
     %vc = nv_tileas.block_tile %mc : {view["c"]}
     %vd = nv_tileas.block_tile %md : {view["c"]}
+    {descriptor("a")}
+    {descriptor("b")}
     %ra = nv_tileas.alloc_tensor : {ring["a"]}
     %rb = nv_tileas.alloc_tensor : {ring["b"]}
-    %p, %c = {PIPE}.create_pipeline %ra, %rb stages {stages} producer = {kind} consumer = wgmma
+    %p, %c = {PIPE}.create_pipeline %ra, %rb stages {stages} producer = {producer} consumer = wgmma
       : {ring["a"]}, {ring["b"]}
     {PIPE}.agent_switch num_agents_per_group = [{ones}] num_warps = [{counts}] {regions}, {{
       %i0 = {PIPE}.create_iterator %p : !nv_tileas.producer_token

@@ -31,9 +31,12 @@ from tileiras.dialects.nv_tileas.pipes import (
     ProducerTokenType,
     ProducerWriteOp,
     StageAccess,
+    TmaLoadOp,
 )
-from tileiras.ir import Operation, Region, TensorType, Terminator, Value
-from tileiras.layout.encoding import is_in_shared
+from tileiras.dialects.nv_tileas.tensor_maps import TmaDescType
+from tileiras.ir import Operation, Region, TensorType, Terminator, Type, Value
+from tileiras.layout.encoding import is_in_shared, layout_of
+from tileiras.layout.tensor_box import tensor_boxes
 from tileiras.requirements import spelled
 from tileiras.targets import Target
 from tileiras.targets.pipe_protocol import MOST_TRANSACTION_BYTES, PIPE_PROTOCOLS, PipeProtocol
@@ -44,7 +47,8 @@ Finding = tuple[Operation, str]
 FILLS = (ProducerAcquireOp, ProduceOneOp)
 DRAINS = (ConsumerWaitOp, ConsumeOneOp)
 ON_TOKENS = (
-    *FILLS, *DRAINS, ProducerCommitOp, ConsumerReleaseOp, ProducerWriteOp, ConsumerReadOp, BulkLoadOp, BulkStoreOp,
+    *FILLS, *DRAINS, ProducerCommitOp, ConsumerReleaseOp, ProducerWriteOp, ConsumerReadOp, BulkLoadOp, TmaLoadOp,
+    BulkStoreOp,
 )  # fmt: skip
 
 _WRITES = (tileas.StoreTensorOp, tileas.AsyncTiledLoadOp, tileas.AsyncLoadOp)
@@ -203,7 +207,7 @@ def _kind_errors(pipe: CreatePipelineOp, operations: list[Any], gpu: Target) -> 
             yield op, _other_kind(kind, wanted)
         if isinstance(op, ProducerAcquireOp) and protocol.counts_bytes:
             loads = [user.buffer.value if user.buffer is not None else 0 for user in op.result.users
-                     if isinstance(user, BulkLoadOp)]  # fmt: skip
+                     if isinstance(user, (BulkLoadOp, TmaLoadOp))]  # fmt: skip
             if sorted(loads) != list(range(len(pipe.buffers))):
                 yield op, (
                     f"expects one bulk copy into the stage for each of {len(pipe.buffers)} buffers, whose bytes the "
@@ -236,6 +240,7 @@ _ON_STAGE: dict[type[Operation], tuple[type[Operation] | None, str]] = {
     ProducerCommitOp: (ProducerAcquireOp, "commits a stage that it has not acquired"),
     ProducerWriteOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
     BulkLoadOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
+    TmaLoadOp: (ProducerAcquireOp, "writes to a stage that it has not acquired"),
     ConsumerReleaseOp: (ConsumerWaitOp, "releases a stage that it has not waited for"),
     ConsumerReadOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
     BulkStoreOp: (ConsumerWaitOp, "reads a stage that it has not waited for"),
@@ -306,11 +311,15 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
         if len(types) != len(pipe.buffers):
             return f"has {len(types)} tiles, on a pipe of {len(pipe.buffers)} buffers"
         pairs = list(zip(types, pipe.buffers))
-    elif isinstance(op, (ProducerWriteOp, ConsumerReadOp, BulkLoadOp, BulkStoreOp)):
+    elif isinstance(op, (ProducerWriteOp, ConsumerReadOp, BulkLoadOp, TmaLoadOp, BulkStoreOp)):
         number = 0 if op.buffer is None else op.buffer.value
         if not 0 <= number < len(pipe.buffers):
             return f"names buffer {number}, on a pipe of {len(pipe.buffers)}"
-        pairs = [(_moved(op).type, pipe.buffers[number])]
+        if isinstance(op, TmaLoadOp):
+            wrong = boxes_error(op.desc.type, pipe.buffers[number].type.tile)
+            if wrong:
+                return wrong
+        pairs = [(_moved(op), pipe.buffers[number])]
     else:
         return ""
     for type, buffer in pairs:
@@ -322,10 +331,26 @@ def _tile_error(op: OnToken, pipe: CreatePipelineOp) -> str:
     return ""
 
 
-def _moved(op: OnBuffer) -> Value:
+def _moved(op: OnBuffer) -> Type:
     if isinstance(op, ProducerWriteOp):
-        return op.tensor
-    return op.result if isinstance(op, ConsumerReadOp) else op.view
+        return op.tensor.type
+    if isinstance(op, TmaLoadOp):
+        return op.desc.type.view
+    return op.result.type if isinstance(op, ConsumerReadOp) else op.view.type
+
+
+def boxes_error(desc: TmaDescType, tile: TensorType) -> str:
+    """Whether the boxes of a descriptor make up a tile in its layout of shared memory."""
+    view = desc.view
+    if (view.shape, view.element_type) != (tile.shape, tile.element_type):
+        return f"expects a tile like {tile}, got {view}"
+    found = tensor_boxes(layout_of(tile), desc.order[0], tile.element_type.width)
+    if found is None:
+        return f"has no boxes that lie as {tile} does"
+    if (found.box, found.order, found.swizzle) != (desc.box, desc.order, desc.swizzle):
+        boxes = f"box = {list(found.box)}, order = {list(found.order)}, swizzle = {found.swizzle}"
+        return f"expects a descriptor of {boxes} for {tile}, got {desc}"
+    return ""
 
 
 def _outside_error(op: StageAccess, uses: PipeUses) -> str:

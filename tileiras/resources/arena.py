@@ -258,10 +258,12 @@ def _set_areas(op: Operation, areas: list[ScratchAttr]) -> None:
 
 
 def _alignment(op: tileas.AllocTensorOp | tileas.AllocaOp) -> int:
-    """Of a buffer: warpgroup instructions find the rows of a swizzle by bits of the address."""
+    """Of a buffer: warpgroup instructions and copies of boxes find the rows of a swizzle by bits of the address."""
     if isinstance(op, tileas.AllocTensorOp):
         for user in op.result.users:
             if isinstance(user, tileas.CopyOp) and is_in_shared(user.result.type):
+                return ARENA_ALIGNMENT
+            if user.name == CREATE_PIPELINE and user.kinds[0] == "bulk_load":
                 return ARENA_ALIGNMENT
     return AREA_ALIGNMENT
 

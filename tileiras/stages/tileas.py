@@ -22,6 +22,7 @@ from tileiras.passes.tileas_assign_dot_layouts import AssignDotLayouts
 from tileiras.passes.tileas_assign_launch_bounds import AssignLaunchBounds
 from tileiras.passes.tileas_assign_load_store_layouts import AssignLoadStoreLayouts
 from tileiras.passes.tileas_assign_num_warps import AssignNumWarps
+from tileiras.passes.tileas_attach_tma_desc_args import AttachTmaDescArgs
 from tileiras.passes.tileas_generate_schedule import GenerateSchedule
 from tileiras.passes.tileas_insert_barriers import InsertBarriers
 from tileiras.passes.tileas_legalize_fma_dot import LegalizeFmaDot
@@ -93,6 +94,7 @@ DECISIONS: tuple[Decision, ...] = (
     Decision(CommonSubexpressionElimination, "each copy has its addresses", {}, True, True, GenerateSchedule.name),
     Decision(RollMmaDot, "reads the operands that the rows above left in buffers; takes no memory", optional=True),
     Decision(LegalizeFmaDot, "reads operands slice by slice from the buffers that the rows above made", optional=True),
+    Decision(AttachTmaDescArgs, "behind all that makes descriptors; before the function's arguments are counted"),
     # What stands where, once operations are what they will be.
     Decision(MaterializeConvertLayout, "loads between conversions are under way before their barrier", optional=True),
     Decision(OptimizeAllocTensor, "behind all that makes a buffer, or a conversion that needs scratch memory"),

@@ -48,6 +48,7 @@ from .ops import (
     SCRATCH,
     SHARED_MEMORY,
     SHORT_OF_REGISTERS,
+    TENSOR_MAPS,
     VIEW_LIKE,
     Access,
     AddFOp,
@@ -130,6 +131,7 @@ _LAZY = {
     "GetStageOp": "pipes",
     "InFlightType": "async_dots",
     "IncIterOp": "pipes",
+    "MakeTmaDescOp": "tensor_maps",
     "PipelineIteratorType": "pipes",
     "ProduceOneOp": "pipes",
     "ProducerAcquireOp": "pipes",
@@ -137,6 +139,8 @@ _LAZY = {
     "ProducerKindAttr": "pipes",
     "ProducerTokenType": "pipes",
     "ProducerWriteOp": "pipes",
+    "TmaDescType": "tensor_maps",
+    "TmaLoadOp": "pipes",
     "ToAsyncOp": "async_dots",
 }
 """What few kernels have, and its file: loaded when one of them is used."""
@@ -169,6 +173,7 @@ __all__ = [
     "SHARED_MEMORY",
     "SERIAL",
     "SHORT_OF_REGISTERS",
+    "TENSOR_MAPS",
     "block_warps",
     "cut_axis",
     "number_of",

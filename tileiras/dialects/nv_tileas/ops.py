@@ -73,6 +73,10 @@ memory, `#nv_tileas.scratch`, that it uses one after the other."""
 SHARED_MEMORY = "nv_tileas.shared_memory"
 """Discardable attribute of a function: the bytes of shared memory that its buffers and scratch areas take."""
 
+TENSOR_MAPS = "nv_tileas.tensor_maps"
+"""Discardable attribute of a function: how the host fills each of its last arguments, which are descriptors of tensors
+(`make_tma_desc`), as texts in the words of `codegen/tensor_map.py`."""
+
 NAMED_BARRIERS = "nv_tileas.named_barriers"
 """Discardable attribute of a function: how many barriers it uses, those from 0 on."""
 

@@ -54,6 +54,7 @@ from tileiras.ir import (
 from .agents import PREFIX, YieldOp
 from .attributes import LinearLayoutAttr
 from .buffers import AsyncLoadOp, AsyncTiledLoadOp, BufferType, CopyOp, StoreTensorOp
+from .tensor_maps import TmaDescType
 
 _NUMBER = TypedAttribute(IntegerAttr, i32, "32-bit signless integer attribute")
 
@@ -308,6 +309,30 @@ class BulkLoadOp(_BulkCopy):
         self.check_view()
 
 
+class TmaLoadOp(Operation):
+    """Fills the acquired stage of one of the pipe's buffers with a tile of the descriptor's view, box by box.
+
+    The coordinates are those of a tile, as a tiled load has them; of what lies outside of the memref the stage gets the
+    view's padding, zeros without one.  One thread of the agent issues it.  No memory token orders it: what it reads is
+    written before the kernel begins.
+    """
+
+    name = "nv_tileas.async.tma_load"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    desc = operand(TmaDescType)
+    coords = variadic_operand(integer_like)
+    token = operand(ProducerTokenType)
+    buffer = attribute(_NUMBER, optional=True)
+    assembly_format = (
+        "$desc `[` $coords `]` `into` $token (`buffer` `=` $buffer^)? attr-dict"
+        " `:` type($desc) `,` `(` type($coords) `)`"
+    )
+
+    def verify_op(self) -> None:
+        if len(self.coords) != len(self.desc.type.view.shape):
+            raise VerifyError(f"expects {len(self.desc.type.view.shape)} coordinates, but got {len(self.coords)}")
+
+
 class BulkStoreOp(_BulkCopy):
     """Copies a tile in the stage that was waited for to global memory."""
 
@@ -395,12 +420,12 @@ class ConsumeOneOp(_One):
 
 STAGE_ATOMS: dict[type[Operation], str] = {
     StoreTensorOp: "st_shared", ProducerWriteOp: "st_shared", ProduceOneOp: "st_shared",
-    AsyncTiledLoadOp: "cp_async", AsyncLoadOp: "cp_async", BulkLoadOp: "bulk_load",
+    AsyncTiledLoadOp: "cp_async", AsyncLoadOp: "cp_async", BulkLoadOp: "bulk_load", TmaLoadOp: "bulk_load",
     CopyOp: "ld_shared", ConsumerReadOp: "ld_shared", ConsumeOneOp: "ld_shared", BulkStoreOp: "bulk_store",
 }  # fmt: skip
 """How operations fill and drain the stages that they touch: the kind of producer or consumer that they are of."""
 
-OnBuffer = ProducerWriteOp | ConsumerReadOp | BulkLoadOp | BulkStoreOp
+OnBuffer = ProducerWriteOp | ConsumerReadOp | BulkLoadOp | TmaLoadOp | BulkStoreOp
 """Operations on a tile in a stage, which name a buffer of the pipe."""
 
 OnToken = (

@@ -35,6 +35,7 @@ _LAZY = {
     "CpAsyncBulkCommitGroupOp": "bulk_copies",
     "CpAsyncBulkLoadOp": "bulk_copies",
     "CpAsyncBulkStoreOp": "bulk_copies",
+    "CpAsyncBulkTensorLoadOp": "bulk_copies",
     "CpAsyncBulkWaitGroupOp": "bulk_copies",
     "CpAsyncCommitGroupOp": "matrix",
     "CpAsyncOp": "matrix",

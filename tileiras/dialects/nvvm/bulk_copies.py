@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.dialects.llvm.base import pointer
+from tileiras.dialects.llvm.base import llvm_type, pointer
 from tileiras.dialects.llvm.types import LLVMPointerType
-from tileiras.ir import IntegerAttr, MemoryRead, MemoryWrite, UnitAttr, VerifyError, attribute, operand
+from tileiras.ir import (
+    AttrSizedOperandSegments,
+    IntegerAttr,
+    MemoryRead,
+    MemoryWrite,
+    StringAttr,
+    UnitAttr,
+    VerifyError,
+    attribute,
+    i32,
+    operand,
+    variadic_operand,
+)
 
 from .base import Assembly, NVVMOp, intrinsic
 from .intrinsics import PTX80, Intrinsic
 
-GLOBAL, SHARED = 1, 3
+GENERIC, GLOBAL, SHARED = 0, 1, 3
+MOST_DIMENSIONS = 5
+"""Of a tensor map."""
+
+PTX86 = (8, 6)
+"""PTX ISA, "cp.async.bulk.tensor": `.shared::cta` as the destination."""
+
 UNIT = 16
 """Bytes that a copy and its addresses are multiples of."""
 
@@ -60,6 +78,41 @@ class CpAsyncBulkStoreOp(NVVMOp):
         _check(self, dst=GLOBAL, src=SHARED)
         text = f"cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], {self.size.value};"
         return Assembly(text, "l,r,~{memory}", "90", PTX80, side_effects=True)
+
+
+class CpAsyncBulkTensorLoadOp(NVVMOp):
+    """A box of the tensor that a map describes, from global to shared memory; its bytes complete on an mbarrier.
+
+    `instruction` and `syntax` are those of the atom's row; `coordinates` is the box's corner, innermost first.
+    """
+
+    name = "nvvm.cp.async.bulk.tensor.shared.cta.global"
+    traits = (MemoryRead, MemoryWrite, AttrSizedOperandSegments)
+    dst = operand(pointer)
+    map = operand(pointer)
+    mbar = operand(pointer)
+    coordinates = variadic_operand(llvm_type)
+    instruction = attribute(StringAttr)
+    syntax = attribute(StringAttr)
+    assembly_format = "$dst `,` $map `[` $coordinates `]` `,` $mbar attr-dict `:` type(operands)"
+
+    def target(self) -> Assembly:
+        for name, space in (("dst", SHARED), ("map", GENERIC), ("mbar", SHARED)):
+            type = getattr(self, name).type
+            if type is not LLVMPointerType(space):
+                raise VerifyError(f"expects a pointer into address space {space}, got '{type}'")
+        return _tensor_copy(self, "r,l,r", to="$0", map="$1", barrier="$2")
+
+
+def _tensor_copy(op: CpAsyncBulkTensorLoadOp, constraints: str, **operands: str) -> Assembly:
+    """The instruction for a box; coordinates follow the operands that `constraints` are of."""
+    rank, first = len(op.coordinates), constraints.count(",") + 1
+    if not 1 <= rank <= MOST_DIMENSIONS or any(each.type is not i32 for each in op.coordinates):
+        raise VerifyError(f"expects 1 to {MOST_DIMENSIONS} coordinates of type i32")
+    corner = ", ".join(f"${first + number}" for number in range(rank))
+    text = op.syntax.value.format(rank=rank, at=f"{{{corner}}}", **operands)
+    letters = ",".join([constraints, *["r"] * rank, "~{memory}"])
+    return Assembly(f"{op.instruction.value}{text};", letters, "90", PTX86, side_effects=True)
 
 
 class CpAsyncBulkCommitGroupOp(NVVMOp):

@@ -31,7 +31,9 @@ from tileiras.ir import (
     UnitAttr,
     Value,
     VerifyError,
+    i8,
     i32,
+    i64,
 )
 from tileiras.layout import LinearLayout
 from tileiras.layout.arena import ARENA_ALIGNMENT
@@ -50,6 +52,12 @@ SHARED_ARENA = "smem"
 """The one array of dynamic shared memory; its size comes from the launch."""
 
 FAILURE = "failed to convert nv_tileas to llvm"
+
+TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64
+"""CUDA driver API, CUtensorMap; PTX ISA, "Tensor-map"."""
+
+_TENSOR_MAP = "nv_tileas.tma_desc"
+"""By name: few kernels have descriptors."""
 
 _PARAMETERS = (IntegerType, FloatType, aa.PtrType)
 _NO_VALUE = (aa.MemTokenType, aa.MemRefType, aa.TiledViewType)
@@ -123,7 +131,8 @@ class FunctionLowering:
         self.shared_bytes = tileas.number_of(func, tileas.SHARED_MEMORY) or 0
         self.prepared: dict[Operation, Any] = {}
         """Results of operations that were lowered together with an earlier one."""
-        inputs = [self._parameter_type(argument) for argument in func.body.blocks[0].arguments]
+        arguments = func.body.blocks[0].arguments
+        inputs = [self._parameter_type(argument) for argument in arguments]
         attributes: dict[str, Any] = {
             "nvvm.kernel": UnitAttr(),
             "nvvm.reqntid": DenseArrayAttr(i32, (WARP_SIZE * tileas.block_warps(func),)),
@@ -140,7 +149,7 @@ class FunctionLowering:
         self.result = llvm.LLVMFuncOp.define(
             func.sym_name.value,
             inputs,
-            arg_attrs=[{llvm.PARAMETER_TYPE: StringAttr(source_type(t))} for t in func.function_type.inputs],
+            arg_attrs=[self._parameter_attributes(argument) for argument in arguments],
             attributes=attributes,
             location=func.location,
         )
@@ -148,11 +157,32 @@ class FunctionLowering:
         self.emit = Emitter(self.entry, func.location)
 
     def _parameter_type(self, argument: Value) -> Any:
-        """The type of a kernel's parameter, which is a number or an address."""
+        """The type of a kernel's parameter, which is a number, an address, or a tensor map that is passed by value."""
         if isinstance(argument.type, _PARAMETERS):
             return scalar_type(argument.type)
+        if self._map_of(argument) is not None:
+            return llvm.LLVMPointerType(0)
         self.engine.error(self.func.location, f"failed to convert function signature type for: {argument.type}")
         raise CompileError(self.engine.diagnostics, ExitCode.COMPILE_FAILURE)
+
+    def _map_of(self, argument: Value) -> StringAttr | None:
+        """How the host fills an argument that is a tensor map; None for one that it is given."""
+        if argument.type.name != _TENSOR_MAP:
+            return None
+        maps = list(self.func.attributes.get(tileas.TENSOR_MAPS, ()))
+        number = argument.index - len(self.func.function_type.inputs) + len(maps)
+        return maps[number] if number >= 0 else None
+
+    def _parameter_attributes(self, argument: Value) -> dict[str, Any]:
+        fill = self._map_of(argument)
+        if fill is None:
+            return {llvm.PARAMETER_TYPE: StringAttr(source_type(argument.type))}
+        return {
+            "llvm.byval": llvm.LLVMArrayType(TENSOR_MAP_BYTES, i8),
+            "llvm.align": IntegerAttr(TENSOR_MAP_ALIGNMENT, i64),
+            llvm.GRID_CONSTANT: UnitAttr(),
+            llvm.HIDDEN_PARAMETER: fill,
+        }
 
     # -- running ------------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def create_pipeline(op: CreatePipelineOp, args: Sequence[Any], lowering: Functio
     full = protocol.full_count(filler)
     empty = sum(protocol.empty_count(warps) for warps in _warps(uses, op, DRAINS, lowering))
     lowering.pipes[op] = Pipe(base, stages, protocol, op)
-    with elected(lowering, _first_thread(lowering)):
+    with elected(lowering, first_thread(lowering)):
         for count, start in ((full, 0), (empty, BYTES * stages)):
             for stage in range(stages):
                 emit.insert(nvvm.MBarrierInitSharedOp(emit.gep(base, start + BYTES * stage), emit.integer(count)))
@@ -133,7 +133,7 @@ def _parity(iterator: Value, lowering: FunctionLowering) -> Value:
 # ---- waiting and arriving --------------------------------------------------------------------------------------------
 
 
-def _pipe(op: OnToken, lowering: FunctionLowering) -> Pipe:
+def pipe_on(op: OnToken, lowering: FunctionLowering) -> Pipe:
     found = lowering.pipes.get(pipe_of(op.token))
     if found is None:
         raise VerifyError("expects an end of one pipe, which is known here")
@@ -166,7 +166,7 @@ def _by_warps(mbarrier: Value, signal: str, lowering: FunctionLowering) -> None:
         _arrive(mbarrier, lowering)
 
 
-def _first_thread(lowering: FunctionLowering) -> Value | None:
+def first_thread(lowering: FunctionLowering) -> Value | None:
     return lowering.emit.thread_is_elected(*lowering.thread_masks)
 
 
@@ -176,7 +176,7 @@ def _fence(here: str, pipe: Pipe, lowering: FunctionLowering) -> None:
 
 
 def producer_acquire(op: ProducerAcquireOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    pipe = _pipe(op, lowering)
+    pipe = pipe_on(op, lowering)
     return _acquire(pipe, args[1], lowering)
 
 
@@ -189,14 +189,14 @@ def _acquire(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
         _wait_for(pipe.empty(stage, lowering), parity, lowering)
         return stage
     # Only who arrives may wait: nobody else is waited for, and could fall behind by a round.
-    with elected(lowering, _first_thread(lowering)):
+    with elected(lowering, first_thread(lowering)):
         _wait_for(pipe.empty(stage, lowering), parity, lowering)
         emit.insert(nvvm.MBarrierArriveExpectTxOp(pipe.full(stage, lowering), emit.integer(pipe.op.stage_bytes)))
     return stage
 
 
 def producer_commit(op: ProducerCommitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    _commit(_pipe(op, lowering), args[0], lowering)
+    _commit(pipe_on(op, lowering), args[0], lowering)
     return lowering.emit.integer(0)
 
 
@@ -212,19 +212,19 @@ def _commit(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
 
 
 def consumer_wait(op: ConsumerWaitOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    return _wait(_pipe(op, lowering), args[1], lowering)
+    return _wait(pipe_on(op, lowering), args[1], lowering)
 
 
 def _wait(pipe: Pipe, iterator: Value, lowering: FunctionLowering) -> Value:
     stage, parity = _stage(iterator, lowering), _parity(iterator, lowering)
-    with elected(lowering, _first_thread(lowering) if pipe.protocol.empty == "agent" else None):
+    with elected(lowering, first_thread(lowering) if pipe.protocol.empty == "agent" else None):
         _wait_for(pipe.full(stage, lowering), parity, lowering)
         _fence("behind wait", pipe, lowering)
     return stage
 
 
 def consumer_release(op: ConsumerReleaseOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    _release(_pipe(op, lowering), args[0], lowering)
+    _release(pipe_on(op, lowering), args[0], lowering)
     return lowering.emit.integer(0)
 
 
@@ -232,7 +232,7 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
     emit = lowering.emit
     mbarrier = pipe.empty(stage, lowering)
     if pipe.protocol.empty == "agent":
-        with elected(lowering, _first_thread(lowering)):
+        with elected(lowering, first_thread(lowering)):
             emit.insert(nvvm.CpAsyncBulkCommitGroupOp())
             emit.insert(nvvm.CpAsyncBulkWaitGroupOp(group=IntegerAttr(0, i32), read=UnitAttr()))
             _arrive(mbarrier, lowering)
@@ -245,10 +245,10 @@ def _release(pipe: Pipe, stage: Value, lowering: FunctionLowering) -> None:
 
 
 def producer_write(op: ProducerWriteOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    _write(_pipe(op, lowering), _number(op), args[1], op.tensor, lowering)
+    _write(pipe_on(op, lowering), number_of_buffer(op), args[1], op.tensor, lowering)
 
 
-def _number(op: OnBuffer) -> int:
+def number_of_buffer(op: OnBuffer) -> int:
     return 0 if op.buffer is None else op.buffer.value
 
 
@@ -266,7 +266,7 @@ def _write(pipe: Pipe, number: int, stage: Value, tensor: Value, lowering: Funct
 
 
 def consumer_read(op: ConsumerReadOp, args: Sequence[Any], lowering: FunctionLowering) -> Value | list[StagedFragment]:
-    pipe, number = _pipe(op, lowering), _number(op)
+    pipe, number = pipe_on(op, lowering), number_of_buffer(op)
     if reads_steps(op, pipe.op.buffers[number]):
         access, place, element = _access(pipe, number, args[0], op.result.type, lowering)
         return [StagedFragment(access, place, element, lowering)]
@@ -298,8 +298,8 @@ def _checked(make: Callable[[], Any]) -> Any:
 
 
 def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    pipe, stage = _pipe(op, lowering), lowering.value(op.token)
-    with elected(lowering, _first_thread(lowering)):
+    pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
+    with elected(lowering, first_thread(lowering)):
         mbarrier = pipe.full(stage, lowering)
         for run, shared in _runs(op, pipe, stage, lowering):
             size = IntegerAttr(run.bytes, i32)
@@ -307,8 +307,8 @@ def bulk_load(op: BulkLoadOp, args: Sequence[Any], lowering: FunctionLowering) -
 
 
 def bulk_store(op: BulkStoreOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
-    pipe, stage = _pipe(op, lowering), lowering.value(op.token)
-    with elected(lowering, _first_thread(lowering)):
+    pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
+    with elected(lowering, first_thread(lowering)):
         for run, shared in _runs(op, pipe, stage, lowering):
             lowering.emit.insert(nvvm.CpAsyncBulkStoreOp(run.pointer, shared, size=IntegerAttr(run.bytes, i32)))
 
@@ -317,7 +317,7 @@ def _runs(
     op: BulkLoadOp | BulkStoreOp, pipe: Pipe, stage: Value, lowering: FunctionLowering
 ) -> list[tuple[Run, Value]]:
     """The runs of bytes of a tile, each with its place in the stage."""
-    buffer = pipe.op.buffers[_number(op)]
+    buffer = pipe.op.buffers[number_of_buffer(op)]
     place = stage_place(lowering.value(buffer), stage, lowering)
     start = lowering.emit.gep(place.base, place.start)
     return [(run, lowering.emit.gep(start, run.offset)) for run in runs(op, buffer.type.tile, lowering)]
@@ -327,7 +327,7 @@ def _runs(
 
 
 def produce_one(op: ProduceOneOp, args: Sequence[Value], lowering: FunctionLowering) -> Value:
-    pipe = _pipe(op, lowering)
+    pipe = pipe_on(op, lowering)
     stage = _acquire(pipe, args[1], lowering)
     _bind(op, pipe, stage, lowering)
     for number, value in enumerate(_body(op, lowering)):
@@ -337,7 +337,7 @@ def produce_one(op: ProduceOneOp, args: Sequence[Value], lowering: FunctionLower
 
 
 def consume_one(op: ConsumeOneOp, args: Sequence[Value], lowering: FunctionLowering) -> list[Any]:
-    pipe = _pipe(op, lowering)
+    pipe = pipe_on(op, lowering)
     stage = _wait(pipe, args[1], lowering)
     _bind(op, pipe, stage, lowering)
     values = [lowering.values.get(value) for value in _body(op, lowering)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentMismatch, sizes_of
 from ..memory import Memory
-from . import ptx_parser, rounding, rules
+from . import hidden_parameters, ptx_parser, rounding, rules
 from .decoder import decode
 from .errors import EmulationError
 from .program import Program
@@ -85,8 +85,8 @@ def emulate(
     numbers are scalars of the parameter's width, bytes fill a parameter of that many bytes.
 
     ``metadata`` is the content of a NAME.json; it gives what PTX cannot say: parameter types, block and cluster shape
-    where the PTX has no `.reqntid`, dynamic shared memory in bytes.  ``block``, ``cluster`` and ``shared_memory``
-    override both.
+    where the PTX has no `.reqntid`, dynamic shared memory in bytes, and how hidden parameters are filled (tensor maps).
+    ``block``, ``cluster`` and ``shared_memory`` override both.
 
     ``seed`` chooses the order in which warps advance; None runs all warps in lock step, which is the fastest.
     ``step_limit`` bounds the instructions issued, in warps.  ``check_uninitialised``: reading shared memory that
@@ -216,10 +216,12 @@ def _kernel(metadata: Mapping[str, Any] | None, entry: str) -> Mapping[str, Any]
 
 def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, args: Sequence[Any], fill=None) -> bytes:
     """The kernel parameter space."""
-    formal = [parameter for parameter in program.entry.params if not parameter.hidden]
+    described = {parameter["offset"] for parameter in kernel.get("hidden_parameters", ())}
+    offsets = program.parameter_offsets
+    formal = [each for each in program.entry.params if not each.hidden and offsets[each.name] not in described]
     hidden = [parameter for parameter in program.entry.params if parameter.hidden]
-    if hidden and fill is None or kernel.get("hidden_parameters"):
-        raise EmulationError("the entry has hidden parameters, which the emulator does not fill")
+    if hidden and fill is None:
+        raise EmulationError("the entry has hidden parameters, which nobody says how to fill")
     if len(args) != len(formal):
         raise ArgumentMismatch(f"{program.entry.name} takes {len(formal)} arguments, {len(args)} are given")
     types = [parameter.get("type", "") for parameter in kernel.get("parameters", ())]
@@ -233,6 +235,8 @@ def _parameters(program: Program, kernel: Mapping[str, Any], memory: Memory, arg
     for parameter, raw in zip([*formal, *hidden], values, strict=True):
         at = program.parameter_offsets[parameter.name]
         data[at : at + len(raw)] = raw
+    if described:
+        hidden_parameters.fill(kernel, data)
     return bytes(data)
 
 

@@ -1,0 +1,124 @@
+"""Descriptors by which the tensor memory accelerator moves tiles of a view.
+
+    %d = nv_tileas.make_tma_desc %view : !view -> !nv_tileas.tma_desc<!view, box = [128, 64], order = [1, 0],
+      swizzle = 128>
+    nv_tileas.async.tma_load %d[%i, %j] into %token : !nv_tileas.tma_desc<...>, (i32, i32)
+
+`tileas-attach-tma-desc-args` makes of each `make_tma_desc` an argument of the kernel behind those of its source, which
+the host fills; `nv_tileas.tensor_maps` of the function says how, a text for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.ir import FloatType, IntegerType, Operation, Pure, Type, VerifyError, operand, result
+
+if TYPE_CHECKING:
+    from tileiras.ir import Parser, Printer
+
+SWIZZLES = (0, 32, 64, 128)
+_LONGEST, _UNIT, _MOST_DIMENSIONS = 256, 16, 5
+_WIDTHS = (8, 16, 32, 64)
+
+
+class TmaDescType(Type):
+    """How tiles of a view are moved in boxes.
+
+    `box`: extents by dimension of the tile; `order`: these dimensions, innermost of the tensor first; `swizzle`: width
+    in bytes of the rows whose 16-byte units shared memory has exchanged, 0 for none.  What a tile has outside of the
+    memref is filled with the view's padding, zeros without one, and not stored.
+    """
+
+    name = "nv_tileas.tma_desc"
+    parameters = ("view", "box", "order", "swizzle")
+
+    def __new__(
+        cls, view: aa.TiledViewType, box: Iterable[int], order: Iterable[int], swizzle: int = 0
+    ) -> "TmaDescType":
+        return cls.intern((view, tuple(box), tuple(order), swizzle))  # type: ignore[return-value]
+
+    def verify(self) -> None:
+        wrong = view_error(self.view) or self._wrong()
+        if wrong:
+            raise VerifyError(wrong, prefix=False)
+
+    def _wrong(self) -> str:
+        """The first rule of boxes that does not hold, or nothing (CUDA driver API, cuTensorMapEncodeTiled)."""
+        shape, rank = self.view.shape, len(self.view.shape)
+        if sorted(self.order) != list(range(rank)):
+            return f"expected an order of {rank} dimensions, got {list(self.order)}"
+        if self.view.source.strides[self.view.dim_map[self.order[0]]] != 1:
+            return f"expected dimension {self.order[0]}, the innermost, to have stride 1"
+        if len(self.box) != rank or any(b < 1 or b > _LONGEST or n % b for b, n in zip(self.box, shape)):
+            extents = f"1 to {_LONGEST} elements a dimension, parts of {list(shape)}"
+            return f"expected a box of {extents}, got {list(self.box)}"
+        row = self.box[self.order[0]] * self.view.element_type.width // 8
+        if row % _UNIT:
+            return f"expected rows of a multiple of {_UNIT} bytes, got {row}"
+        if self.swizzle not in SWIZZLES:
+            return f"expected a swizzle of 0, 32, 64 or 128 bytes, got {self.swizzle}"
+        if self.swizzle and row > self.swizzle:
+            return f"expected rows no wider than the swizzle, {self.swizzle} bytes, got {row}"
+        return ""
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.write("<")
+        printer.print_type(self.view)
+        printer.write(f", box = {list(self.box)}, order = {list(self.order)}")
+        if self.swizzle:
+            printer.write(f", swizzle = {self.swizzle}")
+        printer.write(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: Parser) -> "TmaDescType":
+        def numbers(name: str) -> list[int]:
+            parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            return parser.parse_comma_separated(parser.parse_integer, "[", "]")
+
+        parser.parse_punctuation("<")
+        view = parser.parse_type()
+        box, order = numbers("box"), numbers("order")
+        swizzle = 0
+        if parser.parse_optional_punctuation(","):
+            parser.parse_keyword("swizzle")
+            parser.parse_punctuation("=")
+            swizzle = parser.parse_integer()
+        parser.parse_punctuation(">")
+        return cls(view, box, order, swizzle)
+
+
+def view_error(view: Type) -> str:
+    """Which rule of tensor maps a view does not keep, or nothing; what only its values say is not looked at."""
+    if not isinstance(view, aa.TiledViewType):
+        return f"expected a tiled view, got {view}"
+    if view.sparse_dim is not None:
+        return "expected a view without a sparse dimension"
+    if not 1 <= len(view.shape) <= _MOST_DIMENSIONS:
+        return f"expected a view of 1 to {_MOST_DIMENSIONS} dimensions, got {len(view.shape)}"
+    element = view.element_type
+    if not isinstance(element, (IntegerType, FloatType)) or element.width not in _WIDTHS:
+        return f"expected elements of 1, 2, 4 or 8 bytes, got {element}"
+    if view.padding is not None and view.padding.value not in ("zero", "nan"):
+        return f"expected a padding of zeros or NaN, got {view.padding.value}"
+    if view.source.address_space != 1:
+        return "expected a view of global memory"
+    return ""
+
+
+class MakeTmaDescOp(Operation):
+    """The descriptor of a view."""
+
+    name = "nv_tileas.make_tma_desc"
+    traits = (Pure,)
+    view = operand(aa.TiledViewType)
+    result = result(TmaDescType)
+    assembly_format = "$view attr-dict `:` type($view) `->` type($result)"
+
+    def verify_op(self) -> None:
+        if self.result.type.view is not self.view.type:
+            raise VerifyError(f"expects a descriptor of {self.view.type}, got {self.result.type}")

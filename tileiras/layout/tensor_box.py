@@ -1,0 +1,112 @@
+"""Tiles in shared memory as boxes of a tensor map: what one copy of the tensor memory accelerator fills or reads.
+
+A box lies row by row, its innermost dimension first; the hardware's swizzle then exchanges units of 16 bytes within
+rows of 32, 64 or 128 bytes, by the bits of their shared address (PTX ISA, "Swizzling Modes").  Rows are no wider than
+the swizzle, and no dimension is longer than 256, so a tile may take several boxes, which differ in their place alone.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from tileiras.layout.linear_layout import LinearLayout
+from tileiras.named_tuple import NamedTuple
+
+LONGEST = 256
+"""Elements of a box along a dimension (CUDA driver API, cuTensorMapEncodeTiled: boxDim)."""
+
+MOST_DIMENSIONS = 5
+"""Of a tensor map (PTX ISA, "Tensors")."""
+
+UNIT = 16
+"""Bytes that rows of a box, strides and addresses are multiples of."""
+
+PLAIN_ALIGNMENT = 128
+"""Bytes that the shared address of a box without a swizzle is a multiple of (PTX ISA, "cp.async.bulk.tensor")."""
+
+_MIXED_BITS = {128: 3, 64: 2, 32: 1, 0: 0}
+"""Bits of the address from bit 7 on that are mixed into those from bit 4 on, by the width of the swizzle."""
+
+
+class Piece(NamedTuple):
+    """One box of a tile: its first byte in the tile's place in shared memory, its corner in the tile."""
+
+    offset: int
+    corner: tuple[int, ...]
+
+
+class TensorBoxes(NamedTuple):
+    """How a tile is made of boxes.
+
+    `order`: the tile's dimensions, innermost of the tensor first; `box`: extents by dimension of the tile; `swizzle`:
+    width in bytes of the rows that it mixes, 0 for none.
+    """
+
+    order: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def alignment(self) -> int:
+        """What the tile's shared address is a multiple of: eight rows are one repetition of the swizzle."""
+        return alignment_of(self.swizzle)
+
+
+def alignment_of(swizzle: int) -> int:
+    """What the shared address of a box with this swizzle is a multiple of."""
+    return max(PLAIN_ALIGNMENT, 8 * swizzle)
+
+
+@functools.lru_cache(maxsize=256)
+def tensor_boxes(layout: LinearLayout, contiguous: int, element_bits: int) -> TensorBoxes | None:
+    """The boxes of a tile in a layout of shared memory, of whose tensor the tile's dimension `contiguous` is the
+    innermost; None where no boxes have that layout."""
+    if element_bits % 8 or not 1 <= len(layout.shape) <= MOST_DIMENSIONS:
+        return None
+    for swizzle in _MIXED_BITS:
+        found = _with_swizzle(layout, contiguous, element_bits // 8, swizzle)
+        if found is not None:
+            return found
+    return None
+
+
+def _with_swizzle(layout: LinearLayout, contiguous: int, size: int, swizzle: int) -> TensorBoxes | None:
+    steps = _steps(layout, size.bit_length() - 1, _MIXED_BITS[swizzle])
+    if steps is None:
+        return None
+    box, order, count = [1] * len(layout.shape), [contiguous], 0
+    row = swizzle // size if swizzle else LONGEST
+    for dim, step in steps:
+        if dim not in order and step == 1:
+            order.append(dim)
+        elif dim != order[-1] or step != box[dim] or step == (row if dim == contiguous else LONGEST):
+            break
+        box[dim] *= 2
+        count += 1
+    order += [dim for dim in reversed(range(len(box))) if dim not in order]
+    first = size << count
+    if box[contiguous] * size % UNIT or len(steps) > count and first % alignment_of(swizzle):
+        return None
+    pieces = [Piece(0, (0,) * len(box))]
+    for bit, (dim, step) in enumerate(steps[count:]):
+        moved = [list(piece.corner) for piece in pieces]
+        for corner in moved:
+            corner[dim] += step
+        pieces += [Piece(piece.offset + (first << bit), tuple(corner)) for piece, corner in zip(pieces, moved)]
+    return TensorBoxes(tuple(order), tuple(box), swizzle, tuple(pieces))
+
+
+def _steps(layout: LinearLayout, size_bits: int, mixed: int) -> list[tuple[int, int]] | None:
+    """For each bit of an offset in elements before the swizzle, the dimension along which it moves, and how far; None
+    where one moves along several."""
+    bases = layout.bases("offset")
+    found = []
+    for bit, vector in enumerate(bases):
+        if 7 <= bit + size_bits < 7 + mixed:
+            vector ^= bases[bit - 3]
+        moves = [(dim, step) for dim, step in enumerate(layout.coordinates(vector)) if step]
+        if len(moves) != 1 or moves[0][1] & moves[0][1] - 1:
+            return None
+        found.append(moves[0])
+    return found

@@ -1,0 +1,92 @@
+"""Tiles that the tensor memory accelerator moves in boxes: coordinates, and one copy for each box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileiras.analysis.pipes import boxes_error
+from tileiras.dialects import llvm, nvvm
+from tileiras.dialects.nv_tileas.pipes import TmaLoadOp
+from tileiras.dialects.nv_tileas.tensor_maps import MakeTmaDescOp
+from tileiras.ir import StringAttr, TensorType, Value, VerifyError, i32, i64
+from tileiras.layout.encoding import layout_of
+from tileiras.layout.tensor_box import Piece, tensor_boxes
+from tileiras.targets.atoms.bulk_copies import BULK_COPY_ATOMS
+
+from .agents import elected
+from .builder import Number
+from .function import FunctionLowering
+from .pipes import first_thread, number_of_buffer, pipe_on
+from .staging import stage_place
+
+_LAST = (1 << 31) - 1
+"""Coordinates are signed numbers of 32 bits (PTX ISA, "Tensors")."""
+
+
+def make_tma_desc(op: MakeTmaDescOp, args: Sequence[Any], lowering: FunctionLowering) -> Value:
+    """Not lowered: the pass that it names makes an argument of it."""
+    raise VerifyError("has no tensor map: run 'tileas-attach-tma-desc-args' first")
+
+
+def tma_load(op: TmaLoadOp, args: Sequence[Any], lowering: FunctionLowering) -> None:
+    emit = lowering.emit
+    pipe, stage = pipe_on(op, lowering), lowering.value(op.token)
+    buffer = pipe.op.buffers[number_of_buffer(op)]
+    corners = _corners(op, lowering)
+    atom = BULK_COPY_ATOMS["tma_load"]
+    with elected(lowering, first_thread(lowering)):
+        mbarrier = pipe.full(stage, lowering)
+        place = stage_place(lowering.value(buffer), stage, lowering)
+        start = emit.gep(place.base, place.start)
+        for piece in _pieces(op, buffer.type.tile):
+            copy = nvvm.CpAsyncBulkTensorLoadOp(
+                emit.gep(start, piece.offset),
+                lowering.value(op.desc),
+                mbarrier,
+                _coordinates(op, piece, corners, lowering),
+                instruction=StringAttr(atom.instruction),
+                syntax=StringAttr(atom.syntax),
+            )
+            emit.insert(copy)
+
+
+def _pieces(op: TmaLoadOp, tile: TensorType) -> tuple[Piece, ...]:
+    wrong = boxes_error(op.desc.type, tile)
+    found = tensor_boxes(layout_of(tile), op.desc.type.order[0], tile.element_type.width)
+    if wrong or found is None:
+        raise VerifyError(wrong)
+    return found.pieces
+
+
+def _corners(op: TmaLoadOp, lowering: FunctionLowering) -> list[Number]:
+    """The tile's first element along each of its dimensions, as i64 where i32 might not hold it."""
+    emit, view = lowering.emit, op.desc.type.view
+    found: list[Number] = []
+    for coordinate, step, extent in zip(op.coords, view.traversal_strides, view.shape):
+        low, high = lowering.ranges.range(coordinate)
+        value = lowering.value(coordinate)
+        if -_LAST <= low * step and high * step + extent <= _LAST:
+            narrow = value if value.type is i32 else emit.insert(llvm.TruncOp(value, res=i32))
+            found.append(emit.mul(narrow, step))
+        else:
+            found.append(emit.mul(emit.sext(value, i64), step, i64))
+    return found
+
+
+def _coordinates(
+    op: TmaLoadOp, piece: Piece, corners: list[Number], lowering: FunctionLowering
+) -> list[Value]:
+    """The corner of a box, innermost dimension first."""
+    return [_coordinate(corners[dim], piece.corner[dim], lowering) for dim in op.desc.type.order]
+
+
+def _coordinate(corner: Number, added: int, lowering: FunctionLowering) -> Value:
+    """What lies beyond the numbers of 32 bits lies beyond every tensor, as the last of them does."""
+    emit = lowering.emit
+    if isinstance(corner, int) or corner.type is i32:
+        return emit.value(emit.add(corner, added))
+    wide = emit.value(emit.add(corner, added, i64), i64)
+    wide = emit.intrinsic("smin", wide, emit.integer(_LAST, i64))
+    wide = emit.intrinsic("smax", wide, emit.integer(-_LAST, i64))
+    return emit.insert(llvm.TruncOp(wide, res=i32))

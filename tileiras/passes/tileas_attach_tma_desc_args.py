@@ -1,0 +1,30 @@
+"""`tileas-attach-tma-desc-args`: descriptors of tensors become arguments of the kernel, which the host fills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tileiras.passes import FunctionPass
+
+if TYPE_CHECKING:
+    from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir.pass_manager import PassContext
+    from tileiras.targets import Target
+
+
+class AttachTmaDescArgs(FunctionPass):
+    name = "tileas-attach-tma-desc-args"
+    requires = "LAYOUTS"
+    needs = "layouts and atoms"
+    establishes = "no `make_tma_desc`: descriptors are arguments behind the source's, with how each is filled"
+    keeps = "values, accesses"
+
+    def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
+        if any(op.name == "nv_tileas.make_tma_desc" for op in func.walk()):
+            from tileiras.ir import VerifyError
+            from tileiras.rewrites.tensor_map_arguments import attach_arguments
+
+            try:
+                attach_arguments(func)
+            except VerifyError as error:
+                context.engine.error(error.location or func.location, f"'nv_tileas.make_tma_desc' op {error.message}")

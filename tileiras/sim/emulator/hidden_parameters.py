@@ -1,0 +1,67 @@
+"""Hidden parameters of a kernel: tensor maps made of its other arguments, as NAME.json says.
+
+    tensor_map element=f16 address=p0 dims=p3,p2 strides=p4 box=64,32 swizzle=128
+
+`pN` is the kernel's parameter N, counted without the hidden ones; dimensions are innermost first, the innermost has no
+stride, strides are in elements.  A dimension of no elements is told as one of one: no map has none, and a kernel asks
+for elements behind it only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import EmulationError
+from .tensor_map import ELEMENTS, TensorMap, encode
+
+#: The words of NAME.json for elements -> those of tensor maps; what has no type of its own is moved as bits.
+_ELEMENTS = {
+    "i8": "u8", "f8E4M3FN": "u8", "f8E5M2": "u8", "f8E8M0FNU": "u8", "i16": "u16", "i32": "s32", "i64": "s64",
+    "tf32": "f32",
+}  # fmt: skip
+
+
+def fill(kernel: Mapping[str, Any], data: bytearray) -> None:
+    """Writes the hidden parameters into the parameter space, which has the others.
+
+    Raises EmulationError for a text that is no tensor map, or a map that the driver would refuse.
+    """
+    for hidden in kernel.get("hidden_parameters", ()):
+        try:
+            raw = encode(_described(hidden["fill"], kernel["parameters"], data))
+        except (KeyError, ValueError, IndexError) as error:
+            raise EmulationError(f"hidden parameter '{hidden['name']}' cannot be filled: {error}") from None
+        if len(raw) != hidden["size"]:
+            raise EmulationError(f"hidden parameter '{hidden['name']}' has {hidden['size']} bytes, a map {len(raw)}")
+        data[hidden["offset"] : hidden["offset"] + len(raw)] = raw
+
+
+def _described(text: str, parameters: Sequence[Mapping[str, Any]], data: bytearray) -> TensorMap:
+    kind, *words = text.split()
+    given = dict(word.partition("=")[::2] for word in words)
+    if kind != "tensor_map":
+        raise ValueError(f"'{kind}' is not known here")
+
+    def number(word: str) -> int:
+        if not word.startswith("p"):
+            return int(word)
+        parameter = parameters[int(word[1:])]
+        at = parameter["offset"]
+        signed = not parameter["type"].startswith("ptr")
+        return int.from_bytes(data[at : at + parameter["size"]], "little", signed=signed)
+
+    def numbers(name: str) -> list[int]:
+        return [number(word) for word in given.pop(name, "").split(",") if word]
+
+    element = given.pop("element")
+    name = _ELEMENTS.get(element, element)
+    size = ELEMENTS[name][1]
+    address, dims = number(given.pop("address")), [max(1, dim) for dim in numbers("dims")]
+    strides = [stride * size for stride in numbers("strides")]
+    box, swizzle = numbers("box"), int(given.pop("swizzle", "0"))
+    nan = given.pop("oob", "zero") == "nan"
+    given.pop("l2", None)  # a hint
+    if given:
+        raise ValueError(f"'{next(iter(given))}' is not known here")
+    return TensorMap(name, address, tuple(dims), tuple(strides), tuple(box), swizzle, nan, element == "tf32")
