@@ -38,6 +38,20 @@ def cpp_folder() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "cpp")
 
 
+def cmake_folder() -> str:
+    """The folder of the CMake package: what `find_package(tileiras)` is told as `tileiras_DIR`."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake", "tileiras")
+
+
+def pkgconfig_folder() -> str:
+    """The folder of `tileiras.pc`, for `PKG_CONFIG_PATH`: what `dependency('tileiras')` finds in Meson."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "pkgconfig")
+
+
 def __getattr__(name: str):
     module = _LAZY.get(name)
     if module is None and name not in _SUBMODULES:

@@ -64,3 +64,22 @@ def test_the_installed_tool_builds_a_tree(environment, tmp_path):
     python = os.path.join(environment, "python")
     run(python, "-m", "SCons", cwd=str(tmp_path), TILEIRAS_CACHE_DIR="off")
     assert ".visible .entry first" in (tmp_path / "build/sm_90/O3/kernels/k/first.ptx").read_text()
+
+
+@pytest.mark.skipif(None in (shutil.which("cmake"), shutil.which("make")), reason="no cmake or no make")
+def test_the_installed_cmake_package_finds_its_program_and_header(environment, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("""\
+cmake_minimum_required(VERSION 3.20)
+project(p LANGUAGES NONE)
+find_package(tileiras REQUIRED)
+get_target_property(include tileiras::tileiras INTERFACE_INCLUDE_DIRECTORIES)
+message(STATUS "found ${TILEIRAS_EMBED} and ${include}")
+""")
+    folder = run(os.path.join(environment, "tileiras"), "--cmakedir", cwd=str(tmp_path)).strip()
+    said = run("cmake", "-B", "build", f"-Dtileiras_DIR={folder}", cwd=str(tmp_path), PATH="/usr/bin:/bin")
+    include = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(folder))), "cpp")
+    assert os.path.dirname(environment) in folder and os.path.exists(os.path.join(include, "tileiras.hpp"))
+    program = os.path.realpath(os.path.join(environment, "tileiras-embed"))
+    (found,) = [line for line in said.splitlines() if "found " in line]
+    words = found.split()
+    assert os.path.realpath(words[2]) == program and words[4] == include

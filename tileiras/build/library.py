@@ -19,6 +19,7 @@ from tileiras.build.history import key_of
 from tileiras.build.step import Step
 from tileiras.build.store import OFF, VERIFY, ArtifactStore, Record, default_mode, directory_for, size_limit
 from tileiras.diagnostics import CompileError, Diagnostic, ExitCode, Handler, with_lines
+from tileiras.named_tuple import NamedTuple
 from tileiras.options import CompileOptions
 from tileiras.pipeline import Stage
 
@@ -69,13 +70,9 @@ def compile_with(
     dependencies: list[str] = []
     opened = source
     if source.kind == units.PYTHON:
-        exported = _exported(session, source, options, said)
-        data = exported.artifacts[pipeline.stage("export").suffix]
-        base = os.path.dirname(os.path.realpath(source.path or source.name))
-        dependencies = [os.path.join(base, name) for name in exported.dependencies]
+        opened, _, dependencies, said = exported(source, options)
         if last.name == "export":
-            return Artifact(data, suffix, [], said, dependencies)
-        opened = source._replace(data=data, kind=units.BYTECODE)
+            return Artifact(opened.data, suffix, [], said, dependencies)
     key = _key(session, opened, options, emit, entry)
     record = store.get_record(key)
     if record is not None and store.mode != VERIFY:
@@ -113,14 +110,29 @@ def default_session() -> Session:
     return found
 
 
-def _exported(session: Session, source: units.Source, options: CompileOptions, said: list[Diagnostic]) -> Record:
-    """What a cuTile Python source exports."""
+class Exported(NamedTuple):
+    """What a cuTile Python file exports."""
+
+    source: units.Source
+    """Bytecode, under the file's name."""
+    parameters: bytes
+    """NAME.parameters.json: the names of the entries' parameters."""
+    dependencies: list[str]
+    """Files that the file imported from its own folder."""
+    diagnostics: list[Diagnostic]
+
+
+def exported(source: units.Source, options: CompileOptions) -> Exported:
+    """What a cuTile Python source exports; raises CompileError."""
     row = pipeline.stage("export")
     path = source.path or source.name
     step = Step(row, path, "", [row.suffix], source.name, path, options)
-    record, diagnostics = session.obtain(step, source.data)
-    said += diagnostics
-    return record
+    record, diagnostics = default_session().obtain(step, source.data)
+    bytecode = source._replace(data=record.artifacts[row.suffix], kind=units.BYTECODE)
+    (parameters,) = row.side_suffixes
+    base = os.path.dirname(os.path.realpath(path))
+    dependencies = [os.path.join(base, name) for name in record.dependencies]
+    return Exported(bytecode, record.artifacts[parameters], dependencies, diagnostics)
 
 
 def _key(session: Session, source: units.Source, options: CompileOptions, emit: str, entry: str | None) -> str:

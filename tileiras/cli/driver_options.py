@@ -55,6 +55,9 @@ OWN = (
     Spec("pass-pipeline", str, "tileir{key=value ...}: options of the documented pipeline", "pipeline"),
     *(Spec(name, FLAG, doc) for name, doc in instrumentation.FLAGS.items()),
     *(Spec(name, str, doc, "passes") for name, doc in instrumentation.WORDS.items()),
+    Spec("cmakedir", STOP, "Print the folder of the CMake package, for -Dtileiras_DIR=, and exit"),
+    Spec("pkgconfigdir", STOP, "Print the folder of tileiras.pc, for PKG_CONFIG_PATH, and exit"),
+    Spec("write-if-changed", FLAG, "Leave an output alone, with its times, that has the same bytes already"),
     Spec("print-pipeline", STOP, "Print the stages, what they make and what they read, and exit"),
 )
 """Options of our driver that are none of the compiler's."""

@@ -85,6 +85,16 @@ class Output:
         """Whether writing one would replace the other.  Descriptors of one file share it: the later text follows."""
         return bool(self._keys & other._keys) and not (self._is_descriptor and other._is_descriptor)
 
+    def holds(self, data: bytes) -> bool:
+        """Whether this is a regular file with just these bytes, which need not be written again."""
+        try:
+            if self.is_stream or os.stat(self._target).st_size != len(data):
+                return False
+            with open(self._target, "rb") as file:
+                return file.read() == data
+        except OSError:
+            return False
+
     def problem(self) -> OSError | None:
         """Why the file cannot be written, as far as can be seen without an attempt."""
         try:

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tileiras.cli import driver_options, instrumentation, process
+from tileiras import cmake_folder, pkgconfig_folder
+from tileiras.cli import depfiles, driver_options, instrumentation, process
 from tileiras.cli.command_line import CommandLine, Stop
 from tileiras.cli.driver_options import PROGRAM
 from tileiras.cli.outputs import STANDARD, Output, Outputs
@@ -163,9 +164,11 @@ def _run(inputs: Sequence[str], values: Mapping[str, Any], files: Sequence[str])
         kept.check(artifact.data)
     report.success([*said, *artifact.diagnostics])
     report.remark(layered.differences(options) if layered is not None else "")
-    contents = [(product, artifact.data)]
+    kept_as_it_is = values.get("write-if-changed") and product.holds(artifact.data)
+    contents = [] if kept_as_it_is else [(product, artifact.data)]
     if depfile is not None:
-        contents.append((depfile, _rule(product.path, [name, *artifact.dependencies]).encode()))
+        read = [name, *artifact.dependencies, *depfiles.option_files(options), *files]
+        contents.append((depfile, depfiles.rule([product.path], read)))
     outputs.publish(contents)
     return ExitCode.SUCCESS
 
@@ -311,19 +314,6 @@ def _refused_libraries(values: Mapping[str, Any]) -> CompileError | None:
     return None
 
 
-def _rule(product: str, dependencies: Sequence[str]) -> str:
-    """A rule for make, as compilers write them; files below the working directory are named from there."""
-    here = os.getcwd() + os.sep
-    words = [_escaped(path.removeprefix(here)) for path in (product, *dependencies) if path != STANDARD]
-    return f"{words[0]}: {' '.join(words[1:])}".rstrip() + "\n"
-
-
-def _escaped(path: str) -> str:
-    for character in "\\ #":
-        path = path.replace(character, "\\" + character)
-    return path.replace("$", "$$")
-
-
 # ---- what the program does alone -------------------------------------------------------------------------------------
 
 
@@ -368,6 +358,8 @@ _ALONE: dict[str, Callable[[], str]] = {
     "version": _version,
     "list-versions": _bytecode_versions,
     "print-pipeline": _pipeline,
+    "cmakedir": lambda: cmake_folder() + "\n",
+    "pkgconfigdir": lambda: pkgconfig_folder() + "\n",
 }
 
 

@@ -1,0 +1,219 @@
+"""The CMake package and Meson's generator: built by the real tools, what changed and nothing else."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from project import CHECKOUT, axpy, module
+
+import tileiras
+from tileiras.build import discover
+
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+
+NINJA = pytest.param("Ninja", marks=pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja"))
+MAKE = pytest.param("Unix Makefiles", marks=pytest.mark.skipif(shutil.which("make") is None, reason="no make"))
+HAS_CMAKE = pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake")
+CMAKE = os.path.dirname(tileiras.cmake_folder())
+
+LISTED = ["saxpy: sm_80 PTX", "saxpy: sm_90 PTX", "relu_add_2d: sm_80 PTX", "relu_add_2d: sm_90 PTX"]
+
+
+class Folder:
+    """A project's folder, and the programs with which it is built."""
+
+    def __init__(self, path, store: str) -> None:
+        self.path = path
+        programs = path.parent / "bin"
+        programs.mkdir(exist_ok=True)
+        for name in ("tileiras", "tileiras-embed"):
+            script = programs / name
+            main = f"tileiras.cli.{name.replace('-', '_')}"
+            script.write_text(f'#!/bin/sh\nPYTHONPATH="{CHECKOUT}" exec "{sys.executable}" -m {main} "$@"\n')
+            script.chmod(0o755)
+        # Meson lies beside the interpreter.
+        places = [str(programs), os.path.dirname(sys.executable), os.environ["PATH"]]
+        self.environment = {**os.environ, "PATH": os.pathsep.join(places), "TILEIRAS_CACHE_DIR": store}
+
+    def run(self, *command: str, expect: int = 0) -> str:
+        done = subprocess.run(
+            command, cwd=self.path, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.path / name).read_text()
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def configure(self, generator: str, *words: str) -> str:
+        return self.run("cmake", "-G", generator, "-B", "build", f"-DCMAKE_PREFIX_PATH={CMAKE}/tileiras", *words)
+
+    def build(self) -> list[str]:
+        """What a parallel build by CMake or Meson does, in alphabetical order."""
+        if (self.path / "build" / "meson-info").is_dir():
+            return _said(self.run("meson", "compile", "-C", "build", "-j", "2"))
+        return _said(self.run("cmake", "--build", "build", "-j", "2"))
+
+
+def _said(output: str) -> list[str]:
+    """The steps that a build names, without counts and folders."""
+    words = {"Kernels of": "kernels", "Building CXX": "object", "Linking CXX": "link", "Generating from": "kernels",
+             "Compiling C++": "object", "Linking target": "link"}  # fmt: skip
+    found = []
+    for line in output.splitlines():
+        for spelled, meant in words.items():
+            if line.startswith("[") and spelled in line:
+                name = os.path.basename(line.split()[-1].strip("'")).removeprefix("meson-generated_")
+                found.append(f"{meant} {name.partition('.')[0]}")
+    return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> str:
+    return str(tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture
+def folder(tmp_path, store) -> Folder:
+    (tmp_path / "project").mkdir()
+    return Folder(tmp_path / "project", store)
+
+
+@pytest.fixture
+def example(tmp_path, store) -> Folder:
+    shutil.copytree(os.path.join(CHECKOUT, "examples", "embed"), tmp_path / "examples" / "embed")
+    for name in ("saxpy.mlir", "relu_add_2d.mlir"):
+        shutil.copy(os.path.join(CHECKOUT, "examples", name), tmp_path / "examples" / name)
+    return Folder(tmp_path / "examples" / "embed", store)
+
+
+def follow_edits(example: Folder) -> None:
+    """Builds the example, and again after edits: each time what changed, then nothing."""
+    cold = ["kernels relu_add_2d", "kernels saxpy", "link app", "object main", "object relu_add_2d_images",
+            "object saxpy_images"]  # fmt: skip
+    assert example.build() == cold
+    listed = subprocess.run([example.path / "build" / "app"], capture_output=True, text=True, check=True).stdout
+    assert listed.splitlines()[:4] == LISTED
+    assert example.build() == []
+    # A comment reaches no image, so that nothing is compiled or linked, then or later.
+    example.edit("../saxpy.mlir", "// One pointer", "// A comment more.\n    // One pointer")
+    assert example.build() == ["kernels saxpy"]
+    assert example.build() == []
+    # Another image: the header stays, and so does what includes it.
+    example.edit("../saxpy.mlir", "fma %a_tile, %xs, %ys", "fma %xs, %xs, %ys")
+    assert example.build() == ["kernels saxpy", "link app", "object saxpy_images"]
+    assert example.build() == []
+    # Another launch: the header changes.
+    example.edit("../relu_add_2d.mlir", "entry @relu_add_2d", "entry @relu_add_2d_again")
+    example.edit("main.cpp", "relu_add_2d_kernel", "relu_add_2d_again_kernel")
+    assert example.build() == ["kernels relu_add_2d", "link app", "object main", "object relu_add_2d_images"]
+
+
+@HAS_CMAKE
+@pytest.mark.parametrize("generator", [NINJA, MAKE])
+def test_cmake_builds_what_changed(example, generator):
+    example.configure(generator)
+    follow_edits(example)
+    # Options are among what kernels are made from, with Make as well.
+    example.edit("CMakeLists.txt", "GPU sm_80", "GPU sm_86")
+    assert example.build() == ["kernels relu_add_2d", "kernels saxpy", "link app", "object main",
+                               "object relu_add_2d_images", "object saxpy_images"]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("ninja") is None or shutil.which("pkg-config") is None, reason="no ninja, pkg-config")
+def test_meson_builds_what_changed(example):
+    pytest.importorskip("mesonbuild")
+    example.run("meson", "setup", "build", "--pkg-config-path", tileiras.pkgconfig_folder())
+    follow_edits(example)
+
+
+PYTHON_SOURCE = """\
+import cuda.tile as ct
+from sizes import TILE
+
+@ct.kernel
+def twice(x, y):
+    ct.store(y, (ct.bid(0),), ct.load(x, (ct.bid(0),), (TILE,)) * 2.0)
+
+TILEIRAS_EXPORT = {"twice": (twice, "f32[?]", "f32[?]")}
+"""
+
+LIBRARY = """\
+cmake_minimum_required(VERSION 3.20)
+project(app LANGUAGES CXX)
+find_package(tileiras 0.1 REQUIRED)
+add_library(kernels STATIC)
+tileiras_target_kernels(kernels PUBLIC SOURCES twice.py EMIT ptx cubin OPTIONS -O2 --num-warps=8)
+add_executable(app main.cpp)
+target_link_libraries(app PRIVATE kernels)
+"""
+
+
+@HAS_CMAKE
+@pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
+@pytest.mark.parametrize("generator", [NINJA, MAKE])
+def test_what_cutile_python_imports_is_followed_and_public_headers_reach_who_links(folder, generator):
+    folder.write("CMakeLists.txt", LIBRARY)
+    folder.write("sizes.py", "TILE = 128\n")
+    folder.write("twice.py", PYTHON_SOURCE)
+    folder.write("main.cpp", '#include "twice.h"\nint main() {\n'
+                 "  if (twice::twice_kernel.image_count != 2 || twice::twice_needs[0].block[0] != 256) return 1;\n"
+                 "  return twice::twice(nullptr, 1, 1, nullptr, 1, 1, {1}) ? 0 : 2; }\n")  # fmt: skip
+    folder.configure(generator, "-DTILEIRAS_GPU=sm_90")
+    assert folder.build() == ["kernels twice", "link app", "link libkernels", "object main", "object twice_images"]
+    images = (folder.path / "build/tileiras/kernels/twice_images.cpp").read_text()
+    assert '{"sm_90", true' in images and '{"sm_90", false' in images
+    assert folder.build() == []
+    folder.write("sizes.py", "TILE = 256\n")
+    assert folder.build() == ["kernels twice", "link app", "link libkernels", "object twice_images"]
+    assert folder.build() == []
+
+
+@HAS_CMAKE
+def test_a_kernel_that_does_not_compile_fails_the_build_with_its_message(folder):
+    folder.write("CMakeLists.txt", LIBRARY.replace("twice.py", "k.mlir").replace("twice", "k"))
+    folder.write("main.cpp", "int main() {}\n")
+    folder.write("k.mlir", module(axpy("first")).replace("return", "turn"))
+    folder.configure("Unix Makefiles", "-DTILEIRAS_GPU=sm_90")
+    assert "k.mlir:" in folder.run("cmake", "--build", "build", expect=2)
+    assert not list((folder.path / "build/tileiras/kernels").glob("k.[hs]*"))
+    folder.write("k.mlir", module(axpy("first")))
+    assert "kernels k" in folder.build()
+
+
+@HAS_CMAKE
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("PUBLIC", "PUBLICLY", "unknown arguments PUBLICLY"),
+        ("SOURCES twice.py", "", "SOURCES are needed"),
+        ("twice.py", "twice.py other/twice.mlir", "are both"),
+        ("(kernels PUBLIC", "(kernel PUBLIC", "there is no target 'kernel'"),
+        ("0.1 REQUIRED", "0.2 REQUIRED", "0.2"),
+        ("0.1 REQUIRED", "0.0.9 REQUIRED", "0.0.9"),
+    ],
+)
+def test_mistakes_in_a_cmake_project_are_told(folder, old, new, message):
+    folder.write("CMakeLists.txt", LIBRARY.replace(old, new))
+    folder.write("main.cpp", "int main() {}\n")
+    said = folder.run("cmake", "-B", "build", f"-Dtileiras_DIR={CMAKE}/tileiras", "-DTILEIRAS_GPU=sm_90", expect=1)
+    assert message in said
+
+
+@HAS_CMAKE
+def test_a_gpu_has_to_be_named(folder):
+    folder.write("CMakeLists.txt", LIBRARY)
+    folder.write("main.cpp", "int main() {}\n")
+    assert "GPU is needed" in folder.run("cmake", "-B", "build", f"-Dtileiras_DIR={CMAKE}/tileiras", expect=1)
+
+
+def test_both_packages_have_the_version_of_the_python_package():
+    with open(os.path.join(tileiras.pkgconfig_folder(), "tileiras.pc")) as file:
+        assert f"Version: {tileiras.__version__}\n" in file.read()

@@ -1,0 +1,59 @@
+"""Images of one source for C++ programs: what `tileiras-embed` compiles, one image for each entry, target and form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras import pipeline, units
+from tileiras.build import library
+from tileiras.diagnostics import CompileError, Diagnostic, ExitCode
+from tileiras.named_tuple import NamedTuple
+from tileiras.options import CompileOptions
+from tileiras.stages import embed
+
+EMITS = ("ptx", "cubin")
+"""The forms of an image."""
+
+
+class Images(NamedTuple):
+    """What a source was compiled to."""
+
+    images: list[embed.Image]
+    """By form, then target, then entry, which is the order that `env.TileObject` has."""
+    diagnostics: list[Diagnostic]
+    dependencies: list[str]
+    """Files that cuTile Python imported from its own folder."""
+
+
+def images(source: units.Source, targets: Sequence[CompileOptions], emits: Sequence[str]) -> Images:
+    """Compiles a source for each target, through the artifact store.
+
+    Raises CompileError: code 3 for an artifact of a later stage, whose kernels no description of the source names.
+    """
+    if source.kind not in (units.TEXT, units.BYTECODE, units.PYTHON):
+        message = f"unable to embed '{source.name}': accepted are Tile IR text, bytecode and cuTile Python"
+        raise CompileError.at(None, message, ExitCode.INVALID_INPUT)
+    made = Images([], [], [])
+    parameters: dict[bytes, None] = {}
+    found: dict[str, list[embed.Image]] = {emit: [] for emit in emits}
+    pipeline.start_ahead(*(pipeline.emit_stage(emit)[0] for emit in emits))
+    for options in targets:
+        opened = source
+        if source.kind == units.PYTHON:
+            exported = library.exported(source, options)
+            opened = exported.source
+            parameters[exported.parameters] = None
+            made.diagnostics.extend(exported.diagnostics)
+            made.dependencies.extend(exported.dependencies)
+        ptx = library.compile_with(opened, options, "ptx")
+        made.diagnostics.extend(ptx.diagnostics)
+        for kernel in ptx.kernels:
+            description = kernel.artifacts[".json"]
+            if "ptx" in found:
+                found["ptx"].append(embed.Image.of(kernel.artifacts[".ptx"], description))
+            if "cubin" in found:
+                cubin = library.compile_with(opened, options, "cubin", entry=kernel.name)
+                made.diagnostics.extend(cubin.diagnostics)
+                found["cubin"].append(embed.Image.of(cubin.data, description))
+    everything = [image for emit in emits for image in found[emit]]
+    return made._replace(images=embed.named(everything, list(parameters)))

@@ -1,0 +1,15 @@
+# The package's version, as tileiras/__init__.py has it; before 1.0 each minor version is a new interface.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../../../__init__.py" _tileiras_version REGEX "^__version__ = ")
+string(REGEX REPLACE "^__version__ = \"([0-9.]+).*\"$" "\\1" PACKAGE_VERSION "${_tileiras_version}")
+unset(_tileiras_version)
+
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+set(PACKAGE_VERSION_EXACT FALSE)
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" _tileiras_series "${PACKAGE_VERSION}")
+if(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION AND PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL _tileiras_series)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+unset(_tileiras_series)
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
