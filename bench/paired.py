@@ -134,9 +134,7 @@ def compared(name: str, checkouts: tuple[Checkout, Checkout], request: dict[str,
                 answer = checkouts[which].ask(**request)
             if number >= 0:
                 found[which].append(answer)  # type: ignore[arg-type]
-    medians = [
-        tuple(statistics.median(time[part] for time in times) / 1e6 for part in (0, 1)) for times in found
-    ]
+    medians = [tuple(statistics.median(time[part] for time in times) / 1e6 for part in (0, 1)) for times in found]
     return Row(name, *medians)  # type: ignore[arg-type]
 
 
