@@ -12,7 +12,8 @@ import pytest
 from project import CHECKOUT, Project, axpy, module
 
 from tileiras.build import remote
-from tileiras.build.remote import DAMAGED, Damaged, Remote, action_result, from_environment, output_digest
+from tileiras.build.remote import DAMAGED, INLINE, Remote, from_environment
+from tileiras.build.remote_messages import Damaged, action_result, output_file
 
 SERVER = shutil.which("nginx", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
 
@@ -148,21 +149,23 @@ def declared_message():
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 300_000, 5 << 32])
 def test_a_message_is_what_the_published_protocol_says(size, message_class):
     digest = hashlib.sha256(b"value").hexdigest()
-    assert output_digest(action_result(digest, size)) == (digest, size)
+    assert output_file(action_result(digest, size)) == (digest, size, None)
     message = message_class()
     read = message.FromString(action_result(digest, size))
     (file,) = read.output_files
     assert (file.path, file.digest.hash, file.digest.size_bytes, read.exit_code) == ("record", digest, size, 0)
     # What another client adds is passed over.
     read.stdout_raw, read.exit_code, file.is_executable, file.contents = b"said", 3, True, b"x" * 300
-    assert output_digest(read.SerializeToString()) == (digest, size)
+    assert output_file(read.SerializeToString()) == (digest, size, b"x" * 300)
+    whole = message.FromString(action_result(digest, 300, b"y" * 300))
+    assert whole.output_files[0].contents == b"y" * 300 and whole.output_files[0].digest.hash == digest
 
 
 @pytest.mark.parametrize("message", [b"", b"\x12", b"\x12\x05ab", b"\xff" * 20, action_result("a" * 63, 1), b"<html>",
                                      action_result("Z" * 64, 1), b"\x10\x05"])  # fmt: skip
 def test_what_is_no_message_is_told(message):
     with pytest.raises(Damaged):
-        output_digest(message)
+        output_file(message)
 
 
 def test_addresses_and_modes_that_are_none_are_refused():
@@ -182,18 +185,32 @@ def test_what_one_machine_writes_another_reads(server, tmp_path):
     writer.put("key", b"value" * 1000)
     writer.close()
     digest = hashlib.sha256(b"value" * 1000).hexdigest()
-    assert server.files("cas") == {digest: b"value" * 1000}
-    assert list(server.files("ac").values()) == [action_result(digest, 5000)]
+    assert server.files("cas") == {}
+    assert list(server.files("ac").values()) == [action_result(digest, 5000, b"value" * 1000)]
     reader = Remote(server.url, said.append)
     assert reader.get("key") == b"value" * 1000 and reader.get("other key") is None
     reader.put("third", b"never sent")
     reader.close()
-    assert len(server.files("cas")) == 1 and said == []
+    assert len(server.files("ac")) == 1 and said == []
     assert server.requests()[0].endswith(" 201 Bearer secret")
-    assert [line.split()[0] for line in server.requests()] == ["PUT", "PUT", "GET", "GET", "GET"]
+    assert [line.split()[0] for line in server.requests()] == ["PUT", "GET", "GET"]
 
 
-def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(server):
+def test_many_bytes_lie_beside_their_message(server):
+    said: list[str] = []
+    writer = Remote(server.url, said.append, writes=True)
+    large = os.urandom(INLINE + 1)
+    writer.put("large", large)
+    writer.put("small", large[:-1])
+    writer.close()
+    digest = hashlib.sha256(large).hexdigest()
+    assert server.files("cas") == {digest: large}
+    reader = Remote(server.url, said.append)
+    assert reader.get_many(["none", "large", "small"]) == {"large": large, "small": large[:-1]} and said == []
+
+
+def test_bytes_that_are_others_are_refused_and_bytes_that_are_gone_are_a_miss(server, monkeypatch):
+    monkeypatch.setattr(remote, "INLINE", 0)
     said: list[str] = []
     both = Remote(server.url, said.append, writes=True)
     both.put("key", b"value")
@@ -226,6 +243,9 @@ def damage(server: Server, kind: str, how: str) -> int:
 def test_a_writer_replaces_what_is_damaged_on_the_server(server, tmp_path, kind, how, jobs):
     writing = {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
     first = project(tmp_path / "first", server)
+    if kind == "cas":
+        first.write("sitecustomize.py", "import tileiras.build.remote as remote\nremote.INLINE = 0\n")
+        writing["PYTHONPATH"] = os.pathsep.join([first.folder, CHECKOUT])
     first.scons(**writing)
     whole = server.files(kind)
     assert damage(server, kind, how) == 5 and server.files(kind) != whole
@@ -290,8 +310,8 @@ def test_the_library_asks_the_server_without_a_store_here(server, monkeypatch):
         monkeypatch.setattr(library, "_sessions", {})
         made.append(library.compile(text, gpu_name="sm_90").data)
         library.default_session().store.close()
-    assert made[0] == made[1] and len(server.files("cas")) == 1
-    assert [line.split()[0] for line in server.requests()] == ["GET", "PUT", "PUT", "GET", "GET"]
+    assert made[0] == made[1] and len(server.files("ac")) == 1
+    assert [line.split()[0] for line in server.requests()] == ["GET", "PUT", "GET"]
 
 
 @pytest.mark.parametrize("jobs", ["-j1", "-j2"])
@@ -323,7 +343,7 @@ def test_the_configuration_of_the_page_serves_readers_and_lets_who_has_the_token
     refused = one.scons(**writer, TILEIRAS_REMOTE_TOKEN="guessed")
     assert server.files("ac") == server.files("cas") == {} and "403" in refused.errors
     two.scons(**writer, TILEIRAS_REMOTE_TOKEN="change-this-token")
-    assert server.files("ac") and server.files("cas")
+    assert server.files("ac")
     reader = three.scons(TILEIRAS_REMOTE_CACHE=server.url)
     assert reader.stages == [] and reader.errors == "" and three.artifacts() == two.artifacts()
 

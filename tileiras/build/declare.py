@@ -36,8 +36,39 @@ def tidy(session: Session, listing: tidying.Listing) -> None:
 
 
 def asked_for(targets: Sequence[Any]) -> None:
-    for found in _tidyings.values():
-        found.asked_for(targets)
+    """What SCons is about to build."""
+    for tidied in _tidyings.values():
+        tidied.asked_for(targets)
+    sessions = dict.fromkeys(own.session for own in declared_steps.values())
+    servers = [found for found in sessions if found.store.remote is not None]
+    if not servers or builds_nothing():
+        return
+    from tileiras.build.lookahead import look_ahead
+
+    reached = _reached(targets)
+    for found in servers:
+        steps = [own.step for node, own in declared_steps.items()
+                 if own.session is found and node in reached and not own.settled]  # fmt: skip
+        look_ahead(found, steps)
+
+
+def _reached(targets: Sequence[Any]) -> set[Any]:
+    """The first targets of the steps that targets are made from, as far as that is known before files are scanned."""
+    found: set[Any] = set()
+    seen: set[Any] = set()
+    pending = list(targets)
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, SCons.Node.FS.Dir):
+            pending += [own for own in declared_steps if own.is_under(node)]
+        executor = node.get_executor(create=0) if node.has_builder() else None
+        if executor is not None:
+            found.add(executor.get_all_targets()[0])
+        pending += [*node.sources, *node.depends]
+    return found
 
 
 @contextlib.contextmanager

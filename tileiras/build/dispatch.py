@@ -49,14 +49,17 @@ def perform(session: Session, step: Step, jobs: int) -> Report:
     build = session.history.build if session.history is not None else os.getcwd()
     place = Place(store.directory, store.mode, store.limit, build)
     try:
-        failure = store.remote.failure if store.remote is not None else None
-        reply = _workers(jobs).run(Request(place, os.getcwd(), step, failure))
+        remote = store.remote
+        failure, trip = (remote.failure, remote.round_trip) if remote is not None else (None, 0.0)
+        reply = _workers(jobs).run(Request(place, os.getcwd(), step, failure, trip))
     except WorkerDied as error:
         return report(session.fail(step, str(error)), step)
     if reply.remote_failure is not None and store.remote is not None:
         store.remote.turn_off(reply.remote_failure)
     for message in reply.warnings:
         store.warn_once(message)
+    made = [done for done in reply.reports if not done.cached]
+    session.ran(done.stem + suffix for done in made for suffix in done.made)
     return _first_of(reply.reports)
 
 

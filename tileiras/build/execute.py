@@ -9,7 +9,7 @@ What runs stages and knows locations (`produce`) is loaded when one of them is n
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tileiras import pipeline
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tileiras.locations import LocationTable
 
 KEY_FORMAT = 3
+
+NEAR_SECONDS = 0.02
+"""A round trip to a server that is worth it where the stage before had to run."""
 
 CODE = os.path.join(NOTES, "code.json")
 """In a build directory: the fingerprints of the compiler as the last build found it."""
@@ -78,6 +81,8 @@ class Session:
         """Other machines that stages run on, where the user named some."""
         self.known: dict[str, str] = {}
         """Digests of artifacts, by absolute path, that this run made or found to be what a run of their step made."""
+        self._ran: set[str] = set()
+        """Artifacts that a stage made in this run, by path."""
         self.keep_equal = False
         """Whether a file that is as it should be is left alone, with its times."""
 
@@ -103,9 +108,12 @@ class Session:
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
-    def perform(self, step: Step) -> Outcome:
-        """Makes the artifacts of a step.  Never raises for what is wrong with the input: see `Outcome.error`."""
-        found = self._look_up(step)
+    def perform(self, step: Step, ask: bool = True) -> Outcome:
+        """Makes the artifacts of a step.  Never raises for what is wrong with the input: see `Outcome.error`.
+
+        `ask` is whether a team's server may be asked, which has been where somebody had no answer from `answer`.
+        """
+        found = self._look_up(step, ask)
         return found if isinstance(found, Outcome) else self._make(step, found)
 
     def answer(self, step: Step) -> Outcome | None:
@@ -132,14 +140,27 @@ class Session:
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
         return self._with_dependencies(step, key, parts) or key
 
-    def _look_up(self, step: Step) -> Outcome | _Found:
+    def ran(self, paths: Iterable[str]) -> None:
+        """Notes artifacts that a stage has made in this run, here or in another process."""
+        self._ran.update(paths)
+
+    def _asks(self, step: Step) -> bool:
+        """Whether a team's server is asked for a step.
+
+        Where the stage before it had to run, the server has mostly nothing for this one either, and asking takes as
+        long as the stage unless the server is near (`docs/scale.md`).
+        """
+        remote = self.store.remote
+        return remote is not None and (step.input not in self._ran or remote.round_trip <= NEAR_SECONDS)
+
+    def _look_up(self, step: Step, ask: bool = True) -> Outcome | _Found:
         try:
             with open(step.input, "rb") as file:
                 data = file.read()
         except OSError as error:
             message = f"unable to read '{step.input}': {error.strerror}"
             return self._failed(step, CompileError.at(None, message, ExitCode.USAGE), [])
-        found = self._find(step, data)
+        found = self._find(step, data, ask)
         return self._serve(step, found) if self._serves(found) else found
 
     def _serves(self, found: _Found) -> bool:
@@ -151,12 +172,13 @@ class Session:
         made = self._remember(step, found.parts, "served from the store", found.record)
         return self._finish(step, found.record, made, self._said(step, found.record), found.full_key, cached=True)
 
-    def _find(self, step: Step, data: bytes) -> _Found:
+    def _find(self, step: Step, data: bytes, ask: bool = True) -> _Found:
         beside = read_beside(step)
         parts = self.parts(step, data, beside)
         key = f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}"
-        full_key = self._with_dependencies(step, key, parts)
-        record = self.store.get_record(full_key) if full_key is not None else None
+        ask = ask and self._asks(step)
+        full_key = self._with_dependencies(step, key, parts, ask=ask)
+        record = self.store.get_record(full_key, ask) if full_key is not None else None
         if record is not None and any(suffix not in record.artifacts for suffix in step.wanted):
             record = None
         return _Found(data, beside, parts, key, full_key, record)
@@ -205,9 +227,10 @@ class Session:
         """Keeps what a stage made.  Raises CompileError when the store is to be verified and differs."""
         full_key = found.full_key
         if step.stage.reads_files:
-            self.store.publish(found.key + ":files", "\n".join(record.dependencies).encode())
+            self.store.publish(self.files_key(found.key), "\n".join(record.dependencies).encode())
             full_key = self._with_dependencies(step, found.key, found.parts, record.dependencies)
         made = self._remember(step, found.parts, "ran", record)
+        self._ran.update(step.outputs)
         if found.record is not None:
             stored = found.record.artifacts
             differing = [suffix for suffix in step.wanted if stored[suffix] != record.artifacts[suffix]]
@@ -350,10 +373,35 @@ class Session:
 
     # ---- keys --------------------------------------------------------------------------------------------------------
 
-    def parts(self, step: Step, data: bytes, beside: Mapping[str, bytes]) -> dict[str, Any]:
+    def step_key(
+        self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
+    ) -> str:
+        """What a step is named by before the files are known that it reads besides its input; see `parts`."""
+        return f"{step.stage.name}:{key_of(KEY_FORMAT, self.parts(step, data, beside, read))}"
+
+    def full_key(
+        self, step: Step, data: bytes, beside: Mapping[str, bytes], read: Callable[[str], bytes | None] = read_if_there
+    ) -> str | None:
+        """The key of a step's row; None where the files are not known that it reads besides its input.
+
+        The store alone is asked for their names, no server.
+        """
+        parts = self.parts(step, data, beside, read)
+        return self._with_dependencies(step, f"{step.stage.name}:{key_of(KEY_FORMAT, parts)}", parts, ask=False)
+
+    @staticmethod
+    def files_key(key: str) -> str:
+        """What the names of the files are kept under that a step read besides its input."""
+        return key + ":files"
+
+    def parts(
+        self, step: Step, data: bytes, beside: Mapping[str, bytes],
+        read: Callable[[str], bytes | None] = read_if_there,
+    ) -> dict[str, Any]:  # fmt: skip
         """What a step's result depends on, by name; `beside` is what `read_beside` says of the step.
 
-        Files that the stage finds for itself (imports) are added later.
+        `read` gives the content of location files, None where there is none.  Files that the stage finds for itself
+        (imports) are added later.
         """
         import xxhash
 
@@ -376,18 +424,18 @@ class Session:
             parts["source name"] = step.source_name
             digest = xxhash.xxh3_128()
             for path in step.locations:
-                digest.update(read_if_there(path) or b"")
+                digest.update(read(path) or b"")
             parts["locations"] = digest.hexdigest()
         return parts
 
     def _with_dependencies(
-        self, step: Step, key: str, parts: dict[str, Any], known: tuple[str, ...] | None = None
+        self, step: Step, key: str, parts: dict[str, Any], known: tuple[str, ...] | None = None, ask: bool = True
     ) -> str | None:
         """The key with the content of the files that the stage read besides its input; None when they are not known."""
         if not step.stage.reads_files:
             return key
         if known is None:
-            stored = self.store.fetch(key + ":files")
+            stored = self.store.fetch(self.files_key(key), ask)
             if stored is None:
                 return None
             try:

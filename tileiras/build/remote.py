@@ -5,8 +5,9 @@
                                                                read what a trusted one has written
     TILEIRAS_REMOTE_TOKEN=...                                  sent as `Authorization: Bearer`
 
-`/ac/SHA256(key)` holds an ActionResult message of the Remote Execution API with one output file, whose bytes are at
-`/cas/SHA256(bytes)`.  Whatever comes is checked against its digest before it is used: what is damaged counts as
+`/ac/SHA256(key)` holds an ActionResult message of the Remote Execution API with one output file, whose bytes are part
+of the message, or at `/cas/SHA256(bytes)` where they are many.  So a look-up takes one round trip, and `get_many` needs
+one for all of its keys.  Whatever comes is checked against its digest before it is used: what is damaged counts as
 absent, with one warning, so that its stage runs, and a build that writes puts what that makes in its place.  A server
 that is slow or gone costs one warning, too: the first transport error turns it off for this process, and so does a
 server of which nothing but damage comes.
@@ -18,8 +19,14 @@ import atexit
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tileiras.build.remote_connection import Address, BadReply, Connection, Request
+from tileiras.build.remote_messages import Damaged, action_result, output_file
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
@@ -31,101 +38,18 @@ WAITING = 256
 
 READ_ONLY, READ_WRITE = "read-only", "read-write"
 
-OUTPUT_NAME = "record"
-"""The path of the one output file of a record's action."""
-
-
 DAMAGED = 16
 """Damaged replies after which a server that gave nothing else is taken for none: a proxy's page for every path."""
 
 
-class BadReply(Exception):
-    """A server refuses, or does not speak HTTP."""
+INLINE = 1 << 20
+"""The most bytes that are part of their message; more go to /cas.  Nothing is gained by all going there: a record has
+the time that its stage took, so that no two are the same bytes."""
 
+CONNECTIONS = 16
+"""Connections of a wave of look-ups; each takes a share of the requests, of LEAST_SHARE at least."""
 
-class Damaged(Exception):
-    """What a server has under a name is not what the name stands for."""
-
-
-# ---- the message -----------------------------------------------------------------------------------------------------
-#
-# build.bazel.remote.execution.v2 in Protocol Buffers' wire format:
-#   message ActionResult { repeated OutputFile output_files = 2; ... }
-#   message OutputFile { string path = 1; Digest digest = 2; ... }
-#   message Digest { string hash = 1; int64 size_bytes = 2; }
-
-
-def action_result(digest: str, size: int) -> bytes:
-    """An ActionResult whose one output file has this sha256 (hexadecimal) and size."""
-    content = _field(1, digest.encode()) + b"\x10" + _varint(size)
-    return _field(2, _field(1, OUTPUT_NAME.encode()) + _field(2, content))
-
-
-def output_digest(message: bytes) -> tuple[str, int]:
-    """Digest and size of an ActionResult's first output file; raises Damaged."""
-    try:
-        file = _fields(message)[2]
-        digest = _fields(_bytes(_fields(_bytes(file))[2]))
-        name, size = _bytes(digest[1]).decode("ascii"), digest.get(2, 0)
-    except (KeyError, IndexError, UnicodeDecodeError) as error:
-        raise Damaged(f"no ActionResult with an output file: {error}") from None
-    if len(name) != 64 or set(name) - set("0123456789abcdef") or not isinstance(size, int):
-        raise Damaged("an output file without a sha256")
-    return name, size
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes):
-        raise KeyError("a number where bytes are due")
-    return value
-
-
-def _field(number: int, value: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
-def _fields(message: bytes) -> dict[int, bytes | int]:
-    """The first value of every field: bytes, or the number of a varint; raises IndexError for a message that is cut."""
-    found: dict[int, bytes | int] = {}
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(message):
-        tag = varint()
-        kind = tag & 7
-        value: bytes | int
-        if kind == 0:
-            value = varint()
-        else:
-            size = {1: 8, 5: 4}[kind] if kind != 2 else varint()
-            if at + size > len(message):
-                raise IndexError("cut off")
-            value = message[at : at + size]
-            at += size
-        found.setdefault(tag >> 3, value)
-    return found
-
-
-# ---- the server ------------------------------------------------------------------------------------------------------
+LEAST_SHARE = 8
 
 
 def from_environment(warn: Callable[[str], None], environment: Mapping[str, str] = os.environ) -> Remote | None:
@@ -146,14 +70,15 @@ class Remote:
         self, url: str, warn: Callable[[str], None], writes: bool = False, token: str | None = None
     ) -> None:
         """Raises ValueError for a URL that is not http or https."""
-        from urllib.parse import urlsplit
+        from urllib.parse import quote, urlsplit
 
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"TILEIRAS_REMOTE_CACHE={url}: accepted is http://HOST[:PORT][/PREFIX], or https")
-        self._https = parts.scheme == "https"
-        self._address = (parts.hostname, parts.port)
-        self._prefix = parts.path.rstrip("/")
+        if token is not None and any(character in token for character in "\r\n"):
+            raise ValueError("TILEIRAS_REMOTE_TOKEN has a line break")
+        self._address = Address(parts.scheme == "https", parts.hostname, parts.port)
+        self._prefix = quote(parts.path.rstrip("/"), safe="/%!$&'()*+,;=:@~")
         # The environment's token only: one in the address would be printed with it.
         self.name = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{self._prefix}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -169,39 +94,69 @@ class Remote:
         self._lock = threading.Lock()
         self._local = threading.local()
         self._uploads: queue.Queue[tuple[str, bytes]] | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self.round_trip = 0.0
+        """Seconds that the last look-up took to its first reply; 0 before one."""
 
     def get(self, key: str) -> bytes | None:
         """The bytes that somebody put under `key`, their sha256 checked; None for a miss and for what is damaged."""
-        if self.failure is not None:
-            return None
+        return self.get_many([key]).get(key)
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The same of many keys, at the cost of one round trip, or two where bytes are too many for their message."""
+        found: dict[str, bytes] = {}
+        if self.failure is not None or not keys:
+            return found
         try:
-            value = self._checked(_name(key))
-        except Damaged as error:
-            self._note_damage(str(error))
-            return None
+            names = [_name(key) for key in keys]
+            elsewhere: dict[str, tuple[str, int]] = {}
+            for key, name, message in zip(keys, names, self._fetched([f"/ac/{name}" for name in names])):
+                if message is not None:
+                    self._take(key, name, message, found, elsewhere)
+            messages = self._fetched([f"/cas/{digest}" for digest, _ in elsewhere.values()])
+            for (key, (digest, size)), value in zip(elsewhere.items(), messages):
+                if value is not None:  # it has gone since: a miss
+                    self._check(key, f"/cas/{digest}", value, digest, size, found)
+            self._sound |= len(found) > 0
         except (OSError, BadReply) as error:
             self.turn_off(str(error) or type(error).__name__)
-            return None
-        self._sound = True
-        return value
+        return found
 
-    def _checked(self, name: str) -> bytes | None:
-        """Raises Damaged, BadReply and OSError."""
+    def _take(
+        self, key: str, name: str, message: bytes, found: dict[str, bytes], elsewhere: dict[str, tuple[str, int]]
+    ) -> None:
+        """Notes what a message has for a key, or where that is."""
+        try:
+            file = output_file(message)
+        except Damaged as error:
+            self._note_damage(f"/ac/{name} is damaged ({error})")
+            return
+        if file.contents is None:
+            elsewhere[key] = file.digest, file.size
+        else:
+            self._check(key, f"/ac/{name}", file.contents, file.digest, file.size, found)
+
+    def _check(self, key: str, path: str, value: bytes, digest: str, size: int, found: dict[str, bytes]) -> None:
         import hashlib
 
-        message = self._ask("GET", "/ac/" + name)
-        if message is None:
-            return None
-        try:
-            digest, size = output_digest(message)
-        except Damaged as error:
-            raise Damaged(f"/ac/{name} is damaged ({error})") from None
-        value = self._ask("GET", "/cas/" + digest)
-        if value is None:
-            return None  # it has gone since: a miss
         if len(value) != size or hashlib.sha256(value).hexdigest() != digest:
-            raise Damaged(f"/cas/{digest} is damaged")
-        return value
+            self._note_damage(f"{path} is damaged")
+        else:
+            found[key] = value
+
+    def _fetched(self, paths: Sequence[str]) -> list[bytes | None]:
+        """The bodies of replies, None for 404; raises BadReply and OSError."""
+        share = max(LEAST_SHARE, -(-len(paths) // CONNECTIONS))
+        shares = [paths[n : n + share] for n in range(0, len(paths), share)]
+        if len(shares) < 2:
+            return [body for part in shares for body in self._asked([Request("GET", path) for path in part])]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(CONNECTIONS, "tileiras-look-ups")
+        asked = [[Request("GET", path) for path in part] for part in shares]
+        return [body for part in self._threads.map(self._asked, asked) for body in part]
 
     def _note_damage(self, what: str) -> None:
         with self._lock:
@@ -250,41 +205,34 @@ class Remote:
                 if self.failure is None:
                     digest = hashlib.sha256(value).hexdigest()
                     # The bytes first: a record must not name what is not there yet.
-                    self._ask("PUT", "/cas/" + digest, value)
-                    self._ask("PUT", "/ac/" + _name(key), action_result(digest, len(value)))
+                    inline = len(value) <= INLINE
+                    if not inline:
+                        self._asked([Request("PUT", "/cas/" + digest, value)])
+                    message = action_result(digest, len(value), value if inline else None)
+                    self._asked([Request("PUT", "/ac/" + _name(key), message)])
             except (OSError, BadReply) as error:
                 self.turn_off(str(error) or type(error).__name__)
             finally:
                 uploads.task_done()
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes | None:
-        """The body of a reply, None for 404; raises OSError or BadReply."""
-        import http.client
-
+    def _asked(self, requests: Sequence[Request]) -> list[bytes | None]:
+        """The bodies of the replies to this thread's requests, None for 404; raises OSError or BadReply."""
         connection = getattr(self._local, "connection", None)
-        for again in (connection is not None, False):
-            if connection is None:
-                kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-                connection = self._local.connection = kind(*self._address, timeout=CONNECT_SECONDS)
-                connection.connect()
-                connection.sock.settimeout(READ_SECONDS)
-            try:
-                connection.request(method, self._prefix + path, body, self._headers)
-                reply = connection.getresponse()
-                data = reply.read()
-            except (http.client.HTTPException, OSError) as error:
-                connection.close()
-                connection = self._local.connection = None
-                # A connection that was kept open may have been closed by the server meanwhile.
-                if again and not isinstance(error, TimeoutError):
-                    continue
-                raise error if isinstance(error, OSError) else BadReply(f"{type(error).__name__}: {error}") from None
-            if reply.status == 404 and method == "GET":
-                return None
-            if reply.status not in (200, 201, 204):
-                raise BadReply(f"{method} {path.split('/')[1]}: {reply.status} {reply.reason}")
-            return data
-        raise BadReply("no reply")
+        if connection is None:
+            connection = self._local.connection = Connection(
+                self._address, self._headers, CONNECT_SECONDS, READ_SECONDS
+            )
+        whole = [request._replace(path=self._prefix + request.path) for request in requests]
+        bodies: list[bytes | None] = []
+        for request, reply in zip(requests, connection.exchange(whole)):
+            missing = reply.status == 404 and request.method == "GET"
+            if not missing and reply.status not in (200, 201, 204):
+                raise BadReply(f"{request.method} {request.path.split('/')[1]}: {reply.status} {reply.reason}")
+            self._sound |= missing
+            bodies.append(None if missing else reply.data)
+        if requests[0].method == "GET":
+            self.round_trip = connection.round_trip
+        return bodies
 
     def turn_off(self, failure: str) -> None:
         """Does without it from now on, with a warning that says why."""

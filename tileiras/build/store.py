@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tileiras.build.shards import SIZE_LIMIT, DamagedEntry, Rows, open_cache, set_aside, timeouts
@@ -29,6 +29,10 @@ OFF = "off"
 READ_WRITE, READ_ONLY, REFRESH, VERIFY = "read-write", "read-only", "refresh", "verify"
 MODES = (READ_WRITE, READ_ONLY, OFF, REFRESH, VERIFY)
 """What a build does with its store: `refresh` looks nothing up and writes, `verify` runs every stage and compares."""
+
+MOST_ABSENT = 100_000
+"""Keys that are remembered as not on a server; a watch goes on for days."""
+
 
 class Record(NamedTuple):
     """What one run of one stage made.
@@ -144,6 +148,10 @@ class ArtifactStore:
         self._rows: Rows | None = None
         self._cache: Any = None
         self._usable = directory != OFF and mode != OFF
+        self._ahead: dict[str, bytes] = {}
+        """What a server has, where nothing is kept here."""
+        self._absent: set[str] = set()
+        """Keys that a server had nothing for."""
         self.remote: Remote | None = None
         if mode != OFF and os.environ.get("TILEIRAS_REMOTE_CACHE"):
             from tileiras.build import remote
@@ -174,9 +182,9 @@ class ArtifactStore:
         if self.mode != READ_ONLY:
             self._tried(key, lambda cache: key in cache, self._writable)
 
-    def get_record(self, key: str) -> Record | None:
-        """What a stage made for `key`; nothing in mode `refresh`."""
-        value = self.fetch(key) if self.mode != REFRESH else None
+    def get_record(self, key: str, ask: bool = True) -> Record | None:
+        """What a stage made for `key`; nothing in mode `refresh`.  `ask` as for `fetch`."""
+        value = self.fetch(key, ask) if self.mode != REFRESH else None
         if value is None:
             return None
         try:
@@ -188,14 +196,35 @@ class ArtifactStore:
     def put_record(self, key: str, record: Record) -> None:
         self.publish(key, record.to_bytes())
 
-    def fetch(self, key: str) -> bytes | None:
-        """As `get`, and from the team's server what is not here; that is then kept here."""
+    def fetch(self, key: str, ask: bool = True) -> bytes | None:
+        """As `get`, and from the team's server, when it is to be asked, what is not here; that is then kept here."""
         value = self.get(key)
-        if value is None and self.remote is not None:
-            value = self.remote.get(key)
+        return self._fetched([key], ask).get(key) if value is None and self.remote is not None else value
+
+    def fetch_ahead(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """What there is for many keys, by one look-up on the server for all; `fetch` asks it for none of them again."""
+        found: dict[str, bytes] = {}
+        for key in keys:
+            value = self.get(key)
             if value is not None:
-                self.put(key, value)
-        return value
+                found[key] = value
+        return found | self._fetched([key for key in keys if key not in found], True)
+
+    def _fetched(self, keys: Sequence[str], ask: bool) -> dict[str, bytes]:
+        """What the server has, or has been found to have, for keys that are not here."""
+        if self.remote is None:
+            return {}
+        found = {key: self._ahead[key] for key in keys if key in self._ahead}
+        wanted = [key for key in keys if key not in found and key not in self._absent] if ask else []
+        if len(self._absent) > MOST_ABSENT:
+            self._absent.clear()
+        for key, value in self.remote.get_many(wanted).items():
+            found[key] = value
+            self.put(key, value)
+            if not self._usable or self.mode == READ_ONLY:
+                self._ahead[key] = value
+        self._absent.update(key for key in wanted if key not in found)
+        return found
 
     def publish(self, key: str, value: bytes) -> None:
         """As `put`, and to the team's server."""

@@ -1,0 +1,142 @@
+"""A build asks a team's server in waves: a round trip for all kernels, not one for each stage."""
+
+import pytest
+from delaying_server import DelayingServer
+from project import Project, axpy, module
+
+from tileiras.build import discover
+from tileiras.build.remote import Remote
+
+KERNELS = 12
+STAGES = 5
+FAR = 0.2
+"""Seconds: far beyond what this machine's threads are late by."""
+
+
+@pytest.fixture
+def far():
+    server = DelayingServer(FAR)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def near():
+    server = DelayingServer(0.0)
+    yield server
+    server.close()
+
+
+def tree(folder, kernels: int = KERNELS) -> Project:
+    made = Project(folder)
+    for number in range(kernels):
+        made.write(f"kernels/k{number}.mlir", module(axpy(f"k{number}")))
+    return made
+
+
+def writing(server: DelayingServer) -> dict[str, str]:
+    return {"TILEIRAS_REMOTE_CACHE": server.url, "TILEIRAS_REMOTE_MODE": "read-write"}
+
+
+def fill(server: DelayingServer, folder, kernels: int = KERNELS) -> Project:
+    """A machine that builds everything and puts it on the server; requests are counted from there on."""
+    latency, server.latency = server.latency, 0.0
+    made = tree(folder, kernels)
+    made.scons("-j2", **writing(server))
+    assert len(server.files) == kernels * STAGES
+    server.latency = latency
+    server.reset()
+    return made
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+@pytest.mark.parametrize("store", ["", "off"])
+def test_a_machine_without_anything_waits_once_for_each_wave(far, tmp_path, jobs, store):
+    writer = fill(far, tmp_path / "writer")
+    reader = tree(tmp_path / "reader")
+    reader.store = store or reader.store
+    build = reader.scons(jobs, TILEIRAS_REMOTE_CACHE=far.url)
+    assert (build.stages, build.errors, len(build.cached)) == ([], "", KERNELS * STAGES)
+    assert reader.artifacts() == writer.artifacts()
+    assert len(far.requests) == KERNELS * STAGES
+    # A wave is one of the stages; its connections are opened one after the other.
+    assert STAGES <= far.round_trips <= STAGES + 2
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+def test_what_a_far_server_has_not_is_asked_for_once(far, tmp_path, jobs):
+    machine = tree(tmp_path)
+    build = machine.scons(jobs, TILEIRAS_REMOTE_CACHE=far.url)
+    assert len(build.stages) == KERNELS * STAGES
+    # Behind the first stage that ran nothing is asked: it would take longer than the stages do.
+    assert len(far.requests) == len(set(far.requests)) == KERNELS
+    assert far.round_trips <= 2
+    far.reset()
+    machine.write("kernels/k3.mlir", module(axpy("k3", operation="mulf")))
+    assert len(machine.scons(jobs, TILEIRAS_REMOTE_CACHE=far.url).stages) == STAGES
+    assert (len(far.requests), far.round_trips) == (1, 1)
+
+
+@pytest.mark.parametrize("jobs", ["-j1", "-j2"])
+def test_a_near_server_is_asked_for_what_follows_a_stage_that_ran(near, tmp_path, jobs):
+    fill(near, tmp_path / "writer", 2)
+    reader = tree(tmp_path / "reader", 2)
+    for number in range(2):
+        reader.write(f"kernels/k{number}.mlir", "// A comment.\n" + module(axpy(f"k{number}")))
+    build = reader.scons(jobs, TILEIRAS_REMOTE_CACHE=near.url)
+    assert sorted(build.stages) == ["read", "read"] and len(build.cached) == 2 * (STAGES - 1)
+    assert len(near.requests) == len(set(near.requests))
+
+
+def test_only_what_was_asked_for_is_looked_up(far, tmp_path):
+    fill(far, tmp_path / "writer")
+    reader = tree(tmp_path / "reader")
+    build = reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url)
+    assert build.stages == [] and len(far.requests) == STAGES
+    far.reset()
+    # What is here already is asked for nowhere, nor is anything by a run that only tells.
+    assert reader.scons("build/sm_90/O3/kernels/k5/k5.ptx", TILEIRAS_REMOTE_CACHE=far.url).cached == []
+    reader.scons("-n", TILEIRAS_REMOTE_CACHE=far.url)
+    assert far.requests == []
+
+
+@pytest.mark.skipif(not discover.has_front_end(), reason="needs cuTile Python")
+def test_sources_that_import_others_take_a_wave_more(far, tmp_path):
+    def machine(folder) -> Project:
+        made = Project(folder)
+        made.write("kernels/sizes.py", "TILE = 128\n")
+        for number in range(3):
+            made.write(f"kernels/k{number}.py", f"""\
+import cuda.tile as ct
+from sizes import TILE
+
+@ct.kernel
+def k{number}(x):
+    ct.store(x, (ct.bid(0),), ct.full((TILE,), {number}, ct.float32))
+
+TILEIRAS_EXPORT = {{"k{number}": (k{number}, "f32[?]")}}
+""")  # fmt: skip
+        return made
+
+    far.latency = 0.0
+    writer = machine(tmp_path / "writer")
+    writer.scons(**writing(far))
+    far.latency = FAR
+    far.reset()
+    reader = machine(tmp_path / "reader")
+    build = reader.scons(TILEIRAS_REMOTE_CACHE=far.url)
+    assert build.stages == [] and reader.artifacts() == writer.artifacts()
+    assert far.round_trips <= 2 + STAGES + 2
+
+
+def test_many_requests_on_connections_that_the_server_closes(tmp_path):
+    server = DelayingServer(0.0, closes_after=3)
+    said: list[str] = []
+    writer = Remote(server.url, said.append, writes=True)
+    values = {f"key {number}": bytes([number]) * number for number in range(200)}
+    for key, value in values.items():
+        writer.put(key, value)
+    writer.close()
+    found = Remote(server.url, said.append).get_many([*values, "none"])
+    server.close()
+    assert found == values and said == []

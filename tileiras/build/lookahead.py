@@ -1,0 +1,102 @@
+"""Asks a team's server for everything that a build may need, before the build comes to it.
+
+A stage's key has the bytes that the stage before it made, so that a chain of five stages needs five answers one after
+the other.  Kernels do not wait for each other, though: all that can be asked at once is one wave, which costs one round
+trip however many kernels there are.  What comes is put into the store; what is not there ends its chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tileiras.build.execute import Session
+from tileiras.build.step import Step
+from tileiras.build.store import REFRESH, VERIFY, Record
+from tileiras.files import read_if_there
+
+AT_ONCE = 1000
+"""Chains whose artifacts are held in memory at the same time."""
+
+
+def look_ahead(session: Session, steps: Sequence[Step]) -> None:
+    """Has the store know, as far as the server does, what the steps of a build would look up one by one.
+
+    `steps` are in an order in which they can be performed.  Writes no artifact and raises nothing for what is wrong
+    with a server.
+    """
+    store = session.store
+    if store.remote is None or store.remote.failure is not None or store.mode in (REFRESH, VERIFY):
+        return
+    makers = {output: step for step in steps for output in step.outputs}
+    followers: dict[int, list[Step]] = {}
+    first: list[Step] = []
+    for step in steps:
+        maker = makers.get(step.input)
+        if maker is None:
+            first.append(step)
+        else:
+            followers.setdefault(id(maker), []).append(step)
+    for start in range(0, len(first), AT_ONCE):
+        _Waves(session, followers).run(first[start : start + AT_ONCE])
+
+
+class _Waves:
+    """The waves of some chains."""
+
+    def __init__(self, session: Session, followers: dict[int, list[Step]]) -> None:
+        self._session = session
+        self._followers = followers
+        self._contents: dict[str, bytes] = {}
+        """Artifacts that the store has, by path, as a build would write them."""
+        self._listed: set[int] = set()
+        """Steps of which the row that names the files they read has been asked for."""
+
+    def run(self, ready: list[Step]) -> None:
+        while ready and self._session.store.remote is not None and self._session.store.remote.failure is None:
+            keys: dict[str, list[Step]] = {}
+            following: list[Step] = []
+            for step in ready:
+                following += self._step(step, keys)
+            rows = self._session.store.fetch_ahead(list(keys))
+            for key, asked in keys.items():
+                for step in asked:
+                    following += self._taken(step, key, rows.get(key))
+            ready = following
+
+    def _step(self, step: Step, keys: dict[str, list[Step]]) -> Iterable[Step]:
+        """Adds what is to be asked for a step; the steps that can be looked at when none is."""
+        session = self._session
+        if step.input not in self._contents and session.standing(step).made is not None:
+            return self._followers.get(id(step), ())
+        data = self._read(step.input)
+        if data is None:
+            return ()
+        beside = {suffix: content for suffix, path in step.beside.items() if (content := self._read(path)) is not None}
+        key = session.step_key(step, data, beside, self._read)
+        if step.stage.reads_files and id(step) not in self._listed:
+            self._listed.add(id(step))
+            keys.setdefault(session.files_key(key), []).append(step)
+            return ()
+        full = session.full_key(step, data, beside, self._read)
+        if full is not None:
+            keys.setdefault(full, []).append(step)
+        return ()
+
+    def _read(self, path: str) -> bytes | None:
+        found = self._contents.get(path)
+        return found if found is not None else read_if_there(path)
+
+    def _taken(self, step: Step, key: str, row: bytes | None) -> Iterable[Step]:
+        """The steps that can be looked at now that a row has come."""
+        if row is None:
+            return ()
+        if step.stage.reads_files and key.endswith(":files"):
+            return (step,)
+        try:
+            record = Record.from_bytes(row)
+        except ValueError:
+            return ()  # told when the build comes to it
+        if any(suffix not in record.artifacts for suffix in step.wanted):
+            return ()
+        self._contents.update((step.stem + suffix, record.artifacts[suffix]) for suffix in step.wanted)
+        return self._followers.get(id(step), ())

@@ -1,0 +1,105 @@
+"""ActionResult messages of the Remote Execution API, as far as a store needs them, in Protocol Buffers' wire format.
+
+    message ActionResult { repeated OutputFile output_files = 2; ... }
+    message OutputFile { string path = 1; Digest digest = 2; bytes contents = 5; ... }
+    message Digest { string hash = 1; int64 size_bytes = 2; }
+
+of `build/bazel/remote/execution/v2/remote_execution.proto`, whose files may bring their contents along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tileiras.named_tuple import NamedTuple
+
+OUTPUT_NAME = "record"
+"""The path of the one output file of a record's action."""
+
+
+class Damaged(Exception):
+    """What a server has under a name is not what the name stands for."""
+
+
+class OutputFile(NamedTuple):
+    """The first output file of an ActionResult."""
+
+    digest: str
+    """Its sha256, hexadecimal."""
+    size: int
+    contents: bytes | None
+    """Its bytes, where they are part of the message; not checked against the digest."""
+
+
+def action_result(digest: str, size: int, contents: bytes | None = None) -> bytes:
+    """An ActionResult whose one output file has this sha256 (hexadecimal) and size, and perhaps its bytes."""
+    content = _field(1, digest.encode()) + b"\x10" + _varint(size)
+    file = _field(1, OUTPUT_NAME.encode()) + _field(2, content)
+    if contents is not None:
+        file += _field(5, contents)
+    return _field(2, file)
+
+
+def output_file(message: bytes) -> OutputFile:
+    """An ActionResult's first output file; raises Damaged."""
+    try:
+        file = _fields(_bytes(_fields(message)[2]))
+        digest = _fields(_bytes(file[2]))
+        name, size = _bytes(digest[1]).decode("ascii"), digest.get(2, 0)
+        contents = _bytes(file[5]) if 5 in file else None
+    except (KeyError, IndexError, UnicodeDecodeError) as error:
+        raise Damaged(f"no ActionResult with an output file: {error}") from None
+    if len(name) != 64 or set(name) - set("0123456789abcdef") or not isinstance(size, int):
+        raise Damaged("an output file without a sha256")
+    return OutputFile(name, size, contents)
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise KeyError("a number where bytes are due")
+    return value
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _fields(message: bytes) -> dict[int, bytes | int]:
+    """The first value of every field: bytes, or the number of a varint; raises IndexError for a message that is cut."""
+    found: dict[int, bytes | int] = {}
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(message):
+        tag = varint()
+        kind = tag & 7
+        value: bytes | int
+        if kind == 0:
+            value = varint()
+        else:
+            size = {1: 8, 5: 4}[kind] if kind != 2 else varint()
+            if at + size > len(message):
+                raise IndexError("cut off")
+            value = message[at : at + size]
+            at += size
+        found.setdefault(tag >> 3, value)
+    return found
