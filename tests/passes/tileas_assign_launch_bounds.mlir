@@ -47,6 +47,14 @@ module {
     nv_tileaa.return
   }
 
+  // Nor would a third one here, whatever the kernel asks for.
+  // CHECK: @asks_for_four({{.*}} nv_tileas.min_ctas = 2 : i32{{.*}} nv_tileas.shared_memory = 81920 : i32
+  nv_tileaa.func @asks_for_four() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 1, occupancy = 4>, target_spec = "sm_90"} {
+    %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<5, tensor<4096xf32, #own>>
+    nv_tileas.dealloc_tensor %b : !nv_tileas.buffer<5, tensor<4096xf32, #own>>
+    nv_tileaa.return
+  }
+
   // A cluster whose CTAs have not shared out the work leaves it to the first one.
   // CHECK: @cluster({{.*}} nv_tileas.cluster_ctas = 2 : i32, nv_tileas.first_cta,
   nv_tileaa.func @cluster() attributes {kernel_spec = #nv_tileaa.kernel_spec<numWarps = 1, numCtas = 2>, target_spec = "sm_90"} {

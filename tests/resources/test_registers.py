@@ -8,6 +8,7 @@ import pytest
 
 from tests.kernels.dots import matmul
 from tests.kernels.views import Kernel, buffers
+from tileiras.dialects import nv_tileaa as aa
 
 
 def repeated(depth: int, steps: int, ctas: int, rows: int = 64) -> Kernel:
@@ -25,7 +26,12 @@ def ctas_of(kernel: Kernel, **options) -> int:
 def test_tiles_get_the_registers_that_they_need(asked, given):
     # One warp holds 128 elements of C in each thread; 64 Ki registers are 2048 for each lane of a warp.  A loop that
     # runs once has nothing to load ahead.
-    assert ctas_of(repeated(64, 1, asked), num_warps=1) == given
+    kernel = repeated(64, 1, asked)
+    module = kernel.tileas("sm_80", num_warps=1)
+    (func,) = (op for op in module.walk() if isinstance(op, aa.FuncOp))
+    assert func.kernel_spec.occupancy == given
+    # Both conversions have 8 KiB of shared memory, of which an SM has 164: ten times 17 are more.
+    assert ctas_of(kernel, num_warps=1) == min(given, 9)
 
 
 def test_loads_that_run_ahead_get_the_shared_memory_that_they_need():

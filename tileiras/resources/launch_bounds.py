@@ -29,9 +29,15 @@ def assign_launch_shape(func: Any, target: Target, engine: DiagnosticEngine) -> 
     if ctas > 1 and not any(isinstance(op, tileas.GetCtaRankOp) for op in func.walk()):
         # What nobody has shared out is to happen once.
         func.attributes[tileas.FIRST_CTA] = UnitAttr()
-    least = func.kernel_spec.occupancy or least_ctas(func)
-    if least is None and fills_half(func.attributes[tileas.SHARED_MEMORY].value, target):
+    shared_bytes = func.attributes[tileas.SHARED_MEMORY].value
+    asked = func.kernel_spec.occupancy
+    least = asked or least_ctas(func)
+    if least is None and fills_half(shared_bytes, target):
         least = 1
+    if asked:
+        least = min(asked, max(1, target.shared_per_sm // (shared_bytes + target.shared_reserved)))
+        if least < asked:
+            engine.remark(func.location, f"{least} CTAs to an SM instead of {asked}: each has {shared_bytes} bytes")
     if least is not None:
         func.attributes[tileas.MIN_CTAS] = IntegerAttr(least, i32)
 
