@@ -64,6 +64,13 @@ def ptx(text: str, gpu: str = "sm_90", **options: Any) -> str:
     return _assembled(translate_module(lower(text, gpu, **options), gpu), gpu)
 
 
+def compiled(module: Operation, gpu: str) -> str:
+    """PTX for a module that all rows of TileAS have been through."""
+    convert_tileas_to_llvm(module, target(gpu))
+    verify(module)
+    return _assembled(translate_module(module, gpu), gpu)
+
+
 def described(text: str, gpu: str = "sm_90", **options: Any) -> tuple[str, dict[str, Any]]:
     """The same, and the content of its NAME.json."""
     ir = translate_module(lower(text, gpu, **options), gpu)

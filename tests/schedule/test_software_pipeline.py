@@ -5,9 +5,11 @@ import pytest
 
 from tests.kernels.pipelined import TOKEN, K, M, N, arrays, check, matmul, through_pointers, view
 from tests.kernels.views import names
-from tests.tileas_stage import LAYOUTS, pipelined, ptx, through
-from tileiras.diagnostics import DiagnosticEngine
-from tileiras.ir import parse_module
+from tests.tileas_stage import LAYOUTS, compiled, pipelined, ptx, through
+from tileiras.diagnostics import DiagnosticEngine, Severity
+from tileiras.dialects import nv_tileas as tileas
+from tileiras.dialects import scf
+from tileiras.ir import parse_module, print_op
 from tileiras.schedule.materialize.loops import materialize_loops
 from tileiras.schedule.plain import generate_schedule
 from tileiras.sim import EmulationError, emulate
@@ -171,3 +173,29 @@ def test_the_bound_that_counters_are_compared_with_is_no_smaller_than_the_first(
     bound = loop.upper_bound.defining_op
     assert bound.name == "arith.maxsi"
     assert bound.operands[0] is loop.lower_bound
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80"])
+def test_a_schedule_without_a_load_that_runs_ahead_is_said_and_given_up(gpu):
+    """A person may write a kind on a loop and forget the loads."""
+    module = parse_module(matmul(), "test.mlir")
+    through(module, "tileas-generate-schedule", gpu)
+    marked = [op for op in module.walk() if op.attributes.pop(tileas.RUNS_AHEAD, None) is not None]
+    (loop,) = (op for op in module.walk() if isinstance(op, scf.ForOp))
+    assert marked and loop.attributes[tileas.LOOP_SCHEDULE].kind != tileas.SERIAL
+    engine = DiagnosticEngine()
+    through(module, "tileas-unspecialized-pipeline", gpu, engine, from_="tileas-unspecialized-pipeline")
+    (remark,) = engine.diagnostics
+    assert remark.location is loop.location and remark.severity is Severity.REMARK
+    assert loop.attributes[tileas.LOOP_SCHEDULE] is tileas.LoopScheduleAttr(tileas.SERIAL, 1)
+    assert names(module).count("tiled_load") == 2
+    through(module, gpu=gpu, from_="tileas-materialize-async")
+    check(compiled(module, gpu), 32, 3 * K, 3 * K, 3)
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80"])
+def test_a_loop_is_rewritten_once(gpu):
+    module = pipelined(matmul(), 3, gpu)
+    before, engine = print_op(module), DiagnosticEngine()
+    through(module, "tileas-unspecialized-pipeline", gpu, engine, from_="tileas-unspecialized-pipeline")
+    assert print_op(module) == before and not engine.diagnostics

@@ -9,6 +9,7 @@ from tileiras.passes import FunctionPass
 
 if TYPE_CHECKING:
     from tileiras.dialects import nv_tileaa as aa
+    from tileiras.ir import Operation
     from tileiras.ir.pass_manager import PassContext
     from tileiras.targets import Target
 
@@ -21,9 +22,18 @@ class UnspecializedPipeline(FunctionPass):
     keeps = "values, token order, other loops"
 
     def run_on_function(self, func: aa.FuncOp, gpu: Target, context: PassContext) -> None:
-        from tileiras.dialects import nv_tileas as tileas
-
-        if any(tileas.RUNS_AHEAD in op.attributes for op in func.walk()):
+        if any(map(_is_to_change, func.walk())):
+            # A dozen modules, for kernels with such loops only.
             from tileiras.schedule.materialize.loops import materialize_loops
 
             materialize_loops(func, gpu, context.engine)
+
+
+def _is_to_change(op: Operation) -> bool:
+    """Whether an operation is a loop that is to be more than what is written, or a load that is to run ahead."""
+    from tileiras.dialects import nv_tileas as tileas
+
+    schedule = op.attributes.get(tileas.LOOP_SCHEDULE)
+    if schedule is None:
+        return tileas.RUNS_AHEAD in op.attributes
+    return isinstance(schedule, tileas.LoopScheduleAttr) and schedule.kind != tileas.SERIAL

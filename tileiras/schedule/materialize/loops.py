@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tileiras.analysis.copied_loads import loads_of
+from tileiras.analysis.copied_loads import LOADS, loads_of
 from tileiras.diagnostics import DiagnosticEngine
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tileas
@@ -25,19 +25,36 @@ whether it could; `atom` copies asynchronously to shared memory, and is None whe
 def materialize_loops(func: aa.FuncOp, target: Target, engine: DiagnosticEngine | None = None) -> None:
     """Rewrites the loops of a function of nv_tileas, in place, as their schedules say.
 
-    A loop that cannot be rewritten so stays as it is, with a remark.
+    A loop that cannot be rewritten so stays as it is, and becomes serial with a remark; so does one whose schedule
+    moves loads and that has none to move.
     """
     atom = find_copy_atom(target, "global", "shared", asynchronous=True)
     for loop in [op for op in func.walk() if isinstance(op, scf.ForOp)]:
+        schedule = loop.attributes[tileas.LOOP_SCHEDULE]
+        assert isinstance(schedule, tileas.LoopScheduleAttr)
         loads = [op for op in loads_of(loop) if op.attributes.pop(tileas.RUNS_AHEAD, None) is not None]
-        if loads and not _rewrite(loop, loads, atom):
+        if loads:
+            done = _rewrite(loop, loads, schedule, atom)
+            reason = "its loads cannot run ahead as its schedule says"
+        else:
+            done = schedule.kind == tileas.SERIAL or _is_rewritten(loop, schedule.kind)
+            reason = f"its schedule is '{schedule.kind}', and none of its loads is to run ahead"
+        if not done:
             loop.attributes[tileas.LOOP_SCHEDULE] = tileas.LoopScheduleAttr(tileas.SERIAL, 1)
             if engine is not None:
-                engine.remark(loop.location, "Failed to pipeline loop: its loads cannot run ahead as its schedule says")
+                engine.remark(loop.location, f"Failed to pipeline loop: {reason}")
 
 
-def _rewrite(loop: scf.ForOp, loads: Sequence[tileas.Load], atom: CopyAtom | None) -> bool:
-    schedule = loop.attributes[tileas.LOOP_SCHEDULE]
-    assert isinstance(schedule, tileas.LoopScheduleAttr)
+def _rewrite(
+    loop: scf.ForOp, loads: Sequence[tileas.Load], schedule: tileas.LoopScheduleAttr, atom: CopyAtom | None
+) -> bool:
     rewrite = REWRITES.get(schedule.kind)
     return rewrite is not None and can_look_ahead(loop) and rewrite(loop, loads, schedule.stages, atom)
+
+
+def _is_rewritten(loop: scf.ForOp, kind: str) -> bool:
+    """Whether a loop without a load that is to run ahead is one whose loads do: the pass may have run before."""
+    body = loop.body.block.operations
+    if kind == tileas.PLAIN:
+        return any(isinstance(op, tileas.AsyncWaitOp) for op in body)
+    return any(isinstance(inner, LOADS) for op in body if isinstance(op, scf.IfOp) for inner in op.walk())
